@@ -1,0 +1,1 @@
+"""A Kafka broker whose topics are Delta tables."""

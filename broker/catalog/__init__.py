@@ -1,0 +1,1 @@
+"""The small relational store of what is not records."""

@@ -1,0 +1,1 @@
+"""From a frame to its handler; the table of what is served."""

@@ -1,0 +1,1 @@
+"""The bridge to the tables: following, cold reads, letting segments go."""

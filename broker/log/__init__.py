@@ -1,0 +1,1 @@
+"""What a partition's log is: offsets, producers, index. Pure."""

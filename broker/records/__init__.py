@@ -1,0 +1,1 @@
+"""Record batches: bytes, compression, columns. Pure."""

@@ -1,0 +1,1 @@
+"""Where the pure machines meet the disk, the clock and each other."""

@@ -1,0 +1,1 @@
+"""Write-ahead segments: group commit, recovery, reading back."""

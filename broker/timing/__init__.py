@@ -1,0 +1,1 @@
+"""The hierarchical timing wheel and delayed operations. Pure."""

@@ -1,0 +1,1 @@
+"""PySpark programs: compaction and table maintenance."""

@@ -1,0 +1,1 @@
+"""What a topic's Delta table looks like and how to find things in it."""
