@@ -1,0 +1,271 @@
+"""Record batches (magic 2): what a broker may know without looking inside.
+
+Kafka stores and ships records in batches. A batch opens with 61 bytes that are never
+compressed, and everything that appending, indexing and fetching need is in them. So
+a batch is checked, placed and handed out as it came; nobody here decodes a record.
+
+Two fields, the base offset and the leader epoch, lie outside the checksum, so that a
+broker can place a batch by patching twelve bytes of the buffer that it arrived in.
+The price: a timestamp stamped by the broker lies inside the checksum, and costs one
+more pass over the batch.
+
+Source: Kafka's ``DefaultRecordBatch`` (layout), ``LogValidator`` and
+``ProduceRequest.validateRecords`` (what is refused, and with which code).
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from broker.protocol.errors import ErrorCode, KafkaError
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER_BYTES: Final = 61
+LOG_OVERHEAD_BYTES: Final = 12
+MAGIC: Final = 2
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
+
+CODEC_NONE: Final = 0
+CODEC_GZIP: Final = 1
+CODEC_SNAPPY: Final = 2
+CODEC_LZ4: Final = 3
+CODEC_ZSTD: Final = 4
+
+CREATE_TIME: Final = 0
+LOG_APPEND_TIME: Final = 1
+
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_CHECKED: Final = struct.Struct(">hiqqqhii")
+_INT64: Final = struct.Struct(">q")
+_UINT32: Final = struct.Struct(">I")
+_INT32: Final = struct.Struct(">i")
+_INT16: Final = struct.Struct(">h")
+_EPOCH_AT: Final = 12
+_MAGIC_AT: Final = 16
+_CRC_AT: Final = 17
+_CHECKED_AT: Final = 21  # the checksum covers everything from here on
+_MAX_TIMESTAMP_AT: Final = 35
+_CODEC_BITS: Final = 0x07
+_TIMESTAMP_BIT: Final = 0x08
+_TRANSACTIONAL_BIT: Final = 0x10
+_CONTROL_BIT: Final = 0x20
+_INT32_MAX: Final = 2**31 - 1
+_ZSTD_SINCE_VERSION: Final = 7
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes that open a batch; names as in Kafka's ``RecordBatch``."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def codec(self) -> int:
+        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; 5 to 7 are nobody's."""
+        return self.attributes & _CODEC_BITS
+
+    @property
+    def timestamp_type(self) -> int:
+        """0 = set by the producer, 1 = set by the broker (``max_timestamp`` for all)."""
+        return LOG_APPEND_TIME if self.attributes & _TIMESTAMP_BIT else CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & _TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & _CONTROL_BIT)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, these 61 included."""
+        return LOG_OVERHEAD_BYTES + self.batch_length
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequences wrap from 2^31-1 to 0; -1 when the producer is not idempotent."""
+        if self.base_sequence < 0:
+            return self.base_sequence
+        return (self.base_sequence + self.last_offset_delta) & _INT32_MAX
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header that starts at ``position``.
+
+    Raises KafkaError CORRUPT_MESSAGE if fewer than 61 bytes are left.
+    """
+    if len(buffer) - position < HEADER_BYTES:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch ends inside its header")
+    return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+
+
+def checksum(batch: Buffer) -> int:
+    """CRC-32C of what the header's ``crc`` covers: all from the attributes on."""
+    return crc32c(memoryview(batch)[_CHECKED_AT:])
+
+
+def split(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Each batch of a run of whole batches, without copying.
+
+    Raises KafkaError CORRUPT_MESSAGE at a length that does not fit.
+    """
+    view = memoryview(buffer)
+    position = 0
+    while position < len(view):
+        header = read_header(view, position)
+        end = position + header.size
+        if header.size < HEADER_BYTES or end > len(view):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch is cut off")
+        yield header, view[position:end]
+        position = end
+
+
+def check_produced(records: Buffer, bytes_max: int, version: int) -> BatchHeader:
+    """Check the one batch that a producer sent for one partition.
+
+    ``bytes_max`` is the topic's ``max.message.bytes``, ``version`` that of the
+    Produce request. The base offset is the producer's and means nothing.
+
+    Raises KafkaError: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE,
+    UNSUPPORTED_COMPRESSION_TYPE, INVALID_TIMESTAMP, INVALID_TXN_STATE.
+    """
+    header = _check_bounds(records, bytes_max)
+    if checksum(records) != header.crc:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch fails its checksum")
+    _check_attributes(header, version)
+    _check_counts(header)
+    return header
+
+
+def _check_bounds(records: Buffer, bytes_max: int) -> BatchHeader:
+    length = len(records)
+    if length == 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "there is no batch")
+    if length > _MAGIC_AT and records[_MAGIC_AT] != MAGIC:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"only magic {MAGIC} is accepted, not {records[_MAGIC_AT]}",
+        )
+    header = read_header(records)
+    if header.size < HEADER_BYTES or header.size > length:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch is cut off")
+    if header.size < length:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "there is more than one batch")
+    if length > bytes_max:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {length} bytes, the topic allows {bytes_max}",
+        )
+    return header
+
+
+def _check_attributes(header: BatchHeader, version: int) -> None:
+    if header.codec > CODEC_ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown codec {header.codec}"
+        )
+    if header.codec == CODEC_ZSTD and version < _ZSTD_SINCE_VERSION:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd needs Produce {_ZSTD_SINCE_VERSION}",
+        )
+    if header.is_control:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "clients write no control batches")
+    if header.is_transactional:
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "no transaction is open")
+    if header.timestamp_type == LOG_APPEND_TIME:
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP, "LogAppendTime is the broker's to set"
+        )
+
+
+def _check_counts(header: BatchHeader) -> None:
+    if header.record_count <= 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "the batch has no records")
+    if header.last_offset_delta != header.record_count - 1:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"{header.record_count} records cannot end at "
+            f"offset delta {header.last_offset_delta}",
+        )
+    if header.producer_id < NO_PRODUCER_ID:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a producer id below -1")
+    if header.producer_id != NO_PRODUCER_ID and (
+        header.base_sequence < 0 or header.producer_epoch < 0
+    ):
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, "an idempotent batch without epoch or sequence"
+        )
+
+
+def assign(
+    records: bytearray | memoryview, base_offset: int, leader_epoch: int = 0
+) -> None:
+    """Place the batch, in place: both fields lie outside the checksum."""
+    _INT64.pack_into(records, 0, base_offset)
+    _INT32.pack_into(records, _EPOCH_AT, leader_epoch)
+
+
+def stamp_log_append_time(records: bytearray | memoryview, now_ms: int) -> None:
+    """Give every record the broker's time, in place, and renew the checksum.
+
+    The records keep their deltas; readers of the type bit take ``max_timestamp``.
+    Source: Kafka's ``DefaultRecordBatch.setMaxTimestamp``.
+    """
+    (attributes,) = _INT16.unpack_from(records, _CHECKED_AT)
+    _INT16.pack_into(records, _CHECKED_AT, attributes | _TIMESTAMP_BIT)
+    _INT64.pack_into(records, _MAX_TIMESTAMP_AT, now_ms)
+    seal(records)
+
+
+def seal(batch: bytearray | memoryview) -> None:
+    """Write the checksum of what the batch now holds."""
+    _UINT32.pack_into(batch, _CRC_AT, checksum(batch))
+
+
+def pack_header(header: BatchHeader) -> bytes:
+    """The 61 bytes as they stand in ``header``, checksum included."""
+    return _HEADER.pack(*header)
+
+
+def empty_batches(first_offset: int, end_offset: int) -> list[bytes]:
+    """Batches without records that span ``[first_offset, end_offset)``.
+
+    A consumer's position follows the last offset of a batch, so these carry it over
+    a gap, as what Kafka's own log cleaner leaves behind does. Almost always one.
+    """
+    batches = []
+    position = first_offset
+    while position < end_offset:
+        delta = min(end_offset - position - 1, _INT32_MAX)
+        checked = _CHECKED.pack(
+            0, delta, NO_TIMESTAMP, NO_TIMESTAMP, NO_PRODUCER_ID, -1, -1, 0
+        )
+        batches.append(
+            _HEADER.pack(
+                position, HEADER_BYTES - LOG_OVERHEAD_BYTES, 0, MAGIC, crc32c(checked),
+                *_CHECKED.unpack(checked),
+            )
+        )  # fmt: skip
+        position += delta + 1
+    return batches
