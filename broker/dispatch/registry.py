@@ -1,0 +1,123 @@
+"""The table of what is served, read off the handlers themselves.
+
+A broker that lists an API which it does not serve breaks clients in silence, and a
+list kept by hand is wrong sooner or later. So a handler says which key and versions it
+serves where it is defined, the package of handlers is searched once at start, and
+ApiVersions, the version check and the README's table all derive from what was found.
+
+The price is that a handler's file is imported to know it: some tens of modules, once.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType, ModuleType
+from typing import Any, NamedTuple, TypeVar
+
+from broker.protocol.api_keys import ApiKey
+
+Handler = Callable[..., Any]
+"""``handler(request, context)``: a plain function. What it does before it returns is
+done in the order in which a connection's requests arrived. It returns the response, or
+a future or coroutine of it, or None when nothing is to be sent."""
+
+H = TypeVar("H", bound=Handler)
+
+
+class Listed(NamedTuple):
+    """An entry of ApiVersions."""
+
+    key: int
+    min_version: int
+    max_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One API and who answers it.
+
+    ``listed_from`` is the lowest version that ApiVersions names where that is lower
+    than what is really served: Kafka 4 lists Produce from 0 and refuses 0 to 2, since
+    librdkafka before 2.12 turns compression off otherwise (KAFKA-18659).
+    """
+
+    key: ApiKey
+    first_version: int
+    last_version: int
+    listed_from: int
+    handler: Handler
+
+    @property
+    def listed(self) -> Listed:
+        return Listed(int(self.key), self.listed_from, self.last_version)
+
+
+def serves(
+    key: ApiKey, *, versions: tuple[int, int], listed_from: int | None = None
+) -> Callable[[H], H]:
+    """Mark a function as the handler of an API in versions first to last, inclusive."""
+    first, last = versions
+    assert 0 <= first <= last, f"{key.name}: versions {versions} are no range"
+    lowest = first if listed_from is None else listed_from
+    assert 0 <= lowest <= first, f"{key.name}: listed_from {lowest} is above {first}"
+
+    def mark(handler: H) -> H:
+        handler.__dict__["served"] = Served(key, first, last, lowest, handler)
+        return handler
+
+    return mark
+
+
+class Registry:
+    """Which handler answers a key, and what ApiVersions lists."""
+
+    def __init__(self, served: Iterable[Served]) -> None:
+        table: dict[int, Served] = {}
+        for api in sorted(served, key=lambda api: api.key):
+            assert api.key not in table, f"{api.key.name} is served twice"
+            table[int(api.key)] = api
+        self.by_key: Mapping[int, Served] = MappingProxyType(table)
+
+    @classmethod
+    def discover(cls, package: str = "broker.apis") -> "Registry":
+        """Import every module of a package and collect its one handler.
+
+        A module whose name starts with an underscore is shared by handlers and is none.
+        """
+        return cls(_served_by(module) for module in _modules(package))
+
+    def find(self, key: int, version: int) -> Served | None:
+        """The API that serves this version, None if nobody does."""
+        api = self.by_key.get(key)
+        if api is None or not api.first_version <= version <= api.last_version:
+            return None
+        return api
+
+    def listed(self) -> list[Listed]:
+        """What ApiVersions says, sorted by key (librdkafka searches it by halves)."""
+        return [api.listed for api in self.by_key.values()]
+
+
+def _modules(package: str) -> Iterator[ModuleType]:
+    root = importlib.import_module(package)
+    for module in pkgutil.iter_modules(root.__path__):
+        if not module.name.startswith("_"):
+            yield importlib.import_module(f"{package}.{module.name}")
+
+
+def _served_by(module: ModuleType) -> Served:
+    """The one handler of a module, named as its file and as its API."""
+    found = [
+        value.served
+        for value in vars(module).values()
+        if callable(value)
+        and isinstance(getattr(value, "served", None), Served)
+        and value.__module__ == module.__name__
+    ]
+    assert len(found) == 1, f"{module.__name__} has {len(found)} handlers, not one"
+    served: Served = found[0]
+    name = module.__name__.rpartition(".")[2]
+    assert name == served.key.name.lower(), f"{name}.py serves {served.key.name}"
+    assert served.handler.__name__ == name, f"{name}.py: the handler is not {name}()"
+    return served
