@@ -1,0 +1,1 @@
+"""Around the program: installation, the demo, the figures."""
