@@ -1,1 +1,1 @@
-"""The hierarchical timing wheel and delayed operations. Pure."""
+"""Time as a value: the timing wheel and the operations that wait on it."""
