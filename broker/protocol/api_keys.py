@@ -1,0 +1,212 @@
+"""Generated from definitions/: the APIs, their versions. Do not edit."""
+
+from enum import IntEnum
+
+
+class ApiKey(IntEnum):
+    """The APIs that are described here, by Kafka's names and numbers."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
+    DESCRIBE_QUORUM = 55
+    UPDATE_FEATURES = 57
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
+
+    @property
+    def versions(self) -> range:
+        """The versions that have a definition; which are served is told elsewhere."""
+        return VERSIONS[self]
+
+    def flexible(self, version: int) -> bool:
+        """Whether a version uses compact lengths and tagged fields (KIP-482)."""
+        return version >= FIRST_FLEXIBLE.get(self, 32768)
+
+
+VERSIONS = {
+    ApiKey.PRODUCE: range(14),
+    ApiKey.FETCH: range(19),
+    ApiKey.LIST_OFFSETS: range(12),
+    ApiKey.METADATA: range(14),
+    ApiKey.OFFSET_COMMIT: range(11),
+    ApiKey.OFFSET_FETCH: range(11),
+    ApiKey.FIND_COORDINATOR: range(7),
+    ApiKey.JOIN_GROUP: range(10),
+    ApiKey.HEARTBEAT: range(5),
+    ApiKey.LEAVE_GROUP: range(6),
+    ApiKey.SYNC_GROUP: range(6),
+    ApiKey.DESCRIBE_GROUPS: range(7),
+    ApiKey.LIST_GROUPS: range(6),
+    ApiKey.SASL_HANDSHAKE: range(2),
+    ApiKey.API_VERSIONS: range(5),
+    ApiKey.CREATE_TOPICS: range(8),
+    ApiKey.DELETE_TOPICS: range(7),
+    ApiKey.DELETE_RECORDS: range(3),
+    ApiKey.INIT_PRODUCER_ID: range(6),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: range(5),
+    ApiKey.ADD_PARTITIONS_TO_TXN: range(6),
+    ApiKey.ADD_OFFSETS_TO_TXN: range(5),
+    ApiKey.END_TXN: range(6),
+    ApiKey.WRITE_TXN_MARKERS: range(3),
+    ApiKey.TXN_OFFSET_COMMIT: range(6),
+    ApiKey.DESCRIBE_ACLS: range(4),
+    ApiKey.CREATE_ACLS: range(4),
+    ApiKey.DELETE_ACLS: range(4),
+    ApiKey.DESCRIBE_CONFIGS: range(5),
+    ApiKey.ALTER_CONFIGS: range(3),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: range(3),
+    ApiKey.DESCRIBE_LOG_DIRS: range(6),
+    ApiKey.SASL_AUTHENTICATE: range(3),
+    ApiKey.CREATE_PARTITIONS: range(4),
+    ApiKey.DELETE_GROUPS: range(3),
+    ApiKey.ELECT_LEADERS: range(3),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: range(2),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: range(2),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: range(1),
+    ApiKey.OFFSET_DELETE: range(1),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: range(2),
+    ApiKey.ALTER_CLIENT_QUOTAS: range(2),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: range(1),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: range(1),
+    ApiKey.DESCRIBE_QUORUM: range(3),
+    ApiKey.UPDATE_FEATURES: range(3),
+    ApiKey.DESCRIBE_CLUSTER: range(3),
+    ApiKey.DESCRIBE_PRODUCERS: range(1),
+    ApiKey.DESCRIBE_TRANSACTIONS: range(1),
+    ApiKey.LIST_TRANSACTIONS: range(3),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: range(2),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: range(2),
+    ApiKey.LIST_CONFIG_RESOURCES: range(2),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: range(1),
+    ApiKey.SHARE_GROUP_HEARTBEAT: range(1, 2),
+    ApiKey.SHARE_GROUP_DESCRIBE: range(1, 2),
+    ApiKey.SHARE_FETCH: range(1, 3),
+    ApiKey.SHARE_ACKNOWLEDGE: range(1, 3),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: range(1),
+    ApiKey.STREAMS_GROUP_DESCRIBE: range(1),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: range(2),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: range(1),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: range(1),
+}
+
+# SaslHandshake and OffsetDelete never became flexible.
+FIRST_FLEXIBLE = {
+    ApiKey.PRODUCE: 9,
+    ApiKey.FETCH: 12,
+    ApiKey.LIST_OFFSETS: 6,
+    ApiKey.METADATA: 9,
+    ApiKey.OFFSET_COMMIT: 8,
+    ApiKey.OFFSET_FETCH: 6,
+    ApiKey.FIND_COORDINATOR: 3,
+    ApiKey.JOIN_GROUP: 6,
+    ApiKey.HEARTBEAT: 4,
+    ApiKey.LEAVE_GROUP: 4,
+    ApiKey.SYNC_GROUP: 4,
+    ApiKey.DESCRIBE_GROUPS: 5,
+    ApiKey.LIST_GROUPS: 3,
+    ApiKey.API_VERSIONS: 3,
+    ApiKey.CREATE_TOPICS: 5,
+    ApiKey.DELETE_TOPICS: 4,
+    ApiKey.DELETE_RECORDS: 2,
+    ApiKey.INIT_PRODUCER_ID: 2,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
+    ApiKey.ADD_OFFSETS_TO_TXN: 3,
+    ApiKey.END_TXN: 3,
+    ApiKey.WRITE_TXN_MARKERS: 1,
+    ApiKey.TXN_OFFSET_COMMIT: 3,
+    ApiKey.DESCRIBE_ACLS: 2,
+    ApiKey.CREATE_ACLS: 2,
+    ApiKey.DELETE_ACLS: 2,
+    ApiKey.DESCRIBE_CONFIGS: 4,
+    ApiKey.ALTER_CONFIGS: 2,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: 2,
+    ApiKey.DESCRIBE_LOG_DIRS: 2,
+    ApiKey.SASL_AUTHENTICATE: 2,
+    ApiKey.CREATE_PARTITIONS: 2,
+    ApiKey.DELETE_GROUPS: 2,
+    ApiKey.ELECT_LEADERS: 2,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: 1,
+    ApiKey.ALTER_CLIENT_QUOTAS: 1,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: 0,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: 0,
+    ApiKey.DESCRIBE_QUORUM: 0,
+    ApiKey.UPDATE_FEATURES: 0,
+    ApiKey.DESCRIBE_CLUSTER: 0,
+    ApiKey.DESCRIBE_PRODUCERS: 0,
+    ApiKey.DESCRIBE_TRANSACTIONS: 0,
+    ApiKey.LIST_TRANSACTIONS: 0,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: 0,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: 0,
+    ApiKey.LIST_CONFIG_RESOURCES: 0,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
+    ApiKey.SHARE_GROUP_HEARTBEAT: 0,
+    ApiKey.SHARE_GROUP_DESCRIBE: 0,
+    ApiKey.SHARE_FETCH: 0,
+    ApiKey.SHARE_ACKNOWLEDGE: 0,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: 0,
+    ApiKey.STREAMS_GROUP_DESCRIBE: 0,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: 0,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: 0,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: 0,
+}
