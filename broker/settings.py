@@ -1,0 +1,347 @@
+"""One frozen object with every setting, and where its values come from.
+
+A mistyped setting that is silently ignored is found in production. So all keys are
+known, an unknown one is refused and the nearest known one is named, and a value is
+validated before anything starts. Flags win over the environment, the environment over
+the file, the file over the defaults.
+
+A key is spelled as its reader likes: ``lake.flush.ms``, ``lake.flush_ms`` and
+``LAKELOG_LAKE__FLUSH_MS`` are one key, because dots and underscores count alike. The
+price is that no two settings may differ in those alone, which a test holds.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+ENVIRONMENT_PREFIX = "LAKELOG_"
+NOT_SETTINGS = frozenset({"LAKELOG_FAILPOINTS", "LAKELOG_CONFIG"})
+"""Variables with our prefix that something else reads."""
+
+_UNITS = {"": 1, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
+_SIZE = re.compile(r"\s*(\d+)\s*(ki|mi|gi|)b?\s*", re.IGNORECASE)
+
+
+class SettingsError(Exception):
+    """A setting cannot be used; the message is one sentence for its author."""
+
+
+def _size(value: Any) -> Any:
+    """Bytes from ``64Mi``, ``64MiB`` or a plain number."""
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return value
+    return int(match[1]) * _UNITS[match[2].lower()]
+
+
+def _address(value: Any) -> Any:
+    """``HOST:PORT`` with a port that exists."""
+    host, colon, port = str(value).rpartition(":")
+    if not (host and colon and port.isascii() and port.isdigit()):
+        raise ValueError("should be HOST:PORT")
+    if int(port) > 65_535:
+        raise ValueError("has a port above 65535")
+    return value
+
+
+Bytes = Annotated[int, BeforeValidator(_size), Field(ge=0)]
+Millis = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+Address = Annotated[str, BeforeValidator(_address)]
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class WalSettings(_Group):
+    """The write-ahead segments."""
+
+    segment_bytes: Bytes = Field(
+        default=64 << 20, ge=1 << 20, description="size of a segment"
+    )
+    hot_bytes: Bytes = Field(
+        default=128 << 20, description="recent bytes served from memory"
+    )
+    keep_ms: Millis = Field(
+        default=10_000, description="a sealed segment is released no earlier than this"
+    )
+    idle_seal_ms: Millis = Field(
+        default=1_000,
+        description="a quiet segment whose records are in tables is sealed",
+    )
+    roll_ms: Millis = Field(
+        default=600_000, description="a segment is sealed at this age"
+    )
+    spare_segments: Count = Field(
+        default=1, description="segments written out ahead of need"
+    )
+    free_segments_max: Count = Field(
+        default=4, description="released segments kept for reuse"
+    )
+
+
+class LakeSettings(_Group):
+    """The tables and the way to them."""
+
+    flush_ms: Millis = Field(
+        default=5_000, description="age at which records go to tables"
+    )
+    flush_bytes: Bytes = Field(
+        default=64 << 20, description="bytes that go to tables at once"
+    )
+    cold_cache_bytes: Bytes = Field(
+        default=64 << 20, description="rebuilt batches kept in memory"
+    )
+    follow_ms: Millis = Field(
+        default=250, ge=10, description="how often tables are looked at"
+    )
+    read_threads: Count = Field(default=2, description="threads that read tables")
+    retention_check_ms: Millis = Field(
+        default=30_000, ge=100, description="how often retention is applied"
+    )
+    file_delete_delay_ms: Millis = Field(
+        default=60_000, description="expired data files stay this long"
+    )
+    table_delete_delay_ms: Millis = Field(
+        default=60_000, description="the table of a deleted topic stays this long"
+    )
+
+
+class BrokerSettings(_Group):
+    """Defaults of topics, with Kafka's names."""
+
+    num_partitions: Count = Field(default=1, description="partitions of a new topic")
+    auto_create_topics: bool = Field(
+        default=True, description="Metadata creates topics"
+    )
+    message_max_bytes: Bytes = Field(
+        default=1_048_588, description="largest record batch"
+    )
+    fetch_max_bytes: Bytes = Field(
+        default=55 << 20, description="largest fetch response"
+    )
+    producer_id_expiration_ms: Millis = Field(
+        default=86_400_000, description="an idle producer's sequences are forgotten"
+    )
+
+
+class NetworkSettings(_Group):
+    """What a peer may cost."""
+
+    frame_bytes_max: Bytes = Field(
+        default=100 << 20, ge=1024, description="largest request"
+    )
+    inflight_bytes_max: Bytes = Field(
+        default=128 << 20, description="bytes of requests that wait for their answer"
+    )
+    pipeline_max: Count = Field(
+        default=256, description="requests a connection may have open"
+    )
+    unsent_bytes_max: Bytes = Field(
+        default=8 << 20,
+        description="answers to a peer that does not read, before we wait",
+    )
+    connections_max: Count = Field(default=4_096, description="open connections")
+    idle_ms: Millis = Field(
+        default=600_000, description="a silent connection is closed"
+    )
+    half_frame_ms: Millis = Field(
+        default=30_000,
+        description="a request that does not arrive whole in time is given up",
+    )
+    pooled_bytes_max: Bytes = Field(
+        default=64 << 20, description="receive buffers kept warm for reuse"
+    )
+    drain_ms: Millis = Field(
+        default=5_000, description="open requests may finish at a stop"
+    )
+
+
+class GroupSettings(_Group):
+    """Consumer groups, with Kafka's defaults."""
+
+    initial_rebalance_delay_ms: Millis = Field(
+        default=3_000, description="wait for more members before the first generation"
+    )
+    min_session_timeout_ms: Millis = Field(
+        default=6_000, description="shortest session"
+    )
+    max_session_timeout_ms: Millis = Field(
+        default=1_800_000, description="longest session"
+    )
+    max_size: Count = Field(default=100_000, description="members of a group")
+    offsets_retention_ms: Millis = Field(
+        default=604_800_000, description="offsets of an empty group are kept this long"
+    )
+    offsets_retention_check_ms: Millis = Field(
+        default=600_000, ge=100, description="how often old offsets are looked for"
+    )
+    offset_metadata_max_bytes: Bytes = Field(
+        default=4_096, description="longest metadata of a committed offset"
+    )
+
+
+class LogSettings(_Group):
+    """What the program says about itself, on standard error."""
+
+    format: Literal["text", "json"] = Field(
+        default="text", description="for people or tools"
+    )
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="least that is said"
+    )
+
+
+class Settings(_Group):
+    """Everything a user may tune."""
+
+    data_dir: Path = Field(
+        default=Path("lakelog-data"), description="where all data lives"
+    )
+    listener: Address = Field(
+        default="127.0.0.1:9092", description="address Kafka listens on"
+    )
+    advertised: Address | None = Field(
+        default=None, description="address told to clients; the listener's if not set"
+    )
+    admin: Address = Field(
+        default="127.0.0.1:8082", description="address of the admin plane"
+    )
+    node_id: int = Field(default=1, ge=0, description="this broker's number")
+    wal: WalSettings = WalSettings()
+    lake: LakeSettings = LakeSettings()
+    broker: BrokerSettings = BrokerSettings()
+    network: NetworkSettings = NetworkSettings()
+    groups: GroupSettings = GroupSettings()
+    log: LogSettings = LogSettings()
+
+
+class Described(NamedTuple):
+    """A setting, for people: ``lakelog config show``."""
+
+    key: str
+    value: Any
+    default: Any
+    origin: str
+    description: str
+
+
+class Loaded(NamedTuple):
+    """The settings, and which of their values came from where."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+def keys() -> tuple[str, ...]:
+    """Every key there is, in its canonical spelling, such as ``lake.flush_ms``."""
+    return tuple(key for key, _, _ in _leaves(Settings()))
+
+
+def schema() -> dict[str, Any]:
+    """The settings as JSON Schema."""
+    return Settings.model_json_schema()
+
+
+def describe(loaded: Loaded) -> list[Described]:
+    """Each setting with its value, default and origin."""
+    defaults = {key: value for key, value, _ in _leaves(Settings())}
+    return [
+        Described(key, value, defaults[key], loaded.origins.get(key, "default"), text)
+        for key, value, text in _leaves(loaded.settings)
+    ]
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Loaded:
+    """Settings from flags over environment over a TOML file over defaults.
+
+    Raises:
+        SettingsError: a key is unknown, a value is none, or the file cannot be read.
+    """
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for given, value, origin in _given(flags or {}, environment or {}, file):
+        key = _canonical(given, origin)
+        values[key], origins[key] = value, origin
+    return Loaded(_validated(values, origins), origins)
+
+
+def _given(
+    flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None
+) -> Iterator[tuple[str, Any, str]]:
+    """Each (key as spelled, value, origin); what wins comes last."""
+    if file is not None:
+        for key, value in _flat(_toml(file)):
+            yield key, value, str(file)
+    for name, text in environment.items():
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in NOT_SETTINGS:
+            yield name.removeprefix(ENVIRONMENT_PREFIX), text, name
+    for key, value in flags.items():
+        yield key, value, "flag"
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"cannot read the settings in {file}: {error}") from error
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _leaves(group: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
+    for name, field in type(group).model_fields.items():
+        value = getattr(group, name)
+        if isinstance(value, BaseModel):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value, field.description or ""
+
+
+def _plain(key: str) -> str:
+    """A spelling in which all spellings of a key are one."""
+    return re.sub(r"[._-]+", "_", key.strip()).lower()
+
+
+_CANONICAL = {_plain(key): key for key in keys()}
+
+
+def _canonical(given: str, origin: str) -> str:
+    key = _CANONICAL.get(_plain(given))
+    if key is not None:
+        return key
+    near = difflib.get_close_matches(_plain(given), _CANONICAL, n=1, cutoff=0.5)
+    hint = f"; did you mean {_CANONICAL[near[0]]}?" if near else ""
+    raise SettingsError(f"unknown setting {given!r} ({origin}){hint}")
+
+
+def _validated(values: Mapping[str, Any], origins: Mapping[str, str]) -> Settings:
+    nested: dict[str, Any] = {}
+    for key, value in values.items():
+        group, _, leaf = key.rpartition(".")
+        (nested.setdefault(group, {}) if group else nested)[leaf] = value
+    try:
+        return Settings(**nested)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"][:2])
+        key = key if key in origins else str(first["loc"][0])
+        text = first["msg"].removeprefix("Value error, ")
+        value, origin = first["input"], origins.get(key, "default")
+        raise SettingsError(f"{key}={value} ({origin}): {text}") from error
