@@ -11,16 +11,17 @@ price is that no two settings may differ in those alone, which a test holds.
 """
 
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 ENVIRONMENT_PREFIX = "LAKELOG_"
-NOT_SETTINGS = frozenset({"LAKELOG_FAILPOINTS", "LAKELOG_CONFIG"})
+NOT_SETTINGS = frozenset({"LAKELOG_FAILPOINTS", "LAKELOG_PARENT"})
 """Variables with our prefix that something else reads."""
 
 _UNITS = {"": 1, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
@@ -222,58 +223,48 @@ class Settings(_Group):
     log: LogSettings = LogSettings()
 
 
-class Described(NamedTuple):
-    """A setting, for people: ``lakelog config show``."""
-
-    key: str
-    value: Any
-    default: Any
-    origin: str
-    description: str
-
-
-class Loaded(NamedTuple):
-    """The settings, and which of their values came from where."""
-
-    settings: Settings
-    origins: Mapping[str, str]
-
-
 def keys() -> tuple[str, ...]:
     """Every key there is, in its canonical spelling, such as ``lake.flush_ms``."""
     return tuple(key for key, _, _ in _leaves(Settings()))
 
 
-def schema() -> dict[str, Any]:
-    """The settings as JSON Schema."""
-    return Settings.model_json_schema()
-
-
-def describe(loaded: Loaded) -> list[Described]:
-    """Each setting with its value, default and origin."""
-    defaults = {key: value for key, value, _ in _leaves(Settings())}
+def schema() -> list[dict[str, Any]]:
+    """What can be set: a row for each key with its type, default and meaning."""
+    types = {
+        f"{prefix}{name}": _type_name(str(field.annotation))
+        for prefix, group in _groups(Settings())
+        for name, field in type(group).model_fields.items()
+    }
     return [
-        Described(key, value, defaults[key], loaded.origins.get(key, "default"), text)
-        for key, value, text in _leaves(loaded.settings)
+        {"key": key, "type": types[key], "default": value, "description": text}
+        for key, value, text in _leaves(Settings())
     ]
+
+
+def describe(settings: Settings) -> dict[str, Any]:
+    """What is set: each key's value."""
+    return {key: value for key, value, _ in _leaves(settings)}
 
 
 def load(
     flags: Mapping[str, Any] | None = None,
-    environment: Mapping[str, str] | None = None,
     file: Path | None = None,
-) -> Loaded:
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
     """Settings from flags over environment over a TOML file over defaults.
+
+    The environment is the process's own unless another is given.
 
     Raises:
         SettingsError: a key is unknown, a value is none, or the file cannot be read.
     """
+    environment = os.environ if environment is None else environment
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for given, value, origin in _given(flags or {}, environment or {}, file):
+    for given, value, origin in _given(flags or {}, environment, file):
         key = _canonical(given, origin)
         values[key], origins[key] = value, origin
-    return Loaded(_validated(values, origins), origins)
+    return _validated(values, origins)
 
 
 def _given(
@@ -305,13 +296,29 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield prefix + key, value
 
 
-def _leaves(group: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
-    for name, field in type(group).model_fields.items():
-        value = getattr(group, name)
+def _groups(settings: Settings) -> Iterator[tuple[str, BaseModel]]:
+    yield "", settings
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
         if isinstance(value, BaseModel):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value, field.description or ""
+            yield f"{name}.", value
+
+
+def _leaves(settings: Settings) -> Iterator[tuple[str, Any, str]]:
+    """Each (key, value, description), in the order in which they stand above."""
+    for prefix, group in _groups(settings):
+        for name, field in type(group).model_fields.items():
+            value = getattr(group, name)
+            if not isinstance(value, BaseModel):
+                yield prefix + name, value, field.description or ""
+
+
+def _type_name(annotation: str) -> str:
+    """``int``, ``bool``, ``path`` ...: what a person would call the type."""
+    for name in ("bool", "int", "Path", "Literal"):
+        if name in annotation:
+            return {"Path": "path", "Literal": annotation[15:]}.get(name, name)
+    return "string"
 
 
 def _plain(key: str) -> str:
