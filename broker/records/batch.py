@@ -81,7 +81,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> int:
-        """0 = set by the producer, 1 = set by the broker (``max_timestamp`` for all)."""
+        """0 = the producer's, 1 = the broker's (``max_timestamp`` for all)."""
         return LOG_APPEND_TIME if self.attributes & _TIMESTAMP_BIT else CREATE_TIME
 
     @property
@@ -121,7 +121,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 def checksum(batch: Buffer) -> int:
     """CRC-32C of what the header's ``crc`` covers: all from the attributes on."""
-    return crc32c(memoryview(batch)[_CHECKED_AT:])
+    return int(crc32c(memoryview(batch)[_CHECKED_AT:]))
 
 
 def split(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
