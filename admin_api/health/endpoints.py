@@ -1,0 +1,64 @@
+"""Is it alive; can clients come, and if not, why.
+
+Liveness asks nothing of the disk, of Spark or of the broker. Readiness is about Kafka
+clients: a compactor that is away is a warning, for acknowledged records wait for it
+safely in their segments.
+"""
+
+from typing import Any
+
+from confluent_kafka import KafkaException
+from fastapi import APIRouter, Response
+from pydantic import BaseModel
+
+from admin_api.dependencies import KafkaDep, StatusDep
+from admin_api.kafka import Kafka
+from admin_api.status import StatusFiles
+
+router = APIRouter(tags=["health"])
+PROBE_TIMEOUT_S = 2.0
+
+
+class Readiness(BaseModel):
+    ready: bool
+    reasons: list[str]
+    warnings: list[str]
+
+
+@router.get("/livez")
+async def livez() -> dict[str, str]:
+    return {"status": "alive"}
+
+
+@router.get("/readyz")
+@router.get("/status/ready", include_in_schema=False)
+def readyz(response: Response, kafka: KafkaDep, status: StatusDep) -> Readiness:
+    reasons = [*_unreachable(kafka), *_of_broker(status)]
+    response.status_code = 503 if reasons else 200
+    return Readiness(ready=not reasons, reasons=reasons, warnings=_warnings(status))
+
+
+def _unreachable(kafka: Kafka) -> list[str]:
+    try:
+        kafka.metadata(PROBE_TIMEOUT_S)
+    except KafkaException as error:
+        return [f"the broker at {kafka.bootstrap} does not answer: {error.args[0]}"]
+    return []
+
+
+def _of_broker(status: StatusFiles) -> list[str]:
+    broker = status.read("broker")
+    if broker is None:
+        return ["the broker's status file is missing or stale"]
+    return _texts(broker.get("problems"))
+
+
+def _warnings(status: StatusFiles) -> list[str]:
+    compactor = status.read("compactor")
+    if compactor is None:
+        return ["no compactor is running: acknowledged records wait in the segments"]
+    return _texts(compactor.get("problems"))
+
+
+def _texts(found: Any) -> list[str]:
+    return [str(text) for text in found] if isinstance(found, list) else []

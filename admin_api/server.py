@@ -1,0 +1,56 @@
+"""The admin plane as a process: uvicorn on one socket, said when it listens."""
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from admin_api.app import create_app
+
+
+class _Announcing(uvicorn.Server):
+    """A server that says where it listens once it does."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket; port 0 chooses a free one. Raises OSError where it is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def run(
+    host: str,
+    port: int,
+    bootstrap: str,
+    data_dir: Path,
+    announce: Callable[[str], None],
+) -> None:
+    """Serve until SIGTERM or ctrl-C; says ``ready admin=http://HOST:PORT`` once."""
+    bound = listen(host, port)
+    chosen = bound.getsockname()[1]
+    config = uvicorn.Config(
+        create_app(bootstrap, data_dir),
+        log_level="warning",
+        timeout_graceful_shutdown=3,
+    )
+    server = _Announcing(
+        config, lambda: announce(f"ready admin=http://{host}:{chosen}")
+    )
+    server.run(sockets=[bound])

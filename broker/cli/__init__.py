@@ -1,0 +1,13 @@
+"""The command ``lakelog``: start the parts, and talk to them as any client would."""
+
+import sys
+
+
+def main() -> None:
+    """The console script; a mistake of the user ends in one sentence."""
+    from broker.cli.app import app
+    from broker.cli.failures import told
+
+    with told():
+        app(prog_name="lakelog", standalone_mode=True)
+    sys.exit(0)

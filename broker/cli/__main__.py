@@ -1,0 +1,5 @@
+"""``python -m broker.cli`` is ``lakelog``."""
+
+from broker.cli import main
+
+main()

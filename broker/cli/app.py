@@ -1,0 +1,25 @@
+"""All commands in one place: ``lakelog --help`` is this file."""
+
+import typer
+
+from broker.cli import config, consume, groups, produce, run, tables, topics
+
+app = typer.Typer(
+    help="A Kafka broker whose topics are Delta tables.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(run.up)
+app.command()(run.broker)
+app.command()(run.compactor)
+app.command()(run.admin)
+app.add_typer(topics.app, name="topic")
+app.add_typer(groups.app, name="group")
+app.command()(produce.produce)
+app.command()(consume.consume)
+app.command()(tables.compact)
+app.command()(tables.table)
+app.command()(tables.check)
+app.add_typer(config.app, name="config")

@@ -1,0 +1,42 @@
+"""The Kafka client behind the commands: librdkafka, as any user of Kafka has it."""
+
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from broker.cli.failures import UserError
+
+TIMEOUT_S = 15.0
+
+
+def connection(bootstrap: str) -> dict[str, Any]:
+    """Client configuration that reports a missing broker soon and quietly."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "socket.connection.setup.timeout.ms": 5000,
+        "log_level": 2,
+        "error_cb": lambda _error: None,
+    }
+
+
+def admin(bootstrap: str) -> AdminClient:
+    """An admin client that is known to reach a broker.
+
+    Raises:
+        UserError: nobody answers at ``bootstrap``.
+    """
+    client = AdminClient(connection(bootstrap))
+    try:
+        client.list_topics(timeout=5.0)
+    except KafkaException as error:
+        cause = error.args[0]
+        if cause.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+            raise UserError(f"no broker answers at {bootstrap}") from None
+        raise
+    return client
+
+
+def settle(futures: dict[Any, Any]) -> list[Any]:
+    """Wait for each future of an admin call; the first failure is raised."""
+    return [future.result(timeout=TIMEOUT_S) for future in futures.values()]

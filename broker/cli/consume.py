@@ -1,0 +1,159 @@
+"""``lakelog consume``: records to standard output."""
+
+import base64
+import json as jsonlib
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+
+from broker.cli.client import TIMEOUT_S, admin, connection
+from broker.cli.failures import UserError
+from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(help="What to read.")],
+    start: Annotated[
+        str,
+        typer.Option("--from", help="beginning | end | OFFSET | ISO 8601 time"),
+    ] = "beginning",
+    count: Annotated[int | None, typer.Option("--count", min=1)] = None,
+    group: Annotated[str | None, typer.Option("--group")] = None,
+    exit_at_end: Annotated[bool, typer.Option("--exit-at-end")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    json: Json = False,
+) -> None:
+    """Print records as they come: values, or with --json all of each record."""
+    partitions = set(_partitions(bootstrap, topic))
+    consumer = Consumer(
+        connection(bootstrap)
+        | {
+            "group.id": group or "lakelog-consume",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "latest" if start == "end" else "earliest",
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        if group:
+            _join(consumer, topic, partitions)
+        else:
+            consumer.assign(_positions(consumer, topic, sorted(partitions), start))
+        _print(consumer, partitions, count, exit_at_end, json)
+        if group:
+            _commit(consumer)
+    finally:
+        consumer.close()
+
+
+def as_json(message: Any) -> dict[str, Any]:
+    """A record as JSON; bytes that are not UTF-8 are given in base64."""
+    kind, timestamp = message.timestamp()
+    return {
+        "topic": message.topic(),
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": timestamp,
+        "timestampType": max(kind - 1, 0),
+        "key": _text(message.key()),
+        "value": _text(message.value()),
+        "headers": [[key, _text(value)] for key, value in message.headers() or []],
+    }
+
+
+def _text(data: bytes | None) -> Any:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _partitions(bootstrap: str, topic: str) -> list[int]:
+    found = admin(bootstrap).list_topics(timeout=TIMEOUT_S).topics.get(topic)
+    if found is None:
+        raise UserError(f"there is no topic {topic!r}")
+    return sorted(found.partitions)
+
+
+def _join(consumer: Consumer, topic: str, partitions: set[int]) -> None:
+    """Subscribe; the end is then the end of what this member was assigned."""
+
+    def assigned(_consumer: Consumer, found: list[TopicPartition]) -> None:
+        partitions.clear()
+        partitions.update(part.partition for part in found)
+
+    consumer.subscribe([topic], on_assign=assigned)
+
+
+def _positions(
+    consumer: Consumer, topic: str, partitions: list[int], start: str
+) -> list[TopicPartition]:
+    named = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
+    if start in named or start.isdigit():
+        offset = named[start] if start in named else int(start)
+        return [TopicPartition(topic, number, offset) for number in partitions]
+    asked = [TopicPartition(topic, number, _millis(start)) for number in partitions]
+    return list(consumer.offsets_for_times(asked, timeout=TIMEOUT_S))
+
+
+def _millis(text: str) -> int:
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise UserError(
+            f"--from takes beginning, end, an offset or an ISO 8601 time, not {text!r}"
+        ) from None
+
+
+def _commit(consumer: Consumer) -> None:
+    try:
+        consumer.commit(asynchronous=False)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError._NO_OFFSET:
+            raise
+
+
+def _print(
+    consumer: Consumer,
+    partitions: set[int],
+    count: int | None,
+    exit_at_end: bool,
+    json: bool,
+) -> None:
+    messages = _messages(consumer, partitions, exit_at_end)
+    for shown, message in enumerate(messages, start=1):
+        if json:
+            typer.echo(jsonlib.dumps(as_json(message)))
+        else:
+            typer.echo(message.value() or b"")
+        if shown == count:
+            return
+
+
+def _messages(
+    consumer: Consumer, open_partitions: set[int], exit_at_end: bool
+) -> Iterator[Any]:
+    while open_partitions or not exit_at_end:
+        message = consumer.poll(1.0)
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            open_partitions.add(message.partition())
+            yield message
+        elif error.code() == KafkaError._PARTITION_EOF:
+            open_partitions.discard(message.partition())
+        else:
+            raise KafkaException(error)

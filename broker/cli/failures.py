@@ -1,0 +1,48 @@
+"""What a user did wrong, told in one sentence instead of a traceback."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+
+class UserError(Exception):
+    """Something that the person at the keyboard can mend; the text says how."""
+
+
+def fail(message: str, code: int = 1) -> typer.Exit:
+    """Print ``message`` to standard error; raise what this returns."""
+    typer.echo(f"lakelog: {message}", err=True)
+    return typer.Exit(code)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Turn the errors that users cause into a sentence and an exit code."""
+    from confluent_kafka import KafkaException
+
+    from broker.settings import SettingsError
+
+    try:
+        yield
+    except SettingsError as error:
+        _leave(str(error), 2)
+    except UserError as error:
+        _leave(str(error), 1)
+    except KafkaException as error:
+        _leave(_sentence(error), 1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+
+
+def _leave(message: str, code: int) -> None:
+    typer.echo(f"lakelog: {message}", err=True)
+    sys.exit(code)
+
+
+def _sentence(error: Exception) -> str:
+    cause = error.args[0] if error.args else error
+    name, text = getattr(cause, "name", None), getattr(cause, "str", None)
+    return f"{name()}: {text()}" if name and text else str(error)

@@ -1,0 +1,58 @@
+"""Options that several commands share, and how they become settings."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker.cli.failures import UserError
+from broker.settings import Settings, load
+
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", help="Where everything is kept.")
+]
+Config = Annotated[
+    Path | None, typer.Option("--config", help="A TOML file with settings.")
+]
+Listener = Annotated[
+    str | None, typer.Option("--listener", help="HOST:PORT that Kafka clients use.")
+]
+Advertised = Annotated[
+    str | None, typer.Option("--advertised", help="HOST:PORT told to clients.")
+]
+Admin = Annotated[
+    str | None, typer.Option("--admin", help="HOST:PORT of the admin plane.")
+]
+Extra = Annotated[
+    list[str] | None, typer.Option("-X", help="key=value: any setting; repeatable.")
+]
+Bootstrap = Annotated[
+    str, typer.Option("--bootstrap", help="HOST:PORT of a running broker.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
+
+BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
+
+
+def pairs(items: list[str] | None, what: str = "-X") -> dict[str, str]:
+    """``["a=1"]`` as a dict; raises UserError for an item without ``=``."""
+    found = {}
+    for item in items or []:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise UserError(f"{what} takes key=value, not {item!r}")
+        found[key.strip()] = value
+    return found
+
+
+def settings_of(
+    data_dir: Path | None = None,
+    config: Path | None = None,
+    extra: list[str] | None = None,
+    **named: str | None,
+) -> Settings:
+    """Settings from the flags of a command over environment, file and defaults."""
+    flags = {key: value for key, value in named.items() if value is not None}
+    if data_dir is not None:
+        flags["data_dir"] = str(data_dir)
+    return load(flags | pairs(extra), config)

@@ -1,0 +1,153 @@
+"""``lakelog up | broker | compactor | admin``: the parts, together or each alone."""
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker.cli.failures import fail
+from broker.cli.options import (
+    BOOTSTRAP_DEFAULT,
+    Admin,
+    Advertised,
+    Bootstrap,
+    Config,
+    DataDir,
+    Extra,
+    Listener,
+    settings_of,
+)
+from broker.cli.supervisor import Supervisor, die_with_parent
+
+NO_JAVA = "Java 17 or newer was not found: Kafka is served, tables are not written"
+
+
+def say(line: str) -> None:
+    """One line to standard output, at once."""
+    typer.echo(line)
+
+
+def java_found() -> bool:
+    """Whether Spark will find a Java to run on."""
+    home = os.environ.get("JAVA_HOME")
+    at_home = bool(home) and (Path(home or "") / "bin" / "java").exists()
+    return at_home or shutil.which("java") is not None
+
+
+def up(
+    data_dir: DataDir = None,
+    listener: Listener = None,
+    advertised: Advertised = None,
+    admin: Admin = None,
+    config: Config = None,
+    extra: Extra = None,
+    no_compactor: Annotated[bool, typer.Option("--no-compactor")] = False,
+    no_admin: Annotated[bool, typer.Option("--no-admin")] = False,
+) -> None:
+    """A broker, a compactor with an embedded Spark, and the admin plane."""
+    from broker.runtime.logging import configure_logging
+
+    settings = settings_of(
+        data_dir, config, extra, listener=listener, advertised=advertised, admin=admin
+    )
+    configure_logging(settings)
+    compactor = not no_compactor
+    if compactor and not java_found():
+        typer.echo(NO_JAVA, err=True)
+        compactor = False
+    shared = _shared(data_dir, listener, advertised, admin, config, extra)
+    supervisor = Supervisor(shared, not no_admin, compactor, say)
+    raise typer.Exit(asyncio.run(supervisor.run()))
+
+
+def broker(
+    data_dir: DataDir = None,
+    listener: Listener = None,
+    advertised: Advertised = None,
+    admin: Admin = None,
+    config: Config = None,
+    extra: Extra = None,
+) -> None:
+    """The broker alone."""
+    die_with_parent()
+    from broker.node import run_broker
+
+    settings = settings_of(
+        data_dir, config, extra, listener=listener, advertised=advertised, admin=admin
+    )
+    raise typer.Exit(run_broker(settings, say))
+
+
+def compactor(
+    data_dir: DataDir = None,
+    config: Config = None,
+    extra: Extra = None,
+    master: Annotated[
+        str, typer.Option("--master", help="Any Spark master.")
+    ] = "local[*]",
+    listener: Annotated[str | None, typer.Option("--listener", hidden=True)] = None,
+    advertised: Annotated[str | None, typer.Option("--advertised", hidden=True)] = None,
+    admin: Annotated[str | None, typer.Option("--admin", hidden=True)] = None,
+) -> None:
+    """The compactor alone: write-ahead segments into Delta tables."""
+    die_with_parent()
+    del listener, advertised, admin  # `up` hands the same options to every part
+    settings = settings_of(data_dir, config, extra)
+    if not java_found():
+        raise fail(NO_JAVA)
+    from jobs.compactor import run
+
+    from broker.runtime.logging import configure_logging
+
+    configure_logging(settings)
+    raise typer.Exit(run(settings, master=master, announce=say))
+
+
+def admin(
+    data_dir: DataDir = None,
+    admin_address: Admin = None,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    config: Config = None,
+    extra: Extra = None,
+    listener: Annotated[str | None, typer.Option("--listener", hidden=True)] = None,
+    advertised: Annotated[str | None, typer.Option("--advertised", hidden=True)] = None,
+) -> None:
+    """The admin plane alone: REST over HTTP."""
+    die_with_parent()
+    del listener, advertised
+    settings = settings_of(data_dir, config, extra, admin=admin_address)
+    from admin_api import server
+
+    host, _, port = settings.admin.rpartition(":")
+    try:
+        server.run(host, int(port), bootstrap, settings.data_dir, say)
+    except OSError as error:
+        raise fail(f"cannot listen on {settings.admin}: {error.strerror}") from None
+
+
+def _shared(
+    data_dir: Path | None,
+    listener: str | None,
+    advertised: str | None,
+    admin: str | None,
+    config: Path | None,
+    extra: list[str] | None,
+) -> list[str]:
+    """The options of ``up``, to be handed to its children."""
+    named = {
+        "--data-dir": data_dir,
+        "--listener": listener,
+        "--advertised": advertised,
+        "--admin": admin,
+        "--config": config,
+    }
+    given = [
+        word
+        for flag, value in named.items()
+        if value is not None
+        for word in (flag, str(value))
+    ]
+    return given + [word for item in extra or [] for word in ("-X", item)]

@@ -1,0 +1,197 @@
+"""``lakelog up``: the parts as children, watched, and stopped in order.
+
+The broker is what people came for: if it dies, all stops and the reason is told. The
+compactor and the admin plane are restarted, with pauses that grow while they keep
+dying, and never take the broker down. A child asks the kernel to be killed when its
+parent goes (``PR_SET_PDEATHSIG``), so that nothing outlives an ``up`` that was killed
+with -9; Spark's own processes end when the pipe from the compactor closes.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+PARENT_VARIABLE = "LAKELOG_PARENT"
+STOP_TIMEOUT_S = 9.0
+PAUSE_MAX_S = 60.0
+STEADY_S = 60.0
+
+log = structlog.get_logger("lakelog.up")
+
+
+def die_with_parent() -> None:
+    """Called by a child at its start: no ``up``, no child."""
+    import ctypes
+
+    parent = os.environ.pop(PARENT_VARIABLE, None)
+    if parent is None or not sys.platform.startswith("linux"):
+        return
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    if os.getppid() != int(parent):  # it went before we asked
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def next_pause_s(pause_s: float, lived_s: float) -> float:
+    """How long to wait before a restart: doubles until a life was a steady one."""
+    return 1.0 if lived_s >= STEADY_S else min(max(pause_s * 2, 1.0), PAUSE_MAX_S)
+
+
+def reason(code: int) -> str:
+    """An exit code in words."""
+    if code >= 0:
+        return f"exit code {code}"
+    with contextlib.suppress(ValueError):
+        return f"killed by {signal.Signals(-code).name}"
+    return f"killed by signal {-code}"
+
+
+@dataclass
+class Child:
+    """One part as a process; ``said`` gets each line of its standard output."""
+
+    name: str
+    arguments: list[str]
+    said: Callable[[str], None]
+    process: asyncio.subprocess.Process | None = None
+    stopping: bool = False
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> int:
+        """Start it and return its exit code when it ends."""
+        self.process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "broker.cli",
+            *self.arguments,
+            stdout=asyncio.subprocess.PIPE,
+            stdin=asyncio.subprocess.DEVNULL,
+            env=os.environ | {PARENT_VARIABLE: str(os.getpid())},
+            start_new_session=True,  # ctrl-C reaches us alone; we stop them in order
+        )
+        assert self.process.stdout is not None
+        async for line in self.process.stdout:
+            self.said(line.decode(errors="replace").rstrip())
+            self.ready.set()
+        return await self.process.wait()
+
+    async def keep(self) -> None:
+        """Run it again and again, until it is asked to stop."""
+        loop, pause_s = asyncio.get_running_loop(), 0.5
+        while not self.stopping:
+            started = loop.time()
+            code = await self.run()
+            if self.stopping:
+                return
+            pause_s = next_pause_s(pause_s, loop.time() - started)
+            log.error("ended", part=self.name, why=reason(code), again_in_s=pause_s)
+            await asyncio.sleep(pause_s)
+
+    def signal(self, number: int) -> None:
+        self.stopping = True
+        if self.process is not None and self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(number)
+
+    async def stop(self, timeout_s: float) -> None:
+        """SIGTERM, and SIGKILL for one that does not go."""
+        self.signal(signal.SIGTERM)
+        if self.process is None:
+            return
+        try:
+            await asyncio.wait_for(self.process.wait(), timeout_s)
+        except TimeoutError:
+            log.warning("does not stop; killed", part=self.name)
+            self.signal(signal.SIGKILL)
+            await self.process.wait()
+
+
+class Supervisor:
+    """Starts what was asked for, says when clients can come, stops in order."""
+
+    def __init__(
+        self,
+        shared: list[str],
+        admin_wanted: bool,
+        compactor_wanted: bool,
+        say: Callable[[str], None],
+    ) -> None:
+        self.shared, self.say = shared, say
+        self.admin_wanted, self.compactor_wanted = admin_wanted, compactor_wanted
+        self.broker = Child("broker", ["broker", *shared], self._broker_said)
+        self.others: list[Child] = []
+        self.facts: dict[str, str] = {}
+        self.announced = False
+        self.stop_asked = asyncio.Event()
+        self.signals = 0
+
+    async def run(self) -> int:
+        """Until a signal (0) or until the broker dies (1)."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+        broker = loop.create_task(self.broker.run())
+        follow = loop.create_task(self._start_others())
+        stop = loop.create_task(self.stop_asked.wait())
+        await asyncio.wait({broker, stop}, return_when=asyncio.FIRST_COMPLETED)
+        died = broker.done()
+        if died:
+            log.error("ended", part="broker", why=reason(broker.result()))
+        await self._stop_all()
+        for task in (follow, stop):
+            task.cancel()
+        await broker
+        return 1 if died else 0
+
+    async def _start_others(self) -> None:
+        await self.broker.ready.wait()
+        if self.admin_wanted:
+            bootstrap = ["--bootstrap", self.facts["kafka"]]
+            arguments = ["admin", *self.shared, *bootstrap]
+            self.others.append(Child("admin", arguments, self._other_said))
+        if self.compactor_wanted:
+            arguments = ["compactor", *self.shared]
+            self.others.append(Child("compactor", arguments, self._other_said))
+        await asyncio.gather(*(child.keep() for child in self.others))
+
+    async def _stop_all(self) -> None:
+        timeout_s = STOP_TIMEOUT_S / 2
+        await asyncio.gather(*(child.stop(timeout_s) for child in self.others))
+        await self.broker.stop(timeout_s)
+
+    def _on_signal(self) -> None:
+        self.signals += 1
+        self.stop_asked.set()
+        if self.signals > 1:
+            for child in (*self.others, self.broker):
+                child.signal(signal.SIGKILL)
+
+    def _broker_said(self, line: str) -> None:
+        self._note(line)
+
+    def _other_said(self, line: str) -> None:
+        if line.startswith("ready "):
+            self._note(line)
+        else:
+            self.say(line)
+
+    def _note(self, line: str) -> None:
+        """Gather ``ready a=b c=d`` lines; say one when all are there."""
+        word, *facts = line.split(" ")
+        if word != "ready":
+            self.say(line)
+            return
+        self.facts |= dict(fact.split("=", 1) for fact in facts)
+        complete = "kafka" in self.facts and (
+            not self.admin_wanted or "admin" in self.facts
+        )
+        if complete and not self.announced:
+            self.announced = True
+            names = [n for n in ("kafka", "admin", "tables") if n in self.facts]
+            self.say("ready " + " ".join(f"{n}={self.facts[n]}" for n in names))

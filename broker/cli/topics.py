@@ -1,0 +1,112 @@
+"""``lakelog topic``: create, list, describe, alter and delete topics."""
+
+from typing import Annotated, Any
+
+import typer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+
+from broker.cli import output
+from broker.cli.client import TIMEOUT_S, admin, settle
+from broker.cli.failures import UserError
+from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json, pairs
+
+app = typer.Typer(help="Create, look at and change topics.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="The topic's name.")]
+Partitions = Annotated[int | None, typer.Option("--partitions", min=1)]
+Configs = Annotated[
+    list[str] | None, typer.Option("-X", help="config=value; repeatable.")
+]
+
+
+@app.command()
+def create(
+    name: Name,
+    partitions: Partitions = None,
+    extra: Configs = None,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    json: Json = False,
+) -> None:
+    """Create a topic; without --partitions it gets the broker's default."""
+    topic = NewTopic(
+        name,
+        num_partitions=partitions or -1,
+        replication_factor=-1,
+        config=pairs(extra),
+    )
+    client = admin(bootstrap)
+    settle(client.create_topics([topic], operation_timeout=TIMEOUT_S))
+    output.one(_summary(client, name), json)
+
+
+@app.command("list")
+def list_(bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, json: Json = False) -> None:
+    """All topics with their partition counts."""
+    found = admin(bootstrap).list_topics(timeout=TIMEOUT_S).topics
+    output.rows(
+        [
+            {"topic": name, "partitions": len(found[name].partitions)}
+            for name in sorted(found)
+        ],
+        json,
+    )
+
+
+@app.command()
+def describe(
+    name: Name, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, json: Json = False
+) -> None:
+    """Partitions and the configurations that differ from the defaults."""
+    output.one(_summary(admin(bootstrap), name), json)
+
+
+@app.command()
+def alter(
+    name: Name,
+    partitions: Partitions = None,
+    extra: Configs = None,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    json: Json = False,
+) -> None:
+    """Raise the partition count; set configurations (an empty value resets one)."""
+    client = admin(bootstrap)
+    if partitions:
+        settle(client.create_partitions([NewPartitions(name, partitions)]))
+    if extra:
+        changes = [_change(key, value) for key, value in pairs(extra).items()]
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=changes)
+        settle(client.incremental_alter_configs([resource]))
+    output.one(_summary(client, name), json)
+
+
+@app.command()
+def delete(
+    name: Name, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, json: Json = False
+) -> None:
+    """Delete a topic; its table goes after a delay."""
+    settle(admin(bootstrap).delete_topics([name], operation_timeout=TIMEOUT_S))
+    output.one({"deleted": name}, json)
+
+
+def _change(key: str, value: str) -> ConfigEntry:
+    operation = AlterConfigOpType.SET if value else AlterConfigOpType.DELETE
+    return ConfigEntry(key, value or None, incremental_operation=operation)
+
+
+def _summary(client: AdminClient, name: str) -> dict[str, Any]:
+    found = client.list_topics(topic=name, timeout=TIMEOUT_S).topics.get(name)
+    if found is None or found.error is not None:
+        raise UserError(f"there is no topic {name!r}")
+    [configs] = settle(
+        client.describe_configs([ConfigResource(ResourceType.TOPIC, name)])
+    )
+    own = {key: entry.value for key, entry in configs.items() if not entry.is_default}
+    return {"topic": name, "partitions": len(found.partitions), "configs": own}
