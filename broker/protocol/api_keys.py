@@ -80,7 +80,7 @@ class ApiKey(IntEnum):
         return version >= FIRST_FLEXIBLE.get(self, 32768)
 
 
-VERSIONS = {
+VERSIONS: dict[int, range] = {
     ApiKey.PRODUCE: range(14),
     ApiKey.FETCH: range(19),
     ApiKey.LIST_OFFSETS: range(12),
@@ -147,7 +147,7 @@ VERSIONS = {
 }
 
 # SaslHandshake and OffsetDelete never became flexible.
-FIRST_FLEXIBLE = {
+FIRST_FLEXIBLE: dict[int, int] = {
     ApiKey.PRODUCE: 9,
     ApiKey.FETCH: 12,
     ApiKey.LIST_OFFSETS: 6,

@@ -9,7 +9,14 @@ imports this module but that test and `infra/generate_messages.py`, which writes
 import re
 from collections.abc import Iterable
 
-from broker.protocol.schema import UNBOUNDED, Definition, Field, Struct, structs
+from broker.protocol.schema import (
+    UNBOUNDED,
+    Definition,
+    Field,
+    Struct,
+    default_of,
+    structs,
+)
 
 _PYTHON_TYPES = {
     "float64": "float",
@@ -18,14 +25,6 @@ _PYTHON_TYPES = {
     "bytes": "bytes",
     "uuid": "bytes",
     "records": "Buffer",
-}
-_ZEROS = {
-    "float": "0.0",
-    "bool": "False",
-    "str": '""',
-    "bytes": 'b""',
-    "Buffer": 'b""',
-    "int": "0",
 }
 
 
@@ -77,7 +76,7 @@ def _class(struct: Struct, definition: Definition) -> str:
 
 
 def _attribute(field: Field, answers: bool) -> str:
-    python = type_name(field)
+    python = _python_type(field)
     annotation = f"list[{python}]" if field.array else python
     if field.type == "records" and answers:
         annotation = "Records"
@@ -90,36 +89,19 @@ def _attribute(field: Field, answers: bool) -> str:
     return f"{left}(\n        {right[:-1]}\n    )"
 
 
-def type_name(field: Field) -> str:
-    """The Python type of a field, or of its elements."""
+def _python_type(field: Field) -> str:
     if isinstance(field.type, Struct):
         return field.type.name
     return _PYTHON_TYPES.get(field.type, "int")
 
 
 def _default(field: Field) -> str:
-    if field.optional or field.default == "null":
-        return "None"
-    if field.array:
+    default = default_of(field)
+    if default == "[]":
         return "field(default_factory=list)"
-    if isinstance(field.type, Struct):
+    if isinstance(field.type, Struct) and default != "None":
         return f"field(default_factory={field.type.name})"
-    return default_value(field)
-
-
-def default_value(field: Field) -> str:
-    """The default of a primitive field, as Python writes it."""
-    if field.default == "null":
-        return "None"
-    if field.type == "uuid":
-        return "bytes(16)"
-    if field.type == "records" and field.nullable:
-        return "None"
-    if field.default is None:
-        return _ZEROS[type_name(field)]
-    if field.default in {"true", "false"}:
-        return field.default.title()
-    return field.default
+    return "bytes(16)" if default == "NO_UUID" else default
 
 
 def _api_keys(definitions: list[Definition]) -> str:
@@ -159,12 +141,12 @@ class ApiKey(IntEnum):
         return version >= FIRST_FLEXIBLE.get(self, {never})
 
 
-VERSIONS = {{
+VERSIONS: dict[int, range] = {{
 {versions}
 }}
 
 # SaslHandshake and OffsetDelete never became flexible.
-FIRST_FLEXIBLE = {{
+FIRST_FLEXIBLE: dict[int, int] = {{
 {flexible}
 }}
 '''

@@ -23,6 +23,16 @@ FIXED = {
     "uuid": "16s",
 }
 PRIMITIVES = {*FIXED, "string", "bytes", "records"}
+NO_UUID = bytes(16)
+
+_ZEROS = {
+    "float64": "0.0",
+    "bool": "False",
+    "uuid": "NO_UUID",
+    "string": '""',
+    "bytes": 'b""',
+    "records": 'b""',
+}
 UNBOUNDED = 1 << 15
 
 _HEAD = re.compile(r"(\w+)  key (\d+)  versions ([\d-]+)  flexible (\S+)")
@@ -128,6 +138,25 @@ def structs(messages: Iterable[Struct]) -> list[Struct]:
     for message in messages:
         visit(message)
     return list(found.values())
+
+
+def default_of(field: Field) -> str:
+    """The value of a field that was not said, as a Python expression."""
+    if field.optional or field.default == "null":
+        return "None"
+    if field.array:
+        return "[]"
+    if isinstance(field.type, Struct):
+        return f"{field.type.name}()"
+    if field.default is None:
+        return _zero(field)
+    return field.default.title() if field.type == "bool" else field.default
+
+
+def _zero(field: Field) -> str:
+    if field.type == "records" and field.nullable:
+        return "None"
+    return _ZEROS.get(str(field.type), "0")
 
 
 def _message(lines: list[str], known: dict[str, Struct]) -> Struct:

@@ -1,0 +1,106 @@
+"""Codecs: from a message to buffers and back, for every API and version.
+
+A broker speaks some five hundred layouts, and a handful of them all day. So each is
+compiled into a straight-line function when it is first asked for, from the definition
+of its API; `decoding` and `encoding` tell what these functions look like. Importing
+this module compiles nothing.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from types import CodeType
+from typing import Any, ClassVar, Protocol
+
+from broker.protocol.api_keys import VERSIONS, ApiKey
+from broker.protocol.buffers import Buffer
+from broker.protocol.decoding import decoder_source
+from broker.protocol.encoding import encoder_source
+from broker.protocol.errors import ProtocolError
+from broker.protocol.schema import Definition, Struct, definition, structs
+
+
+class Message(Protocol):
+    """Any request or response of `broker.protocol.messages`."""
+
+    API_KEY: ClassVar[ApiKey]
+
+
+# (frame, position of the message in it) -> message; nothing may follow it.
+Decoder = Callable[[memoryview, int], Any]
+# message -> what to write, in order; `records` uncopied, as elements of their own.
+Encoder = Callable[[Any], list[Buffer]]
+
+
+def known_versions(key: int) -> range:
+    """The versions of an API that have a definition; empty for an unknown key."""
+    return VERSIONS.get(key, range(0))
+
+
+@cache
+def request_decoder(key: int, version: int) -> Decoder:
+    """What reads a request of an API at a version.
+
+    Raises:
+        ProtocolError: here, for an unknown key or version; from the decoder, for
+            anything but one whole message.
+    """
+    api = _definition(key, version)
+    return _decoder(api, api.request, version)
+
+
+@cache
+def response_decoder(key: int, version: int) -> Decoder:
+    """What reads a response; see `request_decoder`."""
+    api = _definition(key, version)
+    return _decoder(api, api.response, version)
+
+
+@cache
+def request_encoder(key: int, version: int) -> Encoder:
+    """What writes a request; see `response_encoder`."""
+    api = _definition(key, version)
+    return _encoder(api, api.request, version)
+
+
+@cache
+def response_encoder(key: int, version: int) -> Encoder:
+    """What writes a response of an API at a version.
+
+    Raises:
+        ProtocolError: an unknown key or version.
+    """
+    api = _definition(key, version)
+    return _encoder(api, api.response, version)
+
+
+def _definition(key: int, version: int) -> Definition:
+    if version not in known_versions(key):
+        raise ProtocolError(f"no definition of API key {key} version {version}")
+    return definition(ApiKey(key).name.lower())
+
+
+def _decoder(api: Definition, message: Struct, version: int) -> Decoder:
+    text, names = decoder_source(message, version, api.flexible(version))
+    scope = _scope(api, message, f"decode v{version}", text, names)
+    decode: Decoder = scope["decode"]
+    return decode
+
+
+def _encoder(api: Definition, message: Struct, version: int) -> Encoder:
+    text, names = encoder_source(message, version, api.flexible(version))
+    scope = _scope(api, message, f"encode v{version}", text, names)
+    encode: Encoder = scope["encode"]
+    return encode
+
+
+def _scope(
+    api: Definition, message: Struct, what: str, text: str, names: dict[str, object]
+) -> dict[str, Any]:
+    """What the text defines when it runs; all of it is written from our definitions."""
+    module = import_module(f"broker.protocol.messages.{ApiKey(api.key).name.lower()}")
+    scope: dict[str, Any] = dict(names)
+    scope |= {s.name: getattr(module, s.name) for s in structs([message])}
+    code: CodeType = compile(text, f"<{message.name}: {what}>", "exec")
+    exec(code, scope)  # noqa: S102
+    return scope
