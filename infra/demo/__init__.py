@@ -1,0 +1,1 @@
+"""``make demo``: the whole story on real data."""
