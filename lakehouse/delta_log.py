@@ -1,0 +1,218 @@
+"""The Delta log of one table: its state now, and what comes after.
+
+The problem: the broker must know, for thousands of tables and within a quarter of a
+second of each commit, which files hold which offsets. The idea: load the newest
+checkpoint and the JSON entries after it once, then try to open the next entry; a file
+that is not there costs some microseconds. No JVM, no library, no lock: the log is a
+sequence of files that never change once they are there.
+
+The price: what this cannot read it has to notice. A higher reader version, deletion
+vectors and mapped columns are told in ``Snapshot.unreadable``; a torn last entry (a
+power cut: nobody syncs them but us) stops the snapshot just before it and is told in
+``Snapshot.torn``; a hole in the middle raises LogDamaged.
+
+Source: the Delta transaction log protocol, "Delta Table Specification".
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lakehouse.actions import (
+    Commit,
+    DataFile,
+    Metadata,
+    Protocol,
+    parse_commit,
+    why_unreadable,
+)
+from lakehouse.checkpoint import complete_checkpoints, read_checkpoint
+from lakehouse.errors import LogDamaged, TableMissing
+from lakehouse.properties import TOPIC_ID, partition_application
+
+LOG_DIRECTORY = "_delta_log"
+_ENTRY = re.compile(r"(\d{20})\.json")
+_LOAD_ATTEMPTS = 3
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """The state of a table at a version; ``apply`` moves it on. One thread at a time.
+
+    ``removed`` holds the files that left and when (ms), for whoever deletes them.
+    """
+
+    path: str
+    version: int = -1
+    files: dict[str, DataFile] = field(default_factory=dict)
+    removed: dict[str, int] = field(default_factory=dict)
+    transactions: dict[str, int] = field(default_factory=dict)
+    protocol: Protocol = field(default_factory=Protocol)
+    metadata: Metadata | None = None
+    torn: str | None = None
+    _vectors: int = 0
+
+    @property
+    def topic_id(self) -> str | None:
+        """The id of the topic whose table this says it is, 32 hex digits."""
+        return None if self.metadata is None else self.configuration.get(TOPIC_ID)
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        return {} if self.metadata is None else dict(self.metadata.configuration)
+
+    @property
+    def unreadable(self) -> str | None:
+        """One sentence if the rows cannot be read right, else None."""
+        if self._vectors:
+            return f"{self._vectors} of its files have deletion vectors"
+        return why_unreadable(self.protocol, self.metadata)
+
+    def apply(self, commit: Commit) -> None:
+        """Move on by one entry."""
+        self.version = commit.version
+        for path, deleted_ms in commit.removes.items():
+            self._forget(path)
+            self.removed[path] = deleted_ms
+        for file in commit.adds:
+            self._forget(file.path)
+            self.removed.pop(file.path, None)
+            self.files[file.path] = file
+            self._vectors += file.has_deletion_vector
+        self.transactions.update(commit.transactions)
+        self.protocol = commit.protocol or self.protocol
+        self.metadata = commit.metadata or self.metadata
+
+    def _forget(self, path: str) -> None:
+        gone = self.files.pop(path, None)
+        if gone is not None:
+            self._vectors -= gone.has_deletion_vector
+
+
+def table_ends(snapshot: Snapshot, topic_id: str | None = None) -> dict[int, int]:
+    """Partition -> first offset that is not in the table.
+
+    Said by the ``txn`` actions of the compactor, not by the files: an owner's DELETE
+    moves no end. Without ``topic_id`` the table's own is taken.
+    """
+    prefix = partition_application(topic_id or snapshot.topic_id or "", 0)[:-1]
+    ends = {}
+    for application, version in snapshot.transactions.items():
+        if application.startswith(prefix) and application[len(prefix) :].isdigit():
+            ends[int(application[len(prefix) :])] = version
+    return ends
+
+
+def entry_path(path: str, version: int) -> str:
+    """The file of a log entry."""
+    return os.path.join(path, LOG_DIRECTORY, f"{version:020d}.json")
+
+
+def read_entry(path: str, version: int) -> bytes:
+    """The bytes of a log entry. Raises FileNotFoundError."""
+    with open(entry_path(path, version), "rb") as file:
+        return file.read()
+
+
+def exists(path: str) -> bool:
+    """Whether there is a table: at least one entry of a log."""
+    return bool(_log_names(path))
+
+
+def load(path: str) -> Snapshot:
+    """The newest state of the table at ``path``; blocks.
+
+    Raises TableMissing when there is none and LogDamaged when the log has a hole.
+    """
+    for _ in range(_LOAD_ATTEMPTS):
+        try:
+            return _load(path)
+        except FileNotFoundError:
+            continue  # cleaned away between listing and reading: list again
+    raise LogDamaged(f"{path}: log entries vanish while they are read")
+
+
+def follow(snapshot: Snapshot) -> list[Commit]:
+    """Apply the entries that came after the snapshot; they are returned in order.
+
+    Nothing new costs one attempt to open a file. Raises LogDamaged when the next entry
+    is torn although others follow it; the snapshot then stands before it.
+    """
+    commits: list[Commit] = []
+    while True:
+        version = snapshot.version + 1
+        try:
+            text = read_entry(snapshot.path, version)
+        except FileNotFoundError:
+            snapshot.torn = None
+            return commits
+        commit = _parse(snapshot, version, text)
+        if commit is None:
+            return commits
+        snapshot.apply(commit)
+        commits.append(commit)
+
+
+def _parse(snapshot: Snapshot, version: int, text: bytes) -> Commit | None:
+    try:
+        commit = parse_commit(version, text)
+    except (ValueError, KeyError, TypeError) as error:
+        sentence = f"{entry_path(snapshot.path, version)} is torn: {error}"
+        if os.path.exists(entry_path(snapshot.path, version + 1)):
+            raise LogDamaged(sentence) from error
+        snapshot.torn = sentence
+        return None
+    snapshot.torn = None
+    return commit
+
+
+def _load(path: str) -> Snapshot:
+    names = _log_names(path)
+    if not names:
+        raise TableMissing(f"{path} holds no Delta table")
+    snapshot = _from_checkpoint(path, names)
+    follow(snapshot)
+    newest = max(_entry_versions(names), default=-1)
+    if snapshot.version < newest and snapshot.torn is None:
+        wanted = entry_path(path, snapshot.version + 1)
+        if os.path.exists(wanted):
+            raise FileNotFoundError(wanted)
+        raise LogDamaged(f"{wanted} is missing, {newest} is there")
+    if snapshot.version < 0:
+        raise TableMissing(f"{path} holds no whole log entry: {snapshot.torn}")
+    return snapshot
+
+
+def _from_checkpoint(path: str, names: list[str]) -> Snapshot:
+    """The state at the newest checkpoint that can be read, or before version 0.
+
+    A damaged checkpoint is passed over as long as the entries below it are there.
+    """
+    snapshot = Snapshot(path)
+    directory = os.path.join(path, LOG_DIRECTORY)
+    damage: ValueError | None = None
+    for version, files in complete_checkpoints(names):
+        try:
+            snapshot.apply(read_checkpoint(directory, version, files))
+        except ValueError as error:
+            damage = error
+            continue
+        return snapshot
+    if damage is not None and not os.path.exists(entry_path(path, 0)):
+        raise LogDamaged(str(damage)) from damage
+    return snapshot
+
+
+def _entry_versions(names: Iterable[str]) -> list[int]:
+    matches = (_ENTRY.fullmatch(name) for name in names)
+    return [int(match[1]) for match in matches if match is not None]
+
+
+def _log_names(path: str) -> list[str]:
+    """Names of entries and checkpoints in the log directory."""
+    try:
+        names = os.listdir(os.path.join(path, LOG_DIRECTORY))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [name for name in names if name[:20].isdigit()]

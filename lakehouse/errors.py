@@ -1,0 +1,33 @@
+"""What can go wrong with a table, by what the caller would do about it."""
+
+
+class LakehouseError(Exception):
+    """Something about a table; the message names the table and the reason."""
+
+
+class LocationRefused(LakehouseError):
+    """A name that would lead out of the warehouse: do not go there."""
+
+
+class TableMissing(LakehouseError):
+    """There is no table (yet): carry on without it."""
+
+
+class TableUnreadable(LakehouseError):
+    """Its owner made it something that this reader cannot read: tell, and wait."""
+
+
+class LogDamaged(LakehouseError):
+    """The Delta log itself is torn or has a hole: tell, and touch nothing."""
+
+
+class FileVanished(LakehouseError):
+    """A data file is not there any more: refresh the snapshot and look again."""
+
+
+class CommitRefused(LakehouseError):
+    """The table is not where the plan thought it was: plan again."""
+
+
+class CommitLost(LakehouseError):
+    """A commit that was made is not in the log when read back: tell, plan again."""

@@ -1,0 +1,88 @@
+"""Where a topic's table lies: a directory name that is a function of the topic's name.
+
+The problem: a topic name is chosen by a client. ``Orders`` and ``orders`` are two
+topics but may be one directory; names that start with ``_`` or ``.`` are invisible to
+Spark; 249 characters may not fit; and a name must never lead out of the warehouse.
+
+The idea: lower-case letters, digits and ``- . _`` stay as they are; everything else is
+written with ``~``, which no topic name contains: ``Orders`` is ``~orders``. The result
+has no capital letter, so two topics never share a directory, whatever the store. What
+would be too long keeps its beginning and gets a hash of the whole.
+
+The price: a table of a topic with capitals is not called what the topic is called. The
+table property ``lakelog.topic`` says it.
+"""
+
+import hashlib
+import os
+
+from lakehouse.errors import LocationRefused
+
+_ESCAPE = "~"
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-._")
+_LENGTH_MAX = 200
+_LENGTH_KEPT = 150
+_HIDDEN = {"_": "~1", ".": "~2"}
+_SET_ASIDE = ".deleted-"
+
+
+def directory_name(topic: str) -> str:
+    """The directory of a topic, injective also where letter case is ignored.
+
+    Takes any string: that a topic name is legal is checked elsewhere, that this is safe
+    is not left to it.
+    """
+    encoded = "".join(map(_encode, topic))
+    if encoded[:1] in _HIDDEN:
+        encoded = _HIDDEN[encoded[0]] + encoded[1:]
+    if encoded.endswith("."):
+        encoded = encoded[:-1] + _HIDDEN["."]
+    if encoded and len(encoded) <= _LENGTH_MAX:
+        return encoded
+    digest = hashlib.sha256(topic.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{encoded[:_LENGTH_KEPT]}{_ESCAPE}{_ESCAPE}{digest}"
+
+
+def _encode(character: str) -> str:
+    if character in _PLAIN:
+        return character
+    if "A" <= character <= "Z":
+        return _ESCAPE + character.lower()
+    return f"{_ESCAPE}3{ord(character):x}{_ESCAPE}4"
+
+
+def table_path(warehouse: str | os.PathLike[str], topic: str) -> str:
+    """The directory of a topic's table, inside the warehouse.
+
+    Raises LocationRefused when it would lie elsewhere, by a planted link for example.
+    """
+    return _contained(os.fspath(warehouse), directory_name(topic))
+
+
+def set_aside_path(warehouse: str | os.PathLike[str], topic_id: str) -> str:
+    """Where the table of a deleted topic waits until its files may go.
+
+    The leading dot hides it from listings; the id keeps a topic that was created,
+    deleted and created again apart from its former lives.
+    """
+    if not topic_id.isalnum():
+        raise LocationRefused(f"{topic_id!r} is not a topic id")
+    return _contained(os.fspath(warehouse), _SET_ASIDE + topic_id.lower())
+
+
+def set_aside_ids(warehouse: str | os.PathLike[str]) -> list[str]:
+    """Ids of the deleted topics whose tables still wait."""
+    try:
+        names = os.listdir(warehouse)
+    except FileNotFoundError:
+        return []
+    start = len(_SET_ASIDE)
+    return sorted(name[start:] for name in names if name.startswith(_SET_ASIDE))
+
+
+def _contained(warehouse: str, name: str) -> str:
+    path = os.path.join(warehouse, name)
+    home = os.path.realpath(warehouse)
+    if os.path.dirname(os.path.realpath(path)) != home:
+        raise LocationRefused(f"{path} does not lie in {warehouse}")
+    return path

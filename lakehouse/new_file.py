@@ -1,0 +1,112 @@
+"""A data file that was written and is to be committed: what its ``add`` will say.
+
+The problem: without statistics in the log nobody can tell which file holds an offset.
+The idea: the writer describes the file as it knows it, or has it described from the
+Parquet footer, and both the log's statistics and the checks before a commit come from
+that description.
+"""
+
+import json
+import os
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from deltalake.transaction import AddAction
+
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+class NewFile(NamedTuple):
+    """A file below the table's directory. Offsets and timestamps are inclusive."""
+
+    path: str
+    """Relative to the table, with ``/``: ``partition=3/<name>.parquet``."""
+    partition: int
+    size: int
+    rows: int
+    first_offset: int
+    last_offset: int
+    timestamp_min_ms: int
+    timestamp_max_ms: int
+    modified_ms: int
+
+
+def partition_directory(partition: int) -> str:
+    """Where the files of a Kafka partition lie, relative to the table."""
+    return f"partition={partition}"
+
+
+def describe_file(root: str, path: str, partition: int) -> NewFile:
+    """Describe a written file from its Parquet footer; blocks.
+
+    The file must have rows, and statistics for offset and timestamp in each row group.
+    Raises ValueError when it has not.
+    """
+    import pyarrow.parquet as pq
+
+    full = os.path.join(root, path)
+    footer = pq.read_metadata(full)
+    offsets = _bounds(footer, "offset", full)
+    timestamps = _bounds(footer, "timestamp", full)
+    status = os.stat(full)
+    return NewFile(
+        path=path,
+        partition=partition,
+        size=status.st_size,
+        rows=footer.num_rows,
+        first_offset=offsets[0],
+        last_offset=offsets[1],
+        timestamp_min_ms=_to_ms(timestamps[0]),
+        timestamp_max_ms=_to_ms(timestamps[1]),
+        modified_ms=status.st_mtime_ns // 1_000_000,
+    )
+
+
+def _bounds(footer: Any, column: str, path: str) -> tuple[Any, Any]:
+    index = footer.schema.names.index(column)
+    found = []
+    for group in range(footer.num_row_groups):
+        statistics = footer.row_group(group).column(index).statistics
+        if statistics is None or not statistics.has_min_max:
+            raise ValueError(f"{path}: row group {group} has no bounds of {column}")
+        # The raw value: a timestamp may lie outside what a datetime can be.
+        found.append((statistics.min_raw, statistics.max_raw))
+    if not found:
+        raise ValueError(f"{path} has no rows")
+    return min(low for low, _ in found), max(high for _, high in found)
+
+
+def _to_ms(micros: int) -> int:
+    return micros // 1000
+
+
+def add_action(file: NewFile) -> AddAction:
+    """The ``add`` of a file, with statistics."""
+    low: dict[str, object] = {"offset": file.first_offset}
+    high: dict[str, object] = {"offset": file.last_offset}
+    bounds = _iso(file.timestamp_min_ms), _iso(file.timestamp_max_ms)
+    if None not in bounds:
+        low["timestamp"], high["timestamp"] = bounds
+    statistics = {
+        "numRecords": file.rows,
+        "minValues": low,
+        "maxValues": high,
+        "nullCount": {"offset": 0, "timestamp": 0},
+    }
+    return AddAction(
+        path=file.path,
+        size=file.size,
+        partition_values={"partition": str(file.partition)},
+        modification_time=file.modified_ms,
+        data_change=True,
+        stats=json.dumps(statistics, separators=(",", ":")),
+    )
+
+
+def _iso(timestamp_ms: int) -> str | None:
+    """As statistics have it; None outside the years that ISO 8601 text can say."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return None
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{timestamp_ms % 1000:03d}Z"

@@ -1,0 +1,45 @@
+"""Table properties: those of Delta that the broker relies on, and those of our own.
+
+The problem: a table must keep its shape whatever a session's defaults say, and must
+explain itself when it is found without its catalog. The idea: everything is a property
+of the table, written when it is created. Sources: Delta's table properties reference;
+the reasons stand beside each.
+"""
+
+TOPIC = "lakelog.topic"
+TOPIC_ID = "lakelog.topicId"
+PARTITIONS = "lakelog.partitions"
+
+RANGES = "lakelog.ranges"
+"""Key in ``commitInfo``: {partition: [first offset, end offset)} that it added."""
+LOG_START = "lakelog.logStart"
+"""Key in ``commitInfo`` of a commit that only lets files go."""
+
+CHECKPOINT_INTERVAL = 100
+
+DELTA = {
+    # Both would rewrite files with rows out of offset order.
+    "delta.autoOptimize.autoCompact": "false",
+    "delta.autoOptimize.optimizeWrite": "false",
+    # A checkpoint every ten commits costs more than the commits do.
+    "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
+    # `partition` is a partition column: Delta refuses it here.
+    "delta.dataSkippingStatsColumns": "offset,timestamp",
+    # Reader version 3; many readers cannot.
+    "delta.enableDeletionVectors": "false",
+    # Compact encodings of offsets and timestamps when Spark rewrites a file.
+    "delta.parquet.format.version": "2.12.0",
+    "delta.logRetentionDuration": "interval 30 days",
+    "delta.deletedFileRetentionDuration": "interval 7 days",
+}
+
+
+def of_topic(topic: str, topic_id: str, partitions: int) -> dict[str, str]:
+    """The properties of a topic's new table. ``topic_id`` is 32 hex digits."""
+    own = {TOPIC: topic, TOPIC_ID: topic_id, PARTITIONS: str(partitions)}
+    return {**DELTA, **own}
+
+
+def partition_application(topic_id: str, partition: int) -> str:
+    """The ``txn`` application id whose version is a partition's end offset."""
+    return f"{topic_id}/{partition}"

@@ -1,0 +1,120 @@
+"""The life of a table: created for a topic, repaired after a power cut, set aside.
+
+The problem: a topic's directory may hold the table of an earlier topic of the same
+name; a creation may have been cut short; and the last log entry may be torn, since
+whoever wrote it did not sync it. The idea: the table's properties say whose it is, and
+nothing is ever overwritten: what is not ours is moved to where the deleted wait.
+
+Used by the compactor's process only; everything here blocks.
+"""
+
+import os
+import shutil
+
+import deltalake
+from deltalake.exceptions import DeltaError
+
+from lakehouse import properties
+from lakehouse.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
+from lakehouse.durable import sync_directory, sync_file
+from lakehouse.errors import CommitRefused, LogDamaged, TableMissing
+from lakehouse.location import set_aside_path, table_path
+from lakehouse.schema import PARTITION_COLUMN, WRITE
+
+_CREATE = 0
+
+
+def create_table(warehouse: str, topic: str, topic_id: str, partitions: int) -> str:
+    """Make sure that the topic has its table, durably; its path.
+
+    A table of an earlier topic of that name is set aside. Raises CommitRefused when the
+    place is taken by a table that is no topic's.
+    """
+    path = table_path(warehouse, topic)
+    os.makedirs(path, exist_ok=True)
+    found = _present(path)
+    if found is not None and found.topic_id == topic_id:
+        return path
+    if found is not None:
+        _make_room(warehouse, path, found)
+        os.makedirs(path, exist_ok=True)
+    _create(path, topic, topic_id, partitions)
+    sync_file(entry_path(path, _CREATE))
+    for directory in (os.path.join(path, LOG_DIRECTORY), path, warehouse):
+        sync_directory(directory)
+    return path
+
+
+def _present(path: str) -> Snapshot | None:
+    try:
+        return load(path)
+    except TableMissing:
+        repair(path)
+        return None
+
+
+def _make_room(warehouse: str, path: str, found: Snapshot) -> None:
+    if not found.topic_id:
+        raise CommitRefused(f"{path} holds a table that is no topic's")
+    set_aside(warehouse, path, found.topic_id)
+
+
+def _create(path: str, topic: str, topic_id: str, partitions: int) -> None:
+    try:
+        deltalake.DeltaTable.create(
+            path,
+            deltalake.Schema.from_arrow(WRITE),
+            partition_by=[PARTITION_COLUMN],
+            name=topic,
+            configuration=properties.of_topic(topic, topic_id, partitions),
+            raise_if_key_not_exists=False,
+        )
+    except DeltaError as error:
+        if load(path).topic_id != topic_id:  # another compactor may have been faster
+            raise CommitRefused(f"{path}: {error}") from error
+
+
+def set_aside(warehouse: str, path: str, topic_id: str) -> str | None:
+    """Move a deleted topic's table out of the way; where to, None if it has none."""
+    target = set_aside_path(warehouse, topic_id)
+    try:
+        os.rename(path, target)
+    except FileNotFoundError:
+        return None
+    sync_directory(warehouse)
+    return target
+
+
+def drop(warehouse: str, topic: str, topic_id: str) -> bool:
+    """Delete the table of a deleted topic wherever it stands; was there one?"""
+    path = table_path(warehouse, topic)
+    try:
+        if load(path).topic_id == topic_id:
+            set_aside(warehouse, path, topic_id)
+    except (TableMissing, LogDamaged):
+        pass  # not there, or not known to be this topic's: leave it alone
+    waiting = set_aside_path(warehouse, topic_id)
+    if not os.path.isdir(waiting):
+        return False
+    shutil.rmtree(waiting)
+    sync_directory(warehouse)
+    return True
+
+
+def repair(path: str) -> str | None:
+    """Move a torn last log entry aside; one sentence if there was one.
+
+    Such an entry was never synced, so nothing relied on it: the segments behind it are
+    still there, and the next round commits their records again.
+    """
+    try:
+        snapshot = load(path)
+        torn, version = snapshot.torn, snapshot.version + 1
+    except TableMissing:
+        version, torn = 0, "the first log entry is torn"
+    entry = entry_path(path, version)
+    if torn is None or not os.path.exists(entry):
+        return None
+    os.replace(entry, f"{entry}.torn")
+    sync_directory(os.path.join(path, LOG_DIRECTORY))
+    return torn
