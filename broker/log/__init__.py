@@ -1,1 +1,1 @@
-"""What a partition's log is: offsets, producers, index. Pure."""
+"""What a partition's log is, without a disk: offsets, producers, index."""

@@ -1,0 +1,37 @@
+"""A checkpoint's payload: all partitions, or a refusal."""
+
+import pytest
+
+from broker.log.checkpoint import pack, unpack
+from broker.log.partition import PartitionLog
+from tests.broker.log.headers import header
+
+
+def some_logs() -> dict[tuple[int, int], PartitionLog]:
+    logs = {(1, 0): PartitionLog(), (1, 1): PartitionLog(5), (2**31, 7): PartitionLog()}
+    for at, log in enumerate(logs.values()):
+        log.admit(header(3, producer=at, epoch=2), 1_000)
+        log.settle(log.durable, log.next - 1, 0, 1, 1)
+    return logs
+
+
+def test_every_partition_comes_back() -> None:
+    logs = some_logs()
+    snapshots = unpack(pack(logs.items()))
+    assert snapshots == {key: log.snapshot() for key, log in logs.items()}
+    assert snapshots[1, 1].durable == 8
+
+
+def test_no_partition_at_all_is_a_checkpoint() -> None:
+    assert unpack(pack([])) == {}
+
+
+def test_a_cut_or_longer_payload_is_refused() -> None:
+    payload = pack(some_logs().items())
+    for cut in range(len(payload)):
+        with pytest.raises(ValueError):
+            unpack(payload[:cut])
+    with pytest.raises(ValueError):
+        unpack(payload + b"x")
+    with pytest.raises(ValueError):
+        unpack(b"\x09" + payload[1:])

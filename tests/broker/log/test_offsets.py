@@ -1,0 +1,46 @@
+"""The four offsets keep their order, whatever they are told."""
+
+import pytest
+
+from broker.log.offsets import LogOffsets
+
+
+def test_a_new_log_is_empty_at_its_start() -> None:
+    offsets = LogOffsets(7)
+    assert (offsets.start, offsets.stable, offsets.durable, offsets.next) == (7,) * 4
+
+
+def test_a_restored_log_goes_on_at_its_durable_end() -> None:
+    offsets = LogOffsets(7, 20)
+    assert (offsets.start, offsets.stable, offsets.durable, offsets.next) == (
+        7, 20, 20, 20,
+    )  # fmt: skip
+
+
+def test_several_move_together() -> None:
+    offsets = LogOffsets()
+    offsets.move(next_offset=10)
+    offsets.move(durable=8, stable=6, start=5)
+    assert (offsets.start, offsets.stable, offsets.durable, offsets.next) == (
+        5, 6, 8, 10,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        {"start": 7},  # beyond stable
+        {"stable": 9},  # beyond durable
+        {"durable": 11},  # beyond next
+        {"next_offset": 7},  # below durable
+        {"start": 1},  # back
+        {"stable": 5},
+        {"durable": 7},
+    ],
+)
+def test_a_broken_order_is_our_own_mistake(move: dict[str, int]) -> None:
+    offsets = LogOffsets(2, 6)
+    offsets.move(next_offset=10)
+    offsets.move(durable=8)
+    with pytest.raises(AssertionError):
+        offsets.move(**move)

@@ -1,0 +1,189 @@
+"""Idempotent producers: what is next, what is a duplicate, what is refused."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.log.producers import BATCHES_RETAINED, Duplicate, Producers
+from broker.protocol.errors import ErrorCode, KafkaError
+from tests.broker.log.headers import header
+
+LAST_SEQUENCE = 2**31 - 1
+
+
+def refused(producers: Producers, **fields: int) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        producers.check(header(**fields))
+    return caught.value.code
+
+
+def test_an_unknown_producer_may_start_anywhere() -> None:
+    assert Producers().check(header(producer=1, sequence=4711, epoch=3)) is None
+
+
+def test_the_next_batch_continues_the_sequence() -> None:
+    producers = Producers()
+    producers.record(header(5, producer=1), 100, now_ms=0)
+    assert producers.check(header(producer=1, sequence=5)) is None
+    assert refused(producers, producer=1, sequence=6) == 45
+    assert refused(producers, producer=1, sequence=4) == 45
+
+
+def test_a_retry_gets_its_first_offset_and_time() -> None:
+    producers = Producers()
+    producers.record(header(5, producer=1, timestamp=77), 100, now_ms=0)
+    producers.record(header(2, producer=1, sequence=5), 105, now_ms=0)
+    again = producers.check(header(5, producer=1))
+    assert again == Duplicate(base_offset=100, last_offset=104, timestamp=77)
+
+
+def test_a_retry_with_other_bounds_is_no_duplicate() -> None:
+    producers = Producers()
+    producers.record(header(5, producer=1), 100, now_ms=0)
+    assert refused(producers, count=4, producer=1) == 45
+
+
+def test_five_batches_are_remembered_and_not_six() -> None:
+    producers = Producers()
+    for sequence in range(BATCHES_RETAINED + 1):
+        producers.record(header(producer=1, sequence=sequence), sequence, now_ms=0)
+    assert refused(producers, producer=1, sequence=0) == 45
+    for sequence in range(1, BATCHES_RETAINED + 1):
+        assert producers.check(header(producer=1, sequence=sequence)) is not None
+
+
+def test_a_new_epoch_starts_at_zero_and_fences_the_old() -> None:
+    producers = Producers()
+    producers.record(header(3, producer=1, epoch=1), 0, now_ms=0)
+    assert refused(producers, producer=1, epoch=2, sequence=3) == 45
+    assert producers.check(header(producer=1, epoch=2)) is None
+    producers.record(header(producer=1, epoch=2), 3, now_ms=0)
+    old = refused(producers, count=3, producer=1, epoch=1)
+    assert old == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producers.check(header(producer=1, epoch=2)) == Duplicate(3, 3, 1_000)
+
+
+def test_sequences_wrap_around() -> None:
+    producers = Producers()
+    wrapping = header(4, producer=1, sequence=LAST_SEQUENCE - 1)
+    assert wrapping.last_sequence == 1
+    producers.record(wrapping, 10, now_ms=0)
+    assert producers.check(wrapping) == Duplicate(10, 13, 1_000)
+    assert producers.check(header(producer=1, sequence=2)) is None
+    full = Producers()
+    full.record(header(producer=1, sequence=LAST_SEQUENCE), 0, now_ms=0)
+    assert full.check(header(producer=1, sequence=0)) is None
+
+
+def test_an_abandoned_batch_may_come_again() -> None:
+    producers = Producers()
+    producers.record(header(5, producer=1), 100, now_ms=0)
+    producers.record(header(5, producer=1, sequence=5), 105, now_ms=0)
+    producers.abandon(105)
+    assert producers.check(header(5, producer=1, sequence=5)) is None
+    assert producers.check(header(5, producer=1)) == Duplicate(100, 104, 1_000)
+
+
+def test_a_whole_pipeline_is_abandoned_in_order() -> None:
+    producers = Producers()
+    for sequence in range(8):
+        producers.record(header(producer=1, sequence=sequence), sequence, now_ms=0)
+    for offset in range(3, 8):  # the last five; the three before are evicted
+        producers.abandon(offset, producer_id=1)
+    assert producers.check(header(producer=1, sequence=3)) is None
+    assert refused(producers, producer=1, sequence=4) == 45
+
+
+def test_a_batch_abandoned_under_another_is_not_a_duplicate() -> None:
+    producers = Producers()
+    producers.record(header(producer=1), 0, now_ms=0)
+    producers.record(header(producer=1, sequence=1), 1, now_ms=0)
+    producers.abandon(0)
+    assert refused(producers, producer=1, sequence=0) == 45
+    assert producers.check(header(producer=1, sequence=2)) is None
+
+
+def test_silence_is_measured_by_the_brokers_clock() -> None:
+    producers = Producers()
+    producers.record(header(producer=1, timestamp=5), 0, now_ms=1_000)
+    producers.record(header(producer=2, timestamp=10**15), 1, now_ms=500)
+    assert producers.expire(1_499, ttl_ms=1_000) == 0
+    assert producers.expire(1_999, ttl_ms=1_000) == 1
+    assert 1 in producers
+    assert 2 not in producers
+
+
+def test_a_forgotten_producer_is_unknown() -> None:
+    producers = Producers()
+    producers.record(header(producer=1), 0, now_ms=0)
+    producers.forget(1)
+    assert producers.check(header(producer=1, sequence=99)) is None
+
+
+def test_replay_takes_up_only_what_is_new() -> None:
+    producers = Producers()
+    producers.record(header(2, producer=1), 0, now_ms=0)
+    producers.replay(header(2, producer=1, base=0), 0)
+    producers.replay(header(2, producer=1, base=2, sequence=2), 0)
+    assert producers.check(header(2, producer=1, sequence=2)) == Duplicate(2, 3, 1_000)
+    assert producers.check(header(producer=1, sequence=4)) is None
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x02" + bytes(4), b"\x01\0\0\0\1", b"tail"])
+def test_a_damaged_snapshot_is_refused(damage: bytes) -> None:
+    payload = Producers().snapshot() + damage if damage == b"tail" else damage
+    with pytest.raises(ValueError):
+        Producers.restore(payload)
+
+
+class EveryBatch:
+    """The naive model: remembers everything and searches it."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[tuple[int, int, int, int]]] = {}
+
+    def check(self, producer: int, epoch: int, first: int, last: int) -> object:
+        all_batches = self.batches.get(producer, [])
+        if not all_batches:
+            return None
+        current = [b for b in all_batches if b[0] == all_batches[-1][0]]
+        for _, one, other, offset in current[-5:]:
+            if (epoch, first, last) == (current[0][0], one, other):
+                return offset
+        if epoch < current[0][0]:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        wanted = current[-1][2] + 1 if epoch == current[0][0] else 0
+        return None if first == wanted else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 1), st.integers(0, 2), st.integers(0, 12), st.integers(1, 3)
+        ),
+        max_size=60,
+    ),
+    st.integers(0, 60),
+)
+def test_agrees_with_a_list_of_everything(
+    batches: list[tuple[int, int, int, int]], restart_at: int
+) -> None:
+    producers, model = Producers(), EveryBatch()
+    for offset, (producer, epoch, first, count) in enumerate(batches):
+        if offset == restart_at:
+            producers = Producers.restore(producers.snapshot())
+        one = header(count, producer=producer, epoch=epoch, sequence=first)
+        wanted = model.check(producer, epoch, first, first + count - 1)
+        if isinstance(wanted, ErrorCode):
+            with pytest.raises(KafkaError) as caught:
+                producers.check(one)
+            assert caught.value.code == wanted
+            continue
+        answer = producers.check(one)
+        assert (answer.base_offset if answer else None) == wanted
+        if answer is None:
+            producers.record(one, offset, now_ms=0)
+            model.batches.setdefault(producer, []).append(
+                (epoch, first, first + count - 1, offset)
+            )
