@@ -1,0 +1,141 @@
+"""The real programs as child processes: started, awaited, killed, started again."""
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+START_TIMEOUT_S = 60.0
+
+
+class Part:
+    """``lakelog broker | compactor | up | admin`` on a data directory.
+
+    Ports are chosen freely at the first start and kept at later ones, so that clients
+    find the broker again. ``settings`` are ``-X`` items.
+    """
+
+    def __init__(self, name: str, data_dir: Path, *settings: str) -> None:
+        self.name, self.data_dir = name, data_dir
+        self.settings = list(settings)
+        self.arguments: list[str] = []
+        self.facts: dict[str, str] = {}
+        self.log = data_dir.parent / f"{data_dir.name}.{name}.log"
+        self.process: subprocess.Popen[str] | None = None
+        self.lines: queue.Queue[str | None] = queue.Queue()
+        self.waited_s = 0.0
+
+    def start(self, failpoints: str = "", wait: bool = True) -> "Part":
+        words = ["--data-dir", str(self.data_dir), *self.arguments]
+        for item in self.settings:
+            words += ["-X", item]
+        self.lines = queue.Queue()
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "broker.cli", self.name, *words],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=os.environ | {"LAKELOG_FAILPOINTS": failpoints},
+            )
+        threading.Thread(
+            target=self._listen, args=(self.process, self.lines), daemon=True
+        ).start()
+        if wait:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self) -> None:
+        """Until it says that it is ready; AssertionError with its log if it is not."""
+        word = "compactor ready" if self.name == "compactor" else "ready "
+        started = time.monotonic()
+        line = self._line(word, started + START_TIMEOUT_S)
+        self.waited_s = time.monotonic() - started
+        if self.name != "compactor":
+            self.facts = dict(fact.split("=", 1) for fact in line.split()[1:])
+
+    def _line(self, start: str, deadline: float) -> str:
+        while True:
+            try:
+                line = self.lines.get(timeout=max(0.1, deadline - time.monotonic()))
+            except queue.Empty:
+                line = None
+            assert line is not None, f"{self.name} said no {start!r}:\n{self.tail()}"
+            if line.startswith(start):
+                return line
+
+    def tail(self) -> str:
+        return self.log.read_text(errors="replace")[-3000:]
+
+    @staticmethod
+    def _listen(
+        process: "subprocess.Popen[str]", lines: "queue.Queue[str | None]"
+    ) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.put(line.rstrip())
+        lines.put(None)
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self) -> None:
+        """kill -9, and wait for the end."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def died(self, timeout_s: float) -> bool:
+        """Whether it ends by itself (a failpoint) within the time."""
+        assert self.process is not None
+        try:
+            self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def stop(self, timeout_s: float = 15.0) -> int:
+        """SIGTERM; its exit code. AssertionError if it does not stop in time."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError(f"{self.name} did not stop:\n{self.tail()}") from None
+
+    def end(self) -> None:
+        """For the end of a test: gone, whatever state it is in."""
+        if self.alive:
+            self.kill()
+
+
+class BrokerPart(Part):
+    """A broker alone; ``bootstrap`` stays the same over restarts."""
+
+    def __init__(self, data_dir: Path, *settings: str) -> None:
+        super().__init__("broker", data_dir, *settings)
+        self.arguments = ["--listener", "127.0.0.1:0"]
+
+    def wait_ready(self) -> None:
+        super().wait_ready()
+        self.arguments = ["--listener", self.bootstrap]
+
+    @property
+    def bootstrap(self) -> str:
+        return self.facts["kafka"]
+
+
+def lakelog(*words: str, stdin: bytes = b"", code: int = 0) -> str:
+    """Run a ``lakelog`` command to its end; its standard output."""
+    done = subprocess.run(
+        [sys.executable, "-m", "broker.cli", *words], input=stdin, capture_output=True
+    )
+    told = done.stdout.decode() + done.stderr.decode()
+    assert done.returncode == code, f"lakelog {' '.join(words)}: {told}"
+    return done.stdout.decode()
