@@ -1,0 +1,148 @@
+"""From the rows of a table to batches that a consumer takes for those of the log.
+
+Offsets, keys, values, headers, timestamps and their type are those of the rows; the
+rest of a batch is not kept in a table and comes out as a plain producer's would: not
+compressed, no producer id. Rows that share a batch must share the timestamp type, and
+with LogAppendTime the timestamp, so that some batches end early.
+
+The buffers of the Arrow columns are read where they lie.
+
+Source: Kafka's ``DefaultRecordBatch``; Arrow's columnar format.
+"""
+
+from functools import cache
+from itertools import pairwise
+from typing import Any, Final
+
+from broker.records.batch import seal
+
+BATCH_BYTES: Final = 256 << 10
+_MICROSECONDS: Final = 1000
+
+
+@cache
+def _tools() -> Any:
+    """numpy, pyarrow and the compiled loops: loaded when first needed."""
+    from types import SimpleNamespace
+
+    import numpy
+    import pyarrow
+
+    from broker.records import kernels_encode
+
+    return SimpleNamespace(np=numpy, pa=pyarrow, kernels=kernels_encode)
+
+
+def from_columns(rows: Any, batch_bytes: int = BATCH_BYTES) -> list[bytes]:
+    """Batches of at most ``batch_bytes`` (a larger record has one for itself).
+
+    ``rows`` is a ``pa.RecordBatch`` or ``pa.Table`` with the columns of
+    `lakehouse.schema.READ`, sorted by offset. Raises ValueError if they are not
+    sorted, repeat an offset, or lack an offset or timestamp.
+    """
+    parts = rows.to_batches() if hasattr(rows, "to_batches") else [rows]
+    return [batch for part in parts for batch in _from_part(part, batch_bytes)]
+
+
+def _from_part(part: Any, batch_bytes: int) -> list[bytes]:
+    tools = _tools()
+    np, kernels = tools.np, tools.kernels
+    count = part.num_rows
+    if count == 0:
+        return []
+    rows, headers, columns = _spans(part)
+    sizes, ends = np.empty(count, np.int64), np.empty(count, np.int64)
+    firsts = np.empty(count + 1, np.int64)
+    batches = kernels.plan(rows, headers, batch_bytes, sizes, firsts, ends)
+    firsts[batches] = count
+    out = np.empty(int(ends[batches - 1]), np.uint8)
+    kernels.encode(
+        rows, headers, columns, sizes, firsts[: batches + 1], ends[:batches], out
+    )
+    return _cut(memoryview(out), [0, *ends[:batches].tolist()])
+
+
+def _cut(out: memoryview, bounds: list[int]) -> list[bytes]:
+    batches = []
+    for start, end in pairwise(bounds):
+        seal(out[start:end])
+        batches.append(bytes(out[start:end]))
+    return batches
+
+
+def _spans(part: Any) -> tuple[Any, Any, tuple[Any, Any, Any, Any]]:
+    """(rows, headers, bytes): where each field lies, as `kernels_encode` takes it."""
+    tools = _tools()
+    np, kernels = tools.np, tools.kernels
+    rows = np.empty((kernels.ROW_FIELDS, part.num_rows), np.int64)
+    _numbers(part, rows)
+    rows[kernels.KEY_AT], rows[kernels.KEY_LENGTH], keys = _binary(part["key"])
+    rows[kernels.VALUE_AT], rows[kernels.VALUE_LENGTH], values = _binary(part["value"])
+    at, counts, headers, header_bytes = _headers(part["headers"])
+    rows[kernels.HEADERS_AT], rows[kernels.HEADER_COUNT] = at, counts
+    return rows, headers, (keys, values, *header_bytes)
+
+
+def _numbers(part: Any, rows: Any) -> None:
+    tools = _tools()
+    np, pa, kernels = tools.np, tools.pa, tools.kernels
+    offset, timestamp = part["offset"], part["timestamp"]
+    if offset.null_count or timestamp.null_count:
+        raise ValueError("a row has no offset or no timestamp")
+    rows[kernels.OFFSET] = offset.to_numpy(zero_copy_only=False)
+    if np.any(np.diff(rows[kernels.OFFSET]) <= 0):
+        raise ValueError("rows are not sorted by offset, or an offset repeats")
+    micros = timestamp.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    rows[kernels.TIMESTAMP] = micros.to_numpy(zero_copy_only=False) // _MICROSECONDS
+    kind = part["timestampType"].fill_null(0)
+    rows[kernels.KIND] = kind.to_numpy(zero_copy_only=False) == 1
+
+
+def _binary(column: Any) -> tuple[Any, Any, Any]:
+    """(start, length or -1 for null, bytes) of a binary or string column."""
+    tools = _tools()
+    np, pa = tools.np, tools.pa
+    if column.type not in (pa.binary(), pa.string()):
+        column = column.cast(pa.binary())
+    _, offsets, data = column.buffers()
+    if offsets is None or len(column) == 0:
+        bounds = np.zeros(len(column) + 1, np.int32)
+    else:
+        bounds = np.frombuffer(offsets, np.int32)[column.offset :][: len(column) + 1]
+    length = np.diff(bounds).astype(np.int64)
+    if column.null_count:
+        length[column.is_null().to_numpy(zero_copy_only=False)] = -1
+    content = np.frombuffer(data, np.uint8) if data is not None else _nothing()
+    return bounds[:-1], length, content
+
+
+def _nothing() -> Any:
+    np = _tools().np
+    return np.zeros(0, np.uint8)
+
+
+def _headers(column: Any) -> tuple[Any, Any, Any, tuple[Any, Any]]:
+    """(first header, count) per row, the spans of all headers, their bytes."""
+    tools = _tools()
+    np = tools.np
+    if column.null_count == len(column):
+        return 0, 0, np.zeros((4, 0), np.int64), (_nothing(), _nothing())
+    pairs = column.values
+    bounds = column.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    counts = np.diff(bounds)
+    if column.null_count:
+        counts[column.is_null().to_numpy(zero_copy_only=False)] = 0
+    headers = np.empty((4, len(pairs)), np.int64)
+    headers[0], headers[1], keys = _binary(_field(pairs, "key"))
+    headers[2], headers[3], values = _binary(_field(pairs, "value"))
+    np.maximum(headers[1], 0, out=headers[1])  # a header without a key is not legal
+    return bounds[:-1], counts, headers, (keys, values)
+
+
+def _field(pairs: Any, name: str) -> Any:
+    """A child column, cut as its parent is."""
+    return (
+        pairs.field(name)
+        if pairs.offset == 0
+        else pairs.flatten()[pairs.type.get_field_index(name)]
+    )

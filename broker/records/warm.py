@@ -1,0 +1,17 @@
+"""Compile the loops into their cache now: ``python -m broker.records.warm``.
+
+The first import of the kernels takes some seconds of compilation, every later one half
+a second. An installer runs this once, so that the first producer does not wait for it.
+"""
+
+from broker.records import kernels, kernels_encode
+
+
+def main() -> None:
+    """Importing was all there is to do; say what is ready."""
+    assert kernels.OK == 0
+    assert kernels_encode.ROW_FIELDS
+
+
+if __name__ == "__main__":
+    main()

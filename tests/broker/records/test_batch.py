@@ -1,0 +1,166 @@
+"""What a batch must be before it is kept, and how it is placed."""
+
+import struct
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.records.batch import (
+    HEADER_BYTES,
+    Buffer,
+    assign,
+    check_produced,
+    checksum,
+    empty_batches,
+    pack_header,
+    read_header,
+    split,
+    stamp_log_append_time,
+)
+from tests.support.batches import Record, make_batch, patch, read_batch
+
+BYTES_MAX = 1 << 20
+RECORDS = [Record(b"k", b"v1"), Record(None, b"v2"), Record(b"k", None)]
+
+
+def refusal(records: Buffer, bytes_max: int = BYTES_MAX, version: int = 9) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        check_produced(records, bytes_max, version)
+    return caught.value.code
+
+
+def test_header_names_each_field() -> None:
+    batch = make_batch(RECORDS, 7, codec=3, producer=(5, 2, 2**31 - 2))
+    header = read_header(batch)
+    assert (header.base_offset, header.last_offset, header.size) == (7, 9, len(batch))
+    assert (header.codec, header.record_count, header.magic) == (3, 3, 2)
+    assert (header.producer_id, header.producer_epoch) == (5, 2)
+    assert pack_header(header) == batch[:HEADER_BYTES]
+
+
+def test_sequences_wrap_to_zero() -> None:
+    header = read_header(make_batch(RECORDS, producer=(5, 0, 2**31 - 2)))
+    assert header.last_sequence == 0
+
+
+def test_a_producer_without_sequence_has_none() -> None:
+    assert read_header(make_batch(RECORDS)).last_sequence == -1
+
+
+def test_a_sound_batch_passes_whatever_base_offset_it_claims() -> None:
+    header = check_produced(make_batch(RECORDS, 12345), BYTES_MAX, 3)
+    assert header.record_count == 3
+
+
+@pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
+def test_any_buffer_will_do(form: Callable[[bytearray], Buffer]) -> None:
+    check_produced(form(make_batch(RECORDS)), BYTES_MAX, 9)
+
+
+def test_every_truncation_is_refused() -> None:
+    batch = make_batch(RECORDS)
+    for length in range(len(batch)):
+        code = refusal(batch[:length])
+        assert code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
+
+
+def test_every_flipped_bit_after_the_epoch_is_refused() -> None:
+    batch = make_batch(RECORDS)
+    for position in (8, *range(16, len(batch))):
+        flipped = bytearray(batch)
+        flipped[position] ^= 0x10
+        refusal(flipped)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=200))
+def test_garbage_is_refused_with_a_kafka_error(data: bytes) -> None:
+    refusal(data)
+
+
+@pytest.mark.parametrize("magic", [0, 1, 3])
+def test_other_magics_are_refused(magic: int) -> None:
+    batch = make_batch(RECORDS)
+    batch[16] = magic
+    assert refusal(batch) == ErrorCode.INVALID_RECORD
+
+
+def test_two_batches_are_refused() -> None:
+    assert refusal(make_batch(RECORDS) * 2) == ErrorCode.INVALID_RECORD
+
+
+def test_a_batch_above_the_limit_is_refused_and_one_at_it_is_not() -> None:
+    batch = make_batch(RECORDS)
+    check_produced(batch, len(batch), 9)
+    assert refusal(batch, len(batch) - 1) == ErrorCode.MESSAGE_TOO_LARGE
+
+
+CASES = [
+    (">h", 21, (5,), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    (">h", 21, (0x08,), ErrorCode.INVALID_TIMESTAMP),
+    (">h", 21, (0x10,), ErrorCode.INVALID_TXN_STATE),
+    (">h", 21, (0x20,), ErrorCode.INVALID_RECORD),
+    (">i", 23, (3,), ErrorCode.INVALID_RECORD),
+    (">i", 57, (0,), ErrorCode.INVALID_RECORD),
+    (">i", 57, (-1,), ErrorCode.INVALID_RECORD),
+    (">i", 57, (2**31 - 1,), ErrorCode.INVALID_RECORD),
+    (">qhi", 43, (7, 0, -1), ErrorCode.INVALID_RECORD),
+    (">qhi", 43, (7, -1, 0), ErrorCode.INVALID_RECORD),
+    (">qhi", 43, (-2, 0, 0), ErrorCode.INVALID_RECORD),
+]
+
+
+@pytest.mark.parametrize(("form", "position", "values", "code"), CASES)
+def test_a_header_that_lies_is_refused(
+    form: str, position: int, values: tuple[int, ...], code: ErrorCode
+) -> None:
+    assert refusal(patch(make_batch(RECORDS), form, position, *values)) == code
+
+
+def test_zstd_needs_produce_7() -> None:
+    batch = make_batch(RECORDS, codec=4)
+    check_produced(batch, BYTES_MAX, 7)
+    assert refusal(batch, version=6) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+def test_placing_leaves_the_checksum_right() -> None:
+    batch = make_batch(RECORDS)
+    assign(memoryview(batch), 10_000_000_000, 4)
+    header = check_produced(batch, BYTES_MAX, 9)
+    assert (header.base_offset, header.partition_leader_epoch) == (10_000_000_000, 4)
+
+
+def test_stamping_gives_every_record_the_brokers_time() -> None:
+    batch = make_batch(RECORDS)
+    stamp_log_append_time(batch, 1_800_000_000_000)
+    assert checksum(batch) == read_header(batch).crc
+    assert {(r.timestamp, r.timestamp_type) for r in read_batch(batch)} == {
+        (1_800_000_000_000, 1)
+    }
+
+
+def test_empty_batches_span_a_gap_of_any_size() -> None:
+    assert empty_batches(5, 5) == []
+    for first, end in ((0, 1), (17, 40), (3, 3 + 2**32)):
+        position = first
+        for batch in empty_batches(first, end):
+            header = read_header(batch)
+            assert checksum(batch) == header.crc
+            assert (header.size, header.record_count) == (len(batch), 0)
+            assert header.base_offset == position
+            position = header.last_offset + 1
+        assert position == end
+
+
+def test_split_walks_whole_batches_only() -> None:
+    one, two = make_batch(RECORDS, 0), make_batch(RECORDS, 3)
+    assert [bytes(view) for _, view in split(one + two)] == [bytes(one), bytes(two)]
+    with pytest.raises(KafkaError):
+        list(split(one + two[:-1]))
+    short = bytearray(one)
+    struct.pack_into(">i", short, 8, 1)
+    with pytest.raises(KafkaError):
+        list(split(short))
