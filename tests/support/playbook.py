@@ -1,0 +1,183 @@
+"""Dialogues with a group: ``book >> join("a") << joined("a", generation=1)``.
+
+``>>`` says something to the group or lets time pass, ``<<`` names the next answer, and
+what is not named must not happen: an answer left over fails at the next ``>>`` and at
+the end. Tickets are the names of those who asked; timers run on a clock of their own.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from broker.groups.classic import ClassicGroup, Leaver
+from broker.groups.commands import (
+    Alive,
+    Effects,
+    Heartbeat,
+    Join,
+    Joined,
+    Refused,
+    Sync,
+    Synced,
+    TimerKey,
+)
+from broker.groups.limits import GroupLimits
+from broker.groups.states import GroupState
+from broker.protocol.errors import ErrorCode
+
+RANGE = (("range", b"meta"),)
+
+
+class Playbook:
+    """A group, its timers, and the answers that nobody named yet."""
+
+    def __init__(self, **limits: int) -> None:
+        self.now_ms = 0
+        self.group = ClassicGroup("g", GroupLimits(**limits), 0)
+        self.timers: dict[TimerKey, int] = {}
+        self.answers: deque[tuple[Any, Any]] = deque()
+
+    def take(self, effects: Effects) -> None:
+        self.answers.extend(effects.replies)
+        for key, delay_ms in effects.timers.items():
+            self.timers.pop(key, None)
+            if delay_ms is not None:
+                self.timers[key] = self.now_ms + delay_ms
+
+    def tick(self, ms: int) -> None:
+        until = self.now_ms + ms
+        while due := [k for k, at in self.timers.items() if at <= until]:
+            key = min(due, key=self.timers.__getitem__)
+            self.now_ms = self.timers.pop(key)
+            self.take(self.group.fire(key, self.now_ms))
+        self.now_ms = until
+
+    def __rshift__(self, say: "Callable[[Playbook], None]") -> "Playbook":
+        self.finish()
+        say(self)
+        return self
+
+    def __lshift__(self, expected: tuple[Any, type, dict[str, Any]] | None):
+        if expected is None:
+            self.finish()
+            return self
+        ticket, kind, fields = expected
+        assert self.answers, f"no answer; expected {kind.__name__} to {ticket}"
+        got_ticket, got = self.answers.popleft()
+        assert (got_ticket, type(got)) == (ticket, kind), f"got {got_ticket}: {got}"
+        found = {name: getattr(got, name) for name in fields}
+        assert found == fields, f"to {ticket}: {got}"
+        return self
+
+    def finish(self) -> None:
+        assert not self.answers, f"answers that nobody expected: {list(self.answers)}"
+
+
+nothing = None
+
+
+def join(ticket: str, member_id: str = "", **fields: Any):
+    """A join; without ``member_id`` the new member is called as its ticket."""
+    command = Join(
+        **{
+            "ticket": ticket,
+            "member_id": member_id,
+            "new_member_id": ticket,
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 60_000,
+            "protocol_type": "consumer",
+            "protocols": RANGE,
+        }
+        | fields
+    )
+    return lambda book: book.take(book.group.join(command, book.now_ms))
+
+
+def again(member_id: str, **fields: Any):
+    """A known member joins again."""
+    return join(member_id, member_id, **fields)
+
+
+def sync(member_id: str, generation: int, assignments: dict | None = None, **more: Any):
+    pairs = tuple((assignments or {}).items())
+    command = Sync(member_id, generation, pairs, ticket=member_id, **more)
+    return lambda book: book.take(book.group.sync(command, book.now_ms))
+
+
+def heartbeat(member_id: str, generation: int, instance_id: str | None = None):
+    command = Heartbeat(member_id, generation, instance_id, ticket=member_id)
+    return lambda book: book.take(book.group.heartbeat(command, book.now_ms))
+
+
+def leave(*leavers: str | Leaver):
+    """Members leave; the codes come as one answer of the ticket "leave"."""
+    asked = [Leaver(one) if isinstance(one, str) else one for one in leavers]
+
+    def say(book: Playbook) -> None:
+        codes, effects = book.group.leave(asked, book.now_ms)
+        book.answers.append(("leave", _Left(codes)))
+        book.take(effects)
+
+    return say
+
+
+def commit(member_id: str, generation: int, instance_id: str | None = None):
+    def say(book: Playbook) -> None:
+        code, effects = book.group.commit(
+            member_id, instance_id, generation, book.now_ms
+        )
+        ok = code is ErrorCode.NONE
+        book.answers.append((member_id, Alive() if ok else Refused(code)))
+        book.take(effects)
+
+    return say
+
+
+def tick(ms: int):
+    return lambda book: book.tick(ms)
+
+
+class _Left:
+    def __init__(self, codes: list[ErrorCode]) -> None:
+        self.codes = [code.name for code in codes]
+
+
+def left(*codes: str):
+    return "leave", _Left, {"codes": list(codes)}
+
+
+def joined(ticket: str, **fields: Any):
+    return ticket, Joined, fields
+
+
+def synced(ticket: str, assignment: bytes):
+    return ticket, Synced, {"assignment": assignment}
+
+
+def alive(ticket: str):
+    return ticket, Alive, {}
+
+
+def refused(ticket: str, code: str, **fields: Any):
+    return ticket, Refused, {"code": ErrorCode[code], **fields}
+
+
+def completing(book: Playbook, *names: str, **fields: Any) -> int:
+    """Bring an empty group to where these have joined and nobody has synced."""
+    for name in names:
+        book >> join(name, **fields)
+    while not book.answers:
+        book.tick(1_000)
+    book.answers.clear()
+    assert book.group.state is GroupState.COMPLETING_REBALANCE
+    return book.group.generation
+
+
+def stable(book: Playbook, *names: str, **fields: Any) -> int:
+    """Bring an empty group to Stable with these members; gives the generation."""
+    generation = completing(book, *names, **fields)
+    for name in names[1:]:
+        book >> sync(name, generation)
+    book >> sync(names[0], generation, {name: name.encode() for name in names})
+    book.answers.clear()
+    return generation
