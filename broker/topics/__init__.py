@@ -1,1 +1,1 @@
-"""Topic names and configurations. Pure."""
+"""What a topic is: its name, its configuration, its identity. Pure."""

@@ -1,0 +1,86 @@
+"""Changing a topic's configuration: the four verbs of IncrementalAlterConfigs.
+
+Source: KIP-339; Kafka's ``ConfigurationControlManager.incrementalAlterConfig``.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.topics.config_keys import ConfigType, split_list
+from broker.topics.configs import key, text_of, validate
+
+
+class Operation(IntEnum):
+    """``AlterConfigOp.OpType``."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Alteration(NamedTuple):
+    """One change; ``operation`` is the number from the request."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def alter(
+    configs: Mapping[str, str],
+    alterations: Iterable[Alteration],
+    defaults: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The configuration after all changes, valid as a whole.
+
+    Raises KafkaError: INVALID_REQUEST for an unknown verb, a key named twice or a
+    missing value; INVALID_CONFIG for an unknown key, a value that is not allowed, or
+    APPEND and SUBTRACT on what is no list.
+    """
+    altered, named = dict(configs), set[str]()
+    for alteration in alterations:
+        if alteration.name in named:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Error due to duplicate config keys: {alteration.name}",
+            )
+        named.add(alteration.name)
+        _apply(altered, alteration, defaults or {})
+    return validate(altered)
+
+
+def _apply(
+    configs: dict[str, str], alteration: Alteration, defaults: Mapping[str, str]
+) -> None:
+    name, operation, value = alteration
+    known = key(name)
+    if operation == Operation.DELETE:
+        configs.pop(name, None)
+        return
+    if operation not in tuple(Operation):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Unknown config operation {operation}"
+        )
+    if value is None:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for: {name}"
+        )
+    if operation == Operation.SET:
+        configs[name] = value
+        return
+    if known.type is not ConfigType.LIST:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {Operation(operation).name} to key {name} because its type is "
+            "not LIST.",
+        )
+    present = split_list(text_of(name, configs, defaults))
+    changed = split_list(value)
+    if operation == Operation.APPEND:
+        kept = [*present, *(one for one in changed if one not in present)]
+    else:
+        kept = [one for one in present if one not in changed]
+    configs[name] = ",".join(kept)

@@ -1,0 +1,174 @@
+"""Configuration keys: what a value must be, said once, in Kafka's words.
+
+Source: Kafka's ``ConfigDef`` (types, parsing, the wording of refusals), KIP-133 and
+KIP-226 (what DescribeConfigs tells about a key).
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from broker.protocol.errors import ErrorCode, KafkaError
+
+Value = bool | int | float | str | tuple[str, ...]
+Check = Callable[[Value], str | None]
+"""What is wrong with a value of the right type, None when nothing is."""
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_DOUBLE: Final = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,3})?")
+
+
+class ConfigType(IntEnum):
+    """Types as DescribeConfigs encodes them (``ConfigEntry.ConfigType``)."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+_BITS: Final = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from (``DescribeConfigsResponse.ConfigSource``)."""
+
+    UNKNOWN = 0
+    TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One key.
+
+    ``default`` is text, None where Kafka has none. ``synonyms`` are the broker's keys
+    that give a topic's default, the strongest first. ``effective``: whether anything
+    here acts on it; a key that is not is stored and returned all the same.
+    """
+
+    name: str
+    type: ConfigType
+    default: str | None
+    doc: str
+    check: Check | None = None
+    synonyms: tuple[str, ...] = ()
+    effective: bool = False
+
+    @property
+    def documentation(self) -> str:
+        """The text for clients, honest about what has no effect."""
+        return self.doc if self.effective else f"{self.doc} Kept, without effect here."
+
+    @property
+    def sensitive(self) -> bool:
+        """Whether its value must never be shown."""
+        return self.type is ConfigType.PASSWORD
+
+    def parse(self, text: str) -> Value:
+        """The value. Raises KafkaError INVALID_CONFIG, naming key and value."""
+        value = _read(self.type, text.strip())
+        if value is None:
+            raise self._refused(text, f"Not a value of type {self.type.name}")
+        fault = self.check(value) if self.check else None
+        if fault is not None:
+            raise self._refused(text, fault)
+        return value
+
+    def _refused(self, text: str, why: str) -> KafkaError:
+        shown = text if len(text) <= 100 else f"{text[:100]}..."
+        return KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Invalid value {shown} for configuration {self.name}: {why}",
+        )
+
+
+def _read(kind: ConfigType, text: str) -> Value | None:
+    if kind is ConfigType.BOOLEAN:
+        return {"true": True, "false": False}.get(text.lower())
+    if kind is ConfigType.LIST:
+        return split_list(text)
+    if kind is ConfigType.DOUBLE:
+        return float(text) if _DOUBLE.fullmatch(text) else None
+    bits = _BITS.get(kind)
+    if bits is None:
+        return text
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(1 << bits) <= number < 1 << bits else None
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """The elements of a LIST; the empty text has none."""
+    return tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+
+
+def at_least(low: float) -> Check:
+    """A number of ``low`` or more."""
+
+    def check(value: Value) -> str | None:
+        assert isinstance(value, int | float)
+        return None if value >= low else f"Value must be at least {low}"
+
+    return check
+
+
+def between(low: float, high: float, also: float | None = None) -> Check:
+    """A number from ``low`` to ``high``, or the one exception ``also``."""
+
+    def check(value: Value) -> str | None:
+        assert isinstance(value, int | float)
+        if low <= value <= high or value == also:
+            return None
+        return f"Value must be between {low} and {high}" + (
+            "" if also is None else f", or {also}"
+        )
+
+    return check
+
+
+def one_of(*allowed: str) -> Check:
+    """One of these texts, exactly."""
+
+    def check(value: Value) -> str | None:
+        return (
+            None if value in allowed else f"String must be one of: {', '.join(allowed)}"
+        )
+
+    return check
+
+
+def some_of(*allowed: str) -> Check:
+    """A list of these, none twice; it may be empty."""
+
+    def check(value: Value) -> str | None:
+        assert isinstance(value, tuple)
+        if len(set(value)) < len(value):
+            return "List must not hold an element twice"
+        if any(element not in allowed for element in value):
+            return f"List must hold nothing but: {', '.join(allowed)}"
+        return None
+
+    return check
+
+
+def throttled_replicas(value: Value) -> str | None:
+    """``*``, or a list of ``partition:broker`` (``ThrottledReplicaListValidator``)."""
+    assert isinstance(value, tuple)
+    if value == ("*",) or all(re.fullmatch(r"[0-9]+:[0-9]+", one) for one in value):
+        return None
+    return "Must be the literal '*' or a list of partition:broker"

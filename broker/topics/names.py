@@ -1,0 +1,62 @@
+"""Which topic names are allowed.
+
+The rules are Kafka's (``org.apache.kafka.common.internals.Topic``), so that whatever is
+allowed there is allowed here. A name is never a path: how a topic's table is called is
+decided in ``lakehouse/location.py``.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from broker.protocol.errors import ErrorCode, KafkaError
+
+NAME_LENGTH_MAX: Final = 249
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+
+
+def validate(name: str | None) -> str:
+    """The name itself. Raises KafkaError INVALID_TOPIC_EXCEPTION, saying why."""
+    fault = _fault(name)
+    if fault is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
+    assert name is not None
+    return name
+
+
+def _fault(name: str | None) -> str | None:
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return "Topic name is invalid: '.' or '..' is not allowed"
+    if len(name) > NAME_LENGTH_MAX:
+        return (
+            "Topic name is invalid: the length of "
+            f"'{name[:NAME_LENGTH_MAX]}...' is longer than the max allowed "
+            f"length {NAME_LENGTH_MAX}"
+        )
+    if not _LEGAL.fullmatch(name):
+        return (
+            f"Topic name is invalid: {name!r} contains one or more characters other "
+            "than ASCII alphanumerics, '.', '_' and '-'"
+        )
+    return None
+
+
+def collision_key(name: str) -> str:
+    """What two names have in common that would be one name in Kafka's metrics."""
+    return name.replace(".", "_")
+
+
+def collide(one: str, other: str) -> bool:
+    """Whether the names differ in nothing but ``.`` against ``_``, or not at all."""
+    return collision_key(one) == collision_key(other)
+
+
+def colliding(name: str, others: Iterable[str]) -> str | None:
+    """The first of ``others`` with which ``name`` collides; equal names do not."""
+    key = collision_key(name)
+    for other in others:
+        if other != name and collision_key(other) == key:
+            return other
+    return None
