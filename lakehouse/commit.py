@@ -4,9 +4,10 @@ The problem: each range of offsets must be in the table exactly once, whatever p
 is killed at whatever instant, however many compactors believe they are the one; and
 Delta does not fsync. The idea: the table's own log decides. A commit carries two kinds
 of ``txn`` action: ``<topic id>`` with the round's number, and
-``<topic id>/<partition>`` with the end offset it brings that partition to. A range may only be added where its
-start is the partition's end, as the log says; two commits that carry the same ``txn``
-cannot both land, as Delta's conflict check says. Ends outlive an owner's DELETE.
+``<topic id>/<partition>`` with the end offset it brings that partition to. A range may
+only be added where its start is the partition's end, as the log says; two commits that
+carry the same ``txn`` cannot both land, as Delta's conflict check says. Ends outlive an
+owner's DELETE.
 
 Order of durability: data files first, then the entry, then its directory; so an entry
 that survived a power cut names files that did. The entry is then read back, since on a

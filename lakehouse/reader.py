@@ -1,0 +1,192 @@
+"""Rows of a table from an offset on, sorted, whatever its owner did to the files.
+
+The problem: the broker serves old offsets from the table, and the table is its owner's:
+rows may be deleted, files rewritten unsorted, merged, vacuumed. The idea: the index
+finds the cluster of files, its plan finds the chunk, and a chunk is read whole; rows
+are sorted by offset when they are not. An offset that is not there is a gap, which is
+legal. A file that is not there raises FileVanished: the caller's index is old.
+
+Nothing here is of one table: chunks are named by file, and files never change. So one
+reader serves all tables, and any thread may use it.
+
+The price: of a row group of a million rows every chunk needs the whole decoded; the
+last few such groups are kept.
+"""
+
+import os
+import threading
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.chunks import Chunk, Piece, plan
+from lakehouse.errors import FileVanished, TableUnreadable
+from lakehouse.footers import Footers
+from lakehouse.index import Cluster, PartitionFiles
+from lakehouse.schema import READ, WRITE
+
+PLANS_KEPT = 256
+GROUPS_KEPT_BYTES = 128 << 20
+_GROUPS_KEPT_MIN = 2
+
+
+class Found(NamedTuple):
+    """A chunk, with its place among its siblings: its name in a cache."""
+
+    cluster: tuple[str, ...]
+    number: int
+    chunk: Chunk
+
+
+class TableReader:
+    """Reads chunks of any table; keeps footers, plans and a few large row groups."""
+
+    def __init__(self) -> None:
+        self._footers = Footers()
+        self._plans: OrderedDict[tuple[str, ...], list[Chunk]] = OrderedDict()
+        self._groups: OrderedDict[tuple[str, int], Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, root: str, files: PartitionFiles, offset: int) -> Found | None:
+        """The first chunk that may hold ``offset`` or a later one; None at the end."""
+        for cluster in files.clusters(offset):
+            paths = _paths(root, cluster)
+            for number, chunk in enumerate(self._plan(paths)):
+                if chunk.last_offset >= offset:
+                    return Found(paths, number, chunk)
+        return None
+
+    def read(self, chunk: Chunk, columns: list[str] = READ) -> Any:
+        """The rows of a chunk as a ``pa.Table`` sorted by offset, none twice.
+
+        Raises FileVanished, or TableUnreadable when bytes are damaged.
+        """
+        try:
+            if chunk.is_whole:
+                table = self._row_group(chunk.pieces[0], columns)
+            else:
+                parts = [self._part(chunk, piece, columns) for piece in chunk.pieces]
+                table = pa.concat_tables(parts)
+        except FileNotFoundError as error:
+            raise FileVanished(chunk.pieces[0].path) from error
+        except (pa.ArrowException, OSError) as error:
+            raise TableUnreadable(f"{chunk.pieces[0].path}: {error}") from error
+        return _sorted(table)
+
+    def find_timestamp(
+        self, root: str, files: PartitionFiles, timestamp_ms: int, start_offset: int = 0
+    ) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first row from ``start_offset`` on whose timestamp
+        is ``timestamp_ms`` or later; None if there is none. Raises as `read` does.
+        """
+        for cluster in files.clusters(start_offset):
+            if max(file.timestamp_max_ms for file in cluster) < timestamp_ms:
+                continue
+            for chunk in self._plan(_paths(root, cluster)):
+                found = self._first_at(chunk, timestamp_ms, start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def _first_at(
+        self, chunk: Chunk, timestamp_ms: int, start_offset: int
+    ) -> tuple[int, int] | None:
+        if chunk.timestamp_max_ms < timestamp_ms or chunk.last_offset < start_offset:
+            return None
+        table = self.read(chunk, ["offset", "timestamp"])
+        offsets = table.column("offset").to_numpy()
+        times = table.column("timestamp").cast(pa.int64()).to_numpy() // 1000
+        hits = np.flatnonzero((times >= timestamp_ms) & (offsets >= start_offset))
+        return (int(offsets[hits[0]]), int(times[hits[0]])) if len(hits) else None
+
+    def _plan(self, paths: tuple[str, ...]) -> list[Chunk]:
+        with self._lock:
+            known = self._plans.get(paths)
+            if known is not None:
+                self._plans.move_to_end(paths)
+                return known
+        chunks = plan(paths, self._footers)
+        with self._lock:
+            self._plans[paths] = chunks
+            while len(self._plans) > PLANS_KEPT:
+                self._plans.popitem(last=False)
+        return chunks
+
+    def _row_group(self, piece: Piece, columns: list[str]) -> Any:
+        with self._footers.open(piece.path) as file:
+            table = file.read_row_group(
+                piece.row_group, columns=columns, use_threads=False
+            )
+        return _as_written(table, columns)
+
+    def _part(self, chunk: Chunk, piece: Piece, columns: list[str]) -> Any:
+        """The rows of a piece that lie in the chunk's range."""
+        whole = (
+            self._large_group(piece)
+            if columns == READ
+            else (self._row_group(piece, columns))
+        )
+        rows = whole.slice(piece.start, piece.rows)
+        offsets = rows.column("offset").to_numpy()
+        first = int(np.searchsorted(offsets, chunk.first_offset, "left"))
+        end = int(np.searchsorted(offsets, chunk.last_offset, "right"))
+        return rows.slice(first, end - first)
+
+    def _large_group(self, piece: Piece) -> Any:
+        """A row group that more chunks than one need: the last few are kept."""
+        key = piece.path, piece.row_group
+        with self._lock:
+            known = self._groups.get(key)
+            if known is not None:
+                self._groups.move_to_end(key)
+                return known
+        table = self._row_group(piece, READ).combine_chunks()
+        with self._lock:
+            self._groups[key] = table
+            while len(self._groups) > _GROUPS_KEPT_MIN and (
+                sum(kept.nbytes for kept in self._groups.values()) > GROUPS_KEPT_BYTES
+            ):
+                self._groups.popitem(last=False)
+        return table
+
+
+def _paths(root: str, cluster: Cluster) -> tuple[str, ...]:
+    """Absolute paths; a file that lies elsewhere is none of ours to open."""
+    paths = []
+    for file in cluster:
+        path = os.path.normpath(os.path.join(root, file.relative_path))
+        if not path.startswith(os.path.join(root, "")):
+            raise TableUnreadable(f"{file.path} does not lie in {root}")
+        paths.append(path)
+    return tuple(paths)
+
+
+def _as_written(table: Any, columns: list[str]) -> Any:
+    """The columns in the types of our schema, whoever wrote the file."""
+    arrays = []
+    for name in columns:
+        wanted = WRITE.field(name).type
+        if name not in table.column_names:
+            arrays.append(pa.nulls(table.num_rows, wanted))
+            continue
+        column = table.column(name)
+        arrays.append(
+            column if column.type == wanted else column.cast(wanted, safe=False)
+        )
+    return pa.table(dict(zip(columns, arrays, strict=True)))
+
+
+def _sorted(table: Any) -> Any:
+    """Sorted by offset; of rows that repeat an offset (an owner's INSERT) the first."""
+    offsets = table.column("offset").to_numpy()
+    steps = np.diff(offsets)
+    if len(steps) == 0 or steps.min() > 0:
+        return table
+    order = np.argsort(offsets, kind="stable")
+    kept = np.ones(len(order), bool)
+    kept[1:] = np.diff(offsets[order]) > 0
+    chosen: Any = order[kept]
+    return pc.take(table, pa.array(chosen)).combine_chunks()

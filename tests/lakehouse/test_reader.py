@@ -1,0 +1,216 @@
+"""Rows from an offset on: right whatever the owner did to the files."""
+
+import os
+import random
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse import chunks
+from lakehouse.chunks import WHOLE_ROWS_MAX
+from lakehouse.delta_log import load
+from lakehouse.errors import FileVanished
+from lakehouse.index import OffsetIndex
+from lakehouse.reader import TableReader
+from lakehouse.schema import READ
+from tests.support.tables import FIRST_MS, Writer, rows
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(str(tmp_path))
+
+
+def read_all(writer: Writer, partition: int = 0, offset: int = 0) -> pa.Table:
+    """Everything from ``offset`` on, as the cold reader walks."""
+    reader = TableReader()
+    files = OffsetIndex.of(load(writer.path)).files_of(partition)
+    parts = []
+    while (found := reader.find(writer.path, files, offset)) is not None:
+        table = reader.read(found.chunk)
+        if table.num_rows:
+            assert table.column("offset")[0].as_py() >= found.chunk.first_offset
+            assert table.column("offset")[-1].as_py() <= found.chunk.last_offset
+        parts.append(table)
+        offset = found.chunk.last_offset + 1
+    return pa.concat_tables(parts) if parts else rows(0, []).select(READ)
+
+
+def assert_holds(table: pa.Table, offsets: list[int], partition: int = 0) -> None:
+    assert table.to_pylist() == rows(partition, offsets).select(READ).to_pylist()
+
+
+def test_rows_come_back_as_they_went_in(writer: Writer) -> None:
+    writer.add(0, 0, 250)
+    writer.add(0, 250, 300)
+    writer.add(1, 0, 30)
+    assert_holds(read_all(writer), list(range(300)))
+    assert_holds(read_all(writer, partition=1), list(range(30)), 1)
+
+
+def test_a_chunk_is_a_row_group(writer: Writer) -> None:
+    writer.add(0, 0, 250)
+    files = OffsetIndex.of(load(writer.path)).files_of(0)
+    found = TableReader().find(writer.path, files, 130)
+    assert found is not None
+    assert (found.chunk.first_offset, found.chunk.last_offset) == (100, 199)
+    assert found.chunk.is_whole
+
+
+def test_gaps_are_passed_over(writer: Writer) -> None:
+    missing = [0, 1, *range(90, 130), 249]
+    writer.add(0, 0, 250, missing=missing)
+    present = sorted(set(range(250)) - set(missing))
+    assert_holds(read_all(writer), present)
+    later = read_all(writer, offset=95)["offset"].to_pylist()
+    assert min(o for o in later if o >= 95) == 130
+
+
+def test_rows_that_the_owner_deleted_are_a_gap(writer: Writer) -> None:
+    writer.add(0, 0, 250)
+    writer.add(0, 250, 300)
+    deltalake.DeltaTable(writer.path).delete("offset >= 40 AND offset < 260")
+    assert_holds(read_all(writer), [*range(40), *range(260, 300)])
+
+
+def test_a_table_that_the_owner_optimized_reads_the_same(writer: Writer) -> None:
+    for n in range(5):
+        writer.add(0, n * 100, n * 100 + 100)
+        writer.add(1, n * 10, n * 10 + 10)
+    metrics = deltalake.DeltaTable(writer.path).optimize.compact()
+    assert metrics["numFilesRemoved"] == 10
+    assert_holds(read_all(writer), list(range(500)))
+    assert_holds(read_all(writer, partition=1), list(range(50)), 1)
+
+
+def test_a_table_sorted_by_something_else_reads_the_same(writer: Writer) -> None:
+    for n in range(5):
+        writer.add(0, n * 100, n * 100 + 100)
+    deltalake.DeltaTable(writer.path).optimize.z_order(["timestampType", "key"])
+    (file,) = load(writer.path).files.values()
+    offsets = pa.parquet.read_table(os.path.join(writer.path, file.path))["offset"]
+    assert offsets.to_pylist() != sorted(offsets.to_pylist())
+    assert_holds(read_all(writer), list(range(500)))
+
+
+def test_runs_in_the_wrong_order_are_put_right(writer: Writer) -> None:
+    """As Spark's OPTIMIZE concatenates files by size."""
+    order = [*range(600, 1000), *range(300), *range(300, 600)]
+    for group_rows in (70, 450, 1000):
+        other = Writer(os.path.dirname(writer.path), f"g{group_rows}")
+        other.add(0, 0, 1000, order=order, row_group_rows=group_rows)
+        assert_holds(read_all(other), list(range(1000)))
+
+
+def test_a_large_row_group_is_cut_into_windows(writer: Writer) -> None:
+    count = WHOLE_ROWS_MAX + 10_000
+    writer.add(0, 0, count, row_group_rows=count)
+    files = OffsetIndex.of(load(writer.path)).files_of(0)
+    reader = TableReader()
+    found = reader.find(writer.path, files, 33_333)
+    assert found is not None
+    table = reader.read(found.chunk)
+    assert table.num_rows <= 10_000
+    assert_holds(table[3_333:3_336], [33_333, 33_334, 33_335])
+
+
+def test_two_unsorted_row_groups_then_a_sorted_file(writer: Writer) -> None:
+    """A window must not reach over the end of what it was planned for."""
+    writer.add(0, 0, 40, order=[*range(20, 40), *range(20)], row_group_rows=30)
+    writer.add(0, 40, 80)
+    assert_holds(read_all(writer), list(range(80)))
+
+
+def test_rows_that_repeat_an_offset_are_served_once(writer: Writer) -> None:
+    writer.add(0, 0, 100)
+    twin = deltalake.DeltaTable(writer.path).to_pyarrow_table()
+    deltalake.write_deltalake(writer.path, twin, mode="append")
+    assert_holds(read_all(writer), list(range(100)))
+
+
+def test_a_vacuumed_file_is_said(writer: Writer) -> None:
+    writer.add(0, 0, 100)
+    writer.add(0, 100, 200)
+    old = OffsetIndex.of(load(writer.path)).files_of(0)
+    table = deltalake.DeltaTable(writer.path)
+    table.optimize.compact()
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    reader = TableReader()
+    with pytest.raises(FileVanished):
+        reader.find(writer.path, old, 0)
+    assert_holds(read_all(writer), list(range(200)))
+
+
+def test_a_file_that_vanishes_after_its_footer_was_read(writer: Writer) -> None:
+    writer.add(0, 0, 100)
+    files = OffsetIndex.of(load(writer.path)).files_of(0)
+    reader = TableReader()
+    found = reader.find(writer.path, files, 0)
+    assert found is not None
+    os.unlink(found.chunk.pieces[0].path)
+    with pytest.raises(FileVanished):
+        reader.read(found.chunk)
+
+
+def test_the_first_row_at_a_timestamp(writer: Writer) -> None:
+    writer.add(0, 0, 250, missing=[120])
+    writer.add(0, 250, 300, order=[*range(275, 300), *range(250, 275)])
+    reader, files = TableReader(), OffsetIndex.of(load(writer.path)).files_of(0)
+
+    def find(after_ms: int, start: int = 0) -> tuple[int, int] | None:
+        return reader.find_timestamp(writer.path, files, FIRST_MS + after_ms, start)
+
+    assert find(-5) == (0, FIRST_MS)
+    assert find(119) == (119, FIRST_MS + 119)
+    assert find(120) == (121, FIRST_MS + 121)
+    assert find(260) == (260, FIRST_MS + 260)
+    assert find(10, start=200) == (200, FIRST_MS + 200)
+    assert find(300) is None
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 40), st.integers(1, 30), st.booleans(), st.integers(0, 3)
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(0, 2**32),
+)
+def test_any_layout_reads_as_the_sorted_rows(
+    tmp_path_factory: pytest.TempPathFactory,
+    files: list[tuple[int, int, bool, int]],
+    seed: int,
+) -> None:
+    """Files of any size, row group size, order and gaps, against sorting it all."""
+    dice = random.Random(seed)
+    writer = Writer(str(tmp_path_factory.mktemp("w")))
+    whole, small = chunks.WHOLE_ROWS_MAX, 8
+    first, present = 0, []
+    for count, group_rows, shuffled, gaps in files:
+        end = first + count
+        missing = dice.sample(range(first, end), min(gaps, count))
+        order = list(range(first, end))
+        if shuffled:
+            cut = dice.randrange(count)
+            order = order[cut:] + order[:cut]
+        writer.add(0, first, end, missing=missing, order=order,
+                   row_group_rows=group_rows)  # fmt: skip
+        present += sorted(set(order) - set(missing))
+        first = end
+    try:
+        chunks.WHOLE_ROWS_MAX = small
+        start = dice.randrange(first + 1)
+        got = read_all(writer, offset=start).to_pylist()
+    finally:
+        chunks.WHOLE_ROWS_MAX = whole
+    wanted = rows(0, present).select(READ).to_pylist()
+    assert [r for r in got if r["offset"] >= start] == (
+        [r for r in wanted if r["offset"] >= start]
+    )
