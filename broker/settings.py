@@ -160,7 +160,7 @@ class NetworkSettings(_Group):
         default=64 << 20, description="receive buffers kept warm for reuse"
     )
     drain_ms: Millis = Field(
-        default=5_000, description="open requests may finish at a stop"
+        default=3_000, description="open requests may finish at a stop"
     )
 
 
@@ -317,7 +317,7 @@ def _type_name(annotation: str) -> str:
     """``int``, ``bool``, ``path`` ...: what a person would call the type."""
     for name in ("bool", "int", "Path", "Literal"):
         if name in annotation:
-            return {"Path": "path", "Literal": annotation[15:]}.get(name, name)
+            return {"Path": "path", "Literal": "choice"}.get(name, name)
     return "string"
 
 

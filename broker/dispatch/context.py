@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from broker.dispatch.registry import Listed
+
 if TYPE_CHECKING:
-    from broker.dispatch.registry import Registry
     from broker.runtime.services import Broker
 
 
@@ -18,10 +19,10 @@ class Software:
 
 @dataclass(slots=True)
 class Context:
-    """The circumstances of a request. A handler reads it and keeps no piece of it.
+    """The circumstances of a request. A handler reads it and changes nothing in it.
 
-    The same object may be handed to several requests of a connection, one after the
-    other, as long as nothing in it differs.
+    The same object is handed to all requests of a connection that agree in what is
+    here. ``listed`` is what ApiVersions lists. ``software`` belongs to the connection.
     """
 
     version: int
@@ -31,4 +32,4 @@ class Context:
     broker: "Broker"
     listener: str = ""
     software: Software = field(default_factory=Software)
-    apis: "Registry | None" = None
+    listed: tuple[Listed, ...] = ()

@@ -94,9 +94,9 @@ class Registry:
             return None
         return api
 
-    def listed(self) -> list[Listed]:
+    def listed(self) -> tuple[Listed, ...]:
         """What ApiVersions says, sorted by key (librdkafka searches it by halves)."""
-        return [api.listed for api in self.by_key.values()]
+        return tuple(api.listed for api in self.by_key.values())
 
 
 def _modules(package: str) -> Iterator[ModuleType]:

@@ -1,0 +1,43 @@
+"""ApiVersions (18): what this broker speaks.
+
+The answer is read off the handlers themselves, so it can promise nothing that is not
+served. It is the first request of nearly every connection; one that asks in a version
+which we do not know is answered in version 0 with what we do know, so that the client
+can step down (KIP-511; the dispatcher does that, as the body cannot be read).
+
+Versions
+    0    keys and their version ranges
+    1-2  throttle time
+    3    flexible; the client's software name and version; features (none yet)
+    4    features whose lowest level is 0 may be named (KAFKA-17011)
+"""
+
+import re
+
+from broker.dispatch.context import Context
+from broker.dispatch.registry import Listed, serves
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+"""What a name and a version may look like: ``ApiVersionsRequest.isValid``."""
+
+
+@serves(ApiKey.API_VERSIONS, versions=(0, 4))
+def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
+    """List what is served; remember who asked."""
+    name, version = request.client_software_name, request.client_software_version
+    if context.version >= 3:
+        if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.software.name, context.software.version = name, version
+    return ApiVersionsResponse(api_keys=_entries(context.listed))
+
+
+def _entries(listed: tuple[Listed, ...]) -> list[ApiVersion]:
+    return [ApiVersion(*entry) for entry in listed]

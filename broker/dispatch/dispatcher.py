@@ -1,0 +1,150 @@
+"""From a frame to its handler's answer, and from an answer to bytes.
+
+The problem: what to do with a frame depends on its key and version, and looking that
+up piece by piece costs more than a small request itself. The idea: all of it is found
+once for each (key, version) and kept as a ``Route``: decoder, handler, encoder and the
+head of the answer. A session is what a connection adds to that: who the peer is.
+
+``Session.start`` runs the ordered part of a handler before it returns; the caller calls
+it in the order in which the frames arrived. It never awaits.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from broker.dispatch.context import Context, Software
+from broker.dispatch.registry import Registry, Served
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.buffers import Buffer
+from broker.protocol.codec import request_decoder, response_encoder
+from broker.protocol.errors import ErrorCode, ProtocolError
+from broker.protocol.frames import decode_header, encode_response_head
+from broker.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+HEAD = Struct(">hhi")
+"""Key, version and correlation id: how each request starts, in every header version."""
+
+_LENGTH_AND_ID = Struct(">ii")
+_SMALL = 4096
+
+
+class Route:
+    """How one API is read, answered and written in one version."""
+
+    __slots__ = ("decode", "encode", "handler", "key", "tail", "version")
+
+    def __init__(self, served: Served, version: int) -> None:
+        self.key = int(served.key)
+        self.version = version
+        self.handler: Callable[[Any, Context], Any] = served.handler
+        self.decode = request_decoder(self.key, version)
+        self.encode: Callable[[Any], list[Buffer]] = response_encoder(self.key, version)
+        # What follows the correlation id: empty tagged fields in flexible versions.
+        self.tail = bytes(encode_response_head(self.key, version, 0)[4:])
+
+    def answer(self, correlation_id: int, response: Any) -> tuple[list[Buffer], int]:
+        """The bytes of a response with its length in front, and how many they are."""
+        parts = self.encode(response)
+        size = 4 + len(self.tail)
+        for part in parts:
+            size += len(part)
+        head = _LENGTH_AND_ID.pack(size, correlation_id) + self.tail
+        if parts and len(parts[0]) <= _SMALL:
+            parts[0] = head + parts[0]
+        else:
+            parts.insert(0, head)
+        return parts, size + 4
+
+
+class Dispatcher:
+    """The routes of a listener, each made when it is first asked for."""
+
+    def __init__(self, registry: Registry, broker: Any, listener: str = "") -> None:
+        self.registry = registry
+        self.broker = broker
+        self.listener = listener
+        self.listed = registry.listed()
+        self._routes: dict[tuple[int, int], Route] = {}
+
+    def session(self, peer_host: str) -> "Session":
+        """What a new connection starts its requests with."""
+        return Session(self, peer_host)
+
+    def route(self, key: int, version: int) -> Route:
+        """The route of a request.
+
+        Raises:
+            ProtocolError: nobody serves it. Kafka closes the connection then, and
+                clients count on it (``InvalidRequestException``).
+        """
+        route = self._routes.get((key, version))
+        if route is None:
+            served = self.registry.find(key, version)
+            if served is None:
+                raise ProtocolError(f"API {key} is not served in version {version}")
+            route = self._routes[key, version] = Route(served, version)
+        return route
+
+
+class Session:
+    """A connection's view of the dispatcher."""
+
+    __slots__ = ("_contexts", "_dispatcher", "peer_host", "software")
+
+    def __init__(self, dispatcher: Dispatcher, peer_host: str) -> None:
+        self._dispatcher = dispatcher
+        self._contexts: dict[tuple[int, int], Context] = {}
+        self.peer_host = peer_host
+        self.software = Software()
+
+    def start(self, frame: memoryview) -> tuple[Route, int, Any]:
+        """Start a request: its route, its correlation id, and what the handler gave.
+
+        That is a response, None (nothing is to be sent), or an awaitable of either.
+
+        Raises:
+            ProtocolError: the frame is no request that is served here.
+        """
+        key, version, correlation_id = HEAD.unpack_from(frame)
+        dispatcher = self._dispatcher
+        route = dispatcher._routes.get((key, version))
+        if route is None:
+            if key == ApiKey.API_VERSIONS and not self._knows(version):
+                return self._step_down(correlation_id)
+            route = dispatcher.route(key, version)
+        header = decode_header(frame)
+        request = route.decode(frame, header.body_position)
+        context = self._contexts.get((key, version))
+        if context is None or context.client_id != header.client_id:
+            context = self._context(key, version, header.client_id)
+        return route, correlation_id, route.handler(request, context)
+
+    def _knows(self, version: int) -> bool:
+        return self._dispatcher.registry.find(ApiKey.API_VERSIONS, version) is not None
+
+    def _step_down(self, correlation_id: int) -> tuple[Route, int, Any]:
+        """Answer an ApiVersions that is newer than we are (KIP-511)."""
+        entries = [
+            ApiVersion(*entry)
+            for entry in self._dispatcher.listed
+            if entry.key == ApiKey.API_VERSIONS
+        ]
+        response = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, entries)
+        route = self._dispatcher.route(ApiKey.API_VERSIONS, 0)
+        return route, correlation_id, response
+
+    def _context(self, key: int, version: int, client_id: str | None) -> Context:
+        dispatcher = self._dispatcher
+        context = Context(
+            version=version,
+            client_id=client_id,
+            key=key,
+            peer_host=self.peer_host,
+            broker=dispatcher.broker,
+            listener=dispatcher.listener,
+            software=self.software,
+            listed=dispatcher.listed,
+        )
+        self._contexts[key, version] = context
+        return context

@@ -1,0 +1,63 @@
+"""A listening socket, and how it ends.
+
+uvloop sets TCP_NODELAY on what it accepts: an answer is written once and whole, and
+nobody gains by waiting.
+
+A stop drains: no new connections, no new requests; what is open gets its answer within
+a time limit, then connections are closed. An answered produce is worth waiting for, a
+long poll of a consumer is not: what still waits when the limit is reached is cut off.
+"""
+
+import asyncio
+
+import structlog
+
+from broker.network.connection import Connection
+from broker.network.hub import Hub
+
+log = structlog.get_logger("lakelog.network")
+
+BACKLOG = 1_024
+_LOOK_S = 0.01
+
+
+class Listener:
+    """Accepts the connections of one address."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; the address that was bound (port 0 chooses a free one).
+
+        Raises:
+            OSError: the address cannot be had.
+        """
+        self._server = await self._hub.loop.create_server(
+            self._connection, host, port, backlog=BACKLOG, reuse_address=True
+        )
+        bound = self._server.sockets[0].getsockname()
+        return str(bound[0]), int(bound[1])
+
+    async def stop(self, drain_ms: int) -> None:
+        """Answer what is open for up to ``drain_ms``, then close everything."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._hub.connections):
+            connection.stop_reading()
+        deadline = self._hub.loop.time() + drain_ms / 1000
+        while self._hub.loop.time() < deadline:
+            for connection in list(self._hub.connections):
+                if not connection.busy:
+                    connection.close()
+            if not self._hub.connections:
+                return
+            await asyncio.sleep(_LOOK_S)
+        log.warning("cut off at the stop", connections=len(self._hub.connections))
+        for connection in list(self._hub.connections):
+            connection.abort()
+        await asyncio.sleep(0)
+
+    def _connection(self) -> Connection:
+        return Connection(self._hub)

@@ -1,0 +1,189 @@
+"""From bytes as they come to whole frames, without copying them.
+
+The problem. A frame is a length and so many bytes. Most are a hundred bytes, many of
+them in one read; some are a megabyte and come in twenty reads; one may claim to be a
+hundred megabytes and never come. They should be contiguous where they were received,
+an idle connection should hold nothing, and a claim should cost its peer, not us.
+
+The idea. A read goes into the arena that all connections share. Whole frames are cut
+where they lie. What is left over is either short, and is put by until the next read;
+or it is the beginning of a frame larger than a read, and moves to a block of its own,
+in which it is received to its end. Reads there stop 64 KiB behind that end, so that of
+the next large frame no more than that is ever moved. Blocks grow with what has really
+arrived, 4 MiB at first and doubling then, up to the length that was claimed.
+
+The price. A frame above 64 KiB has its first read copied; one above 4 MiB is copied
+once more, in the sum, as its block grows.
+
+Bytes of large frames are taken from a budget before they are received. No I/O here:
+``buffer``, ``received``, ``next_frame`` until None, ``rest``, and again.
+"""
+
+from struct import Struct
+
+from broker.network.blocks import READ_BYTES, STEP_BYTES, Arena, BlockPool
+from broker.network.budget import Budget
+from broker.protocol.errors import ProtocolError
+
+_LENGTH = Struct(">i")
+FRAME_BYTES_MIN = 8
+"""Key, version and correlation id are in every request."""
+
+
+class Receiver:
+    """The receiving half of a connection."""
+
+    __slots__ = (
+        "_arena",
+        "_block",
+        "_budget",
+        "_end",
+        "_frame_bytes_max",
+        "_pool",
+        "_position",
+        "_put_by",
+        "_reserved",
+        "_view",
+    )
+
+    def __init__(
+        self, arena: Arena, pool: BlockPool, budget: Budget, frame_bytes_max: int
+    ) -> None:
+        self._arena = arena
+        self._pool = pool
+        self._budget = budget
+        self._frame_bytes_max = frame_bytes_max
+        self._view: memoryview | None = None
+        self._position = 0
+        self._end = 0
+        self._block: bytearray | None = None
+        self._put_by: bytearray | None = None
+        self._reserved = 0
+
+    @property
+    def waits_for_more(self) -> bool:
+        """Whether there are bytes of a frame that is not whole."""
+        return self._end > self._position
+
+    def buffer(self) -> memoryview:
+        """Where to receive next; at least one byte long."""
+        if self._block is None and self._end - self._position > READ_BYTES:
+            self._move(self._end - self._position + READ_BYTES)
+        if self._block is None:
+            return self._arena.offer(self._put_by)
+        if self._end == len(self._block):
+            self._move(min(self._wanted(), 2 * len(self._block)))
+        assert self._view is not None
+        frame_end = self._position + self._wanted()
+        return self._view[self._end : max(frame_end, self._end) + READ_BYTES]
+
+    def received(self, count: int) -> None:
+        """So many bytes were put into the buffer."""
+        if self._block is None:
+            ahead = len(self._put_by) if self._put_by else 0
+            self._put_by = None
+            self._view = self._arena.view
+            self._position = self._arena.position
+            self._end = self._position + ahead
+        self._end += count
+
+    def next_frame(self) -> memoryview | None:
+        """The next whole frame, without its length; None if it is not whole.
+
+        Raises:
+            ProtocolError: the length is none that a request can have.
+        """
+        start = self._position + 4
+        if self._view is None or start > self._end:
+            return None
+        (length,) = _LENGTH.unpack_from(self._view, self._position)
+        if not FRAME_BYTES_MIN <= length <= self._frame_bytes_max:
+            raise ProtocolError(f"a request of {length} bytes")
+        if start + length > self._end:
+            return None
+        self._position = start + length
+        if self._reserved:
+            self._release()
+        return self._view[start : self._position]
+
+    def rest(self) -> bool:
+        """Leave the arena to others. False: wait for the budget, then ask again."""
+        if self._view is None:
+            return True
+        if self._block is None and self._put_by is None:
+            self._arena.claim(self._position)
+        if self._position == self._end:
+            self._forget()
+            return True
+        if not self._reserve():
+            self._put_aside()
+            return False
+        wanted = self._wanted()
+        room = len(self._block) - self._position if self._block is not None else 0
+        if max(wanted, READ_BYTES) <= room:
+            return True
+        if wanted > READ_BYTES:
+            self._move(min(wanted, STEP_BYTES))
+        else:
+            self._put_aside()
+        return True
+
+    def close(self) -> None:
+        """Give back what is held."""
+        self._forget()
+        if self._reserved:
+            self._release()
+
+    def _wanted(self) -> int:
+        """How long the frame at the position is, its length included; 4 if unknown."""
+        if self._view is None or self._position + 4 > self._end:
+            return 4
+        length: int = _LENGTH.unpack_from(self._view, self._position)[0]
+        return length + 4
+
+    def _reserve(self) -> bool:
+        """Take a large frame's bytes from the budget, unless that was done."""
+        wanted = self._wanted()
+        if self._reserved or wanted <= READ_BYTES:
+            return True
+        if not self._budget.try_take(wanted):
+            return False
+        self._reserved = wanted
+        return True
+
+    def _release(self) -> None:
+        size, self._reserved = self._reserved, 0
+        self._budget.give(size)
+
+    def _left(self) -> memoryview:
+        assert self._view is not None
+        return self._view[self._position : self._end]
+
+    def _move(self, size: int) -> None:
+        """Go on in a block of its own of at least ``size``, with what is there."""
+        left = self._left()
+        block = self._pool.take(max(size, len(left) + 1))
+        view = memoryview(block)
+        view[: len(left)] = left
+        self._settle(view, block, None, len(left))
+
+    def _put_aside(self) -> None:
+        """Keep a copy of what is there, and hold no block."""
+        if self._put_by is None or self._position:
+            left = bytearray(self._left())
+            self._settle(memoryview(left), None, left, len(left))
+
+    def _forget(self) -> None:
+        self._settle(None, None, None, 0)
+
+    def _settle(
+        self,
+        view: memoryview | None,
+        block: bytearray | None,
+        put_by: bytearray | None,
+        end: int,
+    ) -> None:
+        if self._block is not None:
+            self._pool.give(self._block)
+        self._view, self._block, self._put_by = view, block, put_by
+        self._position, self._end = 0, end

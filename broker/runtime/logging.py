@@ -1,0 +1,56 @@
+"""Structured logs on standard error: lines for people, or JSON for tools.
+
+Standard output belongs to the few lines that scripts wait for. What comes from outside
+(a client id, a topic's name) may hold line breaks or escape sequences; no value can
+forge a second line, in either format.
+"""
+
+import logging
+import sys
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+
+from broker.settings import Settings
+
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+_TEXT_MAX = 8_192
+
+Event = MutableMapping[str, Any]
+
+
+def configure_logging(settings: Settings) -> None:
+    """Set up structlog for this process, once, before anything is said."""
+    as_json = settings.log.format == "json"
+    level = logging.getLevelNamesMapping()[settings.log.level.upper()]
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _one_line,
+            structlog.processors.JSONRenderer(default=str) if as_json else _text,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def _one_line(_logger: Any, _method: str, event: Event) -> Event:
+    """Escape what could break a line, except in our own tracebacks."""
+    for key, value in event.items():
+        if isinstance(value, str) and key != "exception":
+            event[key] = value[:_TEXT_MAX].translate(_CONTROL)
+    return event
+
+
+def _text(_logger: Any, _method: str, event: Event) -> str:
+    """``12:00:00.000 info  what happened  key=value``, and a traceback below it."""
+    time = str(event.pop("timestamp"))[11:23]
+    level, what = event.pop("level"), event.pop("event")
+    exception = event.pop("exception", None)
+    facts = "  ".join(f"{key}={value}" for key, value in event.items())
+    line = f"{time} {level:<7} {what}  {facts}".rstrip()
+    return f"{line}\n{exception}" if exception else line
