@@ -1,0 +1,1 @@
+"""``make bench``: Lakelog beside Apache Kafka, same machine, same client, one run."""

@@ -1,0 +1,103 @@
+"""Figures of all rounds -> a Markdown table with ratios, and a plot."""
+
+import json
+import statistics
+from collections import defaultdict
+from pathlib import Path
+
+# test prefix -> the figures that are shown, and whether more is better
+SHOWN = {
+    "produce 100 B": (("msgs/s", True), ("broker cpu s/GB", False)),
+    "produce": (("MB/s", True), ("broker cpu s/GB", False)),
+    "one-record": (("req/s", True), ("p99", False)),
+    "acknowledgement": (("p50", False), ("p99", False)),
+    "end to end": (("p50", False), ("p99", False)),
+    "consume 100 B": (("msgs/s", True),),
+    "consume": (("MB/s", True),),
+    "start": (("ready s", False),),
+    "memory": (("MB", False),),
+    "after kill -9": (("ready s", False),),
+}
+
+
+class Results:
+    """Rows (test, figure, broker) -> values, one a round; kept as JSON lines."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.rows: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+
+    def add(self, test: str, broker: str, figures: dict[str, float]) -> None:
+        with self._file.open("a") as out:
+            out.write(json.dumps({"test": test, "broker": broker, **figures}) + "\n")
+        for name, _ in shown(test):
+            if name in figures:
+                self.rows[test, name][broker].append(figures[name])
+
+    def markdown(self, ours: str, others: list[str]) -> str:
+        """Medians (minimum-maximum); ``x of``: ours over theirs, above 1 is better."""
+        names = [ours, *others]
+        head = ["measure", *names, *(f"x of {name}" for name in others)]
+        lines = [_row(head), _row(["---"] * len(head))]
+        for (test, figure), found in self.rows.items():
+            cells = [f"{test}, {figure}", *(_cell(found.get(name)) for name in names)]
+            cells += [self._ratio(test, figure, ours, name) for name in others]
+            lines.append(_row(cells))
+        return "\n".join(lines)
+
+    def ratio(self, test: str, figure: str, ours: str, other: str) -> float | None:
+        found = self.rows[test, figure]
+        if not found.get(ours) or not found.get(other):
+            return None
+        mine, theirs = (statistics.median(found[name]) for name in (ours, other))
+        more_is_better = dict(shown(test))[figure]
+        return mine / theirs if more_is_better else theirs / max(mine, 1e-9)
+
+    def _ratio(self, test: str, figure: str, ours: str, other: str) -> str:
+        ratio = self.ratio(test, figure, ours, other)
+        return "-" if ratio is None else f"{ratio:.2f}"
+
+    def plot(self, file: Path, ours: str, others: list[str]) -> None:
+        """Bars of the ratios, on a logarithmic axis with a line at 1."""
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+
+        labels = [f"{test}, {figure}" for test, figure in self.rows][::-1]
+        figure, axes = pyplot.subplots(figsize=(9, 0.45 * len(labels) + 1.5))
+        for place, other in enumerate(others):
+            ratios = [self.ratio(*key, ours, other) or 1.0 for key in self.rows][::-1]
+            where = [i + 0.38 * (0.5 - place) for i in range(len(labels))]
+            axes.barh(where, ratios, height=0.36, label=f"against {other}")
+        axes.axvline(1.0, color="black", linewidth=1)
+        axes.set_xscale("log")
+        axes.set_yticks(range(len(labels)), labels, fontsize=8)
+        axes.set_xlabel(f"{ours}: times as good (log scale)")
+        axes.legend()
+        figure.tight_layout()
+        figure.savefig(file, dpi=120)
+
+
+def shown(test: str) -> tuple[tuple[str, bool], ...]:
+    """The figures that count for a test."""
+    return next((SHOWN[key] for key in SHOWN if test.startswith(key)), ())
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cell(values: list[float] | None) -> str:
+    if not values:
+        return "-"
+    low, middle, high = min(values), statistics.median(values), max(values)
+    if len(values) == 1:
+        return _number(middle)
+    return f"{_number(middle)} ({_number(low)}-{_number(high)})"
+
+
+def _number(x: float) -> str:
+    return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
