@@ -120,7 +120,7 @@ class Receiver:
             return False
         wanted = self._wanted()
         room = len(self._block) - self._position if self._block is not None else 0
-        if max(wanted, READ_BYTES) <= room:
+        if max(wanted, READ_BYTES) <= room or (self._block and not self._position):
             return True
         if wanted > READ_BYTES:
             self._move(min(wanted, STEP_BYTES))

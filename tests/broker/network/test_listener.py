@@ -1,0 +1,82 @@
+"""A listener: limits, addresses, and a stop that answers what is open."""
+
+import asyncio
+import socket
+
+import pytest
+
+from broker.protocol.messages.heartbeat import HeartbeatResponse
+from tests.broker.network.test_connection import PING, Beats, beat
+from tests.support.serving import on_loop, serving
+from tests.support.wire import Wire
+
+
+def test_connections_above_the_limit_are_refused() -> None:
+    async def story() -> None:
+        async with serving(connections_max=2) as server:
+            first, second = [await Wire.open(server.address) for _ in range(2)]
+            assert (await first.ask(PING, 3)).error_code == 0
+            assert (await second.ask(PING, 3)).error_code == 0
+            assert await (await Wire.open(server.address)).closed()
+            first.close()
+            while len(server.hub.connections) > 1:
+                await asyncio.sleep(0.01)
+            third = await Wire.open(server.address)
+            assert (await third.ask(PING, 3)).error_code == 0
+            assert server.hub.counters.connections_refused == 1
+
+    on_loop(story)
+
+
+def test_small_answers_are_not_held_back() -> None:
+    async def story() -> None:
+        async with serving() as server:
+            wire = await Wire.open(server.address)
+            await wire.ask(PING, 3)
+            (connection,) = server.hub.connections
+            peer = connection._transport.get_extra_info("socket")  # type: ignore
+            assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    on_loop(story)
+
+
+def test_a_taken_port_is_an_error_of_the_system() -> None:
+    async def story() -> None:
+        async with serving() as server:
+            with pytest.raises(OSError):
+                await server.listener.start(*server.address)
+
+    on_loop(story)
+
+
+def test_a_stop_answers_what_is_open_and_starts_nothing_more() -> None:
+    async def story() -> None:
+        beats = Beats()
+        async with serving([beats.handler]) as server:
+            wire, idle = [await Wire.open(server.address) for _ in range(2)]
+            wire.send(beat("a", 1))
+            await beats.until(1)
+            stop = asyncio.ensure_future(server.listener.stop(5_000))
+            await asyncio.sleep(0.05)
+            wire.send(beat("too late", 2))
+            assert await idle.closed()
+            beats.open["a"].set_result(HeartbeatResponse())
+            assert await wire.correlation_ids(1) == [1]
+            assert await wire.closed()
+            await asyncio.wait_for(stop, 1)
+            assert beats.started == ["a"]
+
+    on_loop(story)
+
+
+def test_a_stop_does_not_wait_for_ever() -> None:
+    async def story() -> None:
+        beats = Beats()
+        async with serving([beats.handler]) as server:
+            wire = await Wire.open(server.address)
+            wire.send(beat("a", 1))
+            await beats.until(1)
+            await asyncio.wait_for(server.listener.stop(100), 1)
+            assert await wire.closed()
+
+    on_loop(story)
