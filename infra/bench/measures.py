@@ -1,4 +1,4 @@
-"""What is measured, test by test. Each returns a name=value of figures for one broker."""
+"""What is measured, test by test: each gives name=value figures of one broker."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
