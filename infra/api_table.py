@@ -1,0 +1,35 @@
+"""Writes the README's table of served APIs from the registry itself."""
+
+import sys
+from pathlib import Path
+
+BEGIN = "<!-- apis: begin (written by infra/api_table.py) -->"
+END = "<!-- apis: end -->"
+README = Path(__file__).parents[1] / "README.md"
+
+
+def table() -> str:
+    """A Markdown row for each API, in the order of its key."""
+    from broker.dispatch.registry import Registry
+
+    rows = ["| key | API | versions |", "|--:|---|---|"]
+    for key, api in Registry.discover().by_key.items():
+        name = api.key.name.title().replace("_", "")
+        first, last = api.first_version, api.last_version
+        versions = str(first) if first == last else f"{first}-{last}"
+        rows.append(f"| {key} | {name} | {versions} |")
+    return "\n".join(rows)
+
+
+def with_table(text: str) -> str:
+    """``text`` with what stands between the marks replaced."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    new = with_table(README.read_text())
+    if "--check" in sys.argv:
+        sys.exit(new != README.read_text())
+    README.write_text(new)
