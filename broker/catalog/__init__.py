@@ -1,1 +1,1 @@
-"""The small relational store of what is not records."""
+"""The small relational store of what is not records: durable before the answer."""

@@ -1,0 +1,61 @@
+"""SQLite, set up for a catalog: WAL mode, full sync, transactions that mean it.
+
+Python's driver opens transactions by its own rules, too late for a savepoint and never
+for a read. They are switched off; ``BEGIN`` is sent when SQLAlchemy says begin.
+``BEGIN IMMEDIATE`` takes the write lock at once: a transaction that starts with reading
+and then wants to write would else fail when another process wrote in between, and no
+waiting could save it.
+
+With ``synchronous=FULL`` in WAL mode every commit syncs the log before it returns. When
+a process cannot have the write lock it waits ``busy_ms``: broker, compactor and command
+line write to one file, each for a few milliseconds.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+
+from broker.catalog.errors import CatalogError, CatalogMissing
+
+BUSY_MS: Final = 30_000
+WRITING: Final = "lakelog_writing"
+"""Execution option: the transaction will write, and takes the lock at its begin."""
+
+
+def open_engine(
+    location: str | Path, *, read_only: bool = False, busy_ms: int = BUSY_MS
+) -> Engine:
+    """An engine for the SQLite file at ``location``.
+
+    Raises CatalogMissing if it is to be read and is not there, CatalogError if the
+    location is a URL of another kind of database.
+    """
+    if "://" in str(location):
+        raise CatalogError(f"only a SQLite file can be a catalog yet, not {location}")
+    path = Path(location)
+    if read_only and not path.exists():
+        raise CatalogMissing(f"there is no catalog at {path}")
+    engine = create_engine(
+        URL.create("sqlite", database=str(path)),
+        connect_args={"timeout": busy_ms / 1000, "check_same_thread": False},
+    )
+    event.listen(engine, "connect", _settle_readonly if read_only else _settle)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _settle(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+
+
+def _settle_readonly(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None
+    connection.execute("PRAGMA query_only=ON")
+
+
+def _begin(connection: Connection) -> None:
+    writing = connection.get_execution_options().get(WRITING, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")

@@ -1,0 +1,71 @@
+"""Requests to the compactor: take what is committed by now into the tables.
+
+The command line asks and waits; the compactor looks here each round. Neither needs to
+know where the other runs.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import delete as delete_from
+
+from broker.catalog.schema import flush_requests
+
+
+class FlushRequest(NamedTuple):
+    """Somebody waits; ``topics`` are names, None is all of them."""
+
+    id: int
+    topics: tuple[str, ...] | None
+    asked_ms: int
+
+
+def ask(connection: Connection, topics: Iterable[str] | None, now_ms: int) -> int:
+    """Ask for a flush of these topics, or of all. Returns the request's id."""
+    inserted = connection.execute(
+        insert(flush_requests).values(
+            topics=None if topics is None else sorted(set(topics)), asked_ms=now_ms
+        )
+    )
+    key = inserted.inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def pending(connection: Connection) -> Sequence[FlushRequest]:
+    """What was asked and is not done, in the order of asking."""
+    rows = connection.execute(
+        select(flush_requests.c.id, flush_requests.c.topics, flush_requests.c.asked_ms)
+        .where(flush_requests.c.done_ms.is_(None))
+        .order_by(flush_requests.c.id)
+    )
+    return [
+        FlushRequest(row.id, None if row.topics is None else tuple(row.topics), row[2])
+        for row in rows
+    ]
+
+
+def done(connection: Connection, request_id: int, now_ms: int) -> None:
+    """Tell whoever asked that it stands in the tables."""
+    connection.execute(
+        update(flush_requests)
+        .where(flush_requests.c.id == request_id)
+        .values(done_ms=now_ms)
+    )
+
+
+def is_done(connection: Connection, request_id: int) -> bool:
+    """Whether it is done, or so long that it was swept."""
+    row = connection.execute(
+        select(flush_requests.c.done_ms).where(flush_requests.c.id == request_id)
+    ).one_or_none()
+    return row is None or row.done_ms is not None
+
+
+def sweep(connection: Connection, before_ms: int) -> int:
+    """Forget what was asked before then, done or not. Returns how many."""
+    swept = connection.execute(
+        delete_from(flush_requests).where(flush_requests.c.asked_ms < before_ms)
+    )
+    return swept.rowcount

@@ -1,0 +1,157 @@
+"""Topics: which there are, how they are set, where their logs start.
+
+A deleted topic keeps its row until its table is gone: only then is it forgotten, and
+its number never comes back. Its committed offsets go at once, with the deletion.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import delete as delete_from
+from sqlalchemy.exc import IntegrityError
+
+from broker.catalog.schema import group_offsets, log_starts, topics
+from broker.catalog.upserts import upsert
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.topics.topic import Topic
+
+TopicPartition = tuple[int, int]
+
+
+class DeletedTopic(NamedTuple):
+    """A topic that is gone for clients, and whose table still has to go."""
+
+    topic: Topic
+    deleted_ms: int
+
+
+def create(
+    connection: Connection,
+    name: str,
+    topic_id: bytes,
+    partitions: int,
+    configs: Mapping[str, str],
+    now_ms: int,
+) -> Topic:
+    """Add a topic; its number is new. Raises KafkaError TOPIC_ALREADY_EXISTS."""
+    assert len(topic_id) == 16
+    try:
+        inserted = connection.execute(
+            insert(topics).values(
+                id=topic_id,
+                name=name,
+                partitions=partitions,
+                configs=dict(configs),
+                created_ms=now_ms,
+            )
+        )
+    except IntegrityError as error:
+        raise KafkaError(
+            ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
+        ) from error
+    key = inserted.inserted_primary_key
+    assert key is not None
+    return Topic(key[0], topic_id, name, partitions, dict(configs))
+
+
+def delete(connection: Connection, number: int, now_ms: int) -> None:
+    """Take a topic from the clients, with all offsets committed for it.
+
+    Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION.
+    """
+    _change(connection, number, deleted_ms=now_ms)
+    connection.execute(
+        delete_from(group_offsets).where(group_offsets.c.topic_number == number)
+    )
+
+
+def add_partitions(connection: Connection, number: int, total: int) -> None:
+    """Raise the number of partitions to ``total``.
+
+    Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS if that is not
+    more than there are.
+    """
+    present = connection.scalar(
+        select(topics.c.partitions).where(
+            topics.c.number == number, topics.c.deleted_ms.is_(None)
+        )
+    )
+    if present is not None and total <= present:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"Topic currently has {present} partitions, which is higher than the "
+            f"requested {total}.",
+        )
+    _change(connection, number, partitions=total)
+
+
+def alter_configs(
+    connection: Connection, number: int, configs: Mapping[str, str]
+) -> None:
+    """Replace all settings. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION."""
+    _change(connection, number, configs=dict(configs))
+
+
+def set_log_start(connection: Connection, starts: Mapping[TopicPartition, int]) -> None:
+    """Where logs start from now on, by (number, partition)."""
+    upsert(
+        connection,
+        log_starts,
+        (
+            {"topic_number": number, "partition": partition, "start_offset": offset}
+            for (number, partition), offset in starts.items()
+        ),
+    )
+
+
+def load(connection: Connection) -> list[Topic]:
+    """All topics that are alive, by number."""
+    rows = connection.execute(
+        select(topics).where(topics.c.deleted_ms.is_(None)).order_by(topics.c.number)
+    )
+    return [_topic(row) for row in rows]
+
+
+def load_log_starts(connection: Connection) -> dict[TopicPartition, int]:
+    """Where logs start; those that are not named start at 0."""
+    return {(row[0], row[1]): row[2] for row in connection.execute(select(log_starts))}
+
+
+def list_deleted(connection: Connection) -> list[DeletedTopic]:
+    """The topics whose table still has to go, the longest deleted first."""
+    rows = connection.execute(
+        select(topics)
+        .where(topics.c.deleted_ms.is_not(None))
+        .order_by(topics.c.deleted_ms, topics.c.number)
+    )
+    return [DeletedTopic(_topic(row), row.deleted_ms) for row in rows]
+
+
+def forget(connection: Connection, number: int) -> None:
+    """A deleted topic's table is gone: nothing of the topic is left."""
+    connection.execute(
+        delete_from(topics).where(
+            topics.c.number == number, topics.c.deleted_ms.is_not(None)
+        )
+    )
+    connection.execute(
+        delete_from(log_starts).where(log_starts.c.topic_number == number)
+    )
+
+
+def _change(connection: Connection, number: int, **values: Any) -> None:
+    changed = connection.execute(
+        update(topics)
+        .where(topics.c.number == number, topics.c.deleted_ms.is_(None))
+        .values(**values)
+    )
+    if changed.rowcount == 0:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "This server does not host this topic-partition.",
+        )
+
+
+def _topic(row: Row[Any]) -> Topic:
+    return Topic(row.number, row.id, row.name, row.partitions, row.configs)
