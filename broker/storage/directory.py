@@ -1,0 +1,112 @@
+"""The data directory: one broker at a time, and none that is older than the data.
+
+Two brokers in one directory would write over each other, and an old broker would
+misread what a newer one left. So a start takes a lock that dies with the process (a
+kill leaves nothing to clean up), and compares the version that the directory was
+written with.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from broker.storage.files import Files
+
+VERSION: Final = 1
+_PARTS: Final = ("wal", "tables", "run")
+_NOTE_BYTES_MAX: Final = 4096
+
+
+class DirectoryRefused(Exception):
+    """The directory cannot be used; the message is one sentence for people."""
+
+
+class DataDirectory:
+    """A directory that is ours until `close`."""
+
+    def __init__(self, files: Files, path: Path, lock: int) -> None:
+        self._files = files
+        self._lock = lock
+        self.path = path
+
+    @property
+    def wal(self) -> Path:
+        return self.path / "wal"
+
+    @property
+    def tables(self) -> Path:
+        return self.path / "tables"
+
+    @property
+    def run(self) -> Path:
+        return self.path / "run"
+
+    @classmethod
+    def claim(cls, files: Files, path: Path, owner: str) -> "DataDirectory":
+        """Take the directory, making it if it is not there.
+
+        ``owner`` says who we are, for whoever is refused because of us. Raises
+        DirectoryRefused if it is another's or of a newer version; OSError.
+        """
+        files.mkdir(path)
+        lock = _lock(files, path, owner)
+        try:
+            _check_version(files, path)
+            for part in _PARTS:
+                files.mkdir(path / part)
+            files.fsync_dir(path)
+        except BaseException:
+            files.close(lock)
+            raise
+        return cls(files, path, lock)
+
+    def close(self) -> None:
+        """Let another have it."""
+        self._files.close(self._lock)
+
+
+def _lock(files: Files, path: Path, owner: str) -> int:
+    lock = files.lock(path / "lock")
+    if lock is None:
+        holder = _read(files, path / "lock").rstrip("\0").strip()
+        raise DirectoryRefused(
+            f"{path} is in use by {holder or 'another process'}: stop it first, "
+            "or choose another data directory"
+        )
+    note = owner.encode()[: _NOTE_BYTES_MAX - 1] + b"\n"
+    files.pwritev(lock, [note.ljust(files.size(lock), b"\0")], 0)
+    return lock
+
+
+def _check_version(files: Files, path: Path) -> None:
+    try:
+        text = _read(files, path / "VERSION").strip()
+    except FileNotFoundError:
+        _write_version(files, path)
+        return
+    if not text.isdecimal():
+        raise DirectoryRefused(f"{path}/VERSION is damaged: it says {text!r}")
+    if int(text) > VERSION:
+        raise DirectoryRefused(
+            f"{path} was written by a newer version of Lakelog (format {text}; "
+            f"this one knows {VERSION}): start that version"
+        )
+
+
+def _write_version(files: Files, path: Path) -> None:
+    new = path / "VERSION.new"
+    file = files.create(new)
+    try:
+        files.pwritev(file, [f"{VERSION}\n".encode()], 0)
+        files.fdatasync(file)
+    finally:
+        files.close(file)
+    files.rename(new, path / "VERSION")
+    files.fsync_dir(path)
+
+
+def _read(files: Files, path: Path) -> str:
+    file = files.open_read(path)
+    try:
+        return files.pread(file, _NOTE_BYTES_MAX, 0).decode(errors="replace")
+    finally:
+        files.close(file)

@@ -1,0 +1,120 @@
+"""Drives a `Wal` as the loop would: batches in, callbacks by hand."""
+
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from queue import SimpleQueue
+
+from broker.records.batch import BatchHeader, pack_header, read_header, seal
+from broker.storage.entry import Append, TopicPartition
+from broker.storage.files import Files
+from broker.storage.recovery import Recovery
+from broker.storage.segment import SegmentInfo
+from broker.storage.wal import Wal
+from tests.support.clock import ManualClock
+
+WAL = Path("/data/wal")
+SEGMENT_BYTES = 16 << 10
+
+
+def batch(
+    base_offset: int, size: int = 100, *, records: int = 1, seed: int = 0
+) -> bytes:
+    """A batch of ``size`` bytes whose header and checksum are right."""
+    body = random.Random((base_offset, size, seed).__repr__()).randbytes(size - 61)
+    header = BatchHeader(
+        base_offset, size - 12, 0, 2, 0, 0, records - 1,
+        1000 + base_offset, 1000 + base_offset, -1, -1, -1, records,
+    )  # fmt: skip
+    data = bytearray(pack_header(header) + body)
+    seal(data)
+    return bytes(data)
+
+
+def an_append(
+    data: bytes,
+    partition: int = 0,
+    topic: int = 1,
+    done: Callable[[Append], None] = lambda _: None,
+) -> Append:
+    header = read_header(data)
+    return Append(
+        topic, partition, data, header, header.base_offset,
+        header.last_offset, header.max_timestamp, done,
+    )  # fmt: skip
+
+
+class Driver:
+    """A log and the loop that it hands its results to."""
+
+    def __init__(self, files: Files, directory: Path = WAL, **options: object) -> None:
+        self.calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.sealed: list[SegmentInfo] = []
+        self.finished: list[Append] = []
+        self.files = files
+        self.next_offset: dict[TopicPartition, int] = {}
+        self.wal, self.recovery = self._open(files, directory, options)
+
+    def _open(
+        self, files: Files, directory: Path, options: dict[str, object]
+    ) -> tuple[Wal, Recovery]:
+        settings: dict[str, object] = {
+            "segment_bytes": SEGMENT_BYTES,
+            "hot_bytes": 2 * SEGMENT_BYTES,
+            "on_sealed": self.sealed.append,
+            "clock": ManualClock(),
+        }
+        settings |= options
+        return Wal.open(files, directory, call_soon=self.calls.put, **settings)  # type: ignore[arg-type]
+
+    def append(self, size: int = 100, partition: int = 0, topic: int = 1, **more: int):
+        """Queue a batch at the partition's next offset."""
+        key = (topic, partition)
+        base = self.next_offset.get(key, 0)
+        data = batch(base, size, seed=partition, **more)
+        one = an_append(data, partition, topic, self.finished.append)
+        self.next_offset[key] = one.last_offset + 1
+        self.wal.append(one)
+        return one
+
+    def turn(self, timeout: float = 10) -> None:
+        """One callable on the loop; waits for it."""
+        self.calls.get(timeout=timeout)()
+
+    def finish(self, appends: Iterable[Append]) -> None:
+        """Turn until each of them was told."""
+        waiting = list(appends)
+        while any(one not in self.finished for one in waiting):
+            self.turn()
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Let the housekeeper work until something holds."""
+        for _ in range(2000):
+            while not self.calls.empty():
+                self.turn()
+            if condition():
+                return
+            _pause()
+        raise AssertionError("it never came true")
+
+    def close(self) -> None:
+        self.wal.close()
+        while not self.calls.empty():
+            self.turn()
+
+
+def held(recovery: Recovery, wal: Wal) -> dict[TopicPartition, list[bytes]]:
+    """All batches that a recovered log has, read through it."""
+    return {
+        key: [
+            wal.read([(int(location), int(length))])[0]
+            for location, length in zip(columns.location, columns.length, strict=True)
+        ]
+        for key, columns in recovery.columns.items()
+    }
+
+
+def _pause() -> None:
+    import time
+
+    time.sleep(0.001)

@@ -1,0 +1,311 @@
+"""The log: one sync per group, order, refusals, reading back, letting go."""
+
+import errno
+import threading
+from pathlib import Path
+
+import pytest
+
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.storage.entry import Append, sequence_of
+from broker.storage.files import PosixFiles
+from broker.storage.wal import StaleSegment
+from tests.broker.storage.driver import SEGMENT_BYTES, Driver, an_append, batch, held
+from tests.support.files import ForgetfulFiles
+
+
+@pytest.fixture
+def files() -> ForgetfulFiles:
+    return ForgetfulFiles()
+
+
+def test_a_batch_is_told_durable_and_can_be_read(files: ForgetfulFiles) -> None:
+    driver = Driver(files)
+    one = driver.append(size=300)
+    driver.finish([one])
+    assert one.error is None
+    assert driver.wal.read([(one.location, 300)]) == [one.batch]
+    assert driver.wal.view(one.location, 300) == one.batch
+    driver.close()
+
+
+def test_what_waits_shares_one_sync_and_one_call_on_the_loop(
+    files: ForgetfulFiles,
+) -> None:
+    gate = threading.Event()
+
+    def hold(append: Append) -> None:
+        assert gate.wait(10)
+
+    driver = Driver(files, inspect=hold, segment_bytes=64 << 10)
+    before = files.count("fdatasync")
+    first = driver.append()  # the writer takes it and waits at the gate
+    rest = [driver.append(partition=i % 3) for i in range(50)]
+    gate.set()
+    driver.finish([first, *rest])
+    assert files.count("fdatasync") - before <= 2
+    assert driver.finished == [first, *rest]
+    driver.close()
+
+
+def test_batches_of_all_sizes_come_back_in_order_over_many_segments(
+    files: ForgetfulFiles,
+) -> None:
+    driver = Driver(files)
+    sizes = [70, 5000, 61, 900, 12000, 100] * 10
+    appends = [driver.append(size=size, partition=size % 2) for size in sizes]
+    driver.finish(appends)
+    for one in appends:
+        assert driver.wal.read([(one.location, len(one.batch))]) == [one.batch]
+    locations = [one.location for one in appends]
+    assert locations == sorted(locations)
+    infos = driver.wal.segments()
+    assert [info.sealed for info in infos] == [True] * (len(infos) - 1) + [False]
+    assert [info.sequence for info in driver.sealed] == [
+        info.sequence for info in infos[:-1]
+    ]
+    driver.close()
+
+
+def test_segments_say_which_offsets_they_hold(files: ForgetfulFiles) -> None:
+    driver = Driver(files)
+    driver.finish([driver.append(partition=p, records=5) for p in (0, 1, 0)])
+    (info,) = driver.wal.segments()
+    assert info.ranges == {(1, 0): (0, 10), (1, 1): (0, 5)}
+    driver.close()
+
+
+def test_a_refused_batch_is_not_written_and_does_not_stop_the_others(
+    files: ForgetfulFiles,
+) -> None:
+    def refuse_third(append: Append) -> None:
+        if append.base_offset == 2:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "the third")
+
+    driver = Driver(files, inspect=refuse_third)
+    appends = [driver.append() for _ in range(5)]
+    driver.finish(appends)
+    assert [one.error is None for one in appends] == [True, True, False, True, True]
+    assert appends[2].location == -1
+    driver.close()
+    again = Driver(files.after_kill())
+    assert again.recovery.columns[1, 0].base.tolist() == [0, 1, 3, 4]
+    again.close()
+
+
+def test_a_batch_larger_than_a_segment_is_refused(files: ForgetfulFiles) -> None:
+    driver = Driver(files)
+    large, small = driver.append(size=SEGMENT_BYTES), driver.append()
+    driver.finish([large, small])
+    assert large.error is not None
+    assert large.error.code == ErrorCode.MESSAGE_TOO_LARGE
+    assert small.error is None
+    driver.close()
+
+
+def test_the_largest_batch_that_fits_is_written(files: ForgetfulFiles) -> None:
+    driver = Driver(files)
+    one = driver.append(size=SEGMENT_BYTES - 4096 - 48 - 36)
+    driver.finish([one])
+    assert one.error is None
+    driver.wal.roll()
+    driver.until(lambda: len(driver.sealed) == 1)
+    driver.close()
+    again = Driver(files.after_kill())
+    assert held(again.recovery, again.wal) == {(1, 0): [one.batch]}
+    again.close()
+
+
+def test_a_failed_sync_fails_who_waits_and_is_never_tried_again(
+    files: ForgetfulFiles,
+) -> None:
+    driver = Driver(files)
+    kept = driver.append()
+    driver.finish([kept])
+    driver.until(lambda: files.count("allocate") == 2)
+    files.fail("fdatasync", OSError(errno.EIO, "the disk is dying"))
+    lost = driver.append()
+    driver.finish([lost])
+    syncs = files.count("fdatasync")
+    later = driver.append()
+    driver.finish([later])
+    for one in (lost, later):
+        assert one.error is not None
+        assert one.error.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert driver.wal.failed is not None
+    assert driver.wal.read([(kept.location, 100)]) == [kept.batch]
+    driver.close()
+    assert files.count("fdatasync") == syncs
+
+
+def test_a_failed_write_is_a_failed_log(files: ForgetfulFiles) -> None:
+    driver = Driver(files)
+    driver.finish([driver.append()])
+    files.fail("pwritev", OSError(errno.EIO, "the disk is dying"))
+    lost = driver.append()
+    driver.finish([lost])
+    assert lost.error is not None
+    assert driver.wal.failed is not None
+    driver.close()
+
+
+def test_a_full_disk_refuses_until_there_is_space(files: ForgetfulFiles) -> None:
+    files.fail("allocate", OSError(errno.ENOSPC, "no space"))
+    driver = Driver(files, spare_segments=0)
+    refused = driver.append()
+    driver.finish([refused])
+    assert refused.error is not None
+    assert refused.error.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert driver.wal.failed is None
+    accepted = driver.append()
+    driver.finish([accepted])
+    assert accepted.error is None
+    driver.close()
+    again = Driver(files.after_kill())
+    assert not again.recovery.damage
+    assert held(again.recovery, again.wal) == {(1, 0): [accepted.batch]}
+    again.close()
+
+
+def test_a_full_disk_in_mid_group_keeps_what_was_durable(
+    files: ForgetfulFiles,
+) -> None:
+    driver = Driver(files, spare_segments=0)
+    driver.finish([driver.append()])
+    files.fail("allocate", OSError(errno.ENOSPC, "no space"))
+    appends = [driver.append(size=1000) for _ in range(20)]
+    driver.finish(appends)
+    written = [one for one in appends if one.error is None]
+    assert 0 < len(written) < 20
+    for one in written:
+        assert driver.wal.read([(one.location, 1000)]) == [one.batch]
+    driver.close()
+
+
+def fill(driver: Driver, segments: int) -> list[Append]:
+    appends = [driver.append(size=1000) for _ in range(12 * segments)]
+    driver.finish(appends)
+    driver.wal.roll()
+    driver.until(lambda: all(info.sealed for info in driver.wal.segments()))
+    return appends
+
+
+def test_a_released_segment_is_used_again_once_the_checkpoint_is_behind_it(
+    files: ForgetfulFiles,
+) -> None:
+    driver = Driver(files)
+    old = fill(driver, 3)
+    made = files.count("allocate")
+    released = [info.sequence for info in driver.wal.segments()[:3]]
+    for sequence in released:
+        driver.wal.release(sequence)
+    with pytest.raises(StaleSegment):
+        driver.wal.read([(old[0].location, 1000)])
+    assert driver.wal.view(old[0].location, 1000) is None
+    assert driver.wal.segments()[:1] != released[:1]
+    driver.wal.checkpoint(b"state")
+    driver.until(lambda: not set(released) & driver.wal._segments.keys())
+    fill(driver, 3)
+    assert files.count("allocate") <= made + 1
+    driver.close()
+
+
+def test_a_release_waits_for_the_checkpoint(files: ForgetfulFiles) -> None:
+    driver = Driver(files)
+    appends = fill(driver, 1)
+    for info in driver.wal.segments():
+        driver.wal.release(info.sequence)
+    driver.close()
+    again = Driver(files.after_kill())
+    assert len(again.recovery.replay) == len(appends)
+    again.close()
+
+
+def test_a_slot_is_not_used_while_a_view_is_alive(tmp_path: Path) -> None:
+    driver = Driver(PosixFiles(), tmp_path / "wal")
+    (one, *_) = fill(driver, 1)
+    view = driver.wal.view(one.location, 1000)
+    assert view is not None
+    sequence = sequence_of(one.location)
+    driver.wal.release(sequence)
+    driver.wal.checkpoint(b"")
+    driver.until(lambda: (tmp_path / "wal" / "checkpoint").stat().st_size > 0)
+    fill(driver, 3)
+    assert view == one.batch
+    assert sequence in driver.wal._segments
+    view.release()
+    driver.until(lambda: sequence not in driver.wal._segments)
+    driver.close()
+
+
+def test_only_the_newest_segments_stay_in_memory(tmp_path: Path) -> None:
+    driver = Driver(PosixFiles(), tmp_path / "wal")
+    appends = fill(driver, 5)
+    shown = [driver.wal.view(one.location, 1000) is not None for one in appends]
+    assert shown == sorted(shown)
+    assert 0 < sum(shown) <= 2 * 12
+    for one in appends:
+        assert driver.wal.read([(one.location, 1000)]) == [one.batch]
+    driver.close()
+
+
+def test_a_damaged_batch_is_reported_and_not_served(tmp_path: Path) -> None:
+    driver = Driver(PosixFiles(), tmp_path / "wal")
+    appends = fill(driver, 1)
+    (info, *_) = driver.wal.segments()
+    with info.path.open("r+b") as file:
+        file.seek(4096 + 48 + 200)
+        file.write(b"\xff" * 8)
+    with pytest.raises(KafkaError) as caught:
+        driver.wal.read([(appends[0].location, 1000)])
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+    assert driver.wal.read([(appends[1].location, 1000)]) == [appends[1].batch]
+    driver.close()
+
+
+def test_one_bad_callback_does_not_rob_the_others(files: ForgetfulFiles) -> None:
+    driver = Driver(files)
+
+    def bad(append: Append) -> None:
+        raise ValueError("a fault of the listener")
+
+    driver.wal.append(an_append(batch(0), partition=7, done=bad))
+    good = driver.append()
+    driver.finish([good])
+    assert good.error is None
+    driver.close()
+
+
+def test_close_finishes_what_waits(files: ForgetfulFiles) -> None:
+    driver = Driver(files)
+    appends = [driver.append(size=500) for _ in range(40)]
+    driver.wal.checkpoint(b"at the end")
+    driver.close()
+    assert [one.error for one in appends] == [None] * 40
+    again = Driver(files.after_kill())
+    assert again.recovery.payload == b"at the end"
+    assert len(again.recovery.replay) == 0
+    again.close()
+
+
+def test_spares_are_made_before_they_are_needed(files: ForgetfulFiles) -> None:
+    driver = Driver(files, spare_segments=3)
+    driver.until(lambda: files.count("allocate") == 3)
+    driver.finish([driver.append()])
+    driver.until(lambda: files.count("allocate") == 4)
+    driver.close()
+
+
+def test_free_slots_beyond_the_bound_are_removed(files: ForgetfulFiles) -> None:
+    driver = Driver(files, spare_segments=1, free_segments_max=2)
+    fill(driver, 6)
+    for info in driver.wal.segments():
+        driver.wal.release(info.sequence)
+    driver.wal.checkpoint(b"")
+    driver.until(lambda: not driver.wal._segments)
+    driver.until(lambda: len(_slots(files)) <= 3)
+    driver.close()
+
+
+def _slots(files: ForgetfulFiles) -> list[Path]:
+    return [path for path in files.names if path.suffix == ".log"]
