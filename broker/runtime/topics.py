@@ -63,6 +63,7 @@ class Topics:
         self._by_number: dict[int, Topic] = {}
         self._pending: dict[str, asyncio.Future[Topic]] = {}
         self._watchers: list[TopicWatcher] = []
+        self._altering = asyncio.Lock()  # an edit starts from what the last one left
 
     def load(self, topics: Iterable[Topic]) -> None:
         """Take over what the catalog holds, at start, before anybody watches."""
@@ -87,6 +88,15 @@ class Topics:
 
     def __len__(self) -> int:
         return len(self._by_name)
+
+    @staticmethod
+    def is_valid_name(name: str) -> bool:
+        """Whether a topic could be called so."""
+        try:
+            names.validate(name)
+        except KafkaError:
+            return False
+        return True
 
     def check_new(
         self, name: str, partitions: int, configs: Mapping[str, str | None]
@@ -190,21 +200,23 @@ class Topics:
             )
 
     async def alter_configs(
-        self, topic: Topic, configs: Mapping[str, str]
+        self, topic: Topic, edit: Callable[[Mapping[str, str]], dict[str, str]]
     ) -> Topic:
-        """Replace the topic's own configurations by ``configs``; INVALID_CONFIG."""
-        self._require(topic)
-        kept = topic_configs.validate(configs)
-        await self._commit(
-            lambda connection: stored.alter_configs(connection, topic.number, kept)
-        )
-        return self._change(topic, lambda now: replace(now, configs=kept))
+        """Change the topic's own configurations by ``edit``, one change at a time.
+
+        ``edit`` raises INVALID_CONFIG or INVALID_REQUEST for what cannot be.
+        """
+        async with self._altering:
+            self._require(topic)
+            kept = edit(self._by_number[topic.number].configs)
+            await self._commit(
+                lambda connection: stored.alter_configs(connection, topic.number, kept)
+            )
+            return self._change(topic, lambda now: replace(now, configs=kept))
 
     async def set_log_starts(self, starts: Mapping[tuple[int, int], int]) -> None:
         """Make new log starts of (number, partition) durable."""
-        await self._commit(
-            lambda connection: stored.set_log_start(connection, starts)
-        )
+        await self._commit(lambda connection: stored.set_log_start(connection, starts))
 
     def _commit(self, change: Callable[[Any], T]) -> Awaitable[T]:
         return asyncio.wrap_future(self._catalog.submit(change))
@@ -237,9 +249,9 @@ class Topics:
             )
 
     def _check_collision(self, name: str) -> None:
-        for other in (*self._by_name, *self._pending):
-            if names.collide(name, other):
-                raise KafkaError(
-                    ErrorCode.INVALID_TOPIC_EXCEPTION,
-                    f"Topic '{name}' collides with existing topic: {other}",
-                )
+        other = names.colliding(name, (*self._by_name, *self._pending))
+        if other is not None:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topic: {other}",
+            )

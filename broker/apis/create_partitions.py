@@ -1,0 +1,76 @@
+"""CreatePartitions: more partitions for topics that are there.
+
+Behavior: one result per topic asked for, always (their absence confused clients of
+another implementation); only growth is possible.
+Version notes: none that changes behavior; v2 flexible, v3 throttling (KIP-599).
+"""
+
+from collections import Counter
+from collections.abc import Awaitable
+
+from broker.dispatch.context import Context
+from broker.dispatch.registry import serves
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from broker.runtime.services import Broker
+
+
+@serves(ApiKey.CREATE_PARTITIONS, versions=(0, 3))
+def create_partitions(
+    request: CreatePartitionsRequest, context: Context
+) -> Awaitable[CreatePartitionsResponse]:
+    return _grow_all(request, context.broker)
+
+
+async def _grow_all(
+    request: CreatePartitionsRequest, broker: Broker
+) -> CreatePartitionsResponse:
+    times = Counter(topic.name for topic in request.topics)
+    answer = CreatePartitionsResponse()
+    for asked in {topic.name: topic for topic in request.topics}.values():
+        result = CreatePartitionsTopicResult(name=asked.name)
+        try:
+            if times[asked.name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            await _grow(asked, request.validate_only, broker)
+        except KafkaError as error:
+            result.error_code, result.error_message = error.code, error.message
+        answer.results.append(result)
+    return answer
+
+
+async def _grow(
+    asked: CreatePartitionsTopic, validate_only: bool, broker: Broker
+) -> None:
+    topic = broker.topics.get(asked.name)
+    if topic is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "This server does not host this topic-partition.",
+        )
+    broker.topics.check_added(topic, asked.count)
+    _check_assignments(asked, asked.count - topic.partitions, broker.node_id)
+    if not validate_only:
+        await broker.topics.add_partitions(topic, asked.count)
+
+
+def _check_assignments(asked: CreatePartitionsTopic, added: int, node_id: int) -> None:
+    if asked.assignments is None:
+        return
+    if len(asked.assignments) != added:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {added} additional partition(s), but only "
+            f"{len(asked.assignments)} assignment(s) were specified.",
+        )
+    if any(one.broker_ids != [node_id] for one in asked.assignments):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"The only replica of a partition is broker {node_id}.",
+        )

@@ -1,0 +1,131 @@
+"""CreateTopics: new topics, each accepted or refused by itself.
+
+Behavior: one node, so a replication factor is 1 (or -1, the default) and a manual
+assignment names this node alone and excludes counts. A topic is durable in the catalog
+before it is answered; the client's timeout is therefore never needed.
+Version notes: v1 messages and validate_only; v4 the default counts (-1, KIP-464);
+v5 the configurations in the answer (KIP-525); v7 the topic's id (KIP-516).
+"""
+
+from collections import Counter
+from collections.abc import Awaitable
+
+from broker.dispatch.context import Context
+from broker.dispatch.registry import serves
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from broker.runtime.described import described_topic_configs
+from broker.runtime.services import Broker
+
+DEFAULT = -1
+
+
+@serves(ApiKey.CREATE_TOPICS, versions=(2, 7))
+def create_topics(
+    request: CreateTopicsRequest, context: Context
+) -> Awaitable[CreateTopicsResponse]:
+    return _create_all(request, context.broker)
+
+
+async def _create_all(
+    request: CreateTopicsRequest, broker: Broker
+) -> CreateTopicsResponse:
+    asked = Counter(topic.name for topic in request.topics)
+    answer = CreateTopicsResponse()
+    for topic in request.topics:
+        if asked[topic.name] == 1:
+            answer.topics.append(await _create(topic, request.validate_only, broker))
+    for name, times in asked.items():
+        if times > 1:
+            answer.topics.append(_duplicate(name))
+    return answer
+
+
+def _duplicate(name: str) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=name,
+        error_code=ErrorCode.INVALID_REQUEST,
+        error_message="Duplicate topic name.",
+    )
+
+
+async def _create(
+    asked: CreatableTopic, validate_only: bool, broker: Broker
+) -> CreatableTopicResult:
+    try:
+        partitions = _partition_count(asked, broker)
+        configs = {config.name: config.value for config in asked.configs}
+        kept = broker.topics.check_new(asked.name, partitions, configs)
+        topic_id = bytes(16)
+        if not validate_only:
+            created = await broker.topics.create(asked.name, partitions, kept)
+            topic_id = created.id
+    except KafkaError as error:
+        return CreatableTopicResult(
+            name=asked.name, error_code=error.code, error_message=error.message
+        )
+    return CreatableTopicResult(
+        name=asked.name,
+        topic_id=topic_id,
+        num_partitions=partitions,
+        replication_factor=1,
+        configs=[
+            CreatableTopicConfigs(
+                name=config.name,
+                value=config.value,
+                read_only=False,
+                config_source=config.source,
+                is_sensitive=False,
+            )
+            for config in described_topic_configs(kept, broker.settings)
+        ],
+    )
+
+
+def _partition_count(asked: CreatableTopic, broker: Broker) -> int:
+    """How many partitions are meant; raises for counts that one node cannot serve."""
+    if asked.assignments:
+        return _assigned_count(asked, broker.node_id)
+    if asked.replication_factor not in (DEFAULT, 1):
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, _too_many(asked))
+    if asked.num_partitions == DEFAULT:
+        return int(broker.settings.broker.num_partitions)
+    return asked.num_partitions
+
+
+def _too_many(asked: CreatableTopic) -> str:
+    if asked.replication_factor <= 0:
+        return "Replication factor must be larger than 0, or -1 to use the default."
+    return (
+        f"Unable to replicate the partition {asked.replication_factor} time(s): "
+        "The target replication factor cannot be reached because only 1 broker(s) "
+        "are registered."
+    )
+
+
+def _assigned_count(asked: CreatableTopic, node_id: int) -> int:
+    if asked.num_partitions != DEFAULT or asked.replication_factor != DEFAULT:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "Both numPartitions or replicationFactor and replicasAssignments were "
+            "set. Both cannot be used at the same time.",
+        )
+    indexes = sorted(one.partition_index for one in asked.assignments)
+    if indexes != list(range(len(indexes))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Partitions should be a consecutive 0-based integer sequence.",
+        )
+    if any(one.broker_ids != [node_id] for one in asked.assignments):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"The only replica of a partition is broker {node_id}.",
+        )
+    return len(indexes)

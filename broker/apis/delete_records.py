@@ -1,0 +1,76 @@
+"""DeleteRecords: everything below an offset goes.
+
+Behavior: the log start is durable in the catalog before the answer; -1 means up to the
+high watermark; an offset already below the log start changes nothing. Files of the
+table that lie wholly below are removed by a job.
+Version notes: none that changes behavior.
+"""
+
+from collections.abc import Awaitable
+
+from broker.dispatch.context import Context
+from broker.dispatch.registry import serves
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from broker.runtime.partition import Partition
+from broker.runtime.services import Broker
+
+TO_HIGH_WATERMARK = -1
+Moves = dict[Partition, int]
+Results = list[tuple[Partition, DeleteRecordsPartitionResult]]
+
+
+@serves(ApiKey.DELETE_RECORDS, versions=(0, 2))
+def delete_records(
+    request: DeleteRecordsRequest, context: Context
+) -> Awaitable[DeleteRecordsResponse]:
+    return _delete(request, context.broker)
+
+
+async def _delete(
+    request: DeleteRecordsRequest, broker: Broker
+) -> DeleteRecordsResponse:
+    answer = DeleteRecordsResponse()
+    moves: Moves = {}
+    moved: Results = []
+    for topic in request.topics:
+        result = DeleteRecordsTopicResult(name=topic.name)
+        answer.topics.append(result)
+        for asked in topic.partitions:
+            one = DeleteRecordsPartitionResult(
+                partition_index=asked.partition_index, low_watermark=-1
+            )
+            result.partitions.append(one)
+            try:
+                partition = broker.partitions.named(topic.name, asked.partition_index)
+                moves[partition] = _new_start(partition, asked.offset)
+                moved.append((partition, one))
+            except KafkaError as error:
+                one.error_code = error.code
+    await broker.partitions.raise_log_starts(moves)
+    for partition, one in moved:
+        one.low_watermark = partition.log_start
+    return answer
+
+
+def _new_start(partition: Partition, offset: int) -> int:
+    if partition.config.compacted and not partition.config.deleted:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            "Records of a compacted topic are not deleted by offset.",
+        )
+    if offset == TO_HIGH_WATERMARK:
+        return partition.high_watermark
+    if not 0 <= offset <= partition.high_watermark:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"Cannot increment the log start offset to {offset} beyond the high "
+            f"watermark {partition.high_watermark}",
+        )
+    return offset

@@ -1,0 +1,83 @@
+"""DeleteTopics: topics that are gone when the answer leaves.
+
+Behavior: the partitions vanish at once and waiting fetches are answered; the table goes
+after a delay, by a job. A topic made again under the name has another id.
+Version notes: v5 messages; v6 by id (KIP-516).
+"""
+
+from collections import Counter
+from collections.abc import Awaitable
+
+from broker.dispatch.context import Context
+from broker.dispatch.registry import serves
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from broker.runtime.services import Broker
+from broker.topics.topic import Topic
+
+NO_ID = bytes(16)
+
+
+@serves(ApiKey.DELETE_TOPICS, versions=(1, 6))
+def delete_topics(
+    request: DeleteTopicsRequest, context: Context
+) -> Awaitable[DeleteTopicsResponse]:
+    asked = request.topics
+    if context.version < 6:
+        asked = [DeleteTopicState(name=name) for name in request.topic_names]
+    return _delete_all(asked, context.broker)
+
+
+async def _delete_all(
+    asked: list[DeleteTopicState], broker: Broker
+) -> DeleteTopicsResponse:
+    times = Counter((one.name, one.topic_id) for one in asked)
+    answer = DeleteTopicsResponse()
+    for (name, topic_id), count in times.items():
+        one = DeleteTopicState(name=name, topic_id=topic_id)
+        answer.responses.append(await _delete(one, count > 1, broker))
+    return answer
+
+
+async def _delete(
+    asked: DeleteTopicState, repeated: bool, broker: Broker
+) -> DeletableTopicResult:
+    result = DeletableTopicResult(name=asked.name, topic_id=asked.topic_id)
+    try:
+        if repeated:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or id.")
+        topic = _find(asked, broker)
+        result.name, result.topic_id = topic.name, topic.id
+        await broker.topics.delete(topic)
+    except KafkaError as error:
+        result.error_code, result.error_message = error.code, error.message
+    return result
+
+
+def _find(asked: DeleteTopicState, broker: Broker) -> Topic:
+    by_id = asked.topic_id != NO_ID
+    if by_id and asked.name is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "You may not specify both topic name and topic id.",
+        )
+    if by_id:
+        found = broker.topics.by_id(asked.topic_id)
+        code, message = ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host it."
+    elif asked.name is not None:
+        found = broker.topics.get(asked.name)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        message = "This server does not host this topic-partition."
+    else:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."
+        )
+    if found is None:
+        raise KafkaError(code, message)
+    return found

@@ -1,0 +1,93 @@
+"""DescribeConfigs: every key of a topic or of the broker, with its value and source.
+
+Behavior: the complete list, defaults included; a list of keys narrows it. A broker is
+named by its node id, or "" for what all brokers have in common. Loggers, client metrics
+and groups have no configuration here.
+Version notes: v1 synonyms and sources (KIP-226); v3 types and documentation (KIP-569).
+"""
+
+from broker.dispatch.context import Context
+from broker.dispatch.registry import serves
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from broker.runtime.alterations import BROKER, TOPIC, check_broker_name
+from broker.runtime.described import (
+    Described,
+    described_broker_configs,
+    described_topic_configs,
+)
+from broker.runtime.services import Broker
+from broker.topics.names import validate
+
+
+@serves(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4))
+def describe_configs(
+    request: DescribeConfigsRequest, context: Context
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_resource(one, request, context.broker) for one in request.resources]
+    )
+
+
+def _resource(
+    asked: DescribeConfigsResource, request: DescribeConfigsRequest, broker: Broker
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        resource_type=asked.resource_type, resource_name=asked.resource_name
+    )
+    try:
+        keys = _keys(asked, broker)
+    except KafkaError as error:
+        result.error_code, result.error_message = error.code, error.message
+        return result
+    wanted = asked.configuration_keys
+    result.configs = [
+        _entry(key, request) for key in keys if wanted is None or key.name in wanted
+    ]
+    return result
+
+
+def _keys(asked: DescribeConfigsResource, broker: Broker) -> list[Described]:
+    if asked.resource_type == BROKER:
+        check_broker_name(asked.resource_name, broker.node_id)
+        return described_broker_configs(broker.settings)
+    if asked.resource_type != TOPIC:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unsupported resource type: {asked.resource_type}",
+        )
+    validate(asked.resource_name)
+    topic = broker.topics.get(asked.resource_name)
+    if topic is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "This server does not host this topic-partition.",
+        )
+    return described_topic_configs(topic.configs, broker.settings)
+
+
+def _entry(
+    key: Described, request: DescribeConfigsRequest
+) -> DescribeConfigsResourceResult:
+    synonyms = key.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=key.name,
+        value=key.value,
+        read_only=key.read_only,
+        config_source=key.source,
+        is_sensitive=False,
+        synonyms=[
+            DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source)
+            for one in synonyms
+        ],
+        config_type=key.type,
+        documentation=key.documentation if request.include_documentation else None,
+    )

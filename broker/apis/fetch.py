@@ -1,0 +1,134 @@
+"""Fetch: batches out of partitions, now or when there are enough of them.
+
+Behavior: answered at once if there is an error, if ``min_bytes`` are there, or if the
+client will not wait; else parked until an append, a deletion or time completes it. The
+first partition that has anything gives at least one whole batch; then the limits hold.
+What is in memory is sent as it lies there; the rest is read on threads.
+Version notes: v5 log start; v7 sessions (KIP-227): a session id is never given out
+(0), which every client takes for "go on without", and an epoch above 0 is refused;
+v9 the leader epoch fences (KIP-320); v12 the epoch fetched last; v13 topics by id
+(KIP-516); v16 endpoints, v17 and v18 fields of followers: not needed by one node.
+"""
+
+from collections.abc import Awaitable
+
+from broker.dispatch.context import Context
+from broker.dispatch.registry import serves
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from broker.runtime.fetches import Fetch, check_offset
+from broker.runtime.partition import LEADER_EPOCH, Partition, check_leader_epoch
+from broker.runtime.reads import Place
+from broker.runtime.services import Broker
+
+BY_ID_SINCE = 13
+STORAGE_ERROR_SINCE = 6
+READ_COMMITTED = 1
+
+
+@serves(ApiKey.FETCH, versions=(4, 18))
+def fetch(
+    request: FetchRequest, context: Context
+) -> FetchResponse | Awaitable[FetchResponse]:
+    if request.session_epoch > 0:
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    broker, version = context.broker, context.version
+    places = [
+        _place(topic, asked, version, broker)
+        for topic in request.topics
+        for asked in topic.partitions
+    ]
+    operation = Fetch(
+        places,
+        broker.partitions.reader,
+        min_bytes=request.min_bytes,
+        bytes_max=min(request.max_bytes, broker.settings.broker.fetch_max_bytes),
+        answer=lambda: _answer(request, places, version, broker),
+    )
+    return operation.run(broker.waits, request.max_wait_ms)
+
+
+def _place(
+    topic: FetchTopic, asked: FetchPartition, version: int, broker: Broker
+) -> Place:
+    place = Place(None, asked.fetch_offset, asked.partition_max_bytes)
+    try:
+        if version >= BY_ID_SINCE:
+            found = broker.partitions.identified(topic.topic_id, asked.partition)
+        else:
+            found = broker.partitions.named(topic.topic, asked.partition)
+        place.partition = found
+        check_leader_epoch(asked.current_leader_epoch)
+        _check_last_fetched(asked)
+        check_offset(found, asked.fetch_offset)
+    except KafkaError as error:
+        place.error = error
+    return place
+
+
+def _check_last_fetched(asked: FetchPartition) -> None:
+    """An epoch that never was cannot have been fetched (``UnifiedLog.read``)."""
+    if asked.last_fetched_epoch > LEADER_EPOCH:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"epoch {asked.last_fetched_epoch} is unknown here",
+        )
+
+
+def _answer(
+    request: FetchRequest, places: list[Place], version: int, broker: Broker
+) -> FetchResponse:
+    response = FetchResponse()
+    committed = request.isolation_level == READ_COMMITTED
+    filled = iter(places)
+    size = 0
+    for topic in request.topics:
+        answers: list[PartitionData] = []
+        response.responses.append(
+            FetchableTopicResponse(topic.topic, topic.topic_id, answers)
+        )
+        for asked in topic.partitions:
+            place = next(filled)
+            data = _data(asked.partition, place, version)
+            data.aborted_transactions = _aborted(committed)
+            answers.append(data)
+            size += place.size
+    broker.counters.bytes_out += size
+    return response
+
+
+def _aborted(committed: bool) -> list[AbortedTransaction] | None:
+    """There are no transactions: none was aborted; who does not ask gets null."""
+    return [] if committed else None
+
+
+def _data(index: int, place: Place, version: int) -> PartitionData:
+    data = PartitionData(index, high_watermark=-1, records=b"")
+    if place.error is not None:
+        data.error_code = _code(place.error, version, place.partition)
+    if place.partition is not None and not place.partition.deleted:
+        offsets = place.partition.log.offsets
+        data.high_watermark = offsets.durable
+        data.last_stable_offset = offsets.stable
+        data.log_start_offset = offsets.start
+    if place.error is None and place.buffers:
+        data.records = place.buffers
+    return data
+
+
+def _code(error: KafkaError, version: int, partition: Partition | None) -> ErrorCode:
+    """No code that is newer than the client's version (``FetchResponse.java``)."""
+    if error.code is ErrorCode.KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_SINCE:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if version >= BY_ID_SINCE and partition is not None and partition.deleted:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    return error.code

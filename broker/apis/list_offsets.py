@@ -1,0 +1,128 @@
+"""ListOffsets: the offset at an end of the log, or at a time.
+
+Behavior: -1 the high watermark (the last stable offset for read_committed), -2 the log
+start, -3 the record with the greatest timestamp, -4 the log start again (nothing is
+tiered), -5 and -6 nothing; a timestamp finds the first record stamped so or later, and
+is answered with that record's own timestamp, in segments and tables alike.
+Version notes: v4 leader epochs; v7 -3, v8 -4, v9 -5, v11 -6, each UNSUPPORTED_VERSION
+before (``ReplicaManager.fetchOffset``); v10 a timeout for remote storage: none is here.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable
+
+from broker.dispatch.context import Context
+from broker.dispatch.registry import serves
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from broker.runtime.partition import LEADER_EPOCH, Partition, check_leader_epoch
+from broker.runtime.services import Broker
+from broker.runtime.timestamps import Found
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
+LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -5, -6
+SINCE_VERSION = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+READ_COMMITTED = 1
+Search = Awaitable[None]
+
+
+@serves(ApiKey.LIST_OFFSETS, versions=(1, 11))
+def list_offsets(
+    request: ListOffsetsRequest, context: Context
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    response = ListOffsetsResponse()
+    searches: list[Search] = []
+    asked_times = Counter(
+        (topic.name, asked.partition_index)
+        for topic in request.topics
+        for asked in topic.partitions
+    )
+    for topic in request.topics:
+        answers: list[ListOffsetsPartitionResponse] = []
+        response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
+        for asked in topic.partitions:
+            answer = ListOffsetsPartitionResponse(asked.partition_index)
+            answers.append(answer)
+            try:
+                if asked_times[topic.name, asked.partition_index] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "asked for twice")
+                search = _look(topic.name, asked, answer, request, context)
+            except KafkaError as error:
+                answer.error_code = error.code
+            else:
+                if search is not None:
+                    searches.append(search)
+    return _after(searches, response) if searches else response
+
+
+async def _after(
+    searches: list[Search], response: ListOffsetsResponse
+) -> ListOffsetsResponse:
+    await asyncio.gather(*searches)
+    return response
+
+
+def _look(
+    name: str,
+    asked: ListOffsetsPartition,
+    answer: ListOffsetsPartitionResponse,
+    request: ListOffsetsRequest,
+    context: Context,
+) -> Search | None:
+    """Fill the answer, or return the search that will."""
+    broker, timestamp = context.broker, asked.timestamp
+    partition = broker.partitions.named(name, asked.partition_index)
+    check_leader_epoch(asked.current_leader_epoch)
+    if timestamp < 0 and SINCE_VERSION.get(timestamp, 99) > context.version:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp}")
+    if timestamp >= 0 or timestamp == MAX_TIMESTAMP:
+        return _search(partition, timestamp, answer, broker)
+    offset = _end(partition, timestamp, request.isolation_level == READ_COMMITTED)
+    if offset is not None:
+        answer.offset, answer.leader_epoch = offset, LEADER_EPOCH
+    return None
+
+
+def _end(partition: Partition, timestamp: int, committed: bool) -> int | None:
+    if timestamp == LATEST:
+        offsets = partition.log.offsets
+        return offsets.stable if committed else offsets.durable
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return partition.log_start
+    return None
+
+
+async def _search(
+    partition: Partition,
+    timestamp: int,
+    answer: ListOffsetsPartitionResponse,
+    broker: Broker,
+) -> None:
+    times = broker.partitions.times
+    found: Found | None
+    try:
+        if timestamp == MAX_TIMESTAMP:
+            found = await times.latest(partition)
+        else:
+            found = await times.first_at(partition, timestamp)
+    except KafkaError as error:
+        answer.error_code = error.code
+        return
+    if found is not None:
+        answer.offset, answer.timestamp = found
+        answer.leader_epoch = LEADER_EPOCH

@@ -1,0 +1,52 @@
+"""OffsetForLeaderEpoch: where a leader epoch ended, for clients that fear truncation.
+
+Behavior: the leader epoch is 0 for ever and nothing visible is ever cut off, so the
+answer is (0, high watermark): never below what a consumer was allowed to read.
+Version notes: v2 fences the client's own epoch; v3 names the replica; v4 flexible.
+"""
+
+from broker.dispatch.context import Context
+from broker.dispatch.registry import serves
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import KafkaError
+from broker.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from broker.runtime.partition import LEADER_EPOCH, check_leader_epoch
+from broker.runtime.services import Broker
+
+
+@serves(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4))
+def offset_for_leader_epoch(
+    request: OffsetForLeaderEpochRequest, context: Context
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[
+                    _end(topic.topic, asked, context.broker)
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end(name: str, asked: OffsetForLeaderPartition, broker: Broker) -> EpochEndOffset:
+    end = EpochEndOffset(partition=asked.partition)
+    try:
+        partition = broker.partitions.named(name, asked.partition)
+        check_leader_epoch(asked.current_leader_epoch)
+    except KafkaError as error:
+        end.error_code = error.code
+        return end
+    if asked.leader_epoch == LEADER_EPOCH:
+        end.leader_epoch, end.end_offset = LEADER_EPOCH, partition.high_watermark
+    # any other epoch never was: undefined, (-1, -1), as LeaderEpochFileCache answers
+    return end

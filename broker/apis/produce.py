@@ -1,0 +1,157 @@
+"""Produce: batches into partitions, in the order in which they come.
+
+Behavior: every partition entry is checked, gets its offset and goes to the write-ahead
+log before this returns; the answer follows when all of them are durable (acks 1 and -1
+alike) or refused. acks 0 is never answered, but keeps its place in the line until it is
+on disk, so that a producer cannot outrun the disk; if it was refused the connection
+closes, as Kafka's does, so that the client looks for the reason.
+Version notes: 0 to 2 (old message sets) are listed but refused, as Kafka 4 does, since
+librdkafka before 2.12 turns compression off otherwise; v4 knows KAFKA_STORAGE_ERROR;
+v5 the log start; v8 messages; v13 topics by id (KIP-516). Topics are not created here.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+
+from broker.dispatch.context import Context
+from broker.dispatch.registry import serves
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from broker.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from broker.runtime.partition import Partition, Reply
+from broker.runtime.services import Broker
+from broker.topics.topic import Topic
+
+NO_ACKS = 0
+BY_ID_SINCE = 13
+STORAGE_ERROR_SINCE = 4
+
+
+class Answer:
+    """A response that is filled from several sides; complete when nothing is open."""
+
+    __slots__ = ("acks", "future", "open", "refused", "response", "version")
+
+    def __init__(self, version: int, acks: int) -> None:
+        self.version = version
+        self.acks = acks
+        self.response = ProduceResponse()
+        self.open = 0
+        self.refused: KafkaError | None = None
+        self.future: asyncio.Future[ProduceResponse | None] | None = None
+
+    def reply_to(self, answer: PartitionProduceResponse, partition: Partition) -> Reply:
+        """Who is told what became of one batch."""
+        self.open += 1
+
+        def reply(base_offset: int, stamp_ms: int, error: KafkaError | None) -> None:
+            if error is None:
+                answer.base_offset = base_offset
+                answer.log_append_time_ms = stamp_ms
+                answer.log_start_offset = partition.log.offsets.start
+            else:
+                self.refuse(answer, error)
+            self.open -= 1
+            if self.open == 0 and self.future is not None:
+                self.finish()
+
+        return reply
+
+    def refuse(self, answer: PartitionProduceResponse, error: KafkaError) -> None:
+        self.refused = error
+        answer.error_code = _known_code(error.code, self.version)
+        answer.base_offset = -1
+        answer.log_start_offset = -1
+        answer.error_message = error.message or None
+
+    def finish(self) -> None:
+        future = self.future
+        if future is None or future.done():
+            return
+        if self.acks != NO_ACKS:
+            future.set_result(self.response)
+        elif self.refused is None:
+            future.set_result(None)
+        else:
+            future.set_exception(self.unanswered())
+
+    def unanswered(self) -> ProtocolError:
+        return ProtocolError(f"a produce with acks=0 was refused: {self.refused}")
+
+
+@serves(ApiKey.PRODUCE, versions=(3, 13), listed_from=0)
+def produce(
+    request: ProduceRequest, context: Context
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    answer = Answer(context.version, request.acks)
+    if request.acks not in (-1, 0, 1):
+        return _refuse_acks(request, answer)
+    now_ms = context.broker.clock.now_ms()
+    for data in request.topic_data:
+        _append_topic(data, answer, context.broker, now_ms)
+    if request.acks == NO_ACKS and answer.refused is not None:
+        raise answer.unanswered()
+    if answer.open == 0:
+        return None if request.acks == NO_ACKS else answer.response
+    answer.future = asyncio.get_running_loop().create_future()
+    return answer.future
+
+
+def _append_topic(
+    data: TopicProduceData, answer: Answer, broker: Broker, now_ms: int
+) -> None:
+    by_id = answer.version >= BY_ID_SINCE
+    topic = (
+        broker.topics.by_id(data.topic_id) if by_id else broker.topics.get(data.name)
+    )
+    answers: list[PartitionProduceResponse] = []
+    answer.response.responses.append(
+        TopicProduceResponse(data.name, data.topic_id, answers)
+    )
+    for one in data.partition_data:
+        partition_answer = PartitionProduceResponse(one.index)
+        answers.append(partition_answer)
+        partition = None
+        if topic is not None:
+            partition = broker.partitions.get(topic.number, one.index)
+        if partition is None:
+            answer.refuse(partition_answer, _unknown(topic, by_id))
+        else:
+            reply = answer.reply_to(partition_answer, partition)
+            partition.append(one.records, answer.version, now_ms, reply)
+
+
+def _unknown(topic: Topic | None, by_id: bool) -> KafkaError:
+    if topic is None and by_id:
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This topic id is not known.")
+    return KafkaError(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "This server does not host this topic-partition.",
+    )
+
+
+def _refuse_acks(request: ProduceRequest, answer: Answer) -> ProduceResponse:
+    error = KafkaError(
+        ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}, not -1, 0 or 1"
+    )
+    for data in request.topic_data:
+        answers = [PartitionProduceResponse(one.index) for one in data.partition_data]
+        for one in answers:
+            answer.refuse(one, error)
+        answer.response.responses.append(
+            TopicProduceResponse(data.name, data.topic_id, answers)
+        )
+    return answer.response
+
+
+def _known_code(code: ErrorCode, version: int) -> ErrorCode:
+    """No code that is newer than the client's version (``ProduceResponse.java``)."""
+    if code is ErrorCode.KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_SINCE:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return code

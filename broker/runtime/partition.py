@@ -1,0 +1,274 @@
+"""One partition at work: where the pure log meets the write-ahead segments.
+
+The problem: ten thousand produce requests a second, each of which must get its offset
+in order, reach the disk, and be answered when it is there. The idea: appending is two
+plain calls (the log admits the batch and gives it an offset, the write-ahead log takes
+it) and ends there. When the disk has it, the same object is settled on the loop, in
+order, and a callback fills the producer's answer. No task, no lock, no queue of ours.
+
+The price: all of this runs on the event loop's thread and must stay short. What looks
+inside a batch (``Inspector``) runs on the thread that writes.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from broker.log.partition import PartitionLog
+from broker.log.producers import Duplicate
+from broker.protocol.buffers import Buffer
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.records.batch import (
+    LOG_OVERHEAD_BYTES,
+    NO_TIMESTAMP,
+    BatchHeader,
+    assign,
+    check_produced,
+    read_header,
+    stamp_log_append_time,
+)
+from broker.records.inspect import inspect_batch
+from broker.runtime.ports import InCounters
+from broker.storage.entry import Append
+from broker.storage.wal import Wal
+from broker.topics.configs import TopicConfig
+
+LEADER_EPOCH: Final = 0
+"""One broker, whose log never loses what was visible: the epoch never changes."""
+
+Spans = list[tuple[int, int]]
+"""Batches in segments, as (location, length in bytes)."""
+
+Reply = Callable[[int, int, KafkaError | None], None]
+"""Told once what became of a batch: base offset, timestamp that the broker stamped
+(-1: none), error. At once if it is refused, later if it goes to disk."""
+
+
+def check_leader_epoch(epoch: int) -> None:
+    """Fence a client that knows another leader epoch; -1 asks for no check.
+
+    Raises UNKNOWN_LEADER_EPOCH (KIP-320); no epoch is lower than ours.
+    """
+    if epoch > LEADER_EPOCH:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is {LEADER_EPOCH}"
+        )
+
+
+class Inspector:
+    """Looks inside each batch on its way to the disk; refuses what nobody could read.
+
+    Called on the writer's thread. ``keyed`` holds the numbers of the topics that take
+    no record without a key (the compacted ones).
+    """
+
+    def __init__(self) -> None:
+        self.keyed: set[int] = set()
+
+    def __call__(self, append: Append) -> None:
+        found = inspect_batch(append.batch, append.header)
+        if found.null_keys and append.topic_number in self.keyed:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD,
+                "Compacted topic cannot accept message without key",
+            )
+
+
+class Partition:
+    """The log of one partition, its place on disk and whoever waits for it.
+
+    ``settled`` is called when the durable end moved, to wake who waits.
+    """
+
+    __slots__ = (
+        "_counters", "_original_replies", "_settled", "_wal", "bytes_settled",
+        "config", "deleted", "index", "log", "number",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        number: int,
+        index: int,
+        log: PartitionLog,
+        config: TopicConfig,
+        wal: Wal,
+        counters: InCounters,
+        settled: Callable[["Partition"], None],
+    ) -> None:
+        self.number: Final = number
+        self.index: Final = index
+        self.log = log
+        self.config = config
+        self.deleted = False
+        self.bytes_settled = 0
+        self._wal = wal
+        self._counters = counters
+        self._settled = settled
+        self._original_replies: dict[int, list[Reply]] = {}
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """(topic number, partition): its name inside the broker."""
+        return self.number, self.index
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset after the last that a consumer may read."""
+        return self.log.offsets.durable
+
+    @property
+    def log_start(self) -> int:
+        return self.log.offsets.start
+
+    def append(
+        self, records: Buffer | None, version: int, now_ms: int, reply: Reply
+    ) -> None:
+        """Take a producer's batch. It has its offset when this returns.
+
+        ``records`` is patched in place and must stay untouched until ``reply``.
+        """
+        try:
+            if self._wal.failed is not None:
+                raise self._wal.failed
+            header = self._checked(records, version, now_ms)
+            admitted = self.log.admit(header, now_ms)
+        except KafkaError as error:
+            reply(-1, -1, error)
+            return
+        if type(admitted) is Duplicate:
+            self._reply_as_original(admitted, reply)
+            return
+        base = admitted.base_offset
+        assert records is not None
+        assert not isinstance(records, bytes)
+        assign(records, base, LEADER_EPOCH)
+
+        def done(append: Append) -> None:
+            self._finish(append, reply)
+
+        self._wal.append(
+            Append(
+                self.number,
+                self.index,
+                records,
+                header,
+                base,
+                base + header.last_offset_delta,
+                header.max_timestamp,
+                done,
+            )
+        )
+
+    def _checked(
+        self, records: Buffer | None, version: int, now_ms: int
+    ) -> BatchHeader:
+        """The header of a batch that may be admitted, stamped if the topic says so."""
+        if self.deleted:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it was deleted")
+        if records is None:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "there is no batch")
+        config = self.config
+        header = check_produced(records, config.max_message_bytes, version)
+        if config.log_append_time:
+            assert not isinstance(records, bytes), "received into memory of our own"
+            stamp_log_append_time(records, now_ms)
+            return read_header(records)
+        self._check_timestamps(header, now_ms)
+        return header
+
+    def _check_timestamps(self, header: BatchHeader, now_ms: int) -> None:
+        """Refuse times too far from now (KIP-937), as far as the header tells."""
+        newest = header.max_timestamp
+        if newest == NO_TIMESTAMP:
+            return
+        config = self.config
+        if (
+            newest - now_ms > config.message_timestamp_after_max_ms
+            or now_ms - newest > config.message_timestamp_before_max_ms
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"Timestamp {newest} of the batch is out of range: the time now is "
+                f"{now_ms}",
+            )
+
+    def _reply_as_original(self, duplicate: Duplicate, reply: Reply) -> None:
+        """Answer a retry as its first coming, once that is durable."""
+        stamp = duplicate.timestamp if self.config.log_append_time else -1
+
+        def as_original(base: int, _stamp: int, error: KafkaError | None) -> None:
+            reply(base, stamp if error is None else -1, error)
+
+        if duplicate.last_offset < self.log.offsets.durable:
+            as_original(duplicate.base_offset, stamp, None)
+        else:
+            waiting = self._original_replies.setdefault(duplicate.base_offset, [])
+            waiting.append(as_original)
+
+    def _finish(self, append: Append, reply: Reply) -> None:
+        """The disk has the batch, or the writer refused it. Called in order."""
+        base, error = append.base_offset, append.error
+        if error is None:
+            stamp = self._settle(append)
+            reply(base, stamp, None)
+        else:
+            producer_id = append.header.producer_id
+            self.log.abandon(base, append.last_offset, producer_id)
+            stamp = -1
+            reply(-1, -1, error)
+        if self._original_replies:
+            for retried in self._original_replies.pop(base, ()):
+                retried(base if error is None else -1, stamp, error)
+        if error is None:
+            self._settled(self)
+
+    def _settle(self, append: Append) -> int:
+        """Make the batch readable; the timestamp that the broker stamped, or -1."""
+        header = append.header
+        length = header.batch_length + LOG_OVERHEAD_BYTES
+        self.log.settle(
+            append.base_offset,
+            append.last_offset,
+            append.max_timestamp,
+            append.location,
+            length,
+        )
+        self.bytes_settled += length
+        counters = self._counters
+        counters.batches_in += 1
+        counters.records_in += header.record_count
+        counters.bytes_in += length
+        return header.max_timestamp if header.timestamp_type else -1
+
+    def is_cold(self, offset: int, table_end: int) -> bool:
+        """Whether ``offset`` is to be read from the table.
+
+        What segments still hold is read there, even when the table has it too.
+        """
+        first = self.log.index.first_offset
+        return offset < table_end and (first is None or offset < first)
+
+    def spans(self, offset: int, bytes_max: int, at_least_one: bool) -> Spans | None:
+        """The batches in segments from ``offset`` on, within ``bytes_max``.
+
+        None when there is none up to the high watermark: a hole at the end.
+        """
+        index = self.log.index
+        at = index.find(offset)
+        if at == len(index):
+            return None
+        return index.span(at, bytes_max, at_least_one=at_least_one).locations
+
+    def available(self, offset: int, table_end: int) -> int:
+        """About how many bytes a fetch at ``offset`` finds; 0 at the end.
+
+        Where it cannot be known without reading, more than anybody asks for.
+        """
+        durable = self.log.offsets.durable
+        if offset >= durable:
+            return 0
+        if self.is_cold(offset, table_end):
+            return UNKNOWN_BYTES
+        return self.log.index.bytes_between(offset, durable) or UNKNOWN_BYTES
+
+
+UNKNOWN_BYTES: Final = 1 << 40

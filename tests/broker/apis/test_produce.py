@@ -1,0 +1,323 @@
+"""Produce: what is taken, what is refused and with which code."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from broker.apis.produce import produce
+from broker.protocol.errors import ErrorCode, ProtocolError
+from broker.protocol.messages.produce import ProduceRequest
+from tests.support.batches import Record, make_batch, patch
+from tests.support.rig import (
+    batch_of,
+    batches_in,
+    call,
+    create,
+    fetch_one,
+    produce_one,
+    produce_request,
+    rig,
+    run,
+    start,
+    values_in,
+)
+
+
+def test_a_batch_is_answered_with_its_offset_and_can_be_fetched(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            first = await produce_one(broker, "t", batch_of(b"a", b"b"))
+            second = await produce_one(broker, "t", batch_of(b"c"))
+            assert (first.error_code, first.base_offset) == (0, 0)
+            assert (second.base_offset, second.log_start_offset) == (2, 0)
+            assert second.log_append_time_ms == -1
+            data = await fetch_one(broker, "t", 0)
+            assert values_in(data) == [b"a", b"b", b"c"]
+            assert data.high_watermark == data.last_stable_offset == 3
+
+    run(scenario)
+
+
+def test_offsets_are_given_in_the_order_of_arrival(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            futures = [
+                start(
+                    produce, produce_request("t", (0, batch_of(b"%d" % i))), broker, 9
+                )
+                for i in range(50)
+            ]
+            answers = await asyncio.gather(*futures)
+            offsets = [
+                answer.responses[0].partition_responses[0].base_offset
+                for answer in answers
+            ]
+            assert offsets == list(range(50))
+
+    run(scenario)
+
+
+def test_acks_0_is_never_answered(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            request = produce_request("t", (0, batch_of(b"a")), acks=0)
+            assert await call(produce, request, broker, 9) is None
+            assert values_in(await fetch_one(broker, "t", 0)) == [b"a"]
+
+    run(scenario)
+
+
+def test_acks_0_closes_the_connection_when_it_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            with pytest.raises(ProtocolError):
+                await call(produce, produce_request("no", (0, b""), acks=0), broker, 9)
+            unsound = patch(batch_of(b"a", b"b"), ">i", 57, 1)  # one record is said
+            unsound = patch(unsound, ">i", 23, 0)
+            request = produce_request("t", (0, unsound), acks=0)
+            with pytest.raises(ProtocolError):
+                await call(produce, request, broker, 9)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("acks", [2, -2, 99])
+def test_other_acks_are_refused(tmp_path: Path, acks: int) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            request = produce_request("t", (0, batch_of(b"a")), acks=acks)
+            response = await call(produce, request, broker, 9)
+            answer = response.responses[0].partition_responses[0]
+            assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
+            assert partition.log.next == 0
+
+    run(scenario)
+
+
+def test_unknown_partitions_are_refused_for_themselves(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            request = produce_request(
+                "t", (0, batch_of(b"a")), (5, batch_of(b"b")), (-1, batch_of(b"c"))
+            )
+            response = await call(produce, request, broker, 9)
+            codes = [
+                answer.error_code
+                for answer in response.responses[0].partition_responses
+            ]
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert codes == [0, unknown, unknown]
+            answer = await produce_one(broker, "nowhere", batch_of(b"a"))
+            assert answer.error_code == unknown
+            assert answer.base_offset == -1
+            assert broker.topics.get("nowhere") is None
+
+    run(scenario)
+
+
+def test_topics_are_found_by_id_from_version_13(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            topic = broker.topics.get("t")
+            assert topic is not None
+            request = produce_request("", (0, batch_of(b"a")), topic_id=topic.id)
+            response = await call(produce, request, broker, 13)
+            assert response.responses[0].topic_id == topic.id
+            assert response.responses[0].partition_responses[0].error_code == 0
+            request = produce_request("t", (0, batch_of(b"a")), topic_id=b"x" * 16)
+            response = await call(produce, request, broker, 13)
+            answer = response.responses[0].partition_responses[0]
+            assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+    run(scenario)
+
+
+def test_bad_batches_are_refused_and_change_nothing(tmp_path: Path) -> None:
+    sound = batch_of(b"a", b"b")
+    corrupt = bytearray(sound)
+    corrupt[-1] ^= 1
+    old = bytearray(sound)
+    old[16] = 1
+    cases = {
+        "corrupt": (corrupt, ErrorCode.CORRUPT_MESSAGE),
+        "cut": (sound[:-1], ErrorCode.CORRUPT_MESSAGE),
+        "two": (sound + sound, ErrorCode.INVALID_RECORD),
+        "old magic": (old, ErrorCode.INVALID_RECORD),
+        "null": (None, ErrorCode.INVALID_RECORD),
+        "empty": (b"", ErrorCode.INVALID_RECORD),
+        "control": (patch(sound, ">h", 21, 0x20), ErrorCode.INVALID_RECORD),
+        "count": (patch(sound, ">i", 57, 3), ErrorCode.INVALID_RECORD),
+        "inside": (
+            patch(patch(sound, ">i", 57, 3), ">i", 23, 2),
+            ErrorCode.INVALID_RECORD,
+        ),
+    }
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            for name, (records, code) in cases.items():
+                answer = await produce_one(broker, "t", records)
+                assert (name, answer.error_code) == (name, code)
+                assert answer.base_offset == -1
+                assert answer.error_message
+            assert partition.high_watermark == 0
+            assert (await produce_one(broker, "t", batch_of(b"z"))).base_offset == 0
+
+    run(scenario)
+
+
+def test_a_batch_above_max_message_bytes_is_too_large(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path, message_max_bytes=500) as broker:
+            await create(broker, "by_broker")
+            await create(broker, "own", max_message_bytes="2000")
+            large = batch_of(b"x" * 1000)
+            answer = await produce_one(broker, "by_broker", large)
+            assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+            assert (await produce_one(broker, "own", large)).error_code == 0
+
+    run(scenario)
+
+
+def test_zstd_needs_version_7(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            answer = await produce_one(broker, "t", batch_of(b"a", codec=4), version=6)
+            assert answer.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+            answer = await produce_one(broker, "t", batch_of(b"a", codec=4), version=7)
+            assert answer.error_code == 0
+
+    run(scenario)
+
+
+def test_log_append_time_is_stamped_and_told(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", message_timestamp_type="LogAppendTime")
+            records = make_batch([Record(timestamp=5), Record(timestamp=9)])
+            answer = await produce_one(broker, "t", records)
+            now_ms = broker.clock.now_ms()
+            assert answer.log_append_time_ms == now_ms
+            (batch,) = batches_in(await fetch_one(broker, "t", 0))
+            times = [record.timestamp for record in _records(batch)]
+            assert times == [now_ms, now_ms]
+
+    run(scenario)
+
+
+def _records(batch: bytes) -> list[Record]:
+    from broker.records.batch import checksum, read_header
+    from tests.support.batches import read_batch
+
+    assert checksum(batch) == read_header(batch).crc
+    return read_batch(batch)
+
+
+def test_times_too_far_from_now_are_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", message_timestamp_before_max_ms="1000")
+            now_ms = broker.clock.now_ms()
+            for timestamp in (now_ms + 3_700_000, now_ms - 2_000):
+                records = make_batch([Record(timestamp=timestamp)])
+                answer = await produce_one(broker, "t", records)
+                assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+            answer = await produce_one(broker, "t", make_batch([Record(timestamp=-1)]))
+            assert answer.error_code == 0
+
+    run(scenario)
+
+
+def test_a_compacted_topic_takes_no_record_without_key(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", cleanup_policy="compact")
+            answer = await produce_one(broker, "t", make_batch([Record(key=None)]))
+            assert answer.error_code == ErrorCode.INVALID_RECORD
+            answer = await produce_one(broker, "t", make_batch([Record(key=b"k")]))
+            assert answer.error_code == 0
+
+    run(scenario)
+
+
+def test_a_retry_is_answered_with_the_original_offset(tmp_path: Path) -> None:
+    def numbered(sequence: int, epoch: int = 0) -> bytearray:
+        return batch_of(b"a", b"b", producer=(77, epoch, sequence))
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            await produce_one(broker, "t", numbered(0))
+            await produce_one(broker, "t", numbered(2))
+            again = await produce_one(broker, "t", numbered(0))
+            assert (again.error_code, again.base_offset) == (0, 0)
+            assert partition.high_watermark == 4
+            gap = await produce_one(broker, "t", numbered(6))
+            assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            await produce_one(broker, "t", numbered(0, epoch=1))
+            old = await produce_one(broker, "t", numbered(4))
+            assert old.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+    run(scenario)
+
+
+def test_a_retry_waits_until_the_original_is_durable(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            first, again = (
+                start(
+                    produce,
+                    produce_request("t", (0, batch_of(b"a", producer=(1, 0, 0)))),
+                    broker,
+                    9,
+                )
+                for _ in range(2)
+            )
+            assert not again.done()
+            for response in await asyncio.gather(first, again):
+                answer = response.responses[0].partition_responses[0]
+                assert (answer.error_code, answer.base_offset) == (0, 0)
+            assert len(batches_in(await fetch_one(broker, "t", 0))) == 1
+
+    run(scenario)
+
+
+def test_a_retry_of_a_refused_batch_is_refused_as_well(tmp_path: Path) -> None:
+    def unsound() -> bytearray:
+        sound = batch_of(b"a", producer=(1, 0, 0))
+        return patch(patch(sound, ">i", 57, 3), ">i", 23, 2)
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            both = [
+                start(produce, produce_request("t", (0, unsound())), broker, 9)
+                for _ in range(2)
+            ]
+            for response in await asyncio.gather(*both):
+                answer = response.responses[0].partition_responses[0]
+                assert answer.error_code == ErrorCode.INVALID_RECORD
+            sound = batch_of(b"a", producer=(1, 0, 0))
+            assert (await produce_one(broker, "t", sound)).base_offset == 0
+
+    run(scenario)
+
+
+def test_a_request_without_topics_is_answered(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            response = await call(produce, ProduceRequest(acks=-1), broker)
+            assert response.responses == []
+
+    run(scenario)

@@ -1,0 +1,315 @@
+"""A broker without a network: the real log, catalog and timers, and tables of lists.
+
+``async with rig(tmp_path) as broker`` starts one; leaving stops it, and a second one on
+the same path starts as after a restart. ``call`` asks a handler as a connection would.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from broker.catalog import topics as stored_topics
+from broker.catalog.catalog import Catalog
+from broker.clock import SystemClock
+from broker.dispatch.context import Context
+from broker.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from broker.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    PartitionData,
+)
+from broker.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from broker.records.batch import read_header
+from broker.runtime.described import topic_config
+from broker.runtime.loop_timers import Timers
+from broker.runtime.partition import Inspector, Partition
+from broker.runtime.partitions import Partitions
+from broker.runtime.restore import restore
+from broker.runtime.services import Broker
+from broker.runtime.status import Counters
+from broker.runtime.topics import Topics
+from broker.settings import BrokerSettings, Settings
+from broker.storage.files import Files, PosixFiles
+from broker.storage.wal import Wal
+from broker.timing.delayed import DelayedOperations
+from tests.support.batches import Record, make_batch, read_batch
+from tests.support.clock import ManualClock
+
+NODE_ID = 7
+SEGMENT_BYTES = 1 << 20
+
+
+class Tables:
+    """What stands in tables: whole batches in lists. Outlives a rig."""
+
+    def __init__(self) -> None:
+        self.batches: dict[tuple[int, int], list[bytes]] = {}
+        self.ends: dict[tuple[int, int], int] = {}
+        self.reads = 0
+
+    def table_end(self, number: int, partition: int) -> int:
+        return self.ends.get((number, partition), 0)
+
+    def table_bytes(self, number: int, partition: int) -> int:
+        return sum(map(len, self.batches.get((number, partition), ())))
+
+    async def read(
+        self, number: int, partition: int, offset: int, bytes_max: int
+    ) -> Any:
+        await asyncio.sleep(0)
+        self.reads += 1
+        found: list[bytes] = []
+        end = self.table_end(number, partition)
+        for batch in self.batches.get((number, partition), ()):
+            header = read_header(batch)
+            if header.last_offset < offset:
+                continue
+            if found and sum(map(len, found)) + len(batch) > bytes_max:
+                end = header.base_offset
+                break
+            found.append(batch)
+        return SimpleNamespace(batches=found, next_offset=end)
+
+    async def find_timestamp(
+        self, number: int, partition: int, timestamp_ms: int, start_offset: int
+    ) -> tuple[int, int] | None:
+        for record in self._records(number, partition, start_offset):
+            if record.timestamp >= timestamp_ms:
+                return record.offset, record.timestamp
+        return None
+
+    async def max_timestamp(
+        self, number: int, partition: int, start_offset: int
+    ) -> tuple[int, int] | None:
+        records = self._records(number, partition, start_offset)
+        if not records:
+            return None
+        latest = max(records, key=lambda record: record.timestamp)
+        return latest.offset, latest.timestamp
+
+    def _records(self, number: int, partition: int, start: int) -> list[Record]:
+        batches = self.batches.get((number, partition), ())
+        records = [record for batch in batches for record in read_batch(batch)]
+        return [record for record in records if record.offset >= start]
+
+    def compact(self, broker: Broker, partition: Partition) -> None:
+        """Move everything durable into the table and let the segments' part go."""
+        index = partition.log.index
+        kept = self.batches.setdefault(partition.key, [])
+        kept.extend(
+            broker.wal.read([(entry.location, entry.length) for entry in index])
+        )
+        self.ends[partition.key] = partition.high_watermark
+        index.trim_below(partition.high_watermark)
+
+
+@asynccontextmanager
+async def rig(
+    path: Path,
+    *,
+    tables: Tables | None = None,
+    files: Files | None = None,
+    clock: ManualClock | None = None,
+    hot_bytes: int = 8 << 20,
+    **broker_settings: Any,
+) -> AsyncIterator[Broker]:
+    """A running broker whose data are in ``path``."""
+    loop = asyncio.get_running_loop()
+    clock, tables = clock or ManualClock(), tables or Tables()
+    settings = Settings(data_dir=path, broker=BrokerSettings(**broker_settings))
+    catalog = Catalog.open(path / "catalog.db")
+    inspector = Inspector()
+    wal, recovery = Wal.open(
+        files or PosixFiles(),
+        path / "wal",
+        call_soon=loop.call_soon_threadsafe,
+        segment_bytes=SEGMENT_BYTES,
+        inspect=inspector,
+        hot_bytes=hot_bytes,
+    )
+    timers = Timers(loop, SystemClock())
+    waits = DelayedOperations(timers)
+    topics = Topics(catalog, clock)
+    topics.load(catalog.read(stored_topics.load))
+    counters = Counters()
+    partitions = Partitions(
+        topics,
+        wal,
+        tables,
+        waits,
+        inspector,
+        counters,
+        config_of=lambda topic: topic_config(topic, settings),
+        call_soon=loop.call_soon,
+    )
+    starts = catalog.read(stored_topics.load_log_starts)
+    restore(partitions, topics, recovery, starts, tables, clock.now_ms())
+    yield Broker(
+        settings=settings,
+        clock=clock,
+        timers=timers,
+        catalog=catalog,
+        topics=topics,
+        partitions=partitions,
+        groups=None,
+        producer_ids=None,
+        lake=tables,
+        wal=wal,
+        waits=waits,
+        counters=counters,
+        cluster_id=catalog.cluster_id,
+        node_id=NODE_ID,
+        advertised=("localhost", 9092),
+    )
+    partitions.checkpoint()
+    wal.close()
+    timers.close()
+    catalog.close()
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a scenario on a loop of its own; no longer than a stuck one would."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(30):
+            await scenario()
+
+    asyncio.run(bounded())
+
+
+def start(handler: Any, request: Any, broker: Broker, version: int = -1) -> Any:
+    """What the handler gives: a response, None, or an awaitable."""
+    served = handler.served
+    return handler(
+        request,
+        Context(
+            version=served.last_version if version < 0 else version,
+            client_id="test",
+            key=int(served.key),
+            peer_host="127.0.0.1",
+            broker=broker,
+        ),
+    )
+
+
+async def call(handler: Any, request: Any, broker: Broker, version: int = -1) -> Any:
+    """The handler's response, in its highest version unless one is named."""
+    result = start(handler, request, broker, version)
+    return await result if hasattr(result, "__await__") else result
+
+
+async def create(
+    broker: Broker, name: str, partitions: int = 1, **configs: str
+) -> Partition:
+    """A topic; its first partition. ``max_message_bytes=...`` sets a config."""
+    from broker.apis.create_topics import create_topics
+
+    asked = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=1,
+        configs=[
+            CreatableTopicConfig(key.replace("_", "."), value)
+            for key, value in configs.items()
+        ],
+    )
+    response = await call(create_topics, CreateTopicsRequest([asked]), broker)
+    assert response.topics[0].error_code == 0, response.topics[0].error_message
+    return broker.partitions.named(name, 0)
+
+
+def batch_of(*values: bytes, **more: Any) -> bytearray:
+    """A batch of records with these values."""
+    return make_batch([Record(value=value) for value in values], **more)
+
+
+def produce_request(
+    name: str, *entries: tuple[int, Any], acks: int = -1, topic_id: bytes = bytes(16)
+) -> ProduceRequest:
+    """Entries are (partition, records)."""
+    data = [PartitionProduceData(index, records) for index, records in entries]
+    return ProduceRequest(None, acks, 1000, [TopicProduceData(name, topic_id, data)])
+
+
+async def produce_one(
+    broker: Broker, name: str, records: Any, version: int = 12, partition: int = 0
+) -> PartitionProduceResponse:
+    """Produce one batch; the partition's answer."""
+    from broker.apis.produce import produce
+
+    request = produce_request(name, (partition, records))
+    response = await call(produce, request, broker, version)
+    answer: PartitionProduceResponse = response.responses[0].partition_responses[0]
+    return answer
+
+
+def fetch_request(
+    name: str,
+    *places: tuple[int, int],
+    bytes_max: int = 1 << 20,
+    partition_bytes_max: int = 1 << 20,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    **fields: Any,
+) -> FetchRequest:
+    """Places are (partition, offset)."""
+    partitions = [
+        FetchPartition(
+            partition=index,
+            fetch_offset=offset,
+            partition_max_bytes=partition_bytes_max,
+        )
+        for index, offset in places
+    ]
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=bytes_max,
+        topics=[FetchTopic(topic=name, partitions=partitions)],
+        **fields,
+    )
+
+
+async def fetch_one(
+    broker: Broker, name: str, offset: int, version: int = 12, **more: Any
+) -> PartitionData:
+    """Fetch partition 0 from an offset; the partition's answer."""
+    from broker.apis.fetch import fetch
+
+    request = fetch_request(name, (0, offset), **more)
+    response = await call(fetch, request, broker, version)
+    assert response.error_code == 0
+    data: PartitionData = response.responses[0].partitions[0]
+    return data
+
+
+def batches_in(data: PartitionData) -> list[bytes]:
+    """The whole batches of a fetched partition."""
+    records = data.records
+    parts: Sequence[Any] = (
+        [records] if isinstance(records, bytes | memoryview) else records or []
+    )
+    joined, batches = b"".join(parts), []
+    while joined:
+        size = read_header(joined).size
+        batches.append(joined[:size])
+        joined = joined[size:]
+    return batches
+
+
+def values_in(data: PartitionData) -> list[bytes | None]:
+    """The values of all records of a fetched partition."""
+    return [record.value for batch in batches_in(data) for record in read_batch(batch)]
