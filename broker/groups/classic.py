@@ -11,7 +11,7 @@ since the members must join again anyway, and it would cost a durable write per
 generation. Committed offsets are durable, elsewhere (``offsets.py``).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from broker.groups import joining
@@ -23,6 +23,7 @@ from broker.groups.commands import (
     Refused,
     Sync,
     Synced,
+    Ticket,
     TimerKey,
     TimerKind,
 )
@@ -30,6 +31,7 @@ from broker.groups.members import Member
 from broker.groups.offsets import Standing
 from broker.groups.rebalance import Rebalance
 from broker.groups.states import GroupState
+from broker.groups.subscription import CONSUMER
 from broker.protocol.errors import ErrorCode
 
 
@@ -227,6 +229,33 @@ class ClassicGroup(Rebalance):
             for m in self.roster
         )
         return GroupView(self.state, self.protocol_type, name, members)
+
+    def tells_what_it_reads(self) -> bool:
+        """Whether nobody is in it, or consumers, whose subscriptions can be read."""
+        empty = self.state is GroupState.EMPTY
+        return empty or self.protocol_type == CONSUMER
+
+    def reads(self, topic_name: str) -> bool:
+        """Whether some member reads a topic; yes, if that is not known."""
+        if not len(self.roster):
+            return False
+        topics = self.subscribed()
+        return topics is None or topic_name in topics
+
+    def parked(self) -> Iterator[Ticket]:
+        """The tickets that have no answer yet."""
+        for member in self.roster:
+            for ticket in (member.join_ticket, member.sync_ticket):
+                if ticket is not None:
+                    yield ticket
+
+    def abandoned(self) -> bool:
+        """Whether nobody is in it or on the way."""
+        return self.state is GroupState.EMPTY and not self.roster.pending
+
+    def untouched(self) -> bool:
+        """Whether nobody ever was in it, so that nothing is lost with it."""
+        return self.abandoned() and not self.generation
 
     def standing(self) -> Standing:
         """What the retention of its offsets depends on (KIP-211)."""

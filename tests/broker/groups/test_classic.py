@@ -388,3 +388,39 @@ def test_a_rebalance_of_hundreds_costs_each_join_its_own_work(group):
     assert len(answers) == 400
     assert len(answers["m0"].members) == 400
     assert sum(len(reply.members) for reply in answers.values()) == 400
+
+
+def test_what_a_group_reads_is_told_by_consumers_only(group):
+    assert not group.group.reads("t")
+    assert group.group.tells_what_it_reads()
+    metadata = b"\x00\x00\x00\x00\x00\x01\x00\x01t"
+    stable(group, "a", protocols=(("range", metadata),))
+    assert group.group.reads("t")
+    assert not group.group.reads("u")
+    group >> again("a", protocols=RANGE) << joined("a", generation=2)
+    # What is not understood might be anything.
+    assert group.group.reads("u")
+
+
+def test_other_kinds_of_groups_do_not_tell_what_they_read(group):
+    stable(group, "w", protocol_type="connect")
+    assert not group.group.tells_what_it_reads()
+
+
+def test_a_group_is_untouched_until_somebody_knocks_and_abandoned_afterwards(group):
+    assert group.group.untouched()
+    group >> join("p", requires_member_id=True) << refused("p", "MEMBER_ID_REQUIRED")
+    assert not group.group.abandoned()
+    group >> leave("p") << left("NONE")
+    assert group.group.untouched()
+    stable(group, "a")
+    group >> leave("a") << left("NONE")
+    assert (group.group.untouched(), group.group.abandoned()) == (False, True)
+
+
+def test_who_waits_can_be_listed(group):
+    stable(group, "a", "b")
+    group >> again("a") << nothing
+    assert list(group.group.parked()) == ["a"]
+    group >> again("b") << joined("a") << joined("b") >> sync("b", 2)
+    assert list(group.group.parked()) == ["b"]

@@ -1,0 +1,55 @@
+"""FindCoordinator: which broker keeps a group.
+
+Behavior: this one, always, under the address that Metadata gives. Transactions are not
+served yet: a transactional producer is refused here, where an answer has room for
+words, with the code that all clients take as final (with any other, librdkafka asks
+again until its time is up). Other kinds of keys are INVALID_REQUEST.
+Version notes: v0 groups only; v1 key type and message; v4 many keys (KIP-699); v6 share
+groups (KIP-932), which are not served.
+"""
+
+from broker.dispatch.context import Context
+from broker.dispatch.registry import serves
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+GROUP, TRANSACTION = 0, 1
+
+
+@serves(ApiKey.FIND_COORDINATOR, versions=(0, 6))
+def find_coordinator(
+    request: FindCoordinatorRequest, context: Context
+) -> FindCoordinatorResponse:
+    if context.version >= 4:
+        keys = request.coordinator_keys
+        found = [_coordinator(key, request.key_type, context) for key in keys]
+        return FindCoordinatorResponse(coordinators=found)
+    one = _coordinator(request.key, request.key_type, context)
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )
+
+
+def _coordinator(key: str, key_type: int, context: Context) -> Coordinator:
+    if key_type == GROUP:
+        broker = context.broker
+        host, port = broker.advertised
+        return Coordinator(key, broker.node_id, host, port, error_message=None)
+    if key_type == TRANSACTION:
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return _nowhere(key, code, "Transactions are not served by this broker yet.")
+    code = ErrorCode.INVALID_REQUEST
+    return _nowhere(key, code, f"There are no coordinators of type {key_type} here.")
+
+
+def _nowhere(key: str, code: ErrorCode, message: str) -> Coordinator:
+    return Coordinator(key, -1, "", -1, code, message)
