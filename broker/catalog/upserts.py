@@ -1,9 +1,10 @@
 """Insert, or update what is there: the one statement that databases spell apart."""
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Executable, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
 
@@ -12,22 +13,22 @@ def upsert(
 ) -> None:
     """Write rows, given in full, over those with the same primary key."""
     parameters = list(rows)
-    if not parameters:
-        return
+    if parameters:
+        connection.execute(_statement(table, connection.dialect.name), parameters)
+
+
+@cache
+def _statement(table: Table, dialect: str) -> Executable:
+    """Building it costs more than running it, so it is built once."""
     statement: sqlite.Insert | postgresql.Insert
-    if connection.dialect.name == "sqlite":
-        statement = sqlite.insert(table)
-    else:
-        statement = postgresql.insert(table)
-    excluded = statement.excluded
+    statement = (
+        sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+    )
     values = {
-        column.name: excluded[column.name]
+        column.name: statement.excluded[column.name]
         for column in table.columns
         if not column.primary_key
     }
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=list(table.primary_key), set_=values
-        ),
-        parameters,
+    return statement.on_conflict_do_update(
+        index_elements=list(table.primary_key), set_=values
     )

@@ -1,0 +1,173 @@
+"""The writer: one commit for all who wait, and nobody pays for another's failure."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, Engine
+
+from broker.catalog import producers, topics
+from broker.catalog.catalog import Catalog
+from broker.catalog.engine import WRITING, open_engine
+from broker.catalog.writer import GROUP_MAX, Writer
+from broker.protocol.errors import ErrorCode, KafkaError
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    path = tmp_path / "catalog.db"
+    Catalog.open(path).close()
+    opened = open_engine(path, busy_ms=200)
+    yield opened
+    opened.dispose()
+
+
+class Gate:
+    """A change that holds the writer until it is opened, so that others gather."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def __call__(self, _: Connection) -> None:
+        self.reached.set()
+        assert self.opened.wait(10)
+
+
+def create(connection: Connection, name: str) -> int:
+    topic_id = name.encode().ljust(16, b"-")
+    return topics.create(connection, name, topic_id, 1, {}, 0).number
+
+
+def test_changes_that_wait_are_one_commit_in_order(engine: Engine) -> None:
+    writer, gate = Writer(engine), Gate()
+    first = writer.submit(gate)
+    assert gate.reached.wait(10)
+    waiting = [writer.submit(producers.next_block) for _ in range(100)]
+    gate.opened.set()
+    first.result(10)
+    starts = [future.result(10).start for future in waiting]
+    writer.close()
+    assert starts == [at * producers.BLOCK for at in range(100)]
+    assert writer.commits == 2
+
+
+def test_a_group_is_bounded(engine: Engine) -> None:
+    writer, gate = Writer(engine), Gate()
+    writer.submit(gate)
+    assert gate.reached.wait(10)
+    waiting = [writer.submit(lambda _: None) for _ in range(GROUP_MAX + 1)]
+    gate.opened.set()
+    for future in waiting:
+        future.result(10)
+    writer.close()
+    assert writer.commits == 3
+
+
+def test_a_failing_change_takes_back_itself_alone(engine: Engine) -> None:
+    def half_done(connection: Connection) -> None:
+        create(connection, "half")
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, "no")
+
+    writer, gate = Writer(engine), Gate()
+    writer.submit(gate)
+    assert gate.reached.wait(10)
+    before = writer.submit(lambda c: create(c, "before"))
+    failing = writer.submit(half_done)
+    refused = writer.submit(lambda c: create(c, "before"))
+    wrong = writer.submit(lambda c: c.exec_driver_sql("insert into nothing"))
+    after = writer.submit(lambda c: create(c, "after"))
+    gate.opened.set()
+    before.result(10)
+    after.result(10)
+    errors = [future.exception(10) for future in (failing, refused, wrong)]
+    writer.close()
+    assert [error.code for error in errors if isinstance(error, KafkaError)] == [
+        ErrorCode.POLICY_VIOLATION,
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    ]
+    with engine.connect() as connection:
+        assert [t.name for t in topics.load(connection)] == ["before", "after"]
+
+
+def test_a_result_comes_only_after_the_commit(engine: Engine) -> None:
+    """Before the group's last change has run, nobody has a result."""
+    writer, gate = Writer(engine), Gate()
+    held = Gate()
+    writer.submit(gate)
+    assert gate.reached.wait(10)
+    early = writer.submit(lambda c: create(c, "early"))
+    writer.submit(held)
+    gate.opened.set()
+    assert held.reached.wait(10)
+    assert not early.done()
+    held.opened.set()
+    early.result(10)
+    writer.close()
+
+
+def test_a_failed_commit_fails_the_group_and_the_writer_lives(engine: Engine) -> None:
+    writer = Writer(engine)
+    with engine.execution_options(**{WRITING: True}).begin():
+        blocked = writer.submit(lambda c: create(c, "blocked"))
+        error = blocked.exception(10)
+    assert isinstance(error, KafkaError)
+    assert error.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert writer.submit(lambda c: create(c, "free")).result(10) == 1
+    writer.close()
+
+
+def test_a_full_disk_is_told_to_everybody(engine: Engine) -> None:
+    writer, gate = Writer(engine), Gate()
+
+    def no_room(connection: Connection) -> None:
+        gate(connection)
+        connection.exec_driver_sql("PRAGMA max_page_count=1")  # no more than now
+
+    def large(connection: Connection) -> None:
+        topics.create(connection, "large", bytes(16), 1, {"x": "y" * 10**6}, 0)
+
+    writer.submit(no_room)
+    assert gate.reached.wait(10)
+    neighbour = writer.submit(lambda c: create(c, "neighbour"))
+    full = writer.submit(large)
+    gate.opened.set()
+    error = full.exception(10)
+    assert isinstance(error, KafkaError)
+    assert error.code == ErrorCode.KAFKA_STORAGE_ERROR
+    told = neighbour.exception(10)
+    writer.close()
+    with engine.connect() as connection:
+        there = [topic.name for topic in topics.load(connection)]
+    assert there == ([] if told else ["neighbour"])
+
+
+def test_closing_commits_what_waits_and_refuses_the_rest(engine: Engine) -> None:
+    writer, gate = Writer(engine), Gate()
+    writer.submit(gate)
+    assert gate.reached.wait(10)
+    waiting = writer.submit(lambda c: create(c, "waiting"))
+    closing = threading.Thread(target=writer.close)
+    closing.start()
+    gate.opened.set()
+    closing.join(10)
+    assert waiting.result(0) == 1
+    with pytest.raises(KafkaError) as caught:
+        writer.submit(lambda c: create(c, "late"))
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    writer.close()
+
+
+def test_a_cancelled_change_is_not_made(engine: Engine) -> None:
+    writer, gate = Writer(engine), Gate()
+    writer.submit(gate)
+    assert gate.reached.wait(10)
+    cancelled = writer.submit(lambda c: create(c, "cancelled"))
+    kept = writer.submit(lambda c: create(c, "kept"))
+    assert cancelled.cancel()
+    gate.opened.set()
+    kept.result(10)
+    writer.close()
+    with engine.connect() as connection:
+        assert [topic.name for topic in topics.load(connection)] == ["kept"]
