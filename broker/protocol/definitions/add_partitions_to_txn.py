@@ -10,8 +10,8 @@ AddPartitionsToTxnRequest
     producer_epoch               4+   int16
     verify_only                  4+   bool
     topics                       4+   []AddPartitionsToTxnTopic
-      name                       4+   string
-      partitions                 4+   []int32
+      name                       0+   string
+      partitions                 0+   []int32
   v3_and_below_transactional_id  0-3  string
   v3_and_below_producer_id       0-3  int64
   v3_and_below_producer_epoch    0-3  int16
@@ -23,9 +23,9 @@ AddPartitionsToTxnResponse
   results_by_transaction         4+   []AddPartitionsToTxnResult
     transactional_id             4+   string
     topic_results                4+   []AddPartitionsToTxnTopicResult
-      name                       4+   string
-      results_by_partition       4+   []AddPartitionsToTxnPartitionResult
-        partition_index          4+   int32
-        partition_error_code     4+   int16
+      name                       0+   string
+      results_by_partition       0+   []AddPartitionsToTxnPartitionResult
+        partition_index          0+   int32
+        partition_error_code     0+   int16
   results_by_topic_v3_and_below  0-3  []AddPartitionsToTxnTopicResult
 """

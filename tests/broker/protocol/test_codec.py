@@ -1,0 +1,71 @@
+"""Every message of every version survives its own codec; what is unknown is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.protocol.api_keys import VERSIONS, ApiKey
+from broker.protocol.codec import (
+    known_versions,
+    request_decoder,
+    request_encoder,
+    response_decoder,
+    response_encoder,
+)
+from broker.protocol.errors import ProtocolError
+from broker.protocol.messages.fetch import FetchRequest
+from broker.protocol.messages.metadata import MetadataRequest
+from tests.broker.protocol.values import EVERY, few, messages, name_of
+
+CODECS = {
+    "request": (request_encoder, request_decoder),
+    "response": (response_encoder, response_decoder),
+}
+
+
+@pytest.mark.parametrize("case", EVERY, ids=name_of)
+def test_what_is_written_is_read_again(case):
+    key, version, side = case
+    encoder, decoder = CODECS[side]
+
+    @few
+    @given(messages(key, version, side), st.binary(max_size=3))
+    def survives(message, before):
+        data = before + b"".join(encoder(key, version)(message))
+        assert decoder(key, version)(memoryview(data), len(before)) == message
+
+    survives()
+
+
+def test_a_codec_is_compiled_once():
+    assert request_decoder(ApiKey.PRODUCE, 9) is request_decoder(0, 9)
+
+
+@pytest.mark.parametrize(("key", "version"), [(0, 14), (0, -1), (38, 0), (-1, 0)])
+def test_what_has_no_definition_is_refused(key, version):
+    for make in (
+        request_decoder,
+        request_encoder,
+        response_decoder,
+        response_encoder,
+    ):
+        with pytest.raises(ProtocolError):
+            make(key, version)
+
+
+def test_versions_are_told_for_known_keys_alone():
+    assert known_versions(ApiKey.FETCH) == range(19)
+    assert not known_versions(4)
+    assert all(known_versions(key) for key in VERSIONS)
+
+
+def test_null_and_empty_are_not_the_same():
+    for topics in (None, []):
+        data = b"".join(request_encoder(3, 9)(MetadataRequest(topics)))
+        assert request_decoder(3, 9)(memoryview(data), 0).topics == topics
+
+
+def test_a_field_that_a_version_does_not_carry_has_its_default():
+    data = b"".join(request_encoder(1, 0)(FetchRequest(max_bytes=7, rack_id="r")))
+    read = request_decoder(1, 0)(memoryview(data), 0)
+    assert (read.max_bytes, read.rack_id) == (0x7FFFFFFF, "")
