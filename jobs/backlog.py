@@ -1,0 +1,117 @@
+"""What stands in segments and not yet in tables, and since when.
+
+The problem: five times a second, for every partition of every live segment, cheaply.
+The idea: a sealed segment never changes, so its columns are taken once; only the active
+one is looked at again. A partition's pending batches are those whose last offset is not
+below the end of its table, found by binary search. Age is when this process first saw
+that a partition reaches so far: the segments do not carry a time of their own.
+
+Reads nothing itself: the segment reader is handed in.
+"""
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from broker.storage.columns import EntryColumns
+from broker.storage.segment import SegmentInfo
+from jobs.planner import Batches, Pending, TopicPartition
+
+_POSITION_MASK = 0xFFFFFFFF
+
+
+class Reader(Protocol):
+    """What is asked of `broker.storage.reader.SegmentReader`."""
+
+    def live(self) -> list[SegmentInfo]: ...
+
+    def columns(self, sequence: int) -> Mapping[TopicPartition, EntryColumns]: ...
+
+
+class Backlog:
+    """All live segments by partition, as of the last `refresh`."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._sealed: dict[int, dict[TopicPartition, Batches]] = {}
+        self._live: list[dict[TopicPartition, Batches]] = []
+        self._marks: dict[TopicPartition, deque[tuple[int, int]]] = {}
+        self.ends: dict[TopicPartition, int] = {}
+        """Partition -> end of what is durable in the live segments."""
+
+    def refresh(self, now_ms: int) -> None:
+        """Look again. Raises OSError, and StaleSegment if a segment goes meanwhile."""
+        infos = sorted(self._reader.live(), key=lambda info: info.sequence)
+        sealed = {info.sequence for info in infos if info.sealed}
+        for gone in self._sealed.keys() - sealed:
+            del self._sealed[gone]
+        self._live = [self._segment(info) for info in infos]
+        self._mark(now_ms)
+
+    def _segment(self, info: SegmentInfo) -> dict[TopicPartition, Batches]:
+        known = self._sealed.get(info.sequence)
+        if known is not None:
+            return known
+        columns = self._reader.columns(info.sequence)
+        found = {
+            key: _batches(info, some) for key, some in columns.items() if len(some)
+        }
+        if info.sealed:
+            self._sealed[info.sequence] = found
+        return found
+
+    def _mark(self, now_ms: int) -> None:
+        self.ends = {}
+        for segment in self._live:
+            for key, batches in segment.items():
+                self.ends[key] = int(batches.last[-1]) + 1
+        for gone in self._marks.keys() - self.ends.keys():
+            del self._marks[gone]
+        for key, end in self.ends.items():
+            marks = self._marks.setdefault(key, deque())
+            if not marks or marks[-1][0] < end:
+                marks.append((end, now_ms))
+
+    def topics(self) -> set[int]:
+        """Numbers of the topics that have anything in live segments."""
+        return {key[0] for key in self.ends}
+
+    def pending(
+        self, table_ends: Mapping[TopicPartition, int], topics: Collection[int]
+    ) -> list[Pending]:
+        """What the tables of ``topics`` lack; nothing for a partition that has all."""
+        found = []
+        for key, end in self.ends.items():
+            start = table_ends.get(key)
+            if key[0] in topics and (start is None or start < end):
+                found.append(self._pending(key, start))
+        return found
+
+    def _pending(self, key: TopicPartition, start: int | None) -> Pending:
+        chunks = [segment[key] for segment in self._live if key in segment]
+        if start is None:
+            start = int(chunks[0].base[0])
+        else:
+            above = (chunk.above(start) for chunk in chunks)
+            chunks = [chunk for chunk in above if len(chunk)]
+        return Pending(key, start, chunks, self._since(key, start))
+
+    def _since(self, key: TopicPartition, start: int) -> int:
+        marks = self._marks[key]
+        while len(marks) > 1 and marks[0][0] <= start:
+            marks.popleft()
+        return marks[0][1]
+
+
+def _batches(info: SegmentInfo, columns: EntryColumns) -> Batches:
+    return Batches(
+        info.sequence,
+        str(Path(info.path)),
+        columns.base,
+        columns.last,
+        np.bitwise_and(columns.location, _POSITION_MASK),
+        columns.length,
+    )

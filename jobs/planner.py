@@ -1,0 +1,187 @@
+"""What is to be compacted now, in pieces of bounded size. Pure.
+
+The problem: a round should be early (freshness), large (few files), fair (one busy
+topic must not hold up the others) and bounded (a backlog of days must not be read into
+memory). The idea: a topic is due by age, by bytes or by request; when one is due, those
+that are half due come along, so that rounds stay few. A round takes slices of at most
+`ITEM_BYTES`, the longest waiting first, until it has `round_bytes`; the rest waits for
+the next round, which follows at once. Slices are then packed into as many Spark tasks
+as there are cores, because a task costs more than a small slice does.
+
+The price: a partition with a large backlog gets several files in one round.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+ITEM_BYTES: Final = 64 << 20
+ROUND_BYTES: Final = 256 << 20
+SPLIT_BYTES: Final = 8 << 20
+"""A slice that is split for the sake of idle cores stays above this."""
+
+Ints = npt.NDArray[np.int64]
+TopicPartition = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Batches of one partition in one segment, in order of offset."""
+
+    sequence: int
+    path: str
+    base: Ints
+    last: Ints
+    position: Ints
+    length: Ints
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def cut(self, start: int, stop: int) -> "Batches":
+        some = slice(start, stop)
+        return Batches(
+            self.sequence, self.path, self.base[some], self.last[some],
+            self.position[some], self.length[some],
+        )  # fmt: skip
+
+    def above(self, offset: int) -> "Batches":
+        """Those that hold anything at ``offset`` or above."""
+        return self.cut(int(np.searchsorted(self.last, offset)), len(self))
+
+
+@dataclass(slots=True)
+class Pending:
+    """What a partition has beyond its table. ``start`` is where its table ends."""
+
+    key: TopicPartition
+    start: int
+    chunks: list[Batches]
+    since_ms: int
+    bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.bytes = sum(int(chunk.length.sum()) for chunk in self.chunks)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One slice of one partition: the file-to-be of ``[start, end)``."""
+
+    key: TopicPartition
+    start: int
+    end: int
+    chunks: tuple[Batches, ...]
+    bytes: int
+
+
+@dataclass(slots=True)
+class Round:
+    """What to do now. ``tasks`` hold the items, packed; ``rest`` says more waits."""
+
+    tasks: list[list[Item]] = field(default_factory=list)
+    rest: bool = False
+
+    @property
+    def items(self) -> list[Item]:
+        return [item for task in self.tasks for item in task]
+
+
+def due(
+    pending: Iterable[Pending],
+    now_ms: int,
+    *,
+    flush_ms: int,
+    flush_bytes: int,
+    asked: frozenset[int] | None = frozenset(),
+) -> list[Pending]:
+    """The partitions to compact now, the longest waiting first; none if none is due.
+
+    ``asked`` are topics whose data somebody waits for; None means all of them.
+    """
+    waiting = sorted(
+        (one for one in pending if one.bytes), key=lambda one: one.since_ms
+    )
+    topic_bytes: dict[int, int] = {}
+    for one in waiting:
+        topic_bytes[one.key[0]] = topic_bytes.get(one.key[0], 0) + one.bytes
+
+    def wanted(one: Pending, share: int) -> bool:
+        return (
+            asked is None
+            or one.key[0] in asked
+            or now_ms - one.since_ms >= flush_ms // share
+            or topic_bytes[one.key[0]] >= flush_bytes // share
+        )
+
+    if not any(wanted(one, 1) for one in waiting):
+        return []
+    return [one for one in waiting if wanted(one, 2)]
+
+
+def plan(
+    pending: Sequence[Pending],
+    cores: int,
+    *,
+    round_bytes: int = ROUND_BYTES,
+    item_bytes: int = ITEM_BYTES,
+) -> Round:
+    """Slices of what is due, at most ``round_bytes`` (but at least one slice).
+
+    The first slice of each partition comes before the second of any.
+    """
+    total = sum(one.bytes for one in pending)
+    fair = max(SPLIT_BYTES, -(-min(total, round_bytes) // cores))
+    cursors = [_Cursor(one) for one in pending]
+    items: list[Item] = []
+    left = round_bytes
+    while left > 0 and any(cursor.chunks for cursor in cursors):
+        for cursor in cursors:
+            if cursor.chunks and left > 0:
+                item = cursor.take(min(item_bytes, fair, left))
+                left -= item.bytes
+                items.append(item)
+    rest = any(cursor.chunks for cursor in cursors)
+    return Round(pack(items, cores), rest)
+
+
+class _Cursor:
+    """Takes slices off the front of a partition."""
+
+    def __init__(self, pending: Pending) -> None:
+        self.key, self.start = pending.key, pending.start
+        self.chunks = [chunk for chunk in pending.chunks if len(chunk)]
+
+    def take(self, bytes_max: int) -> Item:
+        """Whole batches of at most ``bytes_max`` together, but at least one."""
+        taken: list[Batches] = []
+        size = 0
+        while self.chunks:
+            chunk = self.chunks[0]
+            ends = np.cumsum(chunk.length)
+            count = int(np.searchsorted(ends, bytes_max - size, side="right"))
+            if count == 0 and not taken:
+                count = 1
+            if count:
+                taken.append(chunk.cut(0, count))
+                size += int(ends[count - 1])
+            if count < len(chunk):
+                self.chunks[0] = chunk.cut(count, len(chunk))
+                break
+            self.chunks.pop(0)
+        start, self.start = self.start, int(taken[-1].last[-1]) + 1
+        return Item(self.key, start, self.start, tuple(taken), size)
+
+
+def pack(items: Iterable[Item], tasks_max: int) -> list[list[Item]]:
+    """Spread items over at most ``tasks_max`` tasks, the largest first."""
+    tasks: list[list[Item]] = [[] for _ in range(tasks_max)]
+    sizes = [0] * tasks_max
+    for item in sorted(items, key=lambda item: -item.bytes):
+        lightest = sizes.index(min(sizes))
+        tasks[lightest].append(item)
+        sizes[lightest] += item.bytes
+    return [task for task in tasks if task]

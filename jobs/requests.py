@@ -1,0 +1,73 @@
+"""Who waits for what: requests to have all that is committed by now in the tables. Pure.
+
+A request is fulfilled when the tables of its topics reach what was durable when it was
+first seen here; what comes later is not its matter. A topic that is not there, or goes
+meanwhile, is nothing to wait for.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from broker.topics.topic import Topic
+from jobs.planner import TopicPartition
+
+Ends = Mapping[TopicPartition, int]
+
+
+class Asked(Protocol):
+    """What is looked at of `broker.catalog.requests.FlushRequest`."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def topics(self) -> tuple[str, ...] | None: ...
+
+
+class Requests:
+    """The open requests and what each waits for."""
+
+    def __init__(self) -> None:
+        self._targets: dict[int, dict[TopicPartition, int]] = {}
+        self.topics: frozenset[int] = frozenset()
+        """Numbers of the topics that somebody waits for."""
+
+    def look(
+        self,
+        asked: Sequence[Asked],
+        topics: Mapping[int, Topic],
+        durable: Ends,
+        tables: Ends,
+    ) -> list[int]:
+        """Take in new requests; the ids of those that are fulfilled now.
+
+        ``durable``: where the segments of each partition end; ``tables``: where its
+        table ends.
+        """
+        open_ids = {one.id for one in asked}
+        for gone in self._targets.keys() - open_ids:
+            del self._targets[gone]
+        for one in asked:
+            if one.id not in self._targets:
+                self._targets[one.id] = _target(one, topics, durable)
+        missing = {
+            id_: {
+                key
+                for key, end in target.items()
+                if key[0] in topics and tables.get(key, -1) < end
+            }
+            for id_, target in self._targets.items()
+        }
+        self.topics = frozenset(key[0] for keys in missing.values() for key in keys)
+        return [id_ for id_, keys in missing.items() if not keys]
+
+
+def _target(
+    asked: Asked, topics: Mapping[int, Topic], durable: Ends
+) -> dict[TopicPartition, int]:
+    return {
+        key: end
+        for key, end in durable.items()
+        if key[0] in topics
+        and (asked.topics is None or topics[key[0]].name in asked.topics)
+    }

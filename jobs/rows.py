@@ -1,0 +1,235 @@
+"""One slice of a partition becomes one Parquet file. Runs in Spark's Python workers.
+
+The problem: this is where the bytes are, so it must be fast, and its memory must not
+follow the size of the slice or how far its batches unfold. The idea: batches are copied
+out of the mapped segment one by one, decoded in groups of a row group's size, and each
+group is written and forgotten.
+
+A segment's file is used again once everything in it stands in tables. Whoever reads it
+with an old plan must notice: each batch is copied first and looked at then, its entry
+must name the segment's generation, its offset must be the planned one and its checksum
+right. Nothing here is committed; what a killed worker leaves behind is an orphan.
+
+Source of the shape of a file: `lakehouse.schema` and the measurements it follows.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from broker.protocol.errors import KafkaError
+from broker.records.batch import read_header
+from broker.records.columns import decode
+from broker.storage.entry import ENTRY_HEADER_BYTES, mark_of
+from broker.storage.files import PosixFiles
+
+_REPEATING: Any = [
+    "partition",
+    "timestampType",
+    "topic",
+    "key",
+    "headers.list.element.key",
+]
+
+
+class StaleSegment(Exception):
+    """The segment's file holds another generation now: plan again."""
+
+
+class Slice(NamedTuple):
+    """Batches of one segment, in order: plain values, as they travel to a worker.
+
+    The three columns are int64 arrays as bytes.
+    """
+
+    path: str
+    sequence: int
+    bases: bytes
+    positions: bytes
+    lengths: bytes
+
+
+class FileTask(NamedTuple):
+    """The rows of ``[start, end)`` are to be written to ``root/path``."""
+
+    root: str
+    path: str
+    topic: str
+    partition: int
+    start: int
+    end: int
+    slices: Sequence[Slice]
+
+
+class Written(NamedTuple):
+    """A file that is there, durable but not committed. ``rows`` 0: no file was made."""
+
+    path: str
+    rows: int
+    size: int
+    first_offset: int
+    last_offset: int
+    timestamp_min_ms: int
+    timestamp_max_ms: int
+    modified_ms: int
+
+
+class Failed(NamedTuple):
+    """A file that could not be written; ``stale``: plan again, the data are fine."""
+
+    path: str
+    why: str
+    stale: bool
+
+
+def write_files(tasks: Sequence[FileTask]) -> list[Written | Failed]:
+    """What a Spark task does. One slice that fails does not fail the others."""
+    done: list[Written | Failed] = []
+    for task in tasks:
+        try:
+            done.append(write_file(task))
+        except StaleSegment as error:
+            done.append(Failed(task.path, str(error), stale=True))
+        except FileNotFoundError as error:
+            done.append(Failed(task.path, f"gone: {error}", stale=True))
+        except (KafkaError, OSError) as error:
+            done.append(Failed(task.path, str(error), stale=False))
+    return done
+
+
+def write_file(task: FileTask) -> Written:
+    """Write one file, synced with its directory.
+
+    Raises StaleSegment, KafkaError (a batch is damaged) and OSError; the file is then
+    removed.
+    """
+    target = os.path.join(task.root, task.path)
+    groups = decode(
+        read_batches(task.slices),
+        task.start,
+        task.end,
+        topic=task.topic,
+        partition=task.partition,
+    )
+    first = next(groups, None)
+    if first is None:
+        return Written(task.path, 0, 0, -1, -1, 0, 0, 0)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    try:
+        bounds = _write(target, first, groups)
+        return _sync(task.path, target, bounds)
+    except BaseException:
+        _discard(target)
+        raise
+
+
+def read_batches(slices: Sequence[Slice]) -> Iterator[memoryview]:
+    """Each batch, as a copy that nobody changes, verified to be the planned one."""
+    import numpy as np
+
+    files = PosixFiles()
+    for one in slices:
+        file = files.open_read(_as_path(one.path))
+        try:
+            mapped = files.map(file, files.size(file))
+        finally:
+            files.close(file)
+        mark = mark_of(one.sequence)
+        columns = (np.frombuffer(c, np.int64).tolist() for c in one[2:])
+        for base, position, length in zip(*columns, strict=True):
+            yield _batch(mapped.view, mark, base, position, length)
+        mapped.close()
+
+
+def _as_path(path: str) -> Any:
+    from pathlib import Path
+
+    return Path(path)
+
+
+def _batch(
+    view: memoryview, mark: bytes, base: int, position: int, length: int
+) -> memoryview:
+    copy = bytes(view[position - ENTRY_HEADER_BYTES : position + length])
+    batch = memoryview(copy)[ENTRY_HEADER_BYTES:]
+    if not copy.startswith(mark) or read_header(batch).base_offset != base:
+        raise StaleSegment(f"no batch with offset {base} is at {position} any more")
+    return batch
+
+
+class _Bounds:
+    """What the statistics of a file will say."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.offsets: list[int] = []
+        self.micros: list[int] = []
+
+    def add(self, group: Any) -> None:
+        import pyarrow.compute as pc
+
+        micros: Any = pc.min_max(group["timestamp"].cast("int64"))
+        self.rows += group.num_rows
+        self.offsets += [group["offset"][0].as_py(), group["offset"][-1].as_py()]
+        self.micros += [micros["min"].as_py(), micros["max"].as_py()]
+
+
+def _write(target: str, first: Any, groups: Iterator[Any]) -> _Bounds:
+    """Each group becomes a row group."""
+    import pyarrow.parquet as pq
+
+    from lakehouse import schema
+
+    bounds = _Bounds()
+    with pq.ParquetWriter(
+        target,
+        schema.WRITE,
+        compression=schema.COMPRESSION,  # type: ignore[arg-type]
+        compression_level=schema.COMPRESSION_LEVEL,
+        # Values rarely repeat: looking for it costs more than it saves.
+        use_dictionary=_REPEATING,
+        column_encoding={
+            "offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED",
+        },
+        write_statistics=["partition", "offset", "timestamp"],
+    ) as writer:  # fmt: skip
+        group: Any = first
+        while group is not None:
+            bounds.add(group)
+            writer.write_batch(group, row_group_size=group.num_rows)
+            group = next(groups, None)
+    return bounds
+
+
+def _sync(path: str, target: str, bounds: _Bounds) -> Written:
+    from lakehouse.durable import sync_directory, sync_file
+
+    sync_file(target)
+    sync_directory(os.path.dirname(target))
+    status = os.stat(target)
+    return Written(
+        path, bounds.rows, status.st_size,
+        min(bounds.offsets), max(bounds.offsets),
+        min(bounds.micros) // 1000, max(bounds.micros) // 1000,
+        status.st_mtime_ns // 1_000_000,
+    )  # fmt: skip
+
+
+def _discard(target: str) -> None:
+    try:
+        os.unlink(target)
+    except FileNotFoundError:
+        return
+
+
+def warm() -> None:
+    """Load what a worker needs; done once, before workers are forked."""
+    import pyarrow
+    import pyarrow.parquet
+
+    from broker.records import kernels
+
+    assert kernels.OK == 0
+    # One worker has one core; threads of its own would only be in the way.
+    pyarrow.set_cpu_count(1)
+    pyarrow.set_io_thread_count(1)

@@ -1,0 +1,75 @@
+"""The one place that makes a Spark session.
+
+The problem: Spark's defaults are those of a cluster. On one machine they cost seconds
+(fifty tasks to read a Delta log), open a web server, write progress bars over the
+output, take another Python for the workers than the one that runs, and time zones from
+wherever the machine stands.
+
+The idea: every job takes its session from here. The compactor needs no Delta jars (it
+commits through `lakehouse.commit`), so it starts without resolving any; who wants
+``format("delta")`` or SQL over tables asks for ``delta=True`` and pays for it.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+IVY_SETTINGS: Final = Path(__file__).with_name("ivysettings.xml")
+DELTA_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
+
+_ALWAYS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.python.daemon.module": "jobs.daemon",
+    # A worker that is killed may be tried again: what it wrote is nobody's yet.
+    "spark.task.maxFailures": "2",
+    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+}
+_DELTA: Final = {
+    "spark.jars.ivySettings": str(IVY_SETTINGS),
+    "spark.jars.packages": DELTA_PACKAGE,
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": (
+        "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    ),
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "parquet.block.row.count.limit": "10000",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+}
+_QUIET: Final = Path(__file__).with_name("log4j2.properties")
+
+
+def make_session(master: str, app: str, delta: bool = False) -> Any:
+    """A SparkSession on ``master``; blocks for some seconds.
+
+    With ``delta`` the Delta jars are resolved (once from Maven Central, then from Ivy's
+    cache) and the session understands Delta tables.
+    """
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Ivy and Spark greet on standard error before any setting of theirs is read.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master(master).appName(app)
+    for key, value in session_options(delta).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def session_options(delta: bool) -> dict[str, str]:
+    """What `make_session` sets, for who builds a session of their own."""
+    quiet = f"-Dlog4j2.configurationFile=file:{_QUIET}"
+    options = _ALWAYS | (_DELTA if delta else {})
+    java = options["spark.driver.extraJavaOptions"]
+    return options | {"spark.driver.extraJavaOptions": f"{java} {quiet}"}

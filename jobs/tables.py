@@ -1,0 +1,127 @@
+"""The tables of the topics that have something to compact, each followed by its log.
+
+The problem: where a table ends decides what is compacted next, and only its own log may
+say so. The idea: one snapshot per topic, moved on by trying to open the next log entry;
+it is thrown away and read again whenever something is odd. A topic without a table gets
+one; a torn last entry, left by a power cut, is put aside.
+"""
+
+from dataclasses import dataclass, field
+
+import structlog
+
+from broker.topics.topic import Topic
+from jobs.planner import TopicPartition
+from lakehouse import delta_log
+from lakehouse.commit import create_table, repair
+from lakehouse.delta_log import Snapshot
+from lakehouse.errors import LakehouseError, TableMissing
+from lakehouse.location import table_path
+
+log = structlog.get_logger("lakelog.compactor")
+
+
+@dataclass(slots=True)
+class Table:
+    """A topic's table. ``ends``: partition -> first offset that it has not."""
+
+    topic: Topic
+    path: str
+    snapshot: Snapshot
+    ends: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return self.topic.id.hex()
+
+    @property
+    def next_round(self) -> int:
+        """A number above every round that the table has seen."""
+        return self.snapshot.transactions.get(self.id, 0) + 1
+
+    def follow(self) -> None:
+        """Take in what was committed since. Raises LogDamaged."""
+        if delta_log.follow(self.snapshot) or not self.ends:
+            self.ends = delta_log.table_ends(self.snapshot, self.id)
+
+
+class Tables:
+    """Tables by topic number; all methods block for a moment."""
+
+    def __init__(self, warehouse: str) -> None:
+        self._warehouse = warehouse
+        self._tables: dict[int, Table] = {}
+        self.unreadable: dict[int, str] = {}
+        """Topic number -> why nothing can be done with its table now."""
+
+    def ends(self, topics: list[Topic]) -> dict[TopicPartition, int]:
+        """Where the tables of ``topics`` end.
+
+        Partitions that no commit has named yet are missing, and so are topics without
+        a table. A table that cannot be read is told once, see `unreadable`.
+        """
+        return {
+            (table.topic.number, partition): end
+            for table in self.present(topics)
+            for partition, end in table.ends.items()
+        }
+
+    def open(self, topic: Topic) -> Table:
+        """The topic's table, created if it is missing, with nothing torn behind it.
+
+        Raises LakehouseError and OSError.
+        """
+        table = self._present(topic)
+        if table is None:
+            path = create_table(
+                self._warehouse, topic.name, topic.id.hex(), topic.partitions
+            )
+            table = self._load(topic, path)
+        if table.snapshot.torn:
+            log.warning("a torn log entry is put aside", why=table.snapshot.torn)
+            repair(table.path)
+            table = self._load(topic, table.path)
+        return table
+
+    def forget(self, number: int) -> None:
+        """Read it anew next time."""
+        self._tables.pop(number, None)
+
+    def present(self, topics: list[Topic]) -> list[Table]:
+        """The tables that exist and can be read."""
+        found = []
+        for topic in topics:
+            try:
+                table = self._present(topic)
+            except (LakehouseError, OSError) as error:
+                self._tell(topic, str(error))
+                continue
+            self.unreadable.pop(topic.number, None)
+            if table is not None:
+                found.append(table)
+        return found
+
+    def _tell(self, topic: Topic, why: str) -> None:
+        if self.unreadable.get(topic.number) != why:
+            log.error("a table cannot be read", topic=topic.name, why=why)
+        self.unreadable[topic.number] = why
+        self.forget(topic.number)
+
+    def _present(self, topic: Topic) -> Table | None:
+        table = self._tables.get(topic.number)
+        if table is None:
+            try:
+                return self._load(topic, table_path(self._warehouse, topic.name))
+            except TableMissing:
+                return None
+        table.follow()
+        return table
+
+    def _load(self, topic: Topic, path: str) -> Table:
+        snapshot = delta_log.load(path)
+        if snapshot.topic_id != topic.id.hex():
+            raise TableMissing(f"{path} is the table of another topic")
+        table = Table(topic, path, snapshot)
+        table.follow()
+        self._tables[topic.number] = table
+        return table
