@@ -1,12 +1,9 @@
 """What a handler is told beside its request: who asks, in which version, of whom."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from broker.dispatch.registry import Listed
-
-if TYPE_CHECKING:
-    from broker.runtime.services import Broker
+from broker.runtime.services import Broker
 
 
 @dataclass(slots=True)
@@ -29,7 +26,7 @@ class Context:
     client_id: str | None
     key: int
     peer_host: str
-    broker: "Broker"
+    broker: Broker
     listener: str = ""
     software: Software = field(default_factory=Software)
     listed: tuple[Listed, ...] = ()

@@ -187,6 +187,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             response = future.result()
+        except ProtocolError as error:
+            self._refuse(error)
+            return
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - told
             self._fail(error)
             return

@@ -40,12 +40,15 @@ class Listener:
         bound = self._server.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
 
-    async def stop(self, drain_ms: int) -> None:
-        """Answer what is open for up to ``drain_ms``, then close everything."""
+    def close(self) -> None:
+        """Let nobody in any more, and start no more requests."""
         if self._server is not None:
             self._server.close()
         for connection in list(self._hub.connections):
             connection.stop_reading()
+
+    async def drain(self, drain_ms: int) -> None:
+        """Answer what is open for up to ``drain_ms``, then close everything."""
         deadline = self._hub.loop.time() + drain_ms / 1000
         while self._hub.loop.time() < deadline:
             for connection in list(self._hub.connections):
@@ -54,7 +57,8 @@ class Listener:
             if not self._hub.connections:
                 return
             await asyncio.sleep(_LOOK_S)
-        log.warning("cut off at the stop", connections=len(self._hub.connections))
+        if self._hub.connections:
+            log.warning("cut off at the stop", connections=len(self._hub.connections))
         for connection in list(self._hub.connections):
             connection.abort()
         await asyncio.sleep(0)

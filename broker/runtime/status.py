@@ -50,12 +50,24 @@ class Counters:
     requests: list[int] = field(default_factory=lambda: [0] * KEYS_MAX)
 
     def as_dict(self, names: Mapping[int, str]) -> dict[str, Any]:
-        """All of them; requests by the names of their APIs, those that were asked."""
-        plain = {
-            name: getattr(self, name) for name in self.__slots__ if name != "requests"
+        """All of them; those that only grow end in ``_total``, as Prometheus asks.
+
+        ``names``: what the APIs are called; those that nobody asked are left out.
+        """
+        grown = (name for name in self.__slots__ if name not in _NOT_GROWING)
+        asked = ((key, count) for key, count in enumerate(self.requests) if count)
+        return {
+            "connections_open": self.connections_open,
+            **{_total(name): getattr(self, name) for name in grown},
+            "requests": {_total(names.get(key, str(key))): n for key, n in asked},
         }
-        asked = {names.get(k, str(k)): n for k, n in enumerate(self.requests) if n}
-        return {**plain, "requests": asked}
+
+
+_NOT_GROWING = frozenset({"connections_open", "requests"})
+
+
+def _total(name: str) -> str:
+    return f"{name.removesuffix('_total')}_total"
 
 
 class StatusFile:

@@ -41,7 +41,8 @@ async def serving(
     )
     listener = Listener(hub)
     yield Serving(hub, listener, await listener.start("127.0.0.1", 0))
-    await listener.stop(0)
+    listener.close()
+    await listener.drain(0)
     hub.timers.close()
 
 

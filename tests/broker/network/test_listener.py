@@ -56,7 +56,8 @@ def test_a_stop_answers_what_is_open_and_starts_nothing_more() -> None:
             wire, idle = [await Wire.open(server.address) for _ in range(2)]
             wire.send(beat("a", 1))
             await beats.until(1)
-            stop = asyncio.ensure_future(server.listener.stop(5_000))
+            server.listener.close()
+            stop = asyncio.ensure_future(server.listener.drain(5_000))
             await asyncio.sleep(0.05)
             wire.send(beat("too late", 2))
             assert await idle.closed()
@@ -76,7 +77,8 @@ def test_a_stop_does_not_wait_for_ever() -> None:
             wire = await Wire.open(server.address)
             wire.send(beat("a", 1))
             await beats.until(1)
-            await asyncio.wait_for(server.listener.stop(100), 1)
+            server.listener.close()
+            await asyncio.wait_for(server.listener.drain(100), 1)
             assert await wire.closed()
 
     on_loop(story)

@@ -53,6 +53,8 @@ def test_counters_name_the_requests() -> None:
     counters.requests[18] += 2
     counters.requests[99] += 1
     counters.bytes_in += 5
-    told = counters.as_dict({18: "ApiVersions"})
-    assert told["requests"] == {"ApiVersions": 2, "99": 1}
-    assert told["bytes_in"] == 5
+    told = counters.as_dict({18: "api_versions"})
+    assert told["requests"] == {"api_versions_total": 2, "99_total": 1}
+    assert told["bytes_in_total"] == 5
+    assert told["connections_total"] == 0
+    assert told["connections_open"] == 0
