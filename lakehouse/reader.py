@@ -91,16 +91,61 @@ class TableReader:
                     return found
         return None
 
+    def max_timestamp(
+        self, root: str, files: PartitionFiles, start_offset: int = 0
+    ) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first row with the greatest timestamp.
+
+        Chunks are read greatest bound first, until no other can hold more.
+        """
+        best: tuple[int, int] | None = None
+        chunks = [
+            chunk
+            for cluster in self._newest_first(files, start_offset)
+            for chunk in self._plan(_paths(root, cluster))
+            if chunk.last_offset >= start_offset
+        ]
+        for chunk in sorted(chunks, key=lambda c: -c.timestamp_max_ms):
+            if best is not None and chunk.timestamp_max_ms < best[1]:
+                break
+            best = _greater(best, self._newest(chunk, start_offset))
+        return best
+
+    def _newest_first(self, files: PartitionFiles, start_offset: int) -> list[Cluster]:
+        """The clusters that may hold the greatest timestamp of all."""
+        clusters = list(files.clusters(start_offset))
+        bound = [max(file.timestamp_max_ms for file in c) for c in clusters]
+        floor = [max(file.timestamp_min_ms for file in c) for c in clusters]
+        # Some row is as late as the greatest lower bound: earlier clusters are out.
+        return [
+            cluster
+            for cluster, high in zip(clusters, bound, strict=True)
+            if high >= max(floor)
+        ]
+
+    def _newest(self, chunk: Chunk, start_offset: int) -> tuple[int, int] | None:
+        offsets, times = self._times(chunk)
+        keep = offsets >= start_offset
+        offsets, times = offsets[keep], times[keep]
+        if not len(times):
+            return None
+        at = int(times.argmax())
+        return int(offsets[at]), int(times[at])
+
     def _first_at(
         self, chunk: Chunk, timestamp_ms: int, start_offset: int
     ) -> tuple[int, int] | None:
         if chunk.timestamp_max_ms < timestamp_ms or chunk.last_offset < start_offset:
             return None
-        table = self.read(chunk, ["offset", "timestamp"])
-        offsets = table.column("offset").to_numpy()
-        times = table.column("timestamp").cast(pa.int64()).to_numpy() // 1000
+        offsets, times = self._times(chunk)
         hits = np.flatnonzero((times >= timestamp_ms) & (offsets >= start_offset))
         return (int(offsets[hits[0]]), int(times[hits[0]])) if len(hits) else None
+
+    def _times(self, chunk: Chunk) -> tuple[Any, Any]:
+        """The offsets and timestamps (ms) of a chunk, in order of offsets."""
+        table = self.read(chunk, ["offset", "timestamp"])
+        micros = table.column("timestamp").cast(pa.int64()).to_numpy()
+        return table.column("offset").to_numpy(), micros // 1000
 
     def _plan(self, paths: tuple[str, ...]) -> list[Chunk]:
         with self._lock:
@@ -162,6 +207,15 @@ def _paths(root: str, cluster: Cluster) -> tuple[str, ...]:
             raise TableUnreadable(f"{file.path} does not lie in {root}")
         paths.append(path)
     return tuple(paths)
+
+
+def _greater(
+    one: tuple[int, int] | None, other: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """Of two rows the later in time; the lower offset if equal."""
+    if one is None or other is None:
+        return one or other
+    return max(one, other, key=lambda row: (row[1], -row[0]))
 
 
 def _as_written(table: Any, columns: list[str]) -> Any:

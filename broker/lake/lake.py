@@ -1,0 +1,178 @@
+"""The tables, as the rest of the broker sees them: the face of this package.
+
+Questions about where a table ends are answered at once from what is followed; reading
+is awaited. See the README for the life of a cold fetch and of a segment's release.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import structlog
+
+from broker.lake.cold import ColdRead, ColdReader
+from broker.lake.follower import CallSoon, Follower, OnAdvance
+from broker.lake.table import TopicTable, View
+from broker.lake.verify import Verifier
+from broker.topics.topic import Topic
+from lakehouse.actions import DataFile
+from lakehouse.location import table_path
+
+log = structlog.get_logger("lakelog.lake")
+
+_NO_TABLE = View()
+
+
+def _nobody(_number: int) -> None:
+    """Nobody asked to be told."""
+
+
+class Lake:
+    """All topics' tables below ``warehouse``. Used on the loop, but for `start`.
+
+    ``call_soon`` hands a callable to the loop from any thread; ``on_advance`` gets a
+    topic's number on the loop whenever its table moved.
+    """
+
+    def __init__(
+        self,
+        warehouse: Path,
+        *,
+        call_soon: CallSoon,
+        on_advance: OnAdvance = _nobody,
+        follow_ms: int = 250,
+        cold_cache_bytes: int = 64 << 20,
+        read_threads: int = 2,
+    ) -> None:
+        self._warehouse = warehouse
+        self.on_advance = on_advance
+        self._follower = Follower(follow_ms, call_soon, self._advanced)
+        self._cold = ColdReader(cold_cache_bytes, read_threads)
+        self._verifiers: dict[int, Verifier] = {}
+        self._warm = False
+
+    def start(self, topics: Iterable[Topic]) -> None:
+        """Load the tables of these topics and begin to follow. Blocks."""
+        tables = {topic.number: self._table(topic) for topic in topics}
+        self._follower.start(tables.items())
+        for number in tables:
+            self._warm_if_needed(number)
+
+    def close(self) -> None:
+        """Stop following and reading; blocks until what is under way is done."""
+        self._follower.close()
+        self._cold.close()
+
+    def topic_created(self, topic: Topic) -> None:
+        """Follow a new topic's table, from when it appears."""
+        self._follower.add(topic.number, self._table(topic))
+
+    def topic_changed(self, topic: Topic) -> None:
+        """Nothing of a topic that may change matters here."""
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """Forget a topic's table."""
+        self._follower.drop(topic.number)
+        self._verifiers.pop(topic.number, None)
+
+    def wake(self) -> None:
+        """Look at the tables now."""
+        self._follower.wake()
+
+    def table_end(self, number: int, partition: int) -> int:
+        """First offset that is not in the table; 0 if there is no table."""
+        return self._view(number).ends.get(partition, 0)
+
+    def table_version(self, number: int) -> int:
+        """Delta version that is followed; -1: there is no table."""
+        return self._view(number).version
+
+    def log_first(self, number: int, partition: int) -> int | None:
+        """Lowest offset that the table may hold; None when it holds nothing."""
+        return self._view(number).files(partition).first_offset
+
+    def table_bytes(self, number: int, partition: int) -> int:
+        """Bytes of the partition's data files."""
+        return self._view(number).files(partition).size_bytes
+
+    def files(self, number: int, partition: int) -> list[DataFile]:
+        """The partition's data files, by first offset; not to be changed."""
+        return self._view(number).files(partition).files
+
+    def unreadable(self, number: int) -> str | None:
+        """One sentence if the table cannot be read, else None."""
+        return self._view(number).unreadable
+
+    async def read(
+        self, number: int, partition: int, offset: int, bytes_max: int
+    ) -> ColdRead:
+        """Batches from ``offset`` on; see `ColdRead`.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR if the table cannot be read.
+        """
+        table = self._follower.get(number)
+        if table is None:
+            return ColdRead([], offset)
+        return await self._cold.read(table, partition, offset, bytes_max)
+
+    async def find_timestamp(
+        self, number: int, partition: int, timestamp_ms: int, start_offset: int = 0
+    ) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first record in the table, from ``start_offset``
+        on, stamped ``timestamp_ms`` or later; None if there is none. Raises as `read`.
+        """
+        table = self._follower.get(number)
+        if table is None:
+            return None
+        return await self._cold.find_timestamp(
+            table, partition, timestamp_ms, start_offset
+        )
+
+    async def max_timestamp(
+        self, number: int, partition: int, start_offset: int = 0
+    ) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first record with the greatest timestamp in the
+        table, from ``start_offset`` on; None if there is none. Raises as `read`.
+        """
+        table = self._follower.get(number)
+        if table is None:
+            return None
+        return await self._cold.max_timestamp(table, partition, start_offset)
+
+    def verified_ends(self, number: int) -> dict[int, int]:
+        """Partition -> end below which all is in the table for sure; see `Verifier`.
+
+        Blocks; one thread at a time. A view that claims more than the log on disk has
+        (another writer overwrote an entry) is loaded anew.
+        """
+        table = self._follower.get(number)
+        if table is None:
+            return {}
+        verifier = self._verifiers.setdefault(
+            number, Verifier(table.topic_id, table.path)
+        )
+        view, ends = table.view, verifier.ends()
+        if ends is None:
+            return {}
+        if view.version <= verifier.version and any(
+            end > ends.get(partition, 0) for partition, end in view.ends.items()
+        ):
+            log.error("log entries were overwritten", table=table.path)
+            table.reload()
+        return ends
+
+    def _table(self, topic: Topic) -> TopicTable:
+        return TopicTable(topic.id.hex(), table_path(self._warehouse, topic.name))
+
+    def _view(self, number: int) -> View:
+        table = self._follower.get(number)
+        return _NO_TABLE if table is None else table.view
+
+    def _advanced(self, number: int) -> None:
+        self._warm_if_needed(number)
+        self.on_advance(number)
+
+    def _warm_if_needed(self, number: int) -> None:
+        """Old offsets may be asked for soon: be ready."""
+        if not self._warm and self._view(number).ends:
+            self._warm = True
+            self._cold.warm()

@@ -1,0 +1,132 @@
+"""What a table holds for sure: its commits read again from disk, and made durable.
+
+The problem: the segments behind a commit may be let go only when the commit cannot be
+lost any more. Delta does not fsync; the compactor does, but may be killed in between;
+and on a local disk another writer may overwrite a log entry. The idea: before a segment
+goes, the broker reads the entries itself, checks that each file they add is there in
+its full length, and syncs files, entries and directories. What it read is what counts,
+not what it followed.
+
+The price: an open and an fsync per file, once, mostly of what is on disk already. A
+failed fsync is never repeated: the kernel may have dropped the bytes and say yes the
+second time. That table releases nothing until the broker starts anew.
+"""
+
+import os
+
+import structlog
+
+from lakehouse.actions import Commit, DataFile, parse_commit
+from lakehouse.delta_log import (
+    LOG_DIRECTORY,
+    Snapshot,
+    entry_path,
+    load,
+    read_entry,
+    table_ends,
+)
+from lakehouse.durable import sync_directory, sync_file, sync_files
+from lakehouse.errors import LakehouseError, LogDamaged, TableMissing
+
+log = structlog.get_logger("lakelog.lake")
+
+
+class Verifier:
+    """Verifies one topic's table, on one thread at a time."""
+
+    def __init__(self, topic_id: str, path: str) -> None:
+        self._topic_id = topic_id
+        self._path = path
+        self._version = -1
+        self._ends: dict[int, int] = {}
+        self._failed: str | None = None
+
+    @property
+    def version(self) -> int:
+        """The last log entry that was verified; -1: none."""
+        return self._version
+
+    def ends(self) -> dict[int, int] | None:
+        """Partition -> end offset below which every record is durably in the table.
+
+        Blocks. None: it cannot be verified; why is logged.
+        """
+        if self._failed is not None:
+            return None
+        try:
+            self._advance()
+        except TableMissing:
+            return {}
+        except (LakehouseError, FileNotFoundError, ValueError, KeyError) as error:
+            log.error("table not verified", table=self._path, why=str(error))
+            return None
+        except OSError as error:
+            self._failed = str(error)
+            log.critical("table cannot be synced", table=self._path, why=self._failed)
+            return None
+        return dict(self._ends)
+
+    def _advance(self) -> None:
+        if self._version < 0:
+            self._begin()
+            return
+        while True:
+            version = self._version + 1
+            try:
+                text = read_entry(self._path, version)
+            except FileNotFoundError:
+                if os.path.exists(entry_path(self._path, version + 1)):
+                    self._begin()  # cleaned away: start from a checkpoint
+                return
+            self._take(parse_commit(version, text))
+
+    def _begin(self) -> None:
+        """Verify the table as a whole: at start, or when entries are gone."""
+        snapshot = load(self._path)
+        if snapshot.topic_id != self._topic_id:
+            raise TableMissing(self._path)
+        if snapshot.unreadable is not None:
+            raise LogDamaged(snapshot.unreadable)
+        self._sync_data(list(snapshot.files.values()))
+        self._sync_log()
+        self._version = snapshot.version
+        self._ends = table_ends(snapshot, self._topic_id)
+
+    def _take(self, commit: Commit) -> None:
+        """Verify one more entry. Files that left again since need not be there."""
+        moved = Snapshot(self._path, transactions=dict(commit.transactions))
+        self._sync_data(commit.adds, may_be_gone=True)
+        sync_file(entry_path(self._path, commit.version))
+        sync_directory(os.path.join(self._path, LOG_DIRECTORY))
+        self._ends.update(table_ends(moved, self._topic_id))
+        self._version = commit.version
+
+    def _sync_data(self, files: list[DataFile], may_be_gone: bool = False) -> None:
+        present = []
+        for file in files:
+            path = os.path.join(self._path, file.relative_path)
+            try:
+                size = os.path.getsize(path)
+            except FileNotFoundError:
+                if not (may_be_gone and self._left(file)):
+                    raise
+                continue
+            if size != file.size:
+                raise LogDamaged(
+                    f"{path} has {size} bytes, its commit says {file.size}"
+                )
+            present.append(file.relative_path)
+        sync_files(self._path, present)
+
+    def _left(self, file: DataFile) -> bool:
+        """Whether a later commit took the file out again."""
+        return file.path not in load(self._path).files
+
+    def _sync_log(self) -> None:
+        directory = os.path.join(self._path, LOG_DIRECTORY)
+        for name in os.listdir(directory):
+            if name[:20].isdigit() or name == "_last_checkpoint":
+                sync_file(os.path.join(directory, name))
+        sync_directory(directory)
+        sync_directory(self._path)
+        sync_directory(os.path.dirname(self._path))

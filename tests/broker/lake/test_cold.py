@@ -1,0 +1,286 @@
+"""Old offsets come back as they were produced, whatever the owner does meanwhile."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import deltalake
+import pytest
+
+from broker.lake.lake import Lake
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.records.batch import read_header
+from broker.topics.topic import Topic
+from tests.support.batches import Record, read_batch
+from tests.support.tables import FIRST_MS, TOPIC_ID, Writer, headers, value
+
+TOPIC = Topic(7, bytes.fromhex(TOPIC_ID), "orders", 2)
+MEBI = 1 << 20
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(str(tmp_path))
+
+
+class Following:
+    """A lake over the writer's warehouse, started and stopped by the test's loop."""
+
+    def __init__(self, warehouse: str, **options: int) -> None:
+        self._warehouse, self._options = warehouse, options
+
+    async def __aenter__(self) -> Lake:
+        self.lake = Lake(
+            Path(self._warehouse),
+            call_soon=asyncio.get_running_loop().call_soon_threadsafe,
+            follow_ms=10,
+            **self._options,
+        )
+        self.lake.start([TOPIC])
+        return self.lake
+
+    async def __aexit__(self, *_: object) -> None:
+        self.lake.close()
+
+
+def following(writer: Writer, **options: int) -> Following:
+    return Following(os.path.dirname(writer.path), **options)
+
+
+def expected(offset: int) -> Record:
+    return Record(
+        key=None if offset % 3 == 0 else f"key-{offset}".encode(),
+        value=value(offset),
+        headers=tuple((h["key"].encode(), h["value"]) for h in headers(offset) or ()),
+        timestamp=FIRST_MS + offset,
+        offset=offset,
+        timestamp_type=offset % 2,
+    )
+
+
+async def consume(
+    lake: Lake, offset: int, bytes_max: int = MEBI, partition: int = 0
+) -> AsyncIterator[Record]:
+    """All records from ``offset`` to the table's end, as a consumer asks for them."""
+    end = lake.table_end(TOPIC.number, partition)
+    while offset < end:
+        read = await lake.read(TOPIC.number, partition, offset, bytes_max)
+        assert read.next_offset > offset
+        for batch in read.batches:
+            for record in read_batch(batch):
+                if record.offset >= offset:
+                    yield record
+        offset = read.next_offset
+    assert offset == end
+
+
+async def all_of(lake: Lake, offset: int = 0, **options: int) -> list[Record]:
+    return [record async for record in consume(lake, offset, **options)]
+
+
+async def until(lake: Lake, version: int) -> None:
+    while lake.table_version(TOPIC.number) < version:
+        await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("bytes_max", [1, 2_000, MEBI])
+def test_records_come_back_as_they_were(writer: Writer, bytes_max: int) -> None:
+    writer.add(0, 0, 250, missing=range(30, 40))
+    writer.add(0, 250, 300)
+    present = [*range(30), *range(40, 300)]
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            records = await all_of(lake, bytes_max=bytes_max)
+            assert [sans_type(r) for r in records] == [
+                sans_type(expected(o)) for o in present
+            ]
+
+    asyncio.run(check())
+
+
+def sans_type(record: Record) -> tuple[object, ...]:
+    return (
+        record.offset,
+        record.key,
+        record.value,
+        tuple(record.headers),
+        record.timestamp,
+        record.timestamp_type,
+    )
+
+
+def test_an_answer_begins_with_the_batch_that_holds_the_offset(writer: Writer) -> None:
+    writer.add(0, 0, 250)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            read = await lake.read(TOPIC.number, 0, 170, 1)
+            assert len(read.batches) == 1
+            header = read_header(read.batches[0])
+            assert header.base_offset <= 170 <= header.last_offset
+            assert read.next_offset == header.last_offset + 1
+
+    asyncio.run(check())
+
+
+def test_a_gap_at_the_end_leads_to_the_tables_end(writer: Writer) -> None:
+    writer.add(0, 0, 100)
+    writer.add(0, 100, 200, missing=range(100, 200))
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            assert await lake.read(TOPIC.number, 0, 100, MEBI) == ([], 200)
+            assert lake.table_end(TOPIC.number, 0) == 200
+
+    asyncio.run(check())
+
+
+def test_rows_that_the_owner_deletes_disappear(writer: Writer) -> None:
+    writer.add(0, 0, 300)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            assert len(await all_of(lake)) == 300
+            deltalake.DeltaTable(writer.path).delete("offset >= 10 AND offset < 290")
+            await until(lake, 2)
+            offsets = [record.offset for record in await all_of(lake)]
+            assert offsets == [*range(10), *range(290, 300)]
+            assert lake.table_end(TOPIC.number, 0) == 300
+
+    asyncio.run(check())
+
+
+def test_a_file_vacuumed_under_a_reader_is_found_elsewhere(writer: Writer) -> None:
+    """The broker has not noticed yet: it looks again, and serves the same."""
+    for n in range(3):
+        writer.add(0, n * 100, n * 100 + 100)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            lake._follower.close()  # from here on it follows only when it must
+            table = deltalake.DeltaTable(writer.path)
+            table.optimize.compact()
+            table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+            assert lake.table_version(TOPIC.number) == 3
+            assert [r.offset for r in await all_of(lake)] == list(range(300))
+            assert lake.table_version(TOPIC.number) > 3
+
+    asyncio.run(check())
+
+
+def test_a_table_whose_files_are_gone_is_a_storage_error(writer: Writer) -> None:
+    writer.add(0, 0, 100)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            table = deltalake.DeltaTable(writer.path)
+            for uri in table.file_uris():
+                os.unlink(uri)
+            with pytest.raises(KafkaError) as caught:
+                await lake.read(TOPIC.number, 0, 0, MEBI)
+            assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    asyncio.run(check())
+
+
+def test_damaged_bytes_are_a_storage_error_and_not_served(writer: Writer) -> None:
+    writer.add(0, 0, 100)
+    (uri,) = deltalake.DeltaTable(writer.path).file_uris()
+    with open(uri, "r+b") as file:
+        file.seek(4)
+        file.write(os.urandom(400))
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            with pytest.raises(KafkaError) as caught:
+                await lake.read(TOPIC.number, 0, 0, MEBI)
+            assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    asyncio.run(check())
+
+
+def test_a_protocol_that_cannot_be_read_is_told(writer: Writer) -> None:
+    writer.add(0, 0, 100)
+    features = '{"protocol":{"minReaderVersion":3,"minWriterVersion":7,'
+    features += '"readerFeatures":["typeWidening"],"writerFeatures":["typeWidening"]}}'
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            entry = os.path.join(writer.path, "_delta_log", f"{2:020d}.json")
+            with open(entry, "w") as file:
+                file.write(features)
+            await until(lake, 2)
+            with pytest.raises(KafkaError, match="typeWidening") as caught:
+                await lake.read(TOPIC.number, 0, 0, MEBI)
+            assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert lake.table_end(TOPIC.number, 0) == 100
+
+    asyncio.run(check())
+
+
+def test_deletion_vectors_are_told(writer: Writer) -> None:
+    writer.add(0, 0, 100)
+    vector = '{"add":{"path":"x.parquet","partitionValues":{"partition":"0"},"size":1,'
+    vector += '"modificationTime":1,"dataChange":true,"deletionVector":{"storageType":'
+    vector += '"u","pathOrInlineDv":"a","sizeInBytes":1,"cardinality":1}}}'
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            entry = os.path.join(writer.path, "_delta_log", f"{2:020d}.json")
+            with open(entry, "w") as file:
+                file.write(vector)
+            await until(lake, 2)
+            with pytest.raises(KafkaError, match="deletion vectors"):
+                await lake.read(TOPIC.number, 0, 0, MEBI)
+
+    asyncio.run(check())
+
+
+def test_the_cache_stays_within_its_bound(writer: Writer) -> None:
+    writer.add(0, 0, 5000)
+
+    async def check() -> None:
+        async with following(writer, cold_cache_bytes=40_000) as lake:
+            assert len(await all_of(lake, bytes_max=1)) == 5000
+            assert lake._cold.cached_bytes <= 40_000
+
+    asyncio.run(check())
+
+
+def test_many_consumers_read_side_by_side(writer: Writer) -> None:
+    writer.add(0, 0, 1000)
+    writer.add(1, 0, 400)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            results = await asyncio.gather(
+                *(
+                    all_of(lake, offset, bytes_max=3000)
+                    for offset in range(0, 1000, 50)
+                ),
+                all_of(lake, partition=1),
+            )
+            for start, records in zip(range(0, 1000, 50), results, strict=False):
+                assert [r.offset for r in records] == list(range(start, 1000))
+            assert len(results[-1]) == 400
+
+    asyncio.run(check())
+
+
+def test_timestamps_are_found(writer: Writer) -> None:
+    writer.add(0, 0, 250)
+    writer.add(0, 250, 300)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            number = TOPIC.number
+            at = FIRST_MS + 260
+            assert await lake.find_timestamp(number, 0, at) == (260, at)
+            assert await lake.find_timestamp(number, 0, FIRST_MS + 300) is None
+            assert await lake.max_timestamp(number, 0) == (299, FIRST_MS + 299)
+            assert await lake.max_timestamp(number, 0, 300) is None
+            assert await lake.max_timestamp(number, 1) is None
+
+    asyncio.run(check())

@@ -1,0 +1,190 @@
+"""Following the tables: what stands where, soon after it does."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import deltalake
+
+from broker.lake.follower import Follower
+from broker.lake.table import TopicTable
+from lakehouse import properties
+from lakehouse.commit import repair, set_aside
+from lakehouse.delta_log import entry_path
+from lakehouse.location import table_path
+from tests.support.tables import TOPIC_ID, Writer
+
+
+def a_table(warehouse: Path, topic_id: str = TOPIC_ID) -> TopicTable:
+    return TopicTable(topic_id, table_path(str(warehouse), "orders"))
+
+
+def test_no_table_has_no_end(tmp_path: Path) -> None:
+    table = a_table(tmp_path)
+    assert not table.poll()
+    assert (table.view.version, dict(table.view.ends)) == (-1, {})
+
+
+def test_a_new_table_and_each_commit_are_noticed(tmp_path: Path) -> None:
+    table = a_table(tmp_path)
+    table.poll()
+    writer = Writer(str(tmp_path))
+    assert table.poll()
+    assert not table.poll()
+    writer.add(0, 0, 10)
+    writer.add(1, 5, 10)
+    assert table.poll()
+    assert dict(table.view.ends) == {0: 10, 1: 10}
+    assert table.view.files(1).first_offset == 5
+    assert not table.poll()
+
+
+def test_the_owners_changes_move_files_and_not_ends(tmp_path: Path) -> None:
+    writer = Writer(str(tmp_path))
+    for n in range(4):
+        writer.add(0, n * 10, n * 10 + 10)
+    table = a_table(tmp_path)
+    table.poll()
+    assert len(table.view.files(0).files) == 4
+    deltalake.DeltaTable(writer.path).optimize.compact()
+    assert table.poll()
+    assert len(table.view.files(0).files) == 1
+    deltalake.DeltaTable(writer.path).delete("offset < 35")
+    table.poll()
+    assert table.view.files(0).first_offset == 35
+    assert dict(table.view.ends) == {0: 40}
+
+
+def test_the_table_of_an_earlier_topic_is_not_ours(tmp_path: Path) -> None:
+    old = Writer(str(tmp_path), topic_id="f" * 32)
+    old.add(0, 0, 10)
+    table = a_table(tmp_path)
+    table.poll()
+    assert dict(table.view.ends) == {}
+    Writer(str(tmp_path)).add(0, 0, 3)
+    table.poll()
+    assert dict(table.view.ends) == {0: 3}
+
+
+def test_starting_behind_a_checkpoint_is_starting_at_it(tmp_path: Path) -> None:
+    writer = Writer(str(tmp_path))
+    for n in range(3):
+        writer.add(0, n * 10, n * 10 + 10)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    for version in range(3):
+        os.unlink(entry_path(writer.path, version))
+    writer.add(0, 30, 40)
+    table = a_table(tmp_path)
+    table.poll()
+    assert dict(table.view.ends) == {0: 40}
+    assert len(table.view.files(0).files) == 4
+
+
+def test_entries_that_were_cleaned_away_are_caught_up_with(tmp_path: Path) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    table = a_table(tmp_path)
+    table.poll()
+    writer.add(0, 10, 20)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    for version in range(3):
+        os.unlink(entry_path(writer.path, version))
+    assert not table.poll()
+    table.catch_up()
+    assert dict(table.view.ends) == {0: 20}
+
+
+def test_a_torn_last_entry_is_waited_for(tmp_path: Path) -> None:
+    """A power cut left it empty; the compactor moves it away and commits again."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    with open(entry_path(writer.path, 2), "w"):
+        pass
+    table = a_table(tmp_path)
+    table.poll()
+    assert dict(table.view.ends) == {0: 10}
+    assert table.view.unreadable is None
+    assert repair(writer.path) is not None
+    assert repair(writer.path) is None
+    writer.add(0, 10, 20)
+    table.poll()
+    assert dict(table.view.ends) == {0: 20}
+
+
+def test_a_hole_in_the_log_is_told_and_healed(tmp_path: Path) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    table = a_table(tmp_path)
+    table.poll()
+    writer.add(0, 10, 20)
+    writer.add(0, 20, 30)
+    entry = entry_path(writer.path, 2)
+    whole = Path(entry).read_bytes()
+    Path(entry).write_bytes(whole[:40])
+    table.poll()
+    assert table.view.unreadable is not None
+    assert not table.poll()
+    Path(entry).write_bytes(whole)
+    assert table.poll()
+    assert table.view.unreadable is None
+    assert dict(table.view.ends) == {0: 30}
+    assert len(table.view.files(0).files) == 3
+
+
+def test_a_table_set_aside_keeps_what_was_seen(tmp_path: Path) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    table = a_table(tmp_path)
+    table.poll()
+    set_aside(str(tmp_path), writer.path, TOPIC_ID)
+    assert not table.poll()
+    assert dict(table.view.ends) == {0: 10}
+
+
+def test_a_table_that_lost_the_topics_id_is_told(tmp_path: Path) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    table = a_table(tmp_path)
+    table.poll()
+    entry = Path(entry_path(writer.path, 0)).read_text()
+    (metadata,) = [ln for ln in entry.splitlines() if ln.startswith('{"metaData"')]
+    changed = metadata.replace(properties.TOPIC_ID, "gone")
+    Path(entry_path(writer.path, 2)).write_text(changed)
+    table.poll()
+    assert "topic's id" in (table.view.unreadable or "")
+
+
+def test_the_follower_tells_the_loop(tmp_path: Path) -> None:
+    async def check() -> None:
+        told: asyncio.Queue[int] = asyncio.Queue()
+        call_soon: Callable[..., object] = (
+            asyncio.get_running_loop().call_soon_threadsafe
+        )
+        follower = Follower(5, call_soon, told.put_nowait)
+        follower.start([])
+        follower.add(7, a_table(tmp_path))
+        writer = Writer(str(tmp_path))
+        assert await asyncio.wait_for(told.get(), 5) == 7
+        writer.add(0, 0, 10)
+        assert await asyncio.wait_for(told.get(), 5) == 7
+        found = follower.get(7)
+        assert found is not None
+        while dict(found.view.ends) != {0: 10}:
+            await asyncio.wait_for(told.get(), 5)
+        follower.drop(7)
+        assert follower.get(7) is None
+        follower.close()
+
+    asyncio.run(check())
+
+
+def test_a_vanished_warehouse_does_not_end_the_following(tmp_path: Path) -> None:
+    writer = Writer(str(tmp_path / "w"))
+    writer.add(0, 0, 10)
+    table = a_table(tmp_path / "w")
+    table.poll()
+    shutil.rmtree(tmp_path / "w")
+    table.reload()
+    assert dict(table.view.ends) == {0: 10}
