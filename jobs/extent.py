@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from broker.storage.reader import SegmentReader
-
 from broker.catalog import requests
 from broker.catalog import topics as stored
 from broker.catalog.catalog import Catalog
 from broker.storage.files import PosixFiles
+from broker.storage.reader import SegmentReader
 from broker.topics.topic import Topic
 from lakehouse import delta_log
 from lakehouse.errors import TableMissing
@@ -110,8 +109,9 @@ class Extents:
         while late:
             late = {name for name in late if not self._reached(targets[name])}
             if late and time.monotonic() > deadline:
+                names_late = ", ".join(sorted(late))
                 raise NotInTime(
-                    f"not in the tables after {timeout_s:g} s: {', '.join(sorted(late))};"
+                    f"not in the tables after {timeout_s:g} s: {names_late};"
                     " is a compactor running?"
                 )
             time.sleep(POLL_S if late else 0)
