@@ -1,0 +1,62 @@
+"""Topic names: Kafka's rules."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.topics import names
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "_", "-", "x" * 249])
+def test_what_kafka_allows_is_allowed(name: str) -> None:
+    assert names.validate(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        (None, "empty"),
+        ("", "empty"),
+        (".", "'.' or '..'"),
+        ("..", "'.' or '..'"),
+        ("x" * 250, "longer than the max allowed length 249"),
+        ("../etc", "other than ASCII"),
+        ("a/b", "other than ASCII"),
+        ("a b", "other than ASCII"),
+        ("a\n", "other than ASCII"),
+        ("a\0", "other than ASCII"),
+        ("ä", "other than ASCII"),
+        ("٣", "other than ASCII"),
+    ],
+)
+def test_what_kafka_refuses_is_refused(name: str | None, why: str) -> None:
+    with pytest.raises(KafkaError, match=why) as caught:
+        names.validate(name)
+    assert caught.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@given(st.text(max_size=20))
+def test_a_name_that_passes_is_plain(name: str) -> None:
+    try:
+        names.validate(name)
+    except KafkaError:
+        return
+    assert name.isascii()
+    assert all(one.isalnum() or one in "._-" for one in name)
+    assert name not in (".", "..")
+
+
+def test_dots_and_underscores_collide() -> None:
+    assert names.collide("a.b", "a_b")
+    assert not names.collide("a.b", "a-b")
+    assert names.colliding("a.b", ["x", "a_b"]) == "a_b"
+    assert names.colliding("a.b", ["a.b", "A_b"]) is None
+
+
+@given(st.text(alphabet="ab._-", max_size=6), st.text(alphabet="ab._-", max_size=6))
+def test_names_collide_when_they_differ_in_nothing_else(one: str, other: str) -> None:
+    same = len(one) == len(other) and all(
+        a == b or {a, b} == {".", "_"} for a, b in zip(one, other, strict=True)
+    )
+    assert names.collide(one, other) == same
