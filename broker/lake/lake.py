@@ -150,7 +150,7 @@ class Lake:
         verifier = self._verifiers.setdefault(
             number, Verifier(table.topic_id, table.path)
         )
-        view, ends = table.view, verifier.ends()
+        view, ends = table.view, verifier.ends(table.view.version)
         if ends is None:
             return {}
         if view.version <= verifier.version and any(

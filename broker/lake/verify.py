@@ -46,15 +46,16 @@ class Verifier:
         """The last log entry that was verified; -1: none."""
         return self._version
 
-    def ends(self) -> dict[int, int] | None:
+    def ends(self, version: int = -1) -> dict[int, int] | None:
         """Partition -> end offset below which every record is durably in the table.
 
+        ``version``: one that is known to exist, in case entries were cleaned away.
         Blocks. None: it cannot be verified; why is logged.
         """
         if self._failed is not None:
             return None
         try:
-            self._advance()
+            self._advance(version)
         except TableMissing:
             return {}
         except (LakehouseError, FileNotFoundError, ValueError, KeyError) as error:
@@ -66,7 +67,7 @@ class Verifier:
             return None
         return dict(self._ends)
 
-    def _advance(self) -> None:
+    def _advance(self, wanted: int) -> None:
         if self._version < 0:
             self._begin()
             return
@@ -75,7 +76,7 @@ class Verifier:
             try:
                 text = read_entry(self._path, version)
             except FileNotFoundError:
-                if os.path.exists(entry_path(self._path, version + 1)):
+                if version <= wanted:
                     self._begin()  # cleaned away: start from a checkpoint
                 return
             self._take(parse_commit(version, text))
