@@ -26,7 +26,7 @@ class Message(Protocol):
     API_KEY: ClassVar[ApiKey]
 
 
-# (frame, position of the message in it) -> message; nothing may follow it.
+# (frame, position of the message in it) -> message; what follows it is passed over.
 Decoder = Callable[[memoryview, int], Any]
 # message -> what to write, in order; `records` uncopied, as elements of their own.
 Encoder = Callable[[Any], list[Buffer]]
@@ -43,7 +43,7 @@ def request_decoder(key: int, version: int) -> Decoder:
 
     Raises:
         ProtocolError: here, for an unknown key or version; from the decoder, for
-            anything but one whole message.
+            anything but a whole message.
     """
     api = _definition(key, version)
     return _decoder(api, api.request, version)
