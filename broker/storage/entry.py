@@ -32,6 +32,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from broker.protocol.errors import KafkaError
+from broker.records.batch import MAGIC as BATCH_MAGIC
 from broker.records.batch import BatchHeader
 from broker.storage.files import Buffer
 
@@ -124,7 +125,8 @@ def pack_entry(
 ) -> bytes:
     """The header of an entry; the fields are read from the batch as it will stand."""
     batch = append.batch
-    base, length, epoch, _magic, crc = BATCH_HEAD.unpack_from(batch)
+    base, length, epoch, magic, crc = BATCH_HEAD.unpack_from(batch)
+    assert magic == BATCH_MAGIC, "not a batch of this format"
     assert base == append.base_offset, "the batch was not given its offset"
     assert length + _LENGTH_EXCLUDED == len(batch), "not one whole batch"
     head = HEAD.pack(
@@ -158,7 +160,7 @@ def read_entry(
     if length < BATCH_HEADER_BYTES or end > limit:
         return "the entry does not fit"
     head = _BATCH.unpack_from(view, body)
-    if head[:5] != (base, length - _LENGTH_EXCLUDED, epoch, head[3], crc):
+    if head[:5] != (base, length - _LENGTH_EXCLUDED, epoch, BATCH_MAGIC, crc):
         return f"the batch of {name_of(topic, partition, base)} is not the entry's"
     if crc32c(view[body + _BATCH_CHECKED_AT : end]) != crc:
         return f"the batch of {name_of(topic, partition, base)} fails its checksum"

@@ -34,7 +34,7 @@ _CHECKSUM: Final = struct.Struct("<I")
 _MAGIC: Final = b"LAKECKP1"
 
 
-class ManifestDamaged(Exception):
+class ManifestDamaged(OSError):
     """The checkpoint file does not verify."""
 
 

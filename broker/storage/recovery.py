@@ -251,13 +251,13 @@ class _SegmentReader:
         segment = self._segment
         block = self._files.pread(segment.slot.file, HEADER_BLOCK_BYTES, 0)
         seal = read_seal(block, segment.sequence)
-        rows = None if seal is None else self._footer(seal)
+        rows = None if seal is None else self._footer(seal, is_last)
         if seal is not None and rows is not None:
             segment.end, segment.sealed = seal.data_end, True
             segment.sealed_at_ms = seal.sealed_at_ms
             return rows
-        if not is_last:
-            self._damage("it has a successor and no readable footer; it was scanned")
+        if seal is None and not is_last:
+            self._damage("it has a successor and no readable seal")
         return self._scanned(is_last, durable_end)
 
     def verified(self, rows: Rows, start: int) -> Rows:
@@ -283,13 +283,14 @@ class _SegmentReader:
             mapped.close()
         return rows[good]
 
-    def _footer(self, seal: Seal) -> Rows | None:
+    def _footer(self, seal: Seal, is_last: bool) -> Rows | None:
         footer = self._files.pread(
             self._segment.slot.file, seal.footer_bytes, seal.footer_position
         )
         if crc32c(footer) == seal.footer_crc and len(footer) == seal.footer_bytes:
             return rows_of(footer)
-        self._damage("the footer fails its checksum")
+        if not is_last:  # else the seal was being written: nothing was promised of it
+            self._damage("the footer fails its checksum")
         return None
 
     def _scanned(self, is_last: bool, durable_end: int) -> Rows:

@@ -20,14 +20,19 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from broker.protocol.errors import ErrorCode, KafkaError
 from broker.storage.columns import pack_entry_row
 from broker.storage.entry import (
+    ENTRY_HEADER_BYTES,
     MAGIC_BYTES,
     MARK,
     Entry,
     mark_of,
+    position_of,
     read_entry,
+    sequence_of,
 )
+from broker.storage.files import Files
 from broker.storage.layout import HEADER_BLOCK_BYTES
 
 
@@ -71,6 +76,23 @@ def entries(
         if isinstance(entry, str):
             return
         position = entry.position + entry.length
+
+
+def read_batch(files: Files, file: int, location: int, length: int) -> bytes:
+    """One batch, read from its segment's file and verified. Blocks.
+
+    Raises KafkaError CORRUPT_MESSAGE if it is not what was written there; OSError.
+    """
+    sequence, position = sequence_of(location), position_of(location)
+    start = position - ENTRY_HEADER_BYTES
+    data = files.pread(file, ENTRY_HEADER_BYTES + length, start)
+    entry = read_entry(memoryview(data), 0, sequence, len(data), place=start)
+    if isinstance(entry, str) or entry.length != length:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"segment {sequence}, byte {position}: {entry or 'no entry is there'}",
+        )
+    return data[ENTRY_HEADER_BYTES:]
 
 
 def generation_of(view: memoryview, counts: Callable[[int], bool]) -> int:
@@ -117,13 +139,14 @@ def _resume(
 ) -> bool:
     """Judge the place where the walk stopped; True if it goes on behind damage."""
     stop = found.end
-    resume = _next_proof(view, generation, limit, stop)
+    resume = _next_proof(view, generation, limit, stop, durable_end)
     if resume is not None:
         found.damage.append(_damage(generation, stop, resume, why))
         found.end = resume
         return True
     if durable_end > stop:
         found.damage.append(_damage(generation, stop, durable_end, why))
+        found.end = durable_end
     elif why or _leftovers(view, generation, stop, limit):
         found.torn = (
             f"segment {generation}: cut at byte {stop}, behind the last whole write "
@@ -132,7 +155,9 @@ def _resume(
     return False
 
 
-def _next_proof(view: memoryview, generation: int, limit: int, stop: int) -> int | None:
+def _next_proof(
+    view: memoryview, generation: int, limit: int, stop: int, durable_end: int
+) -> int | None:
     """The first entry behind ``stop``, if one proves that ``stop`` was durable."""
     first = None
     for position in _marks(view, generation, stop, limit):
@@ -140,7 +165,7 @@ def _next_proof(view: memoryview, generation: int, limit: int, stop: int) -> int
         if isinstance(entry, str):
             continue
         first = position if first is None else first
-        if entry.synced_below > stop:
+        if entry.synced_below > stop or position < durable_end:
             return first
     return None
 

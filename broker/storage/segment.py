@@ -11,6 +11,10 @@ _PREFIX: Final = "segment-"
 _SUFFIX: Final = ".log"
 
 
+class StaleSegment(Exception):
+    """The segment was let go: its records are in the tables."""
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentInfo:
     """A segment as others see it.

@@ -16,15 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from broker.clock import Clock, SystemClock
-from broker.protocol.errors import ErrorCode, KafkaError
-from broker.storage.entry import (
-    ENTRY_HEADER_BYTES,
-    Append,
-    location_of,
-    position_of,
-    read_entry,
-    sequence_of,
-)
+from broker.protocol.errors import KafkaError
+from broker.storage.entry import Append, location_of, position_of, sequence_of
 from broker.storage.files import Files
 from broker.storage.horizon import HorizonFile
 from broker.storage.housekeeper import Housekeeper
@@ -32,15 +25,12 @@ from broker.storage.journal import Journal, write_seal
 from broker.storage.manifest import write_manifest
 from broker.storage.pool import NEW_SUFFIX, SlotPool
 from broker.storage.recovery import Found, Recovery, recover
-from broker.storage.segment import Segment, SegmentInfo
+from broker.storage.scan import read_batch
+from broker.storage.segment import Segment, SegmentInfo, StaleSegment
 from broker.storage.window import HotWindow
 from broker.storage.writer import CallSoon, Inspect, Writer
 
 __all__ = ["Append", "Recovery", "SegmentInfo", "StaleSegment", "Wal", "location_of"]
-
-
-class StaleSegment(Exception):
-    """The segment was let go: its records are in the tables."""
 
 
 class Wal:
@@ -209,22 +199,14 @@ class Wal:
             self._files.close(segment.slot.file)
 
     def _read(self, location: int, length: int) -> bytes:
-        sequence, position = sequence_of(location), position_of(location)
-        segment = self._segments.get(sequence)
+        segment = self._segments.get(sequence_of(location))
         if segment is None or segment.released:
-            raise StaleSegment(sequence)
-        start = position - ENTRY_HEADER_BYTES
-        # Read where it lay in the file, so that the entry verifies in its own place.
-        data = self._files.pread(segment.slot.file, ENTRY_HEADER_BYTES + length, start)
-        if segment.released:  # its file may have been used again meanwhile
-            raise StaleSegment(sequence)
-        wrong = read_entry(memoryview(data), 0, sequence, len(data), place=start)
-        if isinstance(wrong, str) or wrong.length != length:
-            raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE,
-                f"segment {sequence}, byte {position}: {wrong or 'no entry is there'}",
-            )
-        return data[ENTRY_HEADER_BYTES:]
+            raise StaleSegment(sequence_of(location))
+        try:
+            return read_batch(self._files, segment.slot.file, location, length)
+        finally:
+            if segment.released:  # its file may have been used again meanwhile
+                raise StaleSegment(segment.sequence)
 
     def _wake(self) -> None:
         self._housekeeper.wake()

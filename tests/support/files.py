@@ -97,23 +97,22 @@ class ForgetfulFiles:
             for change in self.waiting_names:
                 if survives((0, b"name")):
                     _name(names, change)
-            return self._copy(names, survives)
+            return self._copy(names, lambda inode: _disk(inode, survives))
 
     def after_kill(self) -> "ForgetfulFiles":
         """What the next process finds if only this one died: all that was written."""
         with self._lock:
-            return self._copy(self.names, everything)
+            return self._copy(self.names, lambda inode: bytes(inode.data))
 
-    def _copy(self, names: dict[Path, Inode], survives: Survives) -> "ForgetfulFiles":
+    def _copy(
+        self, names: dict[Path, Inode], content: Callable[[Inode], bytes]
+    ) -> "ForgetfulFiles":
         new = ForgetfulFiles()
         new.directories = set(self.directories)
         for path, inode in names.items():
             copy = Inode()
-            disk = bytearray(inode.durable)
-            for write in inode.waiting:
-                for piece in survives(write):
-                    _put(disk, piece)
-            copy.data, copy.durable = disk, bytes(disk)
+            copy.durable = content(inode)
+            copy.data = bytearray(copy.durable)
             new.names[path] = new.durable_names[path] = copy
         return new
 
@@ -275,6 +274,14 @@ def pieces(chance: random.Random, likelihood: float) -> Survives:
         ]
 
     return survives
+
+
+def _disk(inode: Inode, survives: Survives) -> bytes:
+    disk = bytearray(inode.durable)
+    for write in inode.waiting:
+        for piece in survives(write):
+            _put(disk, piece)
+    return bytes(disk)
 
 
 def _put(disk: bytearray, write: Write) -> None:

@@ -71,7 +71,7 @@ class Driver:
         """Queue a batch at the partition's next offset."""
         key = (topic, partition)
         base = self.next_offset.get(key, 0)
-        data = batch(base, size, seed=partition, **more)
+        data = batch(base, size, **{"seed": partition, **more})
         one = an_append(data, partition, topic, self.finished.append)
         self.next_offset[key] = one.last_offset + 1
         self.wal.append(one)

@@ -1,0 +1,230 @@
+"""Damage in the middle is named and kept; what can be read is read."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.storage.entry import Append, sequence_of
+from tests.broker.storage.driver import WAL, Driver, held
+from tests.support.files import ForgetfulFiles, Inode
+
+
+def a_log(
+    rounds: int = 6, *, checkpoint: bool = False
+) -> tuple[ForgetfulFiles, list[Append]]:
+    """Groups of one, so that each was durable before the next was written."""
+    files = ForgetfulFiles()
+    driver = Driver(files)
+    appends = []
+    for _ in range(rounds):
+        appends.append(driver.append(size=1000))
+        driver.finish(appends[-1:])
+    if checkpoint:
+        driver.wal.checkpoint(b"state")
+    driver.close()
+    return files.after_kill(), appends
+
+
+def damage(files: ForgetfulFiles, name: str, position: int, data: bytes) -> None:
+    node = file_of(files, name)
+    node.data[position : position + len(data)] = data
+    node.durable = bytes(node.data)
+
+
+def file_of(files: ForgetfulFiles, name: str) -> Inode:
+    return files.names[WAL / name]
+
+
+def slot_of(files: ForgetfulFiles, append: Append) -> str:
+    """The name of the file that holds this batch."""
+    for path, node in files.names.items():
+        if bytes(append.batch) in bytes(node.data):
+            return path.name
+    raise AssertionError("no file holds it")
+
+
+def test_an_empty_directory_is_an_empty_log() -> None:
+    driver = Driver(ForgetfulFiles())
+    assert driver.recovery.payload is None
+    assert driver.recovery.columns == {}
+    assert list(driver.recovery.replay) == []
+    assert (driver.recovery.torn, driver.recovery.damage) == (None, [])
+    driver.close()
+
+
+def test_everything_is_replayed_in_order_of_writing() -> None:
+    files, appends = a_log(40)
+    driver = Driver(files)
+    assert [
+        (header.base_offset, location)
+        for _, _, header, location in driver.recovery.replay
+    ] == [(one.base_offset, one.location) for one in appends]
+    driver.close()
+
+
+def test_what_the_checkpoint_covers_is_not_replayed() -> None:
+    files, appends = a_log(20, checkpoint=True)
+    driver = Driver(files)
+    assert driver.recovery.payload == b"state"
+    assert list(driver.recovery.replay) == []
+    assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
+    driver.close()
+
+
+def test_a_restart_without_appends_changes_nothing() -> None:
+    files, appends = a_log(20)
+    for _ in range(5):
+        driver = Driver(files)
+        assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
+        assert driver.recovery.damage == []
+        driver.close()
+        files = files.after_kill()
+
+
+@pytest.mark.parametrize("at", [4, 30, 45, 60, 100, 900])
+def test_damage_in_the_middle_is_named_and_what_is_behind_it_is_kept(at: int) -> None:
+    files, appends = a_log(6)
+    name = slot_of(files, appends[0])
+    damage(files, name, 4096 + 2 * 1048 + at, b"\xde\xad\xbe\xef")
+    driver = Driver(files)
+    (text,) = driver.recovery.damage
+    assert f"bytes {4096 + 2 * 1048} to {4096 + 3 * 1048}" in text
+    kept = [one.batch for one in appends if one is not appends[2]]
+    assert held(driver.recovery, driver.wal)[1, 0] == kept
+    after = driver.append(size=300)
+    driver.finish([after])
+    assert sequence_of(after.location) != sequence_of(appends[0].location)
+    driver.close()
+    again = Driver(files.after_kill())
+    assert text in again.recovery.damage
+    assert len(held(again.recovery, again.wal)[1, 0]) == 6
+    again.close()
+
+
+def test_a_damaged_segment_that_is_released_is_put_aside() -> None:
+    files, appends = a_log(6)
+    name = slot_of(files, appends[0])
+    damage(files, name, 4096 + 1048 + 200, b"\0\0\0\0")
+    driver = Driver(files)
+    driver.wal.release(sequence_of(appends[0].location))
+    driver.wal.checkpoint(b"")
+    driver.until(lambda: not driver.wal._segments)
+    driver.close()
+    assert WAL / f"damaged-{sequence_of(appends[0].location)}.log" in files.names
+    assert WAL / name not in files.names
+
+
+def test_damage_in_the_last_durable_entry_is_no_torn_tail() -> None:
+    """Nothing valid follows it, but the horizon says that it was durable."""
+    files, appends = a_log(4)
+    damage(files, slot_of(files, appends[3]), 4096 + 3 * 1048 + 500, b"\0\0\0\0")
+    driver = Driver(files)
+    assert driver.recovery.torn is None
+    assert len(driver.recovery.damage) == 1
+    driver.close()
+
+
+def test_without_a_horizon_the_last_entry_counts_as_torn() -> None:
+    files, appends = a_log(4)
+    damage(files, slot_of(files, appends[3]), 4096 + 3 * 1048 + 500, b"\0\0\0\0")
+    damage(files, "horizon", 0, b"\0" * 28)
+    driver = Driver(files)
+    assert driver.recovery.torn is not None
+    assert driver.recovery.damage == []
+    assert len(driver.recovery.columns[1, 0]) == 3
+    driver.close()
+
+
+def test_a_missing_segment_is_named() -> None:
+    files, appends = a_log(40)
+    first, last = appends[0], appends[-1]
+    assert sequence_of(last.location) > sequence_of(first.location) + 1
+    del files.names[WAL / slot_of(files, first)]
+    driver = Driver(files)
+    assert driver.recovery.damage == [
+        f"segment {sequence_of(first.location)}: its file is missing"
+    ]
+    driver.close()
+
+
+def test_the_last_segment_missing_is_named_too() -> None:
+    files, appends = a_log(40)
+    del files.names[WAL / slot_of(files, appends[-1])]
+    driver = Driver(files)
+    assert driver.recovery.damage == [
+        f"segment {sequence_of(appends[-1].location)}: its file is missing"
+    ]
+    driver.close()
+
+
+def test_a_lost_identity_is_found_again_by_the_entries() -> None:
+    files, appends = a_log(40)
+    damage(files, slot_of(files, appends[0]), 0, b"\xff" * 512)
+    driver = Driver(files)
+    assert len(driver.recovery.damage) == 1
+    assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
+    driver.close()
+
+
+def test_a_segment_that_was_cut_short_keeps_what_is_left() -> None:
+    files, appends = a_log(40)
+    node = file_of(files, slot_of(files, appends[0]))
+    del node.data[4096 + 3 * 1048 + 10 :]
+    driver = Driver(files)
+    assert driver.recovery.damage
+    there = held(driver.recovery, driver.wal)[1, 0]
+    assert there[:3] == [one.batch for one in appends[:3]]
+    assert there[-1] == appends[-1].batch
+    driver.close()
+
+
+def test_a_damaged_checkpoint_is_put_aside_and_all_is_replayed() -> None:
+    files, appends = a_log(10, checkpoint=True)
+    damage(files, "checkpoint", 20, b"\xff")
+    driver = Driver(files)
+    assert len(driver.recovery.damage) == 1
+    assert len(driver.recovery.replay) == len(appends)
+    assert WAL / "checkpoint.damaged" in files.names
+    driver.close()
+
+
+def test_a_missing_checkpoint_is_told() -> None:
+    files, appends = a_log(10, checkpoint=True)
+    del files.names[WAL / "checkpoint"]
+    driver = Driver(files)
+    assert "checkpoint is missing" in driver.recovery.damage[0]
+    assert len(driver.recovery.replay) == len(appends)
+    driver.close()
+
+
+def flip(node: Inode, bit: int) -> None:
+    node.data[bit // 8] ^= 1 << bit % 8
+
+
+def cut(node: Inode, bit: int) -> None:
+    del node.data[bit // 8 :]
+
+
+@pytest.mark.parametrize("harm", [flip, cut])
+@settings(max_examples=150, deadline=None)
+@given(choice=st.integers(0, 2**32))
+def test_no_damage_stops_a_start_or_is_served(
+    harm: Callable[[Inode, int], None], choice: int
+) -> None:
+    """One bit, or a cut, anywhere in any file: the rest is served, as it was."""
+    files, appends = a_log(16)
+    paths = sorted(files.names)
+    node = files.names[paths[choice % len(paths)]]
+    used = [i for i, byte in enumerate(node.data) if byte]
+    if not used:
+        return
+    harm(node, used[choice // 7 % len(used)] * 8 + choice % 8)
+    driver = Driver(files)
+    there = held(driver.recovery, driver.wal).get((1, 0), [])
+    sent = [one.batch for one in appends]
+    assert all(data in sent for data in there)
+    if len(there) < len(sent):
+        assert driver.recovery.damage
+    driver.close()
