@@ -1,0 +1,54 @@
+"""FindCoordinator: this broker, for groups; nobody, for what is not served."""
+
+import pytest
+
+from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.support.coordinating import housed, story
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_one_group_is_kept_here(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            found = await house.ask(FindCoordinatorRequest("g"), version)
+            where = (found.error_code, found.node_id, found.host, found.port)
+            assert where == (0, 7, "broker.test", 9092)
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", range(4, 7))
+def test_many_groups_are_kept_here(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            asked = FindCoordinatorRequest(coordinator_keys=["g", "h"])
+            found = await house.ask(asked, version)
+            assert [
+                (one.key, one.error_code, one.node_id, one.host, one.port)
+                for one in found.coordinators
+            ] == [(key, 0, 7, "broker.test", 9092) for key in ("g", "h")]
+
+    story(play)
+
+
+@pytest.mark.parametrize(
+    ("key_type", "code"),
+    [
+        (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (2, ErrorCode.INVALID_REQUEST),
+        (9, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_transactions_and_shares_are_refused_in_words(tmp_path, key_type, code):
+    async def play():
+        async with housed(tmp_path) as house:
+            one = await house.ask(FindCoordinatorRequest("t", key_type), 1)
+            assert (one.error_code, one.node_id, one.port) == (code, -1, -1)
+            assert one.error_message
+            asked = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["t"])
+            (many,) = (await house.ask(asked, 6)).coordinators
+            assert (many.error_code, many.node_id) == (code, -1)
+            assert many.error_message
+
+    story(play)

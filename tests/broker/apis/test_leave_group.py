@@ -1,0 +1,68 @@
+"""LeaveGroup, over the wire."""
+
+import pytest
+
+from broker.groups.states import GroupState
+from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from tests.support.coordinating import housed, story
+from tests.support.members import a_join, stable
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_one_member_leaves(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            member = await stable(house)
+
+            async def code(group_id, member_id):
+                asked = LeaveGroupRequest(group_id, member_id)
+                return (await house.ask(asked, version)).error_code
+
+            assert await code("g", "x") == ErrorCode.UNKNOWN_MEMBER_ID
+            assert await code("h", member) == ErrorCode.UNKNOWN_MEMBER_ID
+            assert await code("", member) == ErrorCode.INVALID_GROUP_ID
+            assert await code("g", member) == ErrorCode.NONE
+            assert house.groups.describe("g").state is GroupState.EMPTY
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_many_leave_each_with_its_code(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            member = await stable(house)
+            asked = LeaveGroupRequest(
+                "g", members=[MemberIdentity("x"), MemberIdentity(member)]
+            )
+            answer = await house.ask(asked, version)
+            assert answer.error_code == ErrorCode.NONE
+            assert [(m.member_id, m.error_code) for m in answer.members] == [
+                ("x", ErrorCode.UNKNOWN_MEMBER_ID),
+                (member, ErrorCode.NONE),
+            ]
+
+    story(play)
+
+
+def test_a_static_member_is_removed_by_its_instance(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            await house.ask(a_join(group_instance_id="i"), 5)
+            asked = LeaveGroupRequest("g", members=[MemberIdentity("", "i")])
+            (member,) = (await house.ask(asked, 3)).members
+            assert (member.group_instance_id, member.error_code) == ("i", 0)
+
+    story(play)
+
+
+def test_leaving_a_group_nobody_knows_is_an_error_on_top(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            asked = LeaveGroupRequest("g", members=[MemberIdentity("x")])
+            answer = await house.ask(asked, 4)
+            assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+            assert answer.members == []
+
+    story(play)

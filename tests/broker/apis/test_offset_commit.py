@@ -1,0 +1,158 @@
+"""OffsetCommit, over the wire; what was acknowledged survives."""
+
+import pytest
+
+from broker.groups.offsets import Committed
+from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.support.coordinating import FLIGHTS, House, housed, story
+from tests.support.members import a_join, joined, stable
+
+VERSIONS = range(1, 11)
+NOWHERE = b"\x09" * 16
+
+
+def a_commit(*partitions, topic=FLIGHTS, **fields) -> OffsetCommitRequest:
+    asked = OffsetCommitRequestTopic(topic.name, topic.id, list(partitions))
+    return OffsetCommitRequest("g", topics=[asked], **fields)
+
+
+def at(index: int, offset: int = 5, **fields) -> OffsetCommitRequestPartition:
+    return OffsetCommitRequestPartition(index, offset, **fields)
+
+
+async def codes(house: House, request: OffsetCommitRequest, version: int) -> list:
+    answer = await house.ask(request, version)
+    return [p.error_code for topic in answer.topics for p in topic.partitions]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_simple_commit_is_durable_when_it_is_answered(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            asked = a_commit(at(0, 5, committed_metadata="m"), at(2, 7))
+            answer = await house.ask(asked, version)
+            (topic,) = answer.topics
+            if version >= 10:
+                assert topic.topic_id == FLIGHTS.id
+            else:
+                assert topic.name == "flights"
+            assert [(p.partition_index, p.error_code) for p in topic.partitions] == [
+                (0, 0),
+                (2, 0),
+            ]
+            now_ms = house.clock.now_ms()
+        async with housed(tmp_path) as house:
+            assert house.groups.fetch("g") == {
+                (1, 0): Committed(5, -1, "m", now_ms),
+                (1, 2): Committed(7, -1, "", now_ms),
+            }
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_unknown_topics_and_partitions_fail_alone(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            asked = a_commit(at(0), at(3), at(-1))
+            stranger = OffsetCommitRequestTopic("nope", NOWHERE, [at(0)])
+            asked.topics.append(stranger)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            by_id = ErrorCode.UNKNOWN_TOPIC_ID
+            last = by_id if version >= 10 else unknown
+            assert await codes(house, asked, version) == [0, unknown, unknown, last]
+            assert list(house.groups.fetch("g")) == [(1, 0)]
+
+    story(play)
+
+
+def test_metadata_may_be_null_and_not_too_long(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            asked = a_commit(
+                at(0, committed_metadata=None),
+                at(1, committed_metadata="x" * 4_096),
+                at(2, committed_metadata="x" * 4_097),
+            )
+            too_long = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            assert await codes(house, asked, 7) == [0, 0, too_long]
+            assert house.groups.fetch("g")[1, 0].metadata == ""
+
+    story(play)
+
+
+def test_the_leader_epoch_is_kept(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            await house.ask(a_commit(at(0, committed_leader_epoch=3)), 6)
+            assert house.groups.fetch("g")[1, 0].leader_epoch == 3
+
+    story(play)
+
+
+def test_version_1_has_a_timestamp_and_versions_2_to_4_a_retention(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            await house.ask(a_commit(at(0, commit_timestamp=77)), 1)
+            assert house.groups.fetch("g")[1, 0].committed_ms == 77
+            now_ms = house.clock.now_ms()
+            for version in (2, 3, 4):
+                asked = a_commit(at(version - 2), retention_time_ms=1_000)
+                await house.ask(asked, version)
+                committed = house.groups.fetch("g")[1, version - 2]
+                assert committed.expires_ms == now_ms + 1_000
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_members_commit_in_their_generation_and_nobody_else(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            member = await stable(house)
+            fields = "generation_id_or_member_epoch", "member_id"
+
+            async def code(generation, member_id):
+                named = dict(zip(fields, (generation, member_id), strict=True))
+                (only,) = await codes(house, a_commit(at(0), **named), version)
+                return only
+
+            assert await code(1, member) == ErrorCode.NONE
+            assert await code(2, member) == ErrorCode.ILLEGAL_GENERATION
+            assert await code(1, "x") == ErrorCode.UNKNOWN_MEMBER_ID
+            assert await code(-1, "") == ErrorCode.UNKNOWN_MEMBER_ID
+            parked = await house.asking(a_join(), 3)
+            assert await code(1, member) == ErrorCode.NONE
+            await house.ask(a_join(member), 3)
+            await parked
+            assert await code(2, member) == ErrorCode.REBALANCE_IN_PROGRESS
+
+    story(play)
+
+
+def test_a_refused_commit_changes_nothing(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            await joined(house)
+            refused = ErrorCode.UNKNOWN_MEMBER_ID
+            assert await codes(house, a_commit(at(0)), 7) == [refused]
+            assert not house.groups.fetch("g")
+
+    story(play)
+
+
+def test_a_catalog_that_fails_is_told_per_partition(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            house.catalog.close()
+            unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            asked = a_commit(at(0), at(9))
+            assert await codes(house, asked, 7) == [unavailable, unknown]
+
+    story(play)

@@ -1,0 +1,87 @@
+"""OffsetDelete, over the wire."""
+
+from broker.groups.offsets import Committed
+from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from tests.support.coordinating import House, housed, story
+from tests.support.members import stable
+
+
+def a_deletion(*names: str, partitions=(0,)) -> OffsetDeleteRequest:
+    asked = [OffsetDeleteRequestPartition(index) for index in partitions]
+    return OffsetDeleteRequest("g", [OffsetDeleteRequestTopic(n, asked) for n in names])
+
+
+async def two_committed(house: House) -> None:
+    await house.groups.commit("g", {(1, 0): Committed(5), (2, 0): Committed(6)})
+
+
+def codes(answer) -> list[int]:
+    return [p.error_code for topic in answer.topics for p in topic.partitions]
+
+
+def test_offsets_of_a_group_without_members_go(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            await two_committed(house)
+            answer = await house.ask(a_deletion("flights", partitions=(0, 1, 9)), 0)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert (answer.error_code, codes(answer)) == (0, [0, 0, unknown])
+        async with housed(tmp_path) as house:
+            assert list(house.groups.fetch("g")) == [(2, 0)]
+
+    story(play)
+
+
+def test_of_consumers_only_topics_that_nobody_reads(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            await two_committed(house)
+            await stable(house)
+            answer = await house.ask(a_deletion("flights", "weather", "nope"), 0)
+            assert codes(answer) == [
+                ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+                ErrorCode.NONE,
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ]
+            assert list(house.groups.fetch("g")) == [(1, 0)]
+            again = await house.ask(a_deletion("flights"), 0)
+            assert codes(again) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
+
+    story(play)
+
+
+def test_other_kinds_of_groups_must_be_empty(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            await two_committed(house)
+            await stable(house, protocol_type="connect")
+            answer = await house.ask(a_deletion("flights"), 0)
+            expected = (ErrorCode.NON_EMPTY_GROUP, [])
+            assert (answer.error_code, answer.topics) == expected
+
+    story(play)
+
+
+def test_a_group_nobody_knows_has_none(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            answer = await house.ask(a_deletion("flights"), 0)
+            assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+    story(play)
+
+
+def test_a_catalog_that_fails_is_told(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            await two_committed(house)
+            house.catalog.close()
+            answer = await house.ask(a_deletion("flights"), 0)
+            assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    story(play)

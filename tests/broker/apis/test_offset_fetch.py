@@ -1,0 +1,120 @@
+"""OffsetFetch, over the wire: what is committed, and -1 for what is not."""
+
+import pytest
+
+from broker.groups.offsets import Committed
+from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from tests.support.coordinating import FLIGHTS, WEATHER, House, housed, story
+
+OLD, MANY = range(1, 8), range(8, 11)
+NOWHERE = b"\x09" * 16
+
+
+async def two_committed(house: House) -> None:
+    await house.groups.commit("g", {(1, 0): Committed(5, 3, "m"), (2, 0): Committed(0)})
+
+
+def rows(topics) -> list[tuple]:
+    return [
+        (p.partition_index, p.committed_offset, p.metadata, p.error_code)
+        for topic in topics
+        for p in topic.partitions
+    ]
+
+
+@pytest.mark.parametrize("version", OLD)
+def test_one_group(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            await two_committed(house)
+            asked = OffsetFetchRequest(
+                "g",
+                [
+                    OffsetFetchRequestTopic("flights", [0, 1, 99]),
+                    OffsetFetchRequestTopic("nope", [0]),
+                ],
+            )
+            answer = await house.ask(asked, version)
+            assert answer.error_code == ErrorCode.NONE
+            assert [topic.name for topic in answer.topics] == ["flights", "nope"]
+            never = (-1, "", 0)
+            assert rows(answer.topics) == [
+                (0, 5, "m", 0),
+                (1, *never),
+                (99, *never),
+                (0, *never),
+            ]
+            epochs = [p.committed_leader_epoch for p in answer.topics[0].partitions]
+            assert epochs == ([3, -1, -1] if version >= 5 else [-1, -1, -1])
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_null_topics_are_all_of_one_group(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            await two_committed(house)
+            answer = await house.ask(OffsetFetchRequest("g", None), version)
+            assert {t.name: rows([t]) for t in answer.topics} == {
+                "flights": [(0, 5, "m", 0)],
+                "weather": [(0, 0, "", 0)],
+            }
+            empty = await house.ask(OffsetFetchRequest("nobody", None), version)
+            assert (empty.topics, empty.error_code) == ([], 0)
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", MANY)
+def test_many_groups(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            await two_committed(house)
+            named = [
+                OffsetFetchRequestTopics("flights", FLIGHTS.id, [0, 1]),
+                OffsetFetchRequestTopics("nope", NOWHERE, [0]),
+            ]
+            asked = OffsetFetchRequest(
+                groups=[
+                    OffsetFetchRequestGroup("g", None, -1, named),
+                    OffsetFetchRequestGroup("g", None, -1, None),
+                    OffsetFetchRequestGroup("nobody", None, -1, named),
+                ],
+                require_stable=True,
+            )
+            answer = await house.ask(asked, version)
+            some, everything, nobody = answer.groups
+            assert [g.group_id for g in answer.groups] == ["g", "g", "nobody"]
+            assert [g.error_code for g in answer.groups] == [0, 0, 0]
+            lost = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else ErrorCode.NONE
+            unknown = (0, -1, "", lost)
+            assert rows(some.topics) == [(0, 5, "m", 0), (1, -1, "", 0), unknown]
+            assert rows(everything.topics) == [(0, 5, "m", 0), (0, 0, "", 0)]
+            assert rows(nobody.topics) == [(0, -1, "", 0), (1, -1, "", 0), unknown]
+            found = [t.topic_id if version >= 10 else t.name for t in everything.topics]
+            by_id = [FLIGHTS.id, WEATHER.id]
+            assert found == (by_id if version >= 10 else ["flights", "weather"])
+
+    story(play)
+
+
+def test_offsets_of_a_deleted_topic_are_not_those_of_the_next_of_its_name(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            await two_committed(house)
+            await house.topics.delete(WEATHER)
+            again = await house.topics.create("weather", 1, {})
+            asked = OffsetFetchRequest("g", [OffsetFetchRequestTopic("weather", [0])])
+            assert rows((await house.ask(asked, 7)).topics) == [(0, -1, "", 0)]
+            answer = await house.ask(OffsetFetchRequest("g", None), 7)
+            assert [topic.name for topic in answer.topics] == ["flights"]
+            assert again.number > WEATHER.number
+
+    story(play)

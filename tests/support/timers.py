@@ -1,0 +1,47 @@
+"""Timers that run when a test says that time passes."""
+
+from collections.abc import Callable
+
+from tests.support.clock import ManualClock
+
+
+class ManualTimer:
+    """A delay that has not run out."""
+
+    def __init__(self, due_ms: int, callback: Callable[[], None]) -> None:
+        self.due_ms = due_ms
+        self.callback = callback
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class ManualTimers:
+    """``after`` as the broker's timers have it, on a clock that is moved by hand."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self._timers: list[ManualTimer] = []
+
+    def __len__(self) -> int:
+        return sum(not timer.cancelled for timer in self._timers)
+
+    def after(self, delay_ms: int, callback: Callable[[], None]) -> ManualTimer:
+        timer = ManualTimer(self._clock.monotonic_ms() + delay_ms, callback)
+        self._timers.append(timer)
+        return timer
+
+    def advance(self, ms: int) -> None:
+        """Let time pass; what is due runs in order, at its own time."""
+        until_ms = self._clock.monotonic_ms() + ms
+        while due := self._next(until_ms):
+            self._timers.remove(due)
+            self._clock.advance(max(due.due_ms - self._clock.monotonic_ms(), 0))
+            due.callback()
+        self._clock.advance(until_ms - self._clock.monotonic_ms())
+
+    def _next(self, until_ms: int) -> ManualTimer | None:
+        self._timers = [timer for timer in self._timers if not timer.cancelled]
+        due = [timer for timer in self._timers if timer.due_ms <= until_ms]
+        return min(due, key=lambda timer: timer.due_ms, default=None)
