@@ -1,0 +1,248 @@
+"""A whole broker: started, spoken to by a client's library, stopped, started again."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvloop
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from broker.node import Node, StartRefused
+from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.metadata import MetadataRequest
+from broker.settings import Settings, load
+from tests.support.wire import Wire
+
+PROGRAM = """
+import sys
+from broker.node import run_broker
+from broker.settings import load
+flags = dict(item.split("=", 1) for item in sys.argv[1:])
+sys.exit(run_broker(load(flags), lambda line: print(line, flush=True)))
+"""
+
+
+def settings(data_dir: Path, **more: str) -> Settings:
+    flags = {"data_dir": str(data_dir), "listener": "127.0.0.1:0"}
+    small = {"wal.segment_bytes": "4Mi", "groups.initial_rebalance_delay_ms": "0"}
+    return load(flags | small | more, environment={})
+
+
+class Program:
+    """The broker as a process."""
+
+    def __init__(self, data_dir: Path, **more: str) -> None:
+        flags = {"data_dir": str(data_dir), "listener": "127.0.0.1:0"} | more
+        flags |= {"wal.segment_bytes": "4Mi"}
+        started = time.monotonic()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *[f"{k}={v}" for k, v in flags.items()]],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.line = self.process.stdout.readline().strip()
+        self.ready_s = time.monotonic() - started
+
+    @property
+    def kafka(self) -> str:
+        return self.line.split("kafka=")[1].split()[0]
+
+    def end(self, number: int) -> tuple[int, str, float]:
+        """Exit code, what was said on standard error, and how long it took."""
+        started = time.monotonic()
+        self.process.send_signal(number)
+        _, told = self.process.communicate(timeout=15)
+        return self.process.returncode, told, time.monotonic() - started
+
+
+@pytest.fixture
+def programs() -> Iterator[list[Program]]:
+    running: list[Program] = []
+    yield running
+    for program in running:
+        if program.process.poll() is None:
+            program.process.kill()
+            program.process.communicate()
+
+
+def produce(kafka: str, topic: str, values: list[bytes]) -> None:
+    failed: list[object] = []
+    producer = Producer({"bootstrap.servers": kafka, "acks": "all"})
+    for value in values:
+        producer.produce(
+            topic, value, partition=0, on_delivery=lambda e, _: e and failed.append(e)
+        )
+    assert producer.flush(20) == 0
+    assert failed == []
+
+
+def consume(kafka: str, topic: str, count: int) -> list[bytes | None]:
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "g"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[bytes | None] = []
+    deadline = time.monotonic() + 20
+    while len(found) < count and time.monotonic() < deadline:
+        for message in consumer.consume(1_000, 0.5):
+            assert message.error() is None
+            found.append(message.value())
+    consumer.close()
+    return found
+
+
+def test_it_is_ready_soon_serves_a_client_and_stops_in_time(
+    tmp_path: Path, programs: list[Program]
+) -> None:
+    program = Program(tmp_path)
+    programs.append(program)
+    assert program.line == f"ready kafka={program.kafka} tables={tmp_path / 'tables'}"
+    assert program.ready_s < 5  # 2 when nobody else wants the processors
+    values = [b"%d" % i for i in range(1_000)]
+    produce(program.kafka, "orders", values)
+    assert consume(program.kafka, "orders", 1_000) == values
+    code, _, took_s = program.end(signal.SIGTERM)
+    assert code == 0
+    assert took_s < 10
+
+
+def test_what_was_acknowledged_is_there_after_a_kill(
+    tmp_path: Path, programs: list[Program]
+) -> None:
+    program = Program(tmp_path)
+    programs.append(program)
+    values = [os.urandom(1_000) for _ in range(8_000)]  # more than one segment
+    produce(program.kafka, "orders", values[:6_000])
+    program.end(signal.SIGKILL)
+    again = Program(tmp_path)
+    programs.append(again)
+    produce(again.kafka, "orders", values[6_000:])
+    assert consume(again.kafka, "orders", 8_000) == values
+    assert again.end(signal.SIGTERM)[0] == 0
+
+
+def test_a_second_signal_ends_it_at_once(
+    tmp_path: Path, programs: list[Program]
+) -> None:
+    program = Program(tmp_path, **{"network.drain_ms": "60000"})
+    programs.append(program)
+    host, port = program.kafka.split(":")
+    produce(program.kafka, "orders", [b"x"])
+    waiting = Consumer(
+        {
+            "bootstrap.servers": program.kafka,
+            "group.id": "g",
+            "fetch.wait.max.ms": 50000,
+        }
+    )
+    waiting.assign([TopicPartition("orders", 0, 1)])
+    waiting.poll(1)
+    program.process.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    assert program.process.poll() is None
+    with pytest.raises(OSError):
+        socket.create_connection((host, int(port)), 1)
+    assert program.end(signal.SIGTERM)[0] == 1
+    waiting.close()
+
+
+@pytest.mark.parametrize("reason", ["port", "directory", "newer", "address"])
+def test_what_prevents_a_start_is_one_sentence(
+    reason: str, tmp_path: Path, programs: list[Program]
+) -> None:
+    data_dir, listener = tmp_path / "data", "127.0.0.1:0"
+    first = Program(tmp_path / "data" if reason == "directory" else tmp_path / "other")
+    programs.append(first)
+    if reason == "port":
+        listener = first.kafka
+    if reason == "address":
+        listener = "192.0.2.1:9092"
+    if reason == "newer":
+        data_dir.mkdir()
+        (data_dir / "VERSION").write_text("999\n")
+    refused = Program(data_dir, listener=listener)
+    _, told = refused.process.communicate(timeout=10)
+    assert refused.process.returncode == 1
+    sentence = told.splitlines()[-1]
+    assert sentence.startswith("lakelog: ")
+    assert "Traceback" not in told
+    expected = {
+        "port": "cannot listen on",
+        "directory": f"process {first.process.pid}",
+        "newer": "newer version",
+        "address": "cannot listen on",
+    }
+    assert expected[reason] in sentence
+
+
+def test_a_start_that_was_refused_leaves_the_directory_free(tmp_path: Path) -> None:
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            listener = f"127.0.0.1:{taken.getsockname()[1]}"
+            with pytest.raises(StartRefused):
+                await Node.start(settings(tmp_path, listener=listener))
+        node = await Node.start(settings(tmp_path))
+        await node.stop()
+
+    uvloop.run(story())
+
+
+def test_a_free_port_is_chosen_and_told_to_clients(tmp_path: Path) -> None:
+    async def story() -> None:
+        node = await Node.start(settings(tmp_path))
+        wire = await Wire.open(node.address)
+        answer = await wire.ask(MetadataRequest(topics=None), 12)
+        (broker,) = answer.brokers
+        assert (broker.host, broker.port) == node.address
+        assert answer.cluster_id == node.broker.cluster_id
+        await node.stop()
+
+    uvloop.run(story())
+
+
+def test_clients_are_told_what_is_advertised(tmp_path: Path) -> None:
+    async def story() -> None:
+        node = await Node.start(settings(tmp_path, advertised="kafka.example:19092"))
+        assert node.broker.advertised == ("kafka.example", 19092)
+        await node.stop()
+
+    uvloop.run(story())
+
+
+def test_the_status_file_tells_how_it_is(tmp_path: Path) -> None:
+    def status() -> dict[str, object]:
+        found = json.loads((tmp_path / "run" / "broker.json").read_bytes())
+        assert isinstance(found, dict)
+        return found
+
+    async def story() -> None:
+        node = await Node.start(settings(tmp_path))
+        wire = await Wire.open(node.address)
+        await wire.ask(ApiVersionsRequest("tests", "1"), 3)
+        await asyncio.sleep(1.3)
+        told = status()
+        assert told["state"] == "serving"
+        assert told["problems"] == []
+        assert told["connections_open"] == 1
+        assert told["requests"] == {"api_versions_total": 1}
+        await node.stop()
+        assert status()["state"] == "stopping"
+
+    uvloop.run(story())
+
+
+def test_what_is_heavy_is_not_loaded_to_start() -> None:
+    code = "import sys, broker.node; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    assert loaded.isdisjoint({"numba", "pyarrow", "deltalake", "pandas", "pyspark"})
