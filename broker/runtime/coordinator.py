@@ -130,8 +130,7 @@ class Coordinator:
             command, ticket=ticket, new_member_id=f"{name}-{self._new_id()}"
         )
         self._perform(hosted, hosted.group.join(command, self._clock.now_ms()))
-        if hosted.group.untouched():
-            del self._hosted[group_id]
+        self._drop_if_untouched(hosted)
         return ticket
 
     def _join_refusal(self, group_id: str, command: Join) -> ErrorCode:
@@ -293,6 +292,13 @@ class Coordinator:
     def _fire(self, hosted: _Hosted, key: TimerKey) -> None:
         del hosted.timers[key]
         self._perform(hosted, hosted.group.fire(key, self._clock.now_ms()))
+        self._drop_if_untouched(hosted)
+
+    def _drop_if_untouched(self, hosted: _Hosted) -> None:
+        """Whoever only knocked, or was refused, leaves nothing behind."""
+        group_id = hosted.group.group_id
+        if hosted.group.untouched() and self._hosted.get(group_id) is hosted:
+            del self._hosted[group_id]
 
     def _sweep_later(self) -> None:
         interval_ms = self.limits.offsets_retention_check_interval_ms

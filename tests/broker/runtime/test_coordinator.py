@@ -127,6 +127,19 @@ def test_a_refused_join_leaves_no_group_behind(tmp_path):
     story(play)
 
 
+def test_a_knock_that_nobody_follows_up_leaves_no_group_behind(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            reply = await house.groups.join("g", a_join(requires_member_id=True))
+            assert reply.code is ErrorCode.MEMBER_ID_REQUIRED
+            house.timers.advance(9_999)
+            assert house.groups.exists("g")
+            house.timers.advance(1)
+            assert not house.groups.exists("g")
+
+    story(play)
+
+
 def test_after_a_restart_members_rejoin_and_offsets_are_where_they_were(tmp_path):
     async def play():
         async with housed(tmp_path) as house:
