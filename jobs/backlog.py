@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import structlog
 
 from broker.storage.columns import EntryColumns
 from broker.storage.segment import SegmentInfo
@@ -22,9 +23,13 @@ from jobs.planner import Batches, Pending, TopicPartition
 
 _POSITION_MASK = 0xFFFFFFFF
 
+log = structlog.get_logger("lakelog.compactor")
+
 
 class Reader(Protocol):
     """What is asked of `broker.storage.reader.SegmentReader`."""
+
+    damage: list[str]
 
     def live(self) -> list[SegmentInfo]: ...
 
@@ -41,6 +46,8 @@ class Backlog:
         self._marks: dict[TopicPartition, deque[tuple[int, int]]] = {}
         self.ends: dict[TopicPartition, int] = {}
         """Partition -> end of what is durable in the live segments."""
+        self.damage: list[str] = []
+        """What was durable and does not verify any more, in words."""
 
     def refresh(self, now_ms: int) -> None:
         """Look again. Raises OSError, and StaleSegment if a segment goes meanwhile."""
@@ -50,6 +57,12 @@ class Backlog:
             del self._sealed[gone]
         self._live = [self._segment(info) for info in infos]
         self._mark(now_ms)
+        self._tell_damage()
+
+    def _tell_damage(self) -> None:
+        for text in self._reader.damage[len(self.damage) :]:
+            self.damage.append(text)
+            log.error("the log is damaged", what=text)
 
     def _segment(self, info: SegmentInfo) -> dict[TopicPartition, Batches]:
         known = self._sealed.get(info.sequence)

@@ -1,7 +1,7 @@
 """The compactor: a long-lived Spark driver that moves the log into tables.
 
 The problem: records should stand in their table seconds after they were acknowledged,
-whatever the number of topics, and a start of Spark takes longer than that. The idea: one
+whatever the number of topics, and Spark takes longer than that to start. The idea: one
 driver that stays, looks five times a second at where segments end and tables end, and
 runs one Spark job for all topics that are due. It keeps nothing that it could not find
 again: the segments say what there is, the tables' logs say what they have. So it may be
@@ -179,6 +179,7 @@ class Compactor:
             "pending_bytes": sum(one.bytes for one in waiting),
             "oldest_pending_ms": now_ms - oldest,
             "stuck": len([1 for until in self._paused.values() if until > now_ms]),
+            "damaged_places": len(self._backlog.damage),
             "unreadable_tables": len(self._tables.unreadable),
         }
 

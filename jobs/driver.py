@@ -9,13 +9,15 @@ import socket
 from types import TracebackType
 from typing import Any
 
-from broker.storage.reader import SegmentReader, StaleSegment
 from sqlalchemy.exc import SQLAlchemyError
 
 from broker.catalog.catalog import Catalog
 from broker.clock import SystemClock
 from broker.settings import Settings
 from broker.storage.files import PosixFiles
+from broker.storage.manifest import ManifestDamaged
+from broker.storage.reader import SegmentReader
+from broker.storage.segment import StaleSegment
 from jobs.backlog import Backlog
 from jobs.compactor import Compactor
 from jobs.lease import LeaseKeeper
@@ -31,11 +33,11 @@ class Driver:
 
     def __init__(self, settings: Settings, master: str) -> None:
         self._settings, self._master = settings, master
-        from py4j.protocol import Py4JError
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
         self.passing_troubles = (
-            OSError, SQLAlchemyError, StaleSegment, LakehouseError,
+            OSError, SQLAlchemyError, StaleSegment, ManifestDamaged, LakehouseError,
             Py4JError, PySparkException,
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Who waits for what: requests to have all that is committed by now in the tables. Pure.
+"""Who waits for what: requests to have all that is committed in the tables. Pure.
 
 A request is fulfilled when the tables of its topics reach what was durable when it was
 first seen here; what comes later is not its matter. A topic that is not there, or goes

@@ -22,6 +22,7 @@ from broker.records.batch import read_header
 from broker.records.columns import decode
 from broker.storage.entry import ENTRY_HEADER_BYTES, mark_of
 from broker.storage.files import PosixFiles
+from broker.storage.segment import StaleSegment
 
 _REPEATING: Any = [
     "partition",
@@ -30,10 +31,6 @@ _REPEATING: Any = [
     "key",
     "headers.list.element.key",
 ]
-
-
-class StaleSegment(Exception):
-    """The segment's file holds another generation now: plan again."""
 
 
 class Slice(NamedTuple):
@@ -134,10 +131,9 @@ def read_batches(slices: Sequence[Slice]) -> Iterator[memoryview]:
             mapped = files.map(file, files.size(file))
         finally:
             files.close(file)
-        mark = mark_of(one.sequence)
         columns = (np.frombuffer(c, np.int64).tolist() for c in one[2:])
         for base, position, length in zip(*columns, strict=True):
-            yield _batch(mapped.view, mark, base, position, length)
+            yield _batch(mapped.view, one.sequence, base, position, length)
         mapped.close()
 
 
@@ -148,12 +144,13 @@ def _as_path(path: str) -> Any:
 
 
 def _batch(
-    view: memoryview, mark: bytes, base: int, position: int, length: int
+    view: memoryview, sequence: int, base: int, position: int, length: int
 ) -> memoryview:
     copy = bytes(view[position - ENTRY_HEADER_BYTES : position + length])
     batch = memoryview(copy)[ENTRY_HEADER_BYTES:]
+    mark = mark_of(sequence)
     if not copy.startswith(mark) or read_header(batch).base_offset != base:
-        raise StaleSegment(f"no batch with offset {base} is at {position} any more")
+        raise StaleSegment(sequence)
     return batch
 
 

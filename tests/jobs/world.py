@@ -1,0 +1,173 @@
+"""A data directory with a real log, catalog and tables, without a broker."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from broker.catalog import topics as catalog_topics
+from broker.catalog.catalog import Catalog
+from broker.records.batch import read_header
+from broker.settings import LakeSettings, Settings
+from broker.storage.files import PosixFiles
+from broker.storage.reader import SegmentReader
+from broker.storage.wal import Append, Wal
+from broker.topics.topic import Topic
+from jobs.backlog import Backlog
+from jobs.compactor import Compactor
+from jobs.round import Spread
+from jobs.rows import Failed, FileTask, Written, write_files
+from lakehouse.location import table_path
+from tests.support.batches import Record, make_batch, read_batch
+from tests.support.clock import ManualClock
+
+FLUSH_MS = 5000
+
+
+def here(tasks: list[list[FileTask]]) -> list[list[Written | Failed]]:
+    """What Spark's workers do, done in this process."""
+    return [write_files(task) for task in tasks]
+
+
+class World:
+    """Produces as a broker would, and steps a compactor by hand."""
+
+    def __init__(self, data_dir: Path, segment_bytes: int = 1 << 20) -> None:
+        self.data_dir = data_dir
+        self.clock = ManualClock()
+        self.catalog = Catalog.open(data_dir / "catalog.db")
+        self.segment_bytes = segment_bytes
+        self.produced: dict[tuple[int, int], list[Record]] = {}
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._ids = itertools.count(1)
+        self.wal = self._open()
+
+    def _open(self) -> Wal:
+        wal, recovery = Wal.open(
+            PosixFiles(), self.data_dir / "wal", call_soon=self._calls.put,
+            segment_bytes=self.segment_bytes, hot_bytes=1 << 20,
+        )  # fmt: skip
+        assert not recovery.damage
+        return wal
+
+    def topic(self, name: str, partitions: int = 1) -> Topic:
+        return self.catalog.change(
+            lambda c: catalog_topics.create(
+                c, name, bytes([next(self._ids)]) * 16, partitions, {}, 1
+            )
+        )
+
+    def produce(
+        self,
+        topic: Topic,
+        records: Sequence[Record],
+        partition: int = 0,
+        *,
+        skip: int = 0,
+        **more: Any,
+    ) -> None:
+        """One batch, durable when this returns; ``skip`` leaves offsets out."""
+        seen = self.produced.setdefault((topic.number, partition), [])
+        base = (seen[-1].offset + 1 if seen else 0) + skip
+        batch = make_batch(records, base, **more)
+        self.append(topic, batch, partition)
+        seen += read_batch(batch)
+
+    def append(self, topic: Topic, batch: bytearray, partition: int = 0) -> None:
+        header = read_header(batch)
+        done: list[Append] = []
+        self.wal.append(
+            Append(
+                topic.number, partition, batch, header, header.base_offset,
+                header.last_offset, header.max_timestamp, done.append,
+            )
+        )  # fmt: skip
+        while not done:
+            self._calls.get(timeout=10)()
+        assert done[0].error is None
+
+    def roll(self) -> None:
+        """Seal the active segment."""
+        before = len(self.wal.segments())
+        self.wal.roll()
+        self._drain(lambda: self.wal.segments()[before - 1].sealed)
+
+    def _drain(self, until: Callable[[], bool]) -> None:
+        import time
+
+        for _ in range(5000):
+            while not self._calls.empty():
+                self._calls.get()()
+            if until():
+                return
+            time.sleep(0.001)
+        raise AssertionError("it never came true")
+
+    def restart_log(self) -> None:
+        self.wal.close()
+        self.wal = self._open()
+
+    def compactor(
+        self,
+        spread: Spread = here,
+        *,
+        cores: int = 2,
+        holds_lease: Callable[[], bool] = lambda: True,
+        **lake: Any,
+    ) -> Compactor:
+        settings = Settings(
+            data_dir=self.data_dir, lake=LakeSettings(**{"flush_ms": FLUSH_MS} | lake)
+        )
+        reader = SegmentReader(PosixFiles(), self.data_dir / "wal")
+        return Compactor(
+            settings, self.catalog, Backlog(reader), spread, cores, self.clock,
+            holds_lease,
+        )  # fmt: skip
+
+    def flush(self, compactor: Compactor) -> None:
+        """Look, let time pass until everything is due, and do all of it."""
+        compactor.step()
+        self.clock.advance(FLUSH_MS)
+        while compactor.step():
+            pass
+
+    def path(self, topic: Topic) -> Path:
+        return Path(table_path(self.data_dir / "tables", topic.name))
+
+    def rows(self, topic: Topic, partition: int = 0) -> list[Record]:
+        """What the table holds, read by deltalake, in order of offset."""
+        import deltalake
+
+        if not (self.path(topic) / "_delta_log").is_dir():
+            return []
+        table = deltalake.DeltaTable(str(self.path(topic))).to_pyarrow_table()
+        return records_of(table, partition)
+
+    def check_rows(self) -> None:
+        """Each record that was produced is in its table, once, and nothing else."""
+        topics = {t.number: t for t in self.catalog.read(catalog_topics.load)}
+        for (number, partition), records in self.produced.items():
+            assert self.rows(topics[number], partition) == records
+
+    def close(self) -> None:
+        self.wal.close()
+        self.catalog.close()
+
+
+def records_of(table: Any, partition: int) -> list[Record]:
+    """The rows of one partition as a consumer would see them."""
+    at = table.schema.get_field_index("timestamp")
+    plain = table.set_column(at, "timestamp", table["timestamp"].cast("int64"))
+    rows = [row for row in plain.to_pylist() if row["partition"] == partition]
+    return [
+        Record(
+            row["key"],
+            row["value"],
+            tuple((h["key"].encode(), h["value"]) for h in row["headers"] or ()),
+            row["timestamp"] // 1000,
+            row["offset"],
+            row["timestampType"],
+        )
+        for row in sorted(rows, key=lambda row: row["offset"])
+    ]
