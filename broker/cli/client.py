@@ -38,5 +38,8 @@ def admin(bootstrap: str) -> AdminClient:
 
 
 def settle(futures: dict[Any, Any]) -> list[Any]:
-    """Wait for each future of an admin call; the first failure is raised."""
+    """Wait for each future of an admin call; the first failure is raised.
+
+    The caller keeps the client until then: one that is let go gives up its calls.
+    """
     return [future.result(timeout=TIMEOUT_S) for future in futures.values()]

@@ -17,7 +17,7 @@ from confluent_kafka import (
 )
 
 from broker.cli.client import TIMEOUT_S, admin, connection
-from broker.cli.failures import UserError
+from broker.cli.failures import BadUsage, UserError
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 
 
@@ -112,7 +112,7 @@ def _millis(text: str) -> int:
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:
-        raise UserError(
+        raise BadUsage(
             f"--from takes beginning, end, an offset or an ISO 8601 time, not {text!r}"
         ) from None
 

@@ -10,6 +10,14 @@ import typer
 class UserError(Exception):
     """Something that the person at the keyboard can mend; the text says how."""
 
+    exit_code = 1
+
+
+class BadUsage(UserError):
+    """A flag that says nothing, as the shell's own tools tell it: exit code 2."""
+
+    exit_code = 2
+
 
 def fail(message: str, code: int = 1) -> typer.Exit:
     """Print ``message`` to standard error; raise what this returns."""
@@ -29,9 +37,11 @@ def told() -> Iterator[None]:
     except SettingsError as error:
         _leave(str(error), 2)
     except UserError as error:
-        _leave(str(error), 1)
+        _leave(str(error), error.exit_code)
     except KafkaException as error:
         _leave(_sentence(error), 1)
+    except TimeoutError:
+        _leave("the broker did not answer in time", 1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)

@@ -3,11 +3,16 @@
 from typing import Annotated, Any
 
 import typer
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from broker.cli import output
 from broker.cli.client import TIMEOUT_S, admin, settle
+from broker.cli.failures import UserError
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 
 app = typer.Typer(help="Look at consumer groups.", no_args_is_help=True)
@@ -18,7 +23,8 @@ Group = Annotated[str, typer.Argument(help="The group's id.")]
 @app.command("list")
 def list_(bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, json: Json = False) -> None:
     """All groups with their states."""
-    found = admin(bootstrap).list_consumer_groups().result(timeout=TIMEOUT_S)
+    client = admin(bootstrap)
+    found = client.list_consumer_groups().result(timeout=TIMEOUT_S)
     output.rows(
         [
             {"group": group.group_id, "state": group.state.name}
@@ -35,6 +41,8 @@ def describe(
     """State, members, and per partition: committed offset, end and lag."""
     client = admin(bootstrap)
     [found] = settle(client.describe_consumer_groups([group]))
+    if found.state is ConsumerGroupState.DEAD:
+        raise UserError(f"there is no group {group!r}")
     offsets = _offsets(client, group)
     if json:
         output.one(
@@ -58,7 +66,8 @@ def delete(
     group: Group, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, json: Json = False
 ) -> None:
     """Delete an empty group with its committed offsets."""
-    settle(admin(bootstrap).delete_consumer_groups([group]))
+    client = admin(bootstrap)
+    settle(client.delete_consumer_groups([group]))
     output.one({"deleted": group}, json)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.failures import UserError
+from broker.cli.failures import BadUsage
 from broker.settings import Settings, load
 
 DataDir = Annotated[
@@ -34,14 +34,14 @@ Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 
 
-def pairs(items: list[str] | None, what: str = "-X") -> dict[str, str]:
-    """``["a=1"]`` as a dict; raises UserError for an item without ``=``."""
-    found = {}
+def pairs(items: list[str] | None, what: str = "-X") -> list[tuple[str, str]]:
+    """``["a=1"]`` as pairs; raises BadUsage for an item without ``=``."""
+    found = []
     for item in items or []:
         key, equals, value = item.partition("=")
         if not equals or not key:
-            raise UserError(f"{what} takes key=value, not {item!r}")
-        found[key.strip()] = value
+            raise BadUsage(f"{what} takes key=value, not {item!r}")
+        found.append((key.strip(), value))
     return found
 
 
@@ -55,4 +55,4 @@ def settings_of(
     flags = {key: value for key, value in named.items() if value is not None}
     if data_dir is not None:
         flags["data_dir"] = str(data_dir)
-    return load(flags | pairs(extra), config)
+    return load(flags | dict(pairs(extra)), config)

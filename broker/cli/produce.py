@@ -48,9 +48,7 @@ def produce(
 ) -> None:
     """Produce each line of standard input as one record; wait for all of them."""
     admin(bootstrap)
-    headers = [
-        (key, value.encode()) for key, value in pairs(header, "--header").items()
-    ]
+    headers = [(key, value.encode()) for key, value in pairs(header, "--header")]
     producer = Producer(
         connection(bootstrap) | {"enable.idempotence": True, "linger.ms": 5}
     )

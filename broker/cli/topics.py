@@ -40,7 +40,7 @@ def create(
         name,
         num_partitions=partitions or -1,
         replication_factor=-1,
-        config=pairs(extra),
+        config=dict(pairs(extra)),
     )
     client = admin(bootstrap)
     settle(client.create_topics([topic], operation_timeout=TIMEOUT_S))
@@ -81,7 +81,7 @@ def alter(
     if partitions:
         settle(client.create_partitions([NewPartitions(name, partitions)]))
     if extra:
-        changes = [_change(key, value) for key, value in pairs(extra).items()]
+        changes = [_change(key, value) for key, value in pairs(extra)]
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=changes)
         settle(client.incremental_alter_configs([resource]))
     output.one(_summary(client, name), json)
@@ -92,7 +92,8 @@ def delete(
     name: Name, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, json: Json = False
 ) -> None:
     """Delete a topic; its table goes after a delay."""
-    settle(admin(bootstrap).delete_topics([name], operation_timeout=TIMEOUT_S))
+    client = admin(bootstrap)
+    settle(client.delete_topics([name], operation_timeout=TIMEOUT_S))
     output.one({"deleted": name}, json)
 
 
@@ -102,8 +103,9 @@ def _change(key: str, value: str) -> ConfigEntry:
 
 
 def _summary(client: AdminClient, name: str) -> dict[str, Any]:
-    found = client.list_topics(topic=name, timeout=TIMEOUT_S).topics.get(name)
-    if found is None or found.error is not None:
+    # all topics are asked for: to ask for one by name is to create it
+    found = client.list_topics(timeout=TIMEOUT_S).topics.get(name)
+    if found is None:
         raise UserError(f"there is no topic {name!r}")
     [configs] = settle(
         client.describe_configs([ConfigResource(ResourceType.TOPIC, name)])

@@ -20,4 +20,5 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPart]:
 def topic(request: pytest.FixtureRequest) -> str:
     """A topic name of the test's own."""
     name = request.node.name.replace("[", "-").replace("]", "")
-    return f"t-{name}"[:200]
+    module = request.node.path.stem.removeprefix("test_")
+    return f"{module}-{name}"[:200]

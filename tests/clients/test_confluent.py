@@ -194,7 +194,6 @@ def test_a_group_shares_partitions_as_members_come_and_go(broker, topic, strateg
     both = [first, second]
     until(lambda: {len(m.assigned) for m in both} == {2}, both)
     assert first.assigned | second.assigned == {0, 1, 2, 3}
-    first.consumer.commit(asynchronous=False)
     second.consumer.close()
     until(lambda: len(first.assigned) == 4, [first])
     first.consumer.close()
