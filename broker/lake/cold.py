@@ -29,6 +29,8 @@ CROSS_BELOW_BYTES = 256 << 10
 """An answer smaller than this waits for the next chunk, a larger one does not."""
 AHEAD_CHUNKS = 2
 
+_ANY_ROW = (0, 0, 0, b"", b"", [{"key": "", "value": b""}])
+
 T = TypeVar("T")
 
 
@@ -116,11 +118,15 @@ class ColdReader:
         self._pool.submit(self._warm)
 
     def _warm(self) -> None:
+        import pyarrow as pa
+
         from broker.records.columns import from_columns
         from lakehouse.schema import READ, WRITE
 
         self._table_reader()
-        from_columns(WRITE.empty_table().select(READ))
+        row = {name: [value] for name, value in zip(READ, _ANY_ROW, strict=True)}
+        schema = pa.schema([WRITE.field(name) for name in READ])
+        from_columns(pa.table(row, schema=schema))
 
     def close(self) -> None:
         """Finish what is under way; blocks."""

@@ -1,0 +1,172 @@
+"""Reading the Delta log without a library, held against the library."""
+
+import json
+import os
+from pathlib import Path
+
+import deltalake
+import pytest
+
+from lakehouse.actions import UNKNOWN_MAX, data_file, parse_commit
+from lakehouse.delta_log import entry_path, exists, follow, load, table_ends
+from lakehouse.errors import LogDamaged, TableMissing
+from lakehouse.tables import drop, repair
+from tests.support.tables import TOPIC_ID, Writer
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(str(tmp_path))
+
+
+def owners_year(writer: Writer) -> None:
+    """Everything an owner is allowed to do."""
+    for n in range(4):
+        writer.add(0, n * 10, n * 10 + 10)
+        writer.add(1, n * 10, n * 10 + 10)
+    table = deltalake.DeltaTable(writer.path)
+    table.optimize.compact()
+    table.delete("offset >= 5 AND offset < 8 AND partition = 0")
+    table.create_checkpoint()
+    writer.add(0, 40, 50)
+    deltalake.DeltaTable(writer.path).delete("partition = 1")
+
+
+def assert_agrees(writer: Writer) -> None:
+    snapshot, table = load(writer.path), deltalake.DeltaTable(writer.path)
+    assert snapshot.version == table.version()
+    uris = {os.path.join(writer.path, f.relative_path) for f in snapshot.files.values()}
+    assert uris == set(table.file_uris())
+    for partition, end in table_ends(snapshot).items():
+        assert table.transaction_version(f"{TOPIC_ID}/{partition}") == end
+    assert sum(f.rows for f in snapshot.files.values()) == table.count()
+
+
+def test_the_library_sees_the_same(writer: Writer) -> None:
+    owners_year(writer)
+    assert_agrees(writer)
+
+
+def test_following_comes_to_the_same_as_loading(writer: Writer) -> None:
+    snapshot = load(writer.path)
+    owners_year(writer)
+    commits = follow(snapshot)
+    assert [c.version for c in commits] == list(range(1, snapshot.version + 1))
+    assert follow(snapshot) == []
+    fresh = load(writer.path)
+    assert snapshot.files == fresh.files
+    assert snapshot.transactions == fresh.transactions
+    assert snapshot.removed.items() >= fresh.removed.items()
+
+
+def test_ranges_of_a_commit_are_read_back(writer: Writer) -> None:
+    writer.add(1, 3, 9)
+    commit = parse_commit(1, Path(entry_path(writer.path, 1)).read_bytes())
+    assert commit.ranges == {1: (3, 9)}
+
+
+def test_a_checkpoint_alone_is_enough(writer: Writer) -> None:
+    owners_year(writer)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    newest = load(writer.path).version
+    before = load(writer.path)
+    for version in range(newest):
+        os.unlink(entry_path(writer.path, version))
+    after = load(writer.path)
+    assert (after.version, after.files) == (newest, before.files)
+    assert table_ends(after) == {0: 50, 1: 40}
+    assert after.configuration == before.configuration
+
+
+def test_a_damaged_checkpoint_is_passed_over(writer: Writer) -> None:
+    owners_year(writer)
+    log = Path(writer.path, "_delta_log")
+    (checkpoint,) = log.glob("*.checkpoint.parquet")
+    before = load(writer.path).files
+    checkpoint.write_bytes(b"")
+    assert load(writer.path).files == before
+    os.unlink(entry_path(writer.path, 0))
+    with pytest.raises(LogDamaged):
+        load(writer.path)
+
+
+def test_a_hole_is_damage(writer: Writer) -> None:
+    for n in range(3):
+        writer.add(0, n * 10, n * 10 + 10)
+    os.unlink(entry_path(writer.path, 2))
+    with pytest.raises(LogDamaged, match="is missing"):
+        load(writer.path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b'{"add":{"pa', b"[]", b"\0" * 90])
+def test_a_torn_last_entry_is_not_read(writer: Writer, content: bytes) -> None:
+    writer.add(0, 0, 10)
+    Path(entry_path(writer.path, 2)).write_bytes(content)
+    snapshot = load(writer.path)
+    assert snapshot.version == 1
+    assert snapshot.torn is not None
+    assert repair(writer.path) is not None
+    assert load(writer.path).torn is None
+    writer.add(0, 10, 20)
+    assert_agrees(writer)
+
+
+def test_a_torn_first_entry_is_no_table(tmp_path: Path) -> None:
+    writer = Writer(str(tmp_path))
+    Path(entry_path(writer.path, 0)).write_bytes(b"")
+    with pytest.raises(TableMissing):
+        load(writer.path)
+    Writer(str(tmp_path)).add(0, 0, 10)
+    assert_agrees(writer)
+
+
+def test_nothing_is_no_table(tmp_path: Path) -> None:
+    assert not exists(str(tmp_path))
+    with pytest.raises(TableMissing):
+        load(str(tmp_path))
+
+
+def test_the_table_of_a_deleted_topic_is_set_aside_and_dropped(tmp_path: Path) -> None:
+    old = Writer(str(tmp_path), topic_id="f" * 32)
+    old.add(0, 0, 10)
+    new = Writer(str(tmp_path))
+    assert table_ends(load(new.path)) == {}
+    assert drop(str(tmp_path), "orders", "f" * 32)
+    assert not drop(str(tmp_path), "orders", "f" * 32)
+    assert exists(new.path)
+    assert drop(str(tmp_path), "orders", TOPIC_ID)
+    assert os.listdir(tmp_path) == []
+
+
+def an_add(**more: object) -> dict[str, object]:
+    body: dict[str, object] = {
+        "path": "partition=0/a%20b.parquet",
+        "partitionValues": {"partition": "0"},
+        "size": 5,
+        "modificationTime": 1,
+        "dataChange": True,
+    }
+    return body | more
+
+
+def test_a_file_without_statistics_reaches_everywhere() -> None:
+    file = data_file(an_add())
+    assert not file.is_bounded
+    assert (file.last_offset, file.timestamp_max_ms) == (UNKNOWN_MAX, UNKNOWN_MAX)
+    assert file.relative_path == "partition=0/a b.parquet"
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("2023-11-14T22:13:20.123Z", 1_700_000_000_123),
+        ("2023-11-14T22:13:20Z", 1_700_000_000_000),
+        ("2023-11-14T23:13:20.000+01:00", 1_700_000_000_000),
+        ("1969-12-31T23:59:59.999Z", -1),
+        ("+12345-01-01T00:00:00Z", UNKNOWN_MAX),
+    ],
+)
+def test_timestamps_of_statistics(text: str, ms: int) -> None:
+    bounds = {"offset": 1, "timestamp": text}
+    stats = json.dumps({"numRecords": 1, "minValues": bounds, "maxValues": bounds})
+    assert data_file(an_add(stats=stats)).timestamp_max_ms == ms

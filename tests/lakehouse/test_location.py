@@ -1,0 +1,84 @@
+"""Directories of topics: no two share one, none leads out."""
+
+import os
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.errors import LocationRefused
+from lakehouse.location import (
+    directory_name,
+    set_aside_ids,
+    set_aside_path,
+    table_path,
+)
+
+LEGAL = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=249)
+ANY = st.text(max_size=300)
+
+
+@pytest.mark.parametrize(
+    ("topic", "directory"),
+    [
+        ("orders", "orders"),
+        ("Orders", "~orders"),
+        ("oRDers", "o~r~ders"),
+        ("a.b_c-d9", "a.b_c-d9"),
+        ("_delta_log", "~1delta_log"),
+        (".hidden", "~2hidden"),
+        ("..", "~2~2"),
+        (".", "~2"),
+        ("a.", "a~2"),
+        ("a/b", "a~32f~4b"),
+    ],
+)
+def test_the_encoding(topic: str, directory: str) -> None:
+    assert directory_name(topic) == directory
+
+
+@given(LEGAL, LEGAL)
+def test_two_topics_never_share_a_directory_even_without_case(
+    one: str, other: str
+) -> None:
+    same = directory_name(one).casefold() == directory_name(other).casefold()
+    assert same == (one == other)
+
+
+@given(ANY)
+def test_any_name_stays_inside_and_fits(tmp_path_factory: object, topic: str) -> None:
+    name = directory_name(topic)
+    assert 0 < len(name.encode()) <= 255
+    assert os.path.basename(name) == name
+    assert name[0] not in "._"
+    assert name == name.lower()
+
+
+def test_long_names_that_begin_alike_differ() -> None:
+    names = {directory_name("A" * 248 + end) for end in "abAB_."}
+    assert len(names) == 6
+
+
+def test_a_planted_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "warehouse").mkdir()
+    (tmp_path / "warehouse" / "orders").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LocationRefused):
+        table_path(tmp_path / "warehouse", "orders")
+
+
+def test_a_warehouse_that_is_itself_a_link_is_fine(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert table_path(tmp_path / "link", "orders") == str(tmp_path / "link/orders")
+
+
+def test_what_waits_to_be_deleted_is_found_by_id(tmp_path: Path) -> None:
+    path = set_aside_path(tmp_path, "AB" * 16)
+    assert set_aside_ids(tmp_path) == []
+    os.mkdir(path)
+    assert set_aside_ids(tmp_path) == ["ab" * 16]
+    assert set_aside_ids(tmp_path / "none") == []
+    with pytest.raises(LocationRefused):
+        set_aside_path(tmp_path, "../x")
