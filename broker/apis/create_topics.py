@@ -74,6 +74,7 @@ async def _create(
     return CreatableTopicResult(
         name=asked.name,
         topic_id=topic_id,
+        error_message=None,
         num_partitions=partitions,
         replication_factor=1,
         configs=[

@@ -53,7 +53,12 @@ async def _delete(
                 moved.append((partition, one))
             except KafkaError as error:
                 one.error_code = error.code
-    await broker.partitions.raise_log_starts(moves)
+    try:
+        await broker.partitions.raise_log_starts(moves)
+    except KafkaError as error:
+        for _, one in moved:
+            one.error_code = error.code
+        return answer
     for partition, one in moved:
         one.low_watermark = partition.log_start
     return answer

@@ -41,7 +41,9 @@ def _resource(
     asked: DescribeConfigsResource, request: DescribeConfigsRequest, broker: Broker
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
-        resource_type=asked.resource_type, resource_name=asked.resource_name
+        error_message=None,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
     )
     try:
         keys = _keys(asked, broker)

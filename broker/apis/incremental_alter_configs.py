@@ -37,7 +37,9 @@ async def _alter_all(
     answer = IncrementalAlterConfigsResponse()
     for resource, error in named_once(request.resources):
         result = AlterConfigsResourceResponse(
-            resource_type=resource.resource_type, resource_name=resource.resource_name
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
         )
         try:
             if error is not None:

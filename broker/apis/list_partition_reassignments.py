@@ -16,4 +16,4 @@ from broker.protocol.messages.list_partition_reassignments import (
 def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, context: Context
 ) -> ListPartitionReassignmentsResponse:
-    return ListPartitionReassignmentsResponse()
+    return ListPartitionReassignmentsResponse(error_message=None)

@@ -150,9 +150,17 @@ class Partitions:
                 self._wake(partition)
 
     def segment_released(self, sequence: int) -> None:
-        """A segment is about to be let go: read what it held from the tables."""
-        for partition in self:
-            partition.log.index.release(sequence)
+        """A segment is about to be let go: what it held is read from the tables.
+
+        Only the partitions that are in it are told: others may have batches in older
+        segments that no table has yet.
+        """
+        for info in self._wal.segments():
+            if info.sequence == sequence:
+                for key in info.ranges:
+                    partition = self.get(*key)
+                    if partition is not None:
+                        partition.log.index.release(sequence)
 
     def checkpoint(self) -> None:
         """Write down what segments and tables cannot tell, behind all appends."""

@@ -7,11 +7,13 @@ part is a new field here, which is also how one learns what a broker consists of
 """
 
 from dataclasses import dataclass
-from typing import Any
 
+from broker.catalog.catalog import Catalog
 from broker.clock import Clock
+from broker.runtime.coordinator import Coordinator
 from broker.runtime.partitions import Partitions
 from broker.runtime.ports import Lake, Timers
+from broker.runtime.producer_ids import ProducerIds
 from broker.runtime.status import Counters
 from broker.runtime.topics import Topics
 from broker.settings import Settings
@@ -29,11 +31,11 @@ class Broker:
     settings: Settings
     clock: Clock
     timers: Timers
-    catalog: Any
+    catalog: Catalog
     topics: Topics
     partitions: Partitions
-    groups: Any
-    producer_ids: Any
+    groups: Coordinator
+    producer_ids: ProducerIds
     lake: Lake
     wal: Wal
     waits: DelayedOperations

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from broker.catalog import topics as stored
+import broker.catalog.topics as stored
 from broker.clock import Clock
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.topics import configs as topic_configs

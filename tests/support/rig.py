@@ -33,10 +33,12 @@ from broker.protocol.messages.produce import (
     TopicProduceData,
 )
 from broker.records.batch import read_header
+from broker.runtime.coordinator import Coordinator
 from broker.runtime.described import topic_config
 from broker.runtime.loop_timers import Timers
 from broker.runtime.partition import Inspector, Partition
 from broker.runtime.partitions import Partitions
+from broker.runtime.producer_ids import ProducerIds
 from broker.runtime.restore import restore
 from broker.runtime.services import Broker
 from broker.runtime.status import Counters
@@ -129,13 +131,19 @@ async def rig(
     """A running broker whose data are in ``path``."""
     loop = asyncio.get_running_loop()
     clock, tables = clock or ManualClock(), tables or Tables()
-    settings = Settings(data_dir=path, broker=BrokerSettings(**broker_settings))
+    settings = Settings(
+        data_dir=path, node_id=NODE_ID, broker=BrokerSettings(**broker_settings)
+    )
     catalog = Catalog.open(path / "catalog.db")
     inspector = Inspector()
+
+    def hand_over(callback: Callable[[], None]) -> None:
+        loop.call_soon_threadsafe(callback)
+
     wal, recovery = Wal.open(
         files or PosixFiles(),
         path / "wal",
-        call_soon=loop.call_soon_threadsafe,
+        call_soon=hand_over,
         segment_bytes=SEGMENT_BYTES,
         inspect=inspector,
         hot_bytes=hot_bytes,
@@ -164,8 +172,8 @@ async def rig(
         catalog=catalog,
         topics=topics,
         partitions=partitions,
-        groups=None,
-        producer_ids=None,
+        groups=Coordinator(catalog, timers, clock, settings, topics),
+        producer_ids=ProducerIds(catalog),
         lake=tables,
         wal=wal,
         waits=waits,

@@ -1,0 +1,112 @@
+"""AlterConfigs: replaces all settings of a topic, durably and at once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.apis.alter_configs import alter_configs
+from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
+from broker.runtime.alterations import BROKER, TOPIC
+from tests.support.rig import batch_of, call, create, produce_one, rig, run
+
+
+def asked(
+    kind: int, name: str, *, validate_only: bool = False, **configs: Any
+) -> AlterConfigsRequest:
+    entries = [
+        AlterableConfig(key.replace("_", "."), value) for key, value in configs.items()
+    ]
+    return AlterConfigsRequest(
+        [AlterConfigsResource(kind, name, entries)], validate_only
+    )
+
+
+def test_what_is_not_named_goes_back_to_its_default(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t", retention_ms="5")
+            request = asked(TOPIC, "t", retention_bytes="9")
+            response = await call(alter_configs, request, broker)
+            assert response.responses[0].error_code == 0
+            topic = broker.topics.get("t")
+            assert topic is not None
+            assert topic.configs == {"retention.bytes": "9"}
+            assert partition.config.retention_ms == 604_800_000
+            assert partition.config.retention_bytes == 9
+
+    run(scenario)
+
+
+def test_a_change_is_effective_and_survives_a_restart(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            await call(
+                alter_configs, asked(TOPIC, "t", max_message_bytes="100"), broker
+            )
+            answer = await produce_one(broker, "t", batch_of(b"x" * 100))
+            assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+        async with rig(tmp_path) as broker:
+            assert broker.partitions.named("t", 0).config.max_message_bytes == 100
+
+    run(scenario)
+
+
+def test_validate_only_changes_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            request = asked(TOPIC, "t", validate_only=True, retention_ms="5")
+            response = await call(alter_configs, request, broker)
+            assert response.responses[0].error_code == 0
+            assert partition.config.retention_ms == 604_800_000
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "configs", "code"),
+    [
+        (TOPIC, "nowhere", {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "t", {"retention_ms": "soon"}, ErrorCode.INVALID_CONFIG),
+        (TOPIC, "t", {"no_such_key": "1"}, ErrorCode.INVALID_CONFIG),
+        (TOPIC, "t", {"retention_ms": None}, ErrorCode.INVALID_CONFIG),
+        (BROKER, "", {"num_partitions": "3"}, ErrorCode.INVALID_REQUEST),
+        (BROKER, "99", {}, ErrorCode.INVALID_REQUEST),
+        (32, "g", {}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    tmp_path: Path,
+    kind: int,
+    name: str,
+    configs: dict[str, str | None],
+    code: ErrorCode,
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            response = await call(alter_configs, asked(kind, name, **configs), broker)
+            assert response.responses[0].error_code == code
+            assert response.responses[0].error_message
+
+    run(scenario)
+
+
+def test_a_resource_named_twice_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            request = asked(TOPIC, "t", retention_ms="5")
+            request.resources.append(request.resources[0])
+            response = await call(alter_configs, request, broker)
+            (result,) = response.responses
+            assert result.error_code == ErrorCode.INVALID_REQUEST
+
+    run(scenario)

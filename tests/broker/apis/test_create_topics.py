@@ -1,0 +1,175 @@
+"""CreateTopics: what is made, what is refused, and what of it survives."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.apis.create_topics import create_topics
+from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+)
+from broker.runtime.services import Broker
+from broker.topics.config_keys import ConfigSource
+from broker.topics.configs import TOPIC_CONFIGS
+from tests.support.rig import NODE_ID, call, create, rig, run
+
+
+async def ask(broker: Broker, *topics: Any, **fields: Any) -> list[Any]:
+    request = CreateTopicsRequest(list(topics), **fields)
+    response = await call(create_topics, request, broker)
+    results: list[CreatableTopicResult] = response.topics
+    return results
+
+
+def topic(name: str, partitions: int = -1, factor: int = -1) -> CreatableTopic:
+    return CreatableTopic(name, partitions, factor)
+
+
+def test_a_topic_has_an_id_partitions_and_all_its_configs(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            wanted = topic("t", 3, 1)
+            wanted.configs = [CreatableTopicConfig("retention.ms", "5")]
+            (result,) = await ask(broker, wanted)
+            assert (result.error_code, result.error_message) == (0, None)
+            assert (result.num_partitions, result.replication_factor) == (3, 1)
+            made = broker.topics.get("t")
+            assert made is not None
+            assert result.topic_id == made.id != bytes(16)
+            configs = {config.name: config for config in result.configs}
+            assert configs.keys() == TOPIC_CONFIGS.keys()
+            assert configs["retention.ms"].value == "5"
+            assert configs["retention.ms"].config_source == ConfigSource.TOPIC_CONFIG
+
+    run(scenario)
+
+
+def test_minus_one_means_the_broker_s_defaults(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path, num_partitions=6) as broker:
+            (result,) = await ask(broker, topic("t"))
+            assert (result.num_partitions, result.replication_factor) == (6, 1)
+
+    run(scenario)
+
+
+def test_validate_only_makes_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            good, bad = await ask(
+                broker, topic("t", 2), topic("x", 0), validate_only=True
+            )
+            assert (good.error_code, good.topic_id) == (0, bytes(16))
+            assert bad.error_code == ErrorCode.INVALID_PARTITIONS
+            assert len(broker.topics) == 0
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("name", "partitions", "factor", "code"),
+    [
+        ("..", 1, 1, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("a/b", 1, 1, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("x" * 250, 1, 1, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("is_there", 1, 1, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("is.there", 1, 1, ErrorCode.TOPIC_ALREADY_EXISTS),
+        ("t", 0, 1, ErrorCode.INVALID_PARTITIONS),
+        ("t", -2, 1, ErrorCode.INVALID_PARTITIONS),
+        ("t", 2_000_000_000, 1, ErrorCode.INVALID_PARTITIONS),
+        ("t", 1, 2, ErrorCode.INVALID_REPLICATION_FACTOR),
+        ("t", 1, 0, ErrorCode.INVALID_REPLICATION_FACTOR),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_message(
+    tmp_path: Path, name: str, partitions: int, factor: int, code: ErrorCode
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "is.there")
+            refused, made = await ask(
+                broker, topic(name, partitions, factor), topic("other", 1, 1)
+            )
+            assert refused.error_code == code
+            assert refused.error_message
+            assert made.error_code == 0
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("retention.ms", "soon"), ("no.such.key", "1"), ("retention.ms", None)],
+)
+def test_configs_are_validated(tmp_path: Path, name: str, value: str | None) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            wanted = topic("t")
+            wanted.configs = [CreatableTopicConfig(name, value)]
+            (result,) = await ask(broker, wanted)
+            assert result.error_code == ErrorCode.INVALID_CONFIG
+            assert len(broker.topics) == 0
+
+    run(scenario)
+
+
+def test_a_name_asked_for_twice_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            fine, twice = await ask(broker, topic("t"), topic("u"), topic("t"))
+            assert (fine.name, fine.error_code) == ("u", 0)
+            assert (twice.name, twice.error_code) == ("t", ErrorCode.INVALID_REQUEST)
+
+    run(scenario)
+
+
+def test_two_clients_make_one_topic(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            results = await asyncio.gather(*(ask(broker, topic("t")) for _ in range(5)))
+            codes = sorted(result[0].error_code for result in results)
+            assert codes == [0] + [ErrorCode.TOPIC_ALREADY_EXISTS] * 4
+
+    run(scenario)
+
+
+def test_assignments_name_this_node_and_exclude_counts(tmp_path: Path) -> None:
+    def assigned(*partitions: tuple[int, list[int]], count: int = -1) -> CreatableTopic:
+        wanted = topic("t", count)
+        wanted.assignments = [CreatableReplicaAssignment(*one) for one in partitions]
+        return wanted
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            for wanted, code in (
+                (assigned((0, [NODE_ID]), count=1), ErrorCode.INVALID_REQUEST),
+                (assigned((0, [99])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+                (assigned((1, [NODE_ID])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+                (assigned((1, [NODE_ID]), (0, [NODE_ID])), 0),
+            ):
+                (result,) = await ask(broker, wanted)
+                assert result.error_code == code
+            assert result.num_partitions == 2
+
+    run(scenario)
+
+
+def test_topics_survive_a_restart_with_their_ids(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            (before,) = await ask(broker, topic("t", 3))
+            cluster_id = broker.cluster_id
+        async with rig(tmp_path) as broker:
+            after = broker.topics.get("t")
+            assert after is not None
+            assert (after.id, after.partitions) == (before.topic_id, 3)
+            assert broker.cluster_id == cluster_id
+
+    run(scenario)

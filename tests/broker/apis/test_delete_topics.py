@@ -1,0 +1,104 @@
+"""DeleteTopics: by name and by id, gone at once, made again as another."""
+
+from pathlib import Path
+
+from broker.apis.delete_topics import delete_topics
+from broker.apis.metadata import metadata
+from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from broker.protocol.messages.metadata import MetadataRequest
+from tests.support.rig import (
+    batch_of,
+    call,
+    create,
+    fetch_one,
+    produce_one,
+    rig,
+    run,
+    values_in,
+)
+
+
+def test_a_deleted_topic_is_gone_for_everybody(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            request = DeleteTopicsRequest(topic_names=["t"])
+            response = await call(delete_topics, request, broker, 5)
+            assert response.responses[0].error_code == 0
+            told = await call(metadata, MetadataRequest(None), broker)
+            assert told.topics == []
+            answer = await produce_one(broker, "t", batch_of(b"a"))
+            assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        async with rig(tmp_path) as broker:
+            assert broker.topics.get("t") is None
+
+    run(scenario)
+
+
+def test_a_topic_made_again_is_another_and_starts_at_0(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"old"))
+            before = broker.topics.get("t")
+            await call(
+                delete_topics, DeleteTopicsRequest([DeleteTopicState("t")]), broker
+            )
+            await create(broker, "t")
+            after = broker.topics.get("t")
+            assert before is not None
+            assert after is not None
+            assert before.id != after.id
+            assert before.number != after.number
+            assert (await produce_one(broker, "t", batch_of(b"new"))).base_offset == 0
+        async with rig(tmp_path) as broker:
+            assert values_in(await fetch_one(broker, "t", 0)) == [b"new"]
+
+    run(scenario)
+
+
+def test_topics_are_deleted_by_id_in_version_6(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            topic = broker.topics.get("t")
+            assert topic is not None
+            request = DeleteTopicsRequest([DeleteTopicState(None, topic.id)])
+            response = await call(delete_topics, request, broker)
+            (result,) = response.responses
+            assert (result.error_code, result.name) == (0, "t")
+            response = await call(delete_topics, request, broker)
+            (result,) = response.responses
+            assert (result.error_code, result.name) == (
+                ErrorCode.UNKNOWN_TOPIC_ID,
+                None,
+            )
+
+    run(scenario)
+
+
+def test_each_is_refused_for_itself(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            await create(broker, "twice")
+            request = DeleteTopicsRequest(
+                [
+                    DeleteTopicState("nowhere"),
+                    DeleteTopicState("t", b"x" * 16),
+                    DeleteTopicState(None),
+                    DeleteTopicState("twice"),
+                    DeleteTopicState("twice"),
+                    DeleteTopicState("t"),
+                ]
+            )
+            response = await call(delete_topics, request, broker)
+            codes = [result.error_code for result in response.responses]
+            invalid = ErrorCode.INVALID_REQUEST
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert codes == [unknown, invalid, invalid, invalid, 0]
+            assert all(r.error_message for r in response.responses[:4])
+            assert broker.topics.get("twice") is not None
+
+    run(scenario)

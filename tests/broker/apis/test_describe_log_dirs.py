@@ -1,0 +1,48 @@
+"""DescribeLogDirs: one directory, and how much of it each partition takes."""
+
+from pathlib import Path
+
+from broker.apis.describe_log_dirs import describe_log_dirs
+from broker.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
+from tests.support.rig import Tables, batch_of, call, create, produce_one, rig, run
+
+
+def test_sizes_count_segments_and_tables(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t", partitions=2)
+            batch = batch_of(b"x" * 100)
+            await produce_one(broker, "t", batch)
+            tables.compact(broker, partition)
+            await produce_one(broker, "t", batch_of(b"x" * 100))
+            request = DescribeLogDirsRequest(None)
+            response = await call(describe_log_dirs, request, broker)
+            (result,) = response.results
+            assert result.log_dir == str(tmp_path)
+            assert result.total_bytes >= result.usable_bytes > 0
+            (topic,) = result.topics
+            sizes = {p.partition_index: p.partition_size for p in topic.partitions}
+            assert sizes == {0: 2 * len(batch), 1: 0}
+
+    run(scenario)
+
+
+def test_only_what_was_asked_for_and_is_there(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", partitions=2)
+            asked = [
+                DescribableLogDirTopic("t", [1, 9, -1]),
+                DescribableLogDirTopic("nowhere", [0]),
+            ]
+            response = await call(
+                describe_log_dirs, DescribeLogDirsRequest(asked), broker
+            )
+            (topic,) = response.results[0].topics
+            assert [p.partition_index for p in topic.partitions] == [1]
+
+    run(scenario)

@@ -1,0 +1,172 @@
+"""ListOffsets: both ends, special timestamps, and times over segments and tables."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.apis.list_offsets import list_offsets
+from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from broker.runtime.services import Broker
+from tests.support.batches import Record, make_batch
+from tests.support.rig import Tables, batch_of, call, create, produce_one, rig, run
+
+T = 1_700_000_000_000
+
+
+async def ask(
+    broker: Broker, timestamp: int, version: int = 11, name: str = "t", epoch: int = -1
+) -> Any:
+    asked = ListOffsetsPartition(0, epoch, timestamp)
+    request = ListOffsetsRequest(-1, 0, [ListOffsetsTopic(name, [asked])])
+    response = await call(list_offsets, request, broker, version)
+    return response.topics[0].partitions[0]
+
+
+def told(answer: Any) -> tuple[int, int, int]:
+    assert answer.error_code == 0
+    return answer.offset, answer.timestamp, answer.leader_epoch
+
+
+def at(*times: int, codec: int = 0) -> bytearray:
+    return make_batch([Record(timestamp=T + time) for time in times], codec=codec)
+
+
+def test_both_ends(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"a", b"b", b"c"))
+            await broker.partitions.raise_log_starts({partition: 1})
+            assert told(await ask(broker, -1)) == (3, -1, 0)
+            assert told(await ask(broker, -2)) == (1, -1, 0)
+            assert told(await ask(broker, -4)) == (1, -1, 0)
+            assert told(await ask(broker, -5)) == (-1, -1, -1)
+            assert told(await ask(broker, -6)) == (-1, -1, -1)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "since"), [(-3, 7), (-4, 8), (-5, 9), (-6, 11), (-7, 99)]
+)
+def test_special_timestamps_need_their_versions(
+    tmp_path: Path, timestamp: int, since: int
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            for version in (since - 1, since):
+                if 1 <= version <= 11:
+                    code = (await ask(broker, timestamp, version)).error_code
+                    unsupported = version < since
+                    expected = ErrorCode.UNSUPPORTED_VERSION if unsupported else 0
+                    assert code == expected
+            if since > 11:
+                code = (await ask(broker, timestamp)).error_code
+                assert code == ErrorCode.UNSUPPORTED_VERSION
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("codec", [0, 3])
+def test_a_time_finds_the_first_record_so_late_and_tells_its_time(
+    tmp_path: Path, codec: int
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            await produce_one(broker, "t", at(0, 10, 20, codec=codec))
+            await produce_one(broker, "t", at(15, 40, 30, codec=codec))
+            for asked, offset, time in (
+                (0, 0, 0), (5, 1, 10), (11, 2, 20), (21, 4, 40), (35, 4, 40),
+            ):  # fmt: skip
+                assert told(await ask(broker, T + asked)) == (offset, T + time, 0)
+            assert told(await ask(broker, T + 41)) == (-1, -1, -1)
+
+    run(scenario)
+
+
+def test_the_greatest_timestamp(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            assert told(await ask(broker, -3)) == (-1, -1, -1)
+            await produce_one(broker, "t", at(0, 90, 20))
+            await produce_one(broker, "t", at(30))
+            assert told(await ask(broker, -3)) == (1, T + 90, 0)
+
+    run(scenario)
+
+
+def test_times_are_found_in_tables_and_segments_alike(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            await produce_one(broker, "t", at(0, 10, 50))
+            tables.compact(broker, partition)
+            await produce_one(broker, "t", at(20, 60))
+            for asked, offset, time in ((5, 1, 10), (45, 2, 50), (55, 4, 60)):
+                assert told(await ask(broker, T + asked)) == (offset, T + time, 0)
+            assert told(await ask(broker, -3)) == (4, T + 60, 0)
+            await broker.partitions.raise_log_starts({partition: 2})
+            assert told(await ask(broker, T)) == (2, T + 50, 0)
+
+    run(scenario)
+
+
+def test_records_below_the_log_start_are_not_found(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            await produce_one(broker, "t", at(50, 10, 20))
+            await broker.partitions.raise_log_starts({partition: 1})
+            assert told(await ask(broker, T + 5)) == (1, T + 10, 0)
+
+    run(scenario)
+
+
+def test_log_append_time_counts_where_the_broker_stamps(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", message_timestamp_type="LogAppendTime")
+            await produce_one(broker, "t", at(-500, -400))
+            now_ms = broker.clock.now_ms()
+            assert told(await ask(broker, now_ms)) == (0, now_ms, 0)
+
+    run(scenario)
+
+
+def test_errors_are_of_the_partition(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert (await ask(broker, -1, name="nowhere")).error_code == unknown
+            fenced = await ask(broker, -1, epoch=3)
+            assert fenced.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+            twice = [ListOffsetsPartition(0, -1, -1), ListOffsetsPartition(0, -1, -2)]
+            request = ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", twice)])
+            response = await call(list_offsets, request, broker)
+            codes = {one.error_code for one in response.topics[0].partitions}
+            assert codes == {ErrorCode.INVALID_REQUEST}
+
+    run(scenario)
+
+
+def test_many_searches_at_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            await produce_one(broker, "t", at(*range(20)))
+            answers = await asyncio.gather(*(ask(broker, T + i) for i in range(20)))
+            assert [answer.offset for answer in answers] == list(range(20))
+
+    run(scenario)

@@ -1,0 +1,194 @@
+"""Metadata: what is told of brokers and topics, and what asking creates."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from broker.apis.metadata import metadata
+from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from broker.runtime.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from tests.support.rig import NODE_ID, call, create, rig, run
+
+NOT_ASKED = -(1 << 31)
+
+
+def names(*wanted: str | None) -> list[MetadataRequestTopic]:
+    return [MetadataRequestTopic(name=name) for name in wanted]
+
+
+def test_brokers_cluster_and_controller_are_told(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            response = await call(metadata, MetadataRequest([]), broker)
+            (node,) = response.brokers
+            assert (node.node_id, node.host, node.port) == (NODE_ID, "localhost", 9092)
+            assert response.controller_id == NODE_ID
+            assert response.cluster_id == broker.cluster_id
+            assert response.error_code == 0
+            assert response.topics == []
+
+    run(scenario)
+
+
+def test_a_topic_is_told_with_its_id_and_partitions(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", partitions=3)
+            response = await call(metadata, MetadataRequest(names("t")), broker)
+            (topic,) = response.topics
+            assert topic.name == "t"
+            assert topic.topic_id != bytes(16)
+            assert [p.partition_index for p in topic.partitions] == [0, 1, 2]
+            assert {p.leader_id for p in topic.partitions} == {NODE_ID}
+            assert {p.leader_epoch for p in topic.partitions} == {0}
+            assert topic.partitions[0].isr_nodes == [NODE_ID]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "found"),
+    [(0, [], True), (1, None, True), (1, [], False), (12, None, True), (12, [], False)],
+)
+def test_all_topics_are_asked_for_differently_in_version_0(
+    tmp_path: Path, version: int, asked: list[MetadataRequestTopic], found: bool
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            response = await call(metadata, MetadataRequest(asked), broker, version)
+            assert bool(response.topics) == found
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("version", "willing"), [(3, False), (4, True), (13, True)])
+def test_asking_creates_if_client_and_broker_allow_it(
+    tmp_path: Path, version: int, willing: bool
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path, num_partitions=4) as broker:
+            # before version 4 the field is not sent, and the client always willing
+            request = MetadataRequest(names("new"), willing)
+            response = await call(metadata, request, broker, version)
+            assert response.topics[0].error_code == 0
+            assert len(response.topics[0].partitions) == 4
+            assert broker.topics.get("new") is not None
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("client", "server"), [(False, True), (True, False)])
+def test_nothing_is_created_if_one_does_not_want_it(
+    tmp_path: Path, client: bool, server: bool
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path, auto_create_topics=server) as broker:
+            request = MetadataRequest(names("new"), client)
+            response = await call(metadata, request, broker)
+            code = response.topics[0].error_code
+            assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert broker.topics.get("new") is None
+
+    run(scenario)
+
+
+def test_many_who_ask_at_once_get_one_topic(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            request = MetadataRequest(names("new"))
+            responses = await asyncio.gather(
+                *(call(metadata, request, broker) for _ in range(10))
+            )
+            ids = {response.topics[0].topic_id for response in responses}
+            assert len(ids) == 1
+            assert {response.topics[0].error_code for response in responses} == {0}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "x" * 250, "ä"])
+def test_invalid_names_are_refused_and_not_created(tmp_path: Path, name: str) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            for willing in (True, False):
+                request = MetadataRequest(names(name), willing)
+                response = await call(metadata, request, broker)
+                code = response.topics[0].error_code
+                assert code == ErrorCode.INVALID_TOPIC_EXCEPTION
+            assert len(broker.topics) == 0
+
+    run(scenario)
+
+
+def test_a_name_that_collides_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "a.b")
+            response = await call(metadata, MetadataRequest(names("a_b")), broker)
+            code = response.topics[0].error_code
+            assert code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    run(scenario)
+
+
+def test_topics_are_found_by_id_from_version_12(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            topic = broker.topics.get("t")
+            assert topic is not None
+            by_id = [MetadataRequestTopic(topic_id=topic.id, name=None)]
+            response = await call(metadata, MetadataRequest(by_id), broker, 12)
+            assert response.topics[0].name == "t"
+            unknown = [MetadataRequestTopic(topic_id=b"?" * 16, name=None)]
+            response = await call(metadata, MetadataRequest(unknown), broker, 12)
+            assert response.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+            assert response.topics[0].topic_id == b"?" * 16
+
+    run(scenario)
+
+
+def test_ids_and_null_names_are_refused_before_version_12(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            for topic in (
+                MetadataRequestTopic(topic_id=b"?" * 16, name="t"),
+                MetadataRequestTopic(name=None),
+            ):
+                for version in (10, 11):
+                    request = MetadataRequest([topic])
+                    response = await call(metadata, request, broker, version)
+                    code = response.topics[0].error_code
+                    assert code == ErrorCode.INVALID_REQUEST
+                    assert response.topics[0].name is not None
+
+    run(scenario)
+
+
+def test_authorized_operations_are_told_when_asked_for(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            request = MetadataRequest(names("t"))
+            response = await call(metadata, request, broker, 8)
+            assert response.cluster_authorized_operations == NOT_ASKED
+            assert response.topics[0].topic_authorized_operations == NOT_ASKED
+            request.include_cluster_authorized_operations = True
+            request.include_topic_authorized_operations = True
+            response = await call(metadata, request, broker, 8)
+            assert response.cluster_authorized_operations == CLUSTER_OPERATIONS
+            assert response.topics[0].topic_authorized_operations == TOPIC_OPERATIONS
+
+    run(scenario)
+
+
+def test_a_topic_named_twice_is_told_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            response = await call(metadata, MetadataRequest(names("t", "t")), broker)
+            assert [topic.name for topic in response.topics] == ["t"]
+
+    run(scenario)
