@@ -142,10 +142,11 @@ class Lake:
         """Partition -> end below which all is in the table for sure; see `Verifier`.
 
         Blocks; one thread at a time. A view that claims more than the log on disk has
-        (another writer overwrote an entry) is loaded anew.
+        (another writer overwrote an entry) is loaded anew. What cannot be read cannot
+        be served, so its segments stay.
         """
         table = self._follower.get(number)
-        if table is None:
+        if table is None or table.view.unreadable is not None:
             return {}
         verifier = self._verifiers.setdefault(
             number, Verifier(table.topic_id, table.path)

@@ -177,6 +177,16 @@ def test_a_missing_data_file_releases_nothing(scene: Scene) -> None:
     assert scene.tick() == []
 
 
+def test_a_table_that_cannot_be_read_keeps_its_segments(scene: Scene) -> None:
+    scene.wal.held = [ASegment(1, {(7, 0): (0, 50)})]
+    assert scene.tick() == [1]
+    raised = '{"protocol":{"minReaderVersion":4,"minWriterVersion":7}}'
+    Path(entry_path(scene.writer.path, 2)).write_text(raised)
+    scene.lake._follower.get(7).poll()
+    scene.wal.held = [ASegment(2, {(7, 0): (50, 100)})]
+    assert scene.tick() == []
+
+
 def test_a_failed_sync_is_never_tried_again(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
