@@ -1,0 +1,112 @@
+"""One real compactor on a real Spark, read by three Delta readers."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.check import check_data_directory
+from tests.jobs.world import World, records_of
+from tests.support.batches import Record
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+PROGRAM = """
+import sys, pathlib
+from broker.settings import LakeSettings, Settings
+from jobs.compactor import run
+settings = Settings(data_dir=pathlib.Path(sys.argv[1]), lake=LakeSettings(flush_ms=500))
+sys.exit(run(settings, master="local[2]", announce=lambda line: print(line, flush=True)))
+"""
+
+
+class Process:
+    """The compactor as `lakelog compactor` runs it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(data_dir)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline().strip() == "compactor ready"
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(timeout=10)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(timeout=10)
+
+
+def some(count: int, seed: int) -> list[Record]:
+    return [
+        Record(
+            None if i % 11 == 0 else b"key-%d" % (i % 50),
+            None if i % 13 == 0 else b"%d-%d" % (seed, i) * (i % 9),
+            ((b"h", b"\xff"), ("ä".encode(), None), (b"h", b"")) if i % 7 == 0 else (),
+            1_700_000_000_000 + i * 1000 + seed,
+        )
+        for i in range(count)
+    ]
+
+
+def wait_for(condition: Any, timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def by_duckdb(path: Path, partition: int) -> list[Record]:
+    import duckdb
+    import pyarrow as pa
+
+    connection = duckdb.connect()
+    try:
+        connection.execute("load delta")
+    except duckdb.Error:
+        pytest.skip("DuckDB's delta extension is not installed")
+    rows = connection.execute(f"select * from delta_scan('{path}')").arrow()
+    return records_of(pa.table(rows), partition)
+
+
+def by_polars(path: Path, partition: int) -> list[Record]:
+    import polars
+
+    frame = polars.scan_delta(str(path)).collect()
+    return records_of(frame.to_arrow(), partition)
+
+
+def test_a_real_round_then_a_kill_then_another(world: World) -> None:
+    topic = world.topic("Flights", 2)
+    for codec in range(5):
+        world.produce(topic, some(400, codec), codec % 2, codec=codec)
+    compactor = Process(world.data_dir)
+    wait_for(lambda: sum(len(world.rows(topic, p)) for p in (0, 1)) == 2000)
+    world.check_rows()
+    compactor.kill()
+    for codec in range(5):
+        world.produce(topic, some(400, codec), codec % 2, codec=codec)
+    world.roll()
+    again = Process(world.data_dir)
+    wait_for(lambda: sum(len(world.rows(topic, p)) for p in (0, 1)) == 4000)
+    world.check_rows()
+    assert again.stop() == 0
+    for partition in (0, 1):
+        expected = world.produced[topic.number, partition]
+        assert by_polars(world.path(topic), partition) == expected
+    assert check_data_directory(world.data_dir).problems == []
+    assert (world.data_dir / "run" / "compactor.json").exists()
+
+
+def test_duckdb_reads_the_same_bytes(world: World) -> None:
+    topic = world.topic("t")
+    world.produce(topic, some(500, 1))
+    world.flush(world.compactor())
+    assert by_duckdb(world.path(topic), 0) == world.produced[topic.number, 0]

@@ -1,0 +1,80 @@
+"""A compactor killed at each of its points: the next one goes on, exactly once."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.check import check_data_directory
+from tests.jobs.world import World
+from tests.support.batches import Record
+
+pytestmark = [pytest.mark.crash]
+
+POINTS = [
+    "compact.before_files",
+    "compact.after_files",
+    "compact.before_commit",
+    "compact.after_commit",
+    "compact.after_sync",
+]
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import pathlib, sys
+from broker.catalog.catalog import Catalog
+from broker.clock import SystemClock
+from broker.settings import LakeSettings, Settings
+from broker.storage.files import PosixFiles
+from broker.storage.reader import SegmentReader
+from jobs.backlog import Backlog
+from jobs.compactor import Compactor
+from tests.jobs.world import here
+data = pathlib.Path(sys.argv[1])
+settings = Settings(data_dir=data, lake=LakeSettings(flush_ms=0))
+catalog = Catalog.open(data / "catalog.db")
+backlog = Backlog(SegmentReader(PosixFiles(), data / "wal"))
+compactor = Compactor(settings, catalog, backlog, here, 2, SystemClock(), lambda: True)
+while compactor.step():
+    pass
+catalog.close()
+"""
+
+
+def compact(world: World, failpoints: str = "") -> int:
+    """Run a compactor until all is done or it dies; its exit code."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(world.data_dir)],
+        env=os.environ | {"LAKELOG_FAILPOINTS": failpoints},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode
+
+
+def some(count: int) -> list[Record]:
+    return [Record(b"k%d" % i, b"v" * i) for i in range(count)]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_there_then_each_record_is_in_its_table_once(
+    world: World, point: str
+) -> None:
+    one, two = world.topic("one", 2), world.topic("two")
+    for topic, partition in ((one, 0), (one, 1), (two, 0)):
+        world.produce(topic, some(30), partition)
+    # First in the very first round, then in one that finds a table there.
+    assert compact(world, point) == -signal.SIGKILL
+    world.produce(one, some(10), 1)
+    assert compact(world, f"{point}=2") in (0, -signal.SIGKILL)
+    world.produce(one, some(10), 1)
+    world.produce(two, some(10))
+    assert compact(world) == 0
+    world.check_rows()
+    report = check_data_directory(world.data_dir)
+    assert report.problems == []
+    assert report.counts["rows"] == 120
