@@ -1,0 +1,84 @@
+"""Columns against lists."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.storage.columns import (
+    ROW,
+    EntryColumns,
+    group,
+    join,
+    ranges_of,
+    rows_of,
+)
+from broker.storage.entry import location_of
+
+Row = tuple[int, int, int, int, int, int, int]
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[Row]:
+    """Rows as a segment has them: offsets of a partition and positions only grow."""
+    ends: dict[tuple[int, int], int] = {}
+    rows = []
+    position = 4096
+    for _ in range(draw(st.integers(0, 40))):
+        key = draw(st.sampled_from([(1, 0), (1, 1), (2, 0), (2**32 - 1, 7)]))
+        base = ends.get(key, 0) + draw(st.integers(0, 3))
+        delta, length = draw(st.integers(0, 9)), draw(st.integers(61, 500))
+        rows.append((*key, base, delta, draw(st.integers(-1, 2**50)), position, length))
+        ends[key] = base + delta + 1
+        position += length + 48
+    return rows
+
+
+def footer(rows: list[Row]) -> bytes:
+    return b"".join(ROW.pack(*row) for row in rows)
+
+
+def as_list(columns: EntryColumns) -> list[tuple[int, ...]]:
+    return list(
+        zip(
+            columns.base.tolist(),
+            columns.last.tolist(),
+            columns.max_timestamp.tolist(),
+            columns.location.tolist(),
+            columns.length.tolist(),
+            strict=True,
+        )
+    )
+
+
+def naive(
+    rows: list[Row], key: tuple[int, int], sequence: int
+) -> list[tuple[int, ...]]:
+    return [
+        (base, base + delta, stamp, location_of(sequence, position), length)
+        for topic, partition, base, delta, stamp, position, length in rows
+        if (topic, partition) == key
+    ]
+
+
+@given(logs())
+def test_grouping_keeps_every_batch_in_order(rows: list[Row]) -> None:
+    grouped = group(rows_of(footer(rows)), 3)
+    assert grouped.keys() == {row[:2] for row in rows}
+    for key, columns in grouped.items():
+        assert as_list(columns) == naive(rows, key, 3)
+        assert len(columns) == len(naive(rows, key, 3))
+
+
+@given(logs())
+def test_ranges_span_from_the_first_to_behind_the_last(rows: list[Row]) -> None:
+    for key, (first, end) in ranges_of(rows_of(footer(rows))).items():
+        own = [row for row in rows if row[:2] == key]
+        assert first == own[0][2]
+        assert end == own[-1][2] + own[-1][3] + 1
+
+
+@given(logs(), st.integers(0, 40))
+def test_segments_are_joined_in_order(rows: list[Row], cut: int) -> None:
+    parts = [group(rows_of(footer(half)), 1) for half in (rows[:cut], rows[cut:])]
+    for key in parts[0].keys() & parts[1].keys():
+        joined = join([parts[0][key], parts[1][key]])
+        assert as_list(joined) == naive(rows, key, 1)

@@ -1,0 +1,88 @@
+"""The journal, step by step, without threads."""
+
+import pytest
+
+from broker.storage.entry import location_of
+from broker.storage.horizon import HorizonFile, read_horizon
+from broker.storage.journal import Journal
+from broker.storage.layout import HEADER_BLOCK_BYTES
+from broker.storage.pool import NoSlot
+from broker.storage.segment import Segment, Slot, slot_name
+from tests.broker.storage.driver import SEGMENT_BYTES, WAL, an_append, batch
+from tests.support.clock import ManualClock
+from tests.support.files import ForgetfulFiles
+
+
+class Bench:
+    def __init__(self, slots: int = 2) -> None:
+        self.files = ForgetfulFiles()
+        self.slots = slots
+        self.began: list[Segment] = []
+        self.sealed: list[Segment] = []
+        self.journal = Journal(
+            self.files,
+            HorizonFile(self.files, WAL),
+            ManualClock(),
+            next_sequence=5,
+            take_slot=self.take,
+            began=self.began.append,
+            sealed=self.sealed.append,
+        )
+
+    def take(self) -> Slot:
+        if not self.slots:
+            raise NoSlot("none is left")
+        self.slots -= 1
+        path = WAL / slot_name(self.slots)
+        file = self.files.create(path)
+        self.files.allocate(file, SEGMENT_BYTES)
+        return Slot(self.slots, path, file, SEGMENT_BYTES)
+
+
+def test_a_group_is_one_write_and_one_sync() -> None:
+    bench = Bench()
+    bench.journal.commit([an_append(batch(0))], 0)
+    writes, syncs = bench.files.count("pwritev"), bench.files.count("fdatasync")
+    group = [an_append(batch(i)) for i in range(1, 21)]
+    assert bench.journal.commit(group, 0) == 20
+    assert bench.files.count("pwritev") - writes == 2  # the entries, the horizon
+    assert bench.files.count("fdatasync") - syncs == 1
+
+
+def test_locations_and_horizon_follow_the_entries() -> None:
+    bench = Bench()
+    group = [an_append(batch(i, 100)) for i in range(3)]
+    bench.journal.commit(group, 0)
+    assert [one.location for one in group] == [
+        location_of(5, HEADER_BLOCK_BYTES + 48 + i * 148) for i in range(3)
+    ]
+    end = HEADER_BLOCK_BYTES + 3 * 148
+    assert read_horizon(bench.files, WAL) == (5, end)
+    assert bench.journal.position() == (5, end)
+    assert bench.journal.last_durable == 5
+
+
+def test_a_full_segment_is_sealed_before_the_next_is_begun() -> None:
+    bench = Bench()
+    group = [an_append(batch(i, 1000)) for i in range(14)]
+    done = 0
+    while done < len(group):
+        done = bench.journal.commit(group, done)
+    assert [segment.sequence for segment in bench.sealed] == [5]
+    assert [segment.sequence for segment in bench.began] == [5, 6]
+    assert group[-1].location > location_of(6, 0)
+
+
+def test_without_a_slot_nothing_was_written() -> None:
+    bench = Bench(slots=0)
+    calls = len(bench.files.calls)
+    with pytest.raises(NoSlot):
+        bench.journal.commit([an_append(batch(0))], 0)
+    assert len(bench.files.calls) == calls
+    assert bench.journal.last_durable == 4
+
+
+def test_sealing_nothing_is_nothing() -> None:
+    bench = Bench()
+    bench.journal.seal()
+    assert bench.sealed == []

@@ -1,0 +1,113 @@
+"""Where a segment ends: torn tail, damage, or simply the end."""
+
+import pytest
+
+from broker.storage.columns import rows_of
+from broker.storage.entry import pack_entry
+from broker.storage.layout import HEADER_BLOCK_BYTES
+from broker.storage.scan import Scan, scan
+from tests.broker.storage.driver import an_append, batch
+
+GENERATION = 3
+SIZE = 100
+STRIDE = 148
+
+
+def a_segment(*groups: int, generation: int = GENERATION) -> bytearray:
+    """Groups of so many entries of 148 bytes, each group synced before the next."""
+    data = bytearray(HEADER_BLOCK_BYTES)
+    offset = 0
+    for count in groups:
+        synced = len(data)
+        for _ in range(count):
+            one = an_append(batch(offset, SIZE))
+            data += pack_entry(one, generation, synced, len(data))
+            data += bytes(one.batch)
+            offset += 1
+    return data
+
+
+def place(entry: int) -> int:
+    return HEADER_BLOCK_BYTES + entry * STRIDE
+
+
+def scanned(data: bytearray, durable_end: int = 0) -> Scan:
+    view = memoryview(bytes(data) + bytes(1000))
+    return scan(view, GENERATION, limit=len(view), durable_end=durable_end)
+
+
+def offsets(found: Scan) -> list[int]:
+    return rows_of(bytes(found.rows))["base"].tolist()
+
+
+def test_a_whole_segment_ends_where_it_ends() -> None:
+    found = scanned(a_segment(2, 3))
+    assert offsets(found) == [0, 1, 2, 3, 4]
+    assert (found.end, found.torn, found.damage) == (place(5), None, [])
+
+
+def test_old_entries_behind_the_end_are_not_there() -> None:
+    found = scanned(a_segment(2) + a_segment(6, generation=2)[place(2) :])
+    assert offsets(found) == [0, 1]
+    assert found.torn is None
+
+
+@pytest.mark.parametrize("entry", [2, 3, 4])
+@pytest.mark.parametrize("at", [5, 40, 47, 60, 100, 147])
+def test_a_hole_in_the_last_group_is_a_torn_tail(entry: int, at: int) -> None:
+    data = a_segment(2, 3)
+    data[place(entry) + at] ^= 0xFF
+    found = scanned(data)
+    assert offsets(found) == list(range(entry))
+    assert found.torn is not None or (entry, at) == (4, 5)
+    assert (found.end, found.damage) == (place(entry), [])
+
+
+@pytest.mark.parametrize("entry", [0, 1])
+@pytest.mark.parametrize("at", [5, 40, 47, 60, 100, 147])
+def test_a_hole_before_the_last_group_is_damage(entry: int, at: int) -> None:
+    data = a_segment(2, 3)
+    data[place(entry) + at] ^= 0xFF
+    found = scanned(data)
+    assert offsets(found) == [each for each in range(5) if each != entry]
+    assert len(found.damage) == 1
+    assert f"bytes {place(entry)} to {place(entry + 1)}" in found.damage[0]
+    assert found.torn is None
+
+
+def test_below_the_horizon_nothing_is_torn() -> None:
+    data = a_segment(2, 3)
+    data[place(3) + 60] ^= 0xFF
+    found = scanned(data, durable_end=place(5))
+    assert offsets(found) == [0, 1, 2, 4]
+    assert len(found.damage) == 1
+
+
+def test_a_hole_of_many_entries_is_one_damage() -> None:
+    data = a_segment(1, 1, 1, 1, 1)
+    data[place(1) : place(3) + 20] = bytes(place(3) + 20 - place(1))
+    found = scanned(data)
+    assert offsets(found) == [0, 4]
+    assert len(found.damage) == 1
+
+
+def test_two_holes_are_two_damages() -> None:
+    data = a_segment(1, 1, 1, 1, 1)
+    for entry in (1, 3):
+        data[place(entry) + 70] ^= 0xFF
+    found = scanned(data)
+    assert offsets(found) == [0, 2, 4]
+    assert len(found.damage) == 2
+
+
+def test_an_entry_inside_a_batch_is_no_entry() -> None:
+    """A copy of this segment travels through this log, and the tail is torn."""
+    inner = a_segment(1, 1, 1)[HEADER_BLOCK_BYTES:]
+    one = an_append(batch(7, SIZE + len(inner)))
+    body = bytearray(one.batch)
+    body[-len(inner) :] = inner
+    data = a_segment(1)
+    data += pack_entry(one, GENERATION, len(data), len(data)) + body
+    found = scanned(data)
+    assert offsets(found) == [0]
+    assert found.damage == []
