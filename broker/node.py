@@ -51,7 +51,7 @@ from broker.timing.delayed import DelayedOperations
 
 log = structlog.get_logger("lakelog.broker")
 
-SWITCH_INTERVAL_S = 0.0005
+SWITCH_INTERVAL_S = 0.001
 """How long a thread waits for the interpreter while another computes. Python's 5 ms
 would be most of an acknowledgement's time when the loop is busy."""
 

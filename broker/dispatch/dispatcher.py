@@ -11,7 +11,7 @@ it in the order in which the frames arrived. It never awaits.
 
 from collections.abc import Callable
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from broker.dispatch.context import Context, Software
 from broker.dispatch.registry import Registry, Served
@@ -87,14 +87,30 @@ class Dispatcher:
         return route
 
 
-class Session:
-    """A connection's view of the dispatcher."""
+class Known(NamedTuple):
+    """What a request shares with the last one of its key and version.
 
-    __slots__ = ("_contexts", "_dispatcher", "peer_host", "software")
+    ``head``: the header's bytes behind the correlation id, up to ``body_position``.
+    """
+
+    route: Route
+    head: bytes
+    body_position: int
+    context: Context
+
+
+class Session:
+    """A connection's view of the dispatcher.
+
+    A client says the same things about itself in each header. So the header of a
+    request is compared with the last one's, and read only when it differs.
+    """
+
+    __slots__ = ("_dispatcher", "_known", "peer_host", "software")
 
     def __init__(self, dispatcher: Dispatcher, peer_host: str) -> None:
         self._dispatcher = dispatcher
-        self._contexts: dict[tuple[int, int], Context] = {}
+        self._known: dict[tuple[int, int], Known] = {}
         self.peer_host = peer_host
         self.software = Software()
 
@@ -107,21 +123,27 @@ class Session:
             ProtocolError: the frame is no request that is served here.
         """
         key, version, correlation_id = HEAD.unpack_from(frame)
-        dispatcher = self._dispatcher
-        route = dispatcher._routes.get((key, version))
-        if route is None:
-            if key == ApiKey.API_VERSIONS and not self._knows(version):
+        known = self._known.get((key, version))
+        if known is None or frame[HEAD.size : known.body_position] != known.head:
+            if key == ApiKey.API_VERSIONS and self._is_newer(version):
                 return self._step_down(correlation_id)
-            route = dispatcher.route(key, version)
-        header = decode_header(frame)
-        request = route.decode(frame, header.body_position)
-        context = self._contexts.get((key, version))
-        if context is None or context.client_id != header.client_id:
-            context = self._context(key, version, header.client_id)
-        return route, correlation_id, route.handler(request, context)
+            known = self._read_header(frame)
+        route = known.route
+        request = route.decode(frame, known.body_position)
+        return route, correlation_id, route.handler(request, known.context)
 
-    def _knows(self, version: int) -> bool:
-        return self._dispatcher.registry.find(ApiKey.API_VERSIONS, version) is not None
+    def _is_newer(self, version: int) -> bool:
+        return self._dispatcher.registry.find(ApiKey.API_VERSIONS, version) is None
+
+    def _read_header(self, frame: memoryview) -> Known:
+        header = decode_header(frame)
+        key, version = header.key, header.version
+        route = self._dispatcher.route(key, version)
+        head = bytes(frame[HEAD.size : header.body_position])
+        context = self._context(key, version, header.client_id)
+        known = Known(route, head, header.body_position, context)
+        self._known[key, version] = known
+        return known
 
     def _step_down(self, correlation_id: int) -> tuple[Route, int, Any]:
         """Answer an ApiVersions that is newer than we are (KIP-511)."""
@@ -136,7 +158,7 @@ class Session:
 
     def _context(self, key: int, version: int, client_id: str | None) -> Context:
         dispatcher = self._dispatcher
-        context = Context(
+        return Context(
             version=version,
             client_id=client_id,
             key=key,
@@ -146,5 +168,3 @@ class Session:
             software=self.software,
             listed=dispatcher.listed,
         )
-        self._contexts[key, version] = context
-        return context

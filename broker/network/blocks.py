@@ -81,17 +81,18 @@ class Arena:
     a socket right after it asked where to.
     """
 
-    __slots__ = ("_block", "_pool", "position", "view")
+    __slots__ = ("_block", "_look_at", "_pool", "position", "view")
 
     def __init__(self, pool: BlockPool) -> None:
         self._pool = pool
         self._block = pool.take(BLOCK_BYTES)
         self.view = memoryview(self._block)
         self.position = 0
+        self._look_at = READ_BYTES
 
     def offer(self, prefix: bytearray | None = None) -> memoryview:
         """Room for one read at ``position``, behind ``prefix``, which is put there."""
-        if self.position:
+        if self.position >= self._look_at:
             self._rewind()
         ahead = len(prefix) if prefix else 0
         if self.position + ahead + READ_BYTES > BLOCK_BYTES:
@@ -106,10 +107,15 @@ class Arena:
         self.position = -(-end // _ALIGNED) * _ALIGNED
 
     def _rewind(self) -> None:
-        """Begin at the front again when nothing in the block is used any more."""
+        """Begin at the front again if nothing in the block is used any more.
+
+        Looking costs as much as a small request's header: it is done once a read's
+        worth of bytes, not once a read.
+        """
         self.view.release()
         if not pinned(self._block):
             self.position = 0
+        self._look_at = self.position + READ_BYTES
         self.view = memoryview(self._block)
 
     def _renew(self) -> None:
@@ -118,3 +124,4 @@ class Arena:
         self._block = self._pool.take(BLOCK_BYTES)
         self.view = memoryview(self._block)
         self.position = 0
+        self._look_at = READ_BYTES

@@ -226,7 +226,6 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._out = []
         self._unsent = 0
-        self._active_ms = self._hub.clock.monotonic_ms()
         self._transport.writelines(out)
         if self._reading_paused:
             self._resume_soon()
@@ -273,12 +272,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _note_progress(self, started: bool) -> None:
         """Since when a frame has been arriving; 0 if none is."""
+        now_ms = self._hub.clock.monotonic_ms()
+        if started:
+            self._active_ms = now_ms
         if not self._receiver.waits_for_more:
             self._partial_since_ms = 0
         elif started or not self._partial_since_ms:
-            self._partial_since_ms = self._hub.clock.monotonic_ms()
-        if started:
-            self._active_ms = self._hub.clock.monotonic_ms()
+            self._partial_since_ms = now_ms
 
     def _watch(self) -> None:
         """Close a connection that says nothing, or never ends what it says."""

@@ -133,7 +133,6 @@ def test_what_is_not_the_protocol_closes_the_connection() -> None:
             struct.pack(">ihhih", 10, 999, 0, 1, -1),
             struct.pack(">ihhih", 10, 0, 0, 1, -1),
             struct.pack(">i", len(good) - 4 - 3) + good[4:-3],
-            struct.pack(">i", len(good) - 4 + 2) + good[4:] + b"xx",
         ]
         async with serving() as server:
             well = await Wire.open(server.address)
