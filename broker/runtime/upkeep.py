@@ -76,11 +76,12 @@ class Upkeep:
         limits = (config.retention_ms, config.retention_bytes)
         if not config.deleted or limits == (UNLIMITED, UNLIMITED):
             return partition.log_start
+        table_end, end = self._lake.table_end(*partition.key), partition.high_watermark
         kept = Kept(
             self._lake.files(*partition.key),
             partition.log_start,
-            self._lake.table_end(*partition.key),
-            partition.log.index.bytes,
+            min(table_end, end),
+            partition.log.index.bytes_between(table_end, end),
         )
         return new_log_start(
             kept, retention_ms=limits[0], retention_bytes=limits[1], now_ms=now_ms
