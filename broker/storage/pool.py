@@ -76,8 +76,8 @@ class SlotPool:
     def give(self, slot: Slot) -> None:
         """A slot whose content counts no more; one too many is removed."""
         with self._changed:
-            fits = len(self._free) < self._free_max and not self._closed
-            if fits and slot.size == self._segment_bytes:
+            room = len(self._free) < max(self._free_max, self._waiting)
+            if room and not self._closed and slot.size == self._segment_bytes:
                 self._free.append(slot)
                 self._changed.notify()
                 return

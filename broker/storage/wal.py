@@ -236,9 +236,11 @@ def _begin_anew(files: Files, directory: Path, found: Found, now_ms: int) -> Non
     For the same reason a sequence is left out: it may have been begun and lost.
     """
     for sequence, segment in list(found.segments.items()):
-        if segment.sealed or not segment.intact:
+        if segment.sealed:
             continue
-        if segment.empty:
+        if not segment.intact:  # nothing is written to it any more, not even a seal
+            segment.sealed, segment.sealed_at_ms = True, now_ms
+        elif segment.empty:
             del found.segments[sequence]
             found.free.append(segment.slot)
         else:

@@ -108,7 +108,7 @@ class Writer:
         if self.failed is not None:
             _refuse(group, self.failed)
         passing("wal.before_done")
-        self._call_soon(lambda: _finish(group))
+        self._guarded(lambda: self._call_soon(lambda: _finish(group)))
 
     def _write(self, accepted: Sequence[Append]) -> None:
         commit = self._journal.commit

@@ -16,7 +16,7 @@ manifest taken out, it must notice.
 import json
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ from tests.support.files import (
 
 Key = tuple[int, int, int]
 SMALL_SEGMENT = 8 << 10
+SIZES = (61, 90, 400, 1500)
 
 
 @dataclass
@@ -67,7 +68,13 @@ def key_of(one: Append) -> Key:
     return one.topic_number, one.partition, one.base_offset
 
 
-def live(files: ForgetfulFiles, told: Told, seed: int, rounds: int = 6) -> None:
+def live(
+    files: ForgetfulFiles,
+    told: Told,
+    seed: int,
+    rounds: int = 6,
+    sizes: Sequence[int] = SIZES,
+) -> None:
     """Open, append, checkpoint, seal and release, until the end or the power cut."""
     chance = random.Random(seed)
     try:
@@ -77,7 +84,7 @@ def live(files: ForgetfulFiles, told: Told, seed: int, rounds: int = 6) -> None:
     go_on(driver)
     for _ in range(rounds):
         group = [
-            told.send(driver, chance.choice((61, 90, 400, 1500)), chance.randrange(3))
+            told.send(driver, chance.choice(sizes), chance.randrange(3))
             for _ in range(chance.randrange(1, 8))
         ]
         driver.finish([one for one in group if one not in driver.finished])
@@ -335,7 +342,7 @@ def test_it_notices_when_the_generation_is_not_looked_at(
         for seed in range(20, 40):
             files, told = ForgetfulFiles(), Told()
             files.cut_at = 400
-            live(files, told, seed, rounds=40)
+            live(files, told, seed, rounds=60, sizes=(300,))
             check(files.after_kill(), told)
 
     expect_noticed(sweep)

@@ -108,6 +108,7 @@ def test_a_damaged_segment_that_is_released_is_put_aside() -> None:
     name = slot_of(files, appends[0])
     damage(files, name, 4096 + 1048 + 200, b"\0\0\0\0")
     driver = Driver(files)
+    assert [info.sealed for info in driver.wal.segments()] == [True]
     driver.wal.release(sequence_of(appends[0].location))
     driver.wal.checkpoint(b"")
     driver.until(lambda: not driver.wal._segments)
