@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from confluent_kafka import (
@@ -29,11 +30,11 @@ class Acknowledged:
         self.bytes = 0
         self.errors: list[str] = []
 
-    def __call__(self, error: Any, message: Any) -> None:
+    def __call__(self, flight: Flight, error: Any, message: Any) -> None:
         if error is not None:
             self.errors.append(error.str())
             return
-        self.fingerprint.add(message)
+        self.fingerprint.acknowledged(message, *flight)
         self.at[message.partition(), message.offset()] = time.monotonic()
 
 
@@ -70,7 +71,7 @@ def _send(producer: Producer, topic: str, flight: Flight, told: Acknowledged) ->
                 topic,
                 flight.value,
                 flight.key,
-                on_delivery=told,
+                on_delivery=partial(told, flight),
                 headers=flight.headers,
             )
         except BufferError:
@@ -105,7 +106,7 @@ class GroupReader(threading.Thread):
             for message in self._consumer.consume(500, timeout=0.2):
                 if message.error() is None:
                     with self._lock:
-                        self._seen.add(message)
+                        self._seen.consumed(message)
         self._consumer.close()
 
 
@@ -137,7 +138,7 @@ def read_all(
 def _take(message: Any, seen: Fingerprint, waiting: set[int]) -> None:
     error = message.error()
     if error is None:
-        seen.add(message)
+        seen.consumed(message)
     elif error.code() == KafkaError._PARTITION_EOF:
         waiting.discard(message.partition())
     else:

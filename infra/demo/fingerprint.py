@@ -1,30 +1,39 @@
-"""One hash per partition over everything a consumer can see of its records."""
+"""One hash per partition over everything a consumer can see of its records.
+
+Records are noted while they fly and hashed afterwards: what is measured is the broker,
+not the hashing.
+"""
 
 import hashlib
 import struct
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 _HEAD = struct.Struct(">qqbii")
 
 
-def of_record(message: Any) -> bytes:
-    """Digest of offset, timestamp and its type, key, value and headers, in order.
+class Seen(NamedTuple):
+    """A record as a client saw it. ``timestamp`` is (kind, ms) as librdkafka has it."""
 
-    ``message`` is a client's message, delivered or consumed. Null and empty differ.
-    """
-    kind, timestamp = message.timestamp()
-    key, value = message.key(), message.value()
-    hashed = hashlib.blake2b(digest_size=16)
-    head = _HEAD.pack(message.offset(), timestamp, kind, _length(key), _length(value))
-    hashed.update(head)
-    hashed.update(key or b"")
-    hashed.update(value or b"")
-    for name, content in message.headers() or ():
-        hashed.update(struct.pack(">ii", len(name), _length(content)))
-        hashed.update(name.encode() + (content or b""))
-    return hashed.digest()
+    offset: int
+    timestamp: tuple[int, int]
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+    def digest(self) -> bytes:
+        """Over all of it, in order; null and empty differ."""
+        kind, stamp = self.timestamp
+        hashed = hashlib.blake2b(digest_size=16)
+        lengths = (_length(self.key), _length(self.value))
+        hashed.update(_HEAD.pack(self.offset, stamp, kind, *lengths))
+        hashed.update(self.key or b"")
+        hashed.update(self.value or b"")
+        for name, content in self.headers:
+            hashed.update(struct.pack(">ii", len(name), _length(content)))
+            hashed.update(name.encode() + (content or b""))
+        return hashed.digest()
 
 
 def _length(data: bytes | None) -> int:
@@ -32,25 +41,49 @@ def _length(data: bytes | None) -> int:
 
 
 class Fingerprint:
-    """Gathers digests in any order; equal only if every record is equal."""
+    """Gathers records in any order; equal only if every record is equal."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, dict[int, bytes]] = defaultdict(dict)
+        self._seen: dict[int, list[Seen]] = defaultdict(list)
         self.records = 0
-        self.twice = 0
 
-    def add(self, message: Any) -> None:
-        digests, offset = self._seen[message.partition()], message.offset()
-        self.twice += offset in digests
-        digests[offset] = of_record(message)
+    def consumed(self, message: Any) -> None:
+        """Note a record as a consumer got it."""
+        self.acknowledged(
+            message, message.key(), message.value(), message.headers() or ()
+        )
+
+    def acknowledged(
+        self,
+        message: Any,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]],
+    ) -> None:
+        """Note a record as it was produced; its offset and time are told by the ack.
+
+        (A delivered message does not carry its headers any more.)
+        """
+        seen = Seen(message.offset(), message.timestamp(), key, value, headers)
+        self._seen[message.partition()].append(seen)
         self.records += 1
+
+    def twice(self) -> int:
+        """How many records came more than once."""
+        return self.records - sum(
+            len({seen.offset for seen in found}) for found in self._seen.values()
+        )
 
     def partitions(self) -> dict[int, str]:
         """Partition -> hex hash over its records in offset order."""
         return {
-            number: _joined(digests[offset] for offset in sorted(digests))
-            for number, digests in sorted(self._seen.items())
+            number: _joined(seen.digest() for seen in sorted(found, key=_offset))
+            for number, found in sorted(self._seen.items())
         }
+
+
+def _offset(seen: Seen) -> int:
+    return seen.offset
 
 
 def _joined(digests: Iterable[bytes]) -> str:

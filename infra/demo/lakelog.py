@@ -15,7 +15,7 @@ class Running:
     """A whole Lakelog in a data directory of its own, on free ports."""
 
     def __init__(self, data_dir: Path, log: Path, *extra: str) -> None:
-        self.data_dir = data_dir
+        self.data_dir, self.log = data_dir, log
         self._started = time.monotonic()
         self._facts: dict[str, str] = {}
         self._ready, self._compactor = threading.Event(), threading.Event()
@@ -58,7 +58,8 @@ class Running:
 
     def table(self, topic: str) -> dict[str, Any]:
         """What ``lakelog table TOPIC --json`` says."""
-        return ask("table", topic, "--data-dir", str(self.data_dir))
+        found: dict[str, Any] = ask("table", topic, "--data-dir", str(self.data_dir))
+        return found
 
     def stop(self) -> None:
         self._process.terminate()
