@@ -7,6 +7,7 @@ Version notes: v1 messages and validate_only; v4 the default counts (-1, KIP-464
 v5 the configurations in the answer (KIP-525); v7 the topic's id (KIP-516).
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable
 
@@ -38,14 +39,15 @@ async def _create_all(
     request: CreateTopicsRequest, broker: Broker
 ) -> CreateTopicsResponse:
     asked = Counter(topic.name for topic in request.topics)
-    answer = CreateTopicsResponse()
-    for topic in request.topics:
-        if asked[topic.name] == 1:
-            answer.topics.append(await _create(topic, request.validate_only, broker))
-    for name, times in asked.items():
-        if times > 1:
-            answer.topics.append(_duplicate(name))
-    return answer
+    created = await asyncio.gather(  # side by side: the catalog commits them together
+        *(
+            _create(topic, request.validate_only, broker)
+            for topic in request.topics
+            if asked[topic.name] == 1
+        )
+    )
+    repeated = [_duplicate(name) for name, times in asked.items() if times > 1]
+    return CreateTopicsResponse(topics=[*created, *repeated])
 
 
 def _duplicate(name: str) -> CreatableTopicResult:

@@ -5,6 +5,7 @@ after a delay, by a job. A topic made again under the name has another id.
 Version notes: v5 messages; v6 by id (KIP-516).
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable
 
@@ -38,11 +39,13 @@ async def _delete_all(
     asked: list[DeleteTopicState], broker: Broker
 ) -> DeleteTopicsResponse:
     times = Counter((one.name, one.topic_id) for one in asked)
-    answer = DeleteTopicsResponse()
-    for (name, topic_id), count in times.items():
-        one = DeleteTopicState(name=name, topic_id=topic_id)
-        answer.responses.append(await _delete(one, count > 1, broker))
-    return answer
+    results = await asyncio.gather(
+        *(
+            _delete(DeleteTopicState(name, topic_id), count > 1, broker)
+            for (name, topic_id), count in times.items()
+        )
+    )
+    return DeleteTopicsResponse(responses=list(results))
 
 
 async def _delete(

@@ -26,7 +26,12 @@ from broker.protocol.messages.fetch import (
     PartitionData,
 )
 from broker.runtime.fetches import Fetch, check_offset
-from broker.runtime.partition import LEADER_EPOCH, Partition, check_leader_epoch
+from broker.runtime.partition import (
+    LEADER_EPOCH,
+    Partition,
+    bare,
+    check_leader_epoch,
+)
 from broker.runtime.reads import Place
 from broker.runtime.services import Broker
 
@@ -71,7 +76,7 @@ def _place(
         _check_last_fetched(asked)
         check_offset(found, asked.fetch_offset)
     except KafkaError as error:
-        place.error = error
+        place.error = bare(error)
     return place
 
 

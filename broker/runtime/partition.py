@@ -54,6 +54,16 @@ def check_leader_epoch(epoch: int) -> None:
         )
 
 
+def bare(error: KafkaError) -> KafkaError:
+    """The error without where it was raised.
+
+    A traceback keeps the frames, and they the records, in a circle with whoever keeps
+    the error: a client's bad batches would stay in memory until garbage is collected.
+    """
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
 class Inspector:
     """Looks inside each batch on its way to the disk; refuses what nobody could read.
 
@@ -126,13 +136,15 @@ class Partition:
 
         ``records`` is patched in place and must stay untouched until ``reply``.
         """
+        failed = self._wal.failed
+        if failed is not None:
+            reply(-1, -1, failed)
+            return
         try:
-            if self._wal.failed is not None:
-                raise self._wal.failed
             header = self._checked(records, version, now_ms)
             admitted = self.log.admit(header, now_ms)
         except KafkaError as error:
-            reply(-1, -1, error)
+            reply(-1, -1, bare(error))
             return
         if type(admitted) is Duplicate:
             self._reply_as_original(admitted, reply)
@@ -214,7 +226,7 @@ class Partition:
             producer_id = append.header.producer_id
             self.log.abandon(base, append.last_offset, producer_id)
             stamp = -1
-            reply(-1, -1, error)
+            reply(-1, -1, bare(error))
         if self._original_replies:
             for retried in self._original_replies.pop(base, ()):
                 retried(base if error is None else -1, stamp, error)

@@ -165,7 +165,11 @@ class Partitions:
     def checkpoint(self) -> None:
         """Write down what segments and tables cannot tell, behind all appends."""
         self._wal.checkpoint(
-            checkpoint.pack((partition.key, partition.log) for partition in self)
+            checkpoint.pack(
+                (partition.key, partition.log)
+                for partition in self
+                if partition.log.offsets.next > 0
+            )
         )
 
     def expire_producers(self, now_ms: int, ttl_ms: int) -> None:

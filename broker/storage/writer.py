@@ -82,6 +82,7 @@ class Writer:
             group, action = self._collect()
             if group:
                 self._commit(group)
+            group = []  # nothing here keeps the batches' memory while it waits
             if action is _stop:
                 return
             if action is not None:

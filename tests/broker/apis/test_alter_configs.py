@@ -86,7 +86,7 @@ def test_what_cannot_be_is_refused(
     tmp_path: Path,
     kind: int,
     name: str,
-    configs: dict[str, str | None],
+    configs: dict[str, Any],
     code: ErrorCode,
 ) -> None:
     async def scenario() -> None:

@@ -1,6 +1,7 @@
 """Produce: what is taken, what is refused and with which code."""
 
 import asyncio
+import gc
 from pathlib import Path
 
 import pytest
@@ -310,6 +311,32 @@ def test_a_retry_of_a_refused_batch_is_refused_as_well(tmp_path: Path) -> None:
                 assert answer.error_code == ErrorCode.INVALID_RECORD
             sound = batch_of(b"a", producer=(1, 0, 0))
             assert (await produce_one(broker, "t", sound)).base_offset == 0
+
+    run(scenario)
+
+
+def test_refused_batches_do_not_stay_in_memory(tmp_path: Path) -> None:
+    """Without the garbage collector's help: the receive buffers are needed again."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            sound = batch_of(b"a", codec=3)
+            cases = [
+                sound[:-1],
+                patch(patch(sound, ">i", 57, 3), ">i", 23, 2),
+                patch(sound, ">H", 61, 0xFFFF),
+            ]
+            gc.collect()
+            gc.disable()
+            try:
+                for buffer in cases:
+                    answer = await produce_one(broker, "t", memoryview(buffer))
+                    assert answer.error_code != 0
+                    await asyncio.sleep(0.01)
+                    buffer.append(0)  # not possible while anybody looks at it
+            finally:
+                gc.enable()
 
     run(scenario)
 

@@ -1,6 +1,5 @@
 """Reading: a naive reader and the real one agree, wherever the batches lie."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings

@@ -99,7 +99,7 @@ def test_what_a_power_cut_left_is_whole(tmp_path: Path) -> None:
             await fill(broker, 0, 30)
             broker.partitions.checkpoint()
             await fill(broker, 30, 30)
-            cut = files.after_power_cut(lambda _: ())
+            cut = files.after_power_cut(lambda _: [])
         async with rig(tmp_path, files=cut) as broker:
             found = values_in(await fetch_one(broker, "t", 0))
             assert found == [b"%06d" % i for i in range(60)]
