@@ -86,8 +86,9 @@ def _described(
                 leader_epoch=0,
                 replica_nodes=[node],
                 isr_nodes=[node],
-                eligible_leader_replicas=None,
-                last_known_elr=None,
+                # Empty, not null: the Java client does not look before it reads them.
+                eligible_leader_replicas=[],
+                last_known_elr=[],
             )
             for index in range(first, last)
         ],

@@ -37,6 +37,9 @@ def test_topics_come_sorted_with_what_is_known_of_them(tmp_path: Path) -> None:
             assert b.topic_authorized_operations == TOPIC_OPERATIONS
             assert [p.partition_index for p in b.partitions] == [0, 1]
             assert b.partitions[0].isr_nodes == [NODE_ID]
+            # Null is legal, and stops every tool that describes topics (Java 4).
+            assert b.partitions[0].eligible_leader_replicas == []
+            assert b.partitions[0].last_known_elr == []
             assert response.next_cursor is None
             assert len(broker.topics) == 2
 
