@@ -10,8 +10,11 @@ import asyncio
 import contextlib
 import gc
 import os
+import resource
 import signal
+import socket
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,6 +57,11 @@ log = structlog.get_logger("lakelog.broker")
 SWITCH_INTERVAL_S = 0.001
 """How long a thread waits for the interpreter while another computes. Python's 5 ms
 would be most of an acknowledgement's time when the loop is busy."""
+
+STOP_S = 9.5
+"""A stop that hangs, say in a sync that never returns, is ended after this."""
+
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - addresses that mean all of ours
 
 API_NAMES = {int(key): key.name.lower() for key in ApiKey}
 
@@ -273,6 +281,9 @@ class Node:
         """Where clients are told to connect to; port 0 is the one that was chosen."""
         told = self.settings.advertised or self.settings.listener
         host, port = _host_and_port(told)
+        if host in _EVERYWHERE:
+            host = socket.gethostname()
+            log.warning("clients are told this machine's name", advertised=host)
         return host, port or self.address[1]
 
     def _facts(self) -> dict[str, Any]:
@@ -316,6 +327,7 @@ def run_broker(settings: Settings, announce: Callable[[str], None]) -> int:
     """
     configure_logging(settings)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    _allow_files()
     try:
         uvloop.run(_serve(settings, announce))
     except StartRefused as error:
@@ -336,6 +348,9 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     announce(f"ready kafka={host}:{port} tables={tables}")
     await stopping.wait()
     log.info("stopping")
+    last = threading.Timer(STOP_S, os._exit, (1,))
+    last.daemon = True
+    last.start()
     await node.stop()
     log.info("stopped")
 
@@ -352,6 +367,13 @@ def _stop_at_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     return stopping
+
+
+def _allow_files() -> None:
+    """As many open files as we may have: each connection is one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _settle_garbage() -> None:

@@ -41,12 +41,14 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent = 0
         self._held = 0
         self._closing = False
+        self._ending = False
         self._reading_paused = False
         self._writing_paused = False
         self._waits_for_bytes = False
         self._resuming = False
         self._partial_since_ms = 0
         self._active_ms = 0
+        self._left_to_send = 0
         self._timer: Any = None
 
     # What the transport tells
@@ -100,9 +102,8 @@ class Connection(asyncio.BufferedProtocol):
     def stop_reading(self) -> None:
         """Start no more requests; what is open may finish."""
         self._closing = True
-        if not self._reading_paused:
-            self._reading_paused = True
-            self._transport.pause_reading()
+        if not self._transport.is_closing():
+            self._pause()
 
     def abort(self) -> None:
         """Close at once."""
@@ -110,14 +111,16 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def close(self) -> None:
-        """Close when what was written has been sent."""
-        self._closing = True
+        """Close when what was written has been sent; ``_watch`` cuts off the rest."""
+        self._closing = self._ending = True
         self._transport.close()
 
     # Requests
 
     def _advance(self) -> None:
         """Start what has arrived, as far as the limits allow."""
+        if self._transport.is_closing():
+            return
         started = stalled = False
         try:
             while not self._closing:
@@ -281,18 +284,26 @@ class Connection(asyncio.BufferedProtocol):
             self._partial_since_ms = now_ms
 
     def _watch(self) -> None:
-        """Close a connection that says nothing, or never ends what it says."""
+        """Close a connection that says nothing, or never ends what it says.
+
+        One that does not even take its last answers is cut off at the next look.
+        """
+        if self._ending:
+            self.abort()
+            return
         now_ms = self._hub.clock.monotonic_ms()
         since_ms = self._partial_since_ms
         late = since_ms and now_ms - since_ms >= self._limits.half_frame_ms
         if late and not self._reading_paused:
             self._refuse(ProtocolError("a request did not arrive whole in time"))
-            return
-        idle_ms = now_ms - self._active_ms
-        if not since_ms and not self._line and idle_ms >= self._limits.idle_ms:
+        left = self._transport.get_write_buffer_size()
+        if left < self._left_to_send:  # it reads, however slowly
+            self._active_ms = now_ms
+        self._left_to_send = left
+        waits = bool(self._line) or (since_ms and not self._reading_paused)
+        if not waits and now_ms - self._active_ms >= self._limits.idle_ms:
             log.debug("idle connection closed", peer=self.peer)
             self.close()
-            return
         pause_ms = min(self._limits.half_frame_ms, self._limits.idle_ms)
         self._timer = self._hub.timers.after(max(pause_ms // 4, 1), self._watch)
 
@@ -302,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
         """The peer does not speak the protocol."""
         self._counters.protocol_errors += 1
         software = self._session.software
-        log.warning(
+        self._hub.complain(
             "connection closed: not what we speak",
             peer=self.peer,
             why=str(error),

@@ -21,6 +21,9 @@ from broker.settings import NetworkSettings
 
 log = structlog.get_logger("lakelog.network")
 
+COMPLAINTS_MAX = 10
+"""What peers do wrong is told so often in a second; the rest is only counted."""
+
 
 class Timers(Protocol):
     """The loop's timers."""
@@ -65,6 +68,8 @@ class Hub:
         self._arena = Arena(self._pool)
         self._speakers: list[Connected] = []
         self._full_told = False
+        self._complaints = 0
+        self._complaining_ms = 0
 
     def receiver(self) -> Receiver:
         """The receiving half of a new connection."""
@@ -90,6 +95,17 @@ class Hub:
         self.counters.connections_open = len(self.connections)
         if len(self.connections) < self.limits.connections_max // 2:
             self._full_told = False
+
+    def complain(self, what: str, **facts: str) -> None:
+        """Tell what a peer did wrong, but let nobody fill the log with it."""
+        now_ms = self.clock.monotonic_ms()
+        if now_ms - self._complaining_ms >= 1_000:
+            if self._complaints > COMPLAINTS_MAX:
+                log.warning("not told", more=self._complaints - COMPLAINTS_MAX)
+            self._complaining_ms, self._complaints = now_ms, 0
+        self._complaints += 1
+        if self._complaints <= COMPLAINTS_MAX:
+            log.warning(what, **facts)
 
     def flush_soon(self, connection: Connected) -> None:
         """Let a connection write at the loop's next turn."""

@@ -98,7 +98,7 @@ class Receiver:
             return None
         (length,) = _LENGTH.unpack_from(self._view, self._position)
         if not FRAME_BYTES_MIN <= length <= self._frame_bytes_max:
-            raise ProtocolError(f"a request of {length} bytes")
+            raise ProtocolError(_no_request(length))
         if start + length > self._end:
             return None
         self._position = start + length
@@ -187,3 +187,13 @@ class Receiver:
             self._pool.give(self._block)
         self._view, self._block, self._put_by = view, block, put_by
         self._position, self._end = 0, end
+
+
+def _no_request(length: int) -> str:
+    """What it is that cannot be the length of a request."""
+    start = _LENGTH.pack(length)
+    if start in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI"):
+        return "an HTTP request came to the Kafka port"
+    if start[:2] == b"\x16\x03":
+        return "a TLS handshake came to a port without TLS"
+    return f"a request of {length} bytes"

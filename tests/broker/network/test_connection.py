@@ -261,6 +261,26 @@ def test_an_idle_connection_and_half_a_frame_are_closed_in_time() -> None:
     on_loop(story)
 
 
+def test_a_peer_that_takes_no_answers_cannot_stay_for_ever() -> None:
+    async def story() -> None:
+        @serves(ApiKey.METADATA, versions=(0, 13))
+        def metadata(_: MetadataRequest, __: Context) -> MetadataResponse:
+            return MetadataResponse(cluster_id="x" * 30_000)
+
+        async with serving([metadata], idle_ms=200, half_frame_ms=200) as server:
+            wire = await Wire.open(server.address)
+            wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            wire.send(*[frame_of(MetadataRequest(), 2)] * 1_000, b"\xff" * 4)
+            deadline = asyncio.get_running_loop().time() + 5
+            while not server.hub.connections:
+                await asyncio.sleep(0.01)
+            while server.hub.connections:
+                assert asyncio.get_running_loop().time() < deadline
+                await asyncio.sleep(0.05)
+
+    on_loop(story)
+
+
 def test_a_peer_may_go_while_its_request_runs() -> None:
     async def story() -> None:
         beats = Beats()

@@ -2,6 +2,9 @@
 
 import asyncio
 
+import structlog
+
+from broker.network.hub import COMPLAINTS_MAX
 from tests.support.serving import on_loop, serving
 
 
@@ -30,6 +33,17 @@ def test_connections_are_counted_in_and_out() -> None:
             assert hub.counters.connections_open == 1
             assert hub.admit(some[2])
             hub.connections.clear()
+
+    on_loop(story)
+
+
+def test_peers_cannot_fill_the_log() -> None:
+    async def story() -> None:
+        async with serving() as server:
+            with structlog.testing.capture_logs() as told:
+                for i in range(1_000):
+                    server.hub.complain("not what we speak", peer=str(i))
+            assert 0 < len(told) <= 2 * COMPLAINTS_MAX
 
     on_loop(story)
 

@@ -108,6 +108,13 @@ def test_a_length_that_no_request_has_is_told_at_once(length: int) -> None:
         Peers(1).feed(0, struct.pack(">i", length))
 
 
+def test_what_else_came_to_the_port_is_named() -> None:
+    with pytest.raises(ProtocolError, match="HTTP"):
+        Peers(1).feed(0, b"GET / HTTP/1.1")
+    with pytest.raises(ProtocolError, match="TLS"):
+        Peers(1).feed(0, b"\x16\x03\x01\x02\x00\x01")
+
+
 def test_a_claim_costs_no_more_than_a_step() -> None:
     peers = Peers(1)
     peers.feed(0, struct.pack(">i", FRAME_BYTES_MAX) + bytes(100))
