@@ -12,6 +12,8 @@ commits through `lakehouse.commit`), so it starts without resolving any; who wan
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,7 +44,7 @@ _DELTA: Final = {
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "zstd",
-    "parquet.block.row.count.limit": "10000",
+    "spark.hadoop.parquet.block.row.count.limit": "10000",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
 }
 _QUIET: Final = Path(__file__).with_name("log4j2.properties")
@@ -62,9 +64,26 @@ def make_session(master: str, app: str, delta: bool = False) -> Any:
     builder = SparkSession.builder.master(master).appName(app)
     for key, value in session_options(delta).items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with _standard_output_kept():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def _standard_output_kept() -> Iterator[None]:
+    """What is started inside writes to standard error instead of standard output.
+
+    Ivy and the JVM talk there, and what a program prints is for its user to parse.
+    """
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def session_options(delta: bool) -> dict[str, str]:

@@ -1,0 +1,107 @@
+"""What expired leaves by a commit and goes later; orphans go; the owner's stay."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import deltalake
+
+from broker.catalog import topics as catalog_topics
+from tests.jobs.world import World
+from tests.support.batches import Record
+
+DELAY = 60_000
+
+
+def files_of(world: World, topic: Any) -> set[Path]:
+    return set(world.path(topic).glob("partition=*/*.parquet"))
+
+
+def named(world: World, topic: Any) -> set[Path]:
+    table = deltalake.DeltaTable(str(world.path(topic)))
+    return {Path(uri.removeprefix("file://")) for uri in table.file_uris()}
+
+
+def later(world: World, compactor: Any, ms: int = DELAY) -> None:
+    world.clock.advance(ms)
+    compactor.step()
+
+
+def start_at(world: World, topic: Any, offset: int) -> None:
+    world.catalog.change(
+        lambda c: catalog_topics.set_log_start(c, {(topic.number, 0): offset})
+    )
+
+
+def test_files_wholly_below_the_start_leave_then_go(world: World) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    for _ in range(3):
+        world.produce(topic, [Record(b"k", b"v")] * 10)
+        world.flush(compactor)
+    start_at(world, topic, 15)
+    later(world, compactor, 30_000)
+    assert [record.offset for record in world.rows(topic)] == list(range(10, 30))
+    assert len(files_of(world, topic)) == 3
+    later(world, compactor)
+    assert files_of(world, topic) == named(world, topic)
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    assert [record.offset for record in world.rows(topic)] == list(range(10, 40))
+
+
+def test_orphans_go_when_they_are_old_and_nothing_else_does(world: World) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    [kept] = files_of(world, topic)
+    orphan = kept.with_name(f"{0:020d}-{10:020d}-dead-1.parquet")
+    young = kept.with_name(f"{0:020d}-{10:020d}-dead-2.parquet")
+    theirs = kept.with_name("part-00000-spark.parquet")
+    for path in (orphan, young, theirs):
+        path.write_bytes(b"x")
+    now_s = world.clock.now_ms() / 1000
+    for path in (orphan, theirs, kept):
+        os.utime(path, (now_s, now_s))
+    os.utime(young, (now_s + 30, now_s + 30))
+    later(world, compactor)
+    assert files_of(world, topic) == {kept, young, theirs}
+    world.check_rows()
+
+
+def test_what_its_owner_rewrote_stays_for_his_time_travel(world: World) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    for _ in range(2):
+        world.produce(topic, [Record(b"k", b"v")] * 10)
+        world.flush(compactor)
+    before = files_of(world, topic)
+    deltalake.DeltaTable(str(world.path(topic))).optimize.compact()
+    later(world, compactor, 10 * DELAY)
+    later(world, compactor, 10 * DELAY)
+    assert before < files_of(world, topic)
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    world.check_rows()
+
+
+def test_an_owners_delete_moves_no_end(world: World) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    deltalake.DeltaTable(str(world.path(topic))).delete()
+    world.produce(topic, [Record(b"k", b"v")] * 5)
+    world.flush(compactor)
+    assert [record.offset for record in world.rows(topic)] == list(range(10, 15))
+
+
+def test_a_deleted_topics_table_goes_after_a_delay(world: World) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    world.catalog.change(
+        lambda c: catalog_topics.delete(c, topic.number, world.clock.now_ms())
+    )
+    later(world, compactor, DELAY - 1)
+    assert world.path(topic).exists()
+    later(world, compactor)
+    assert not world.path(topic).exists()
+    assert world.catalog.read(catalog_topics.list_deleted) == []

@@ -1,0 +1,127 @@
+"""Rounds are bounded, fair, and cover what is pending without a break."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.planner import Batches, Pending, due, pack, plan
+
+NOW = 1_000_000
+
+
+def batches(sizes: list[int], base: int, sequence: int = 1) -> Batches:
+    length = np.array(sizes, np.int64)
+    bases = base + np.arange(len(sizes), dtype=np.int64) * 10
+    return Batches(sequence, "segment", bases, bases + 9, np.cumsum(length), length)
+
+
+def pending(
+    sizes: list[int], key: tuple[int, int] = (1, 0), since_ms: int = NOW
+) -> Pending:
+    half = len(sizes) // 2
+    chunks = [batches(sizes[:half], 0), batches(sizes[half:], half * 10, 2)]
+    return Pending(key, 0, chunks, since_ms)
+
+
+SIZES = st.lists(st.integers(61, 5000), max_size=30)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(SIZES, max_size=6), st.integers(1, 4), st.integers(100, 40_000))
+def test_a_round_is_bounded_and_leaves_out_nothing_in_between(
+    partitions: list[list[int]], cores: int, round_bytes: int
+) -> None:
+    waiting = [pending(sizes, (1, p)) for p, sizes in enumerate(partitions)]
+    round_ = plan(waiting, cores, round_bytes=round_bytes, item_bytes=8000)
+    assert len(round_.tasks) <= cores
+    largest = max((item.bytes for item in round_.items), default=0)
+    assert largest <= max(8000, 5000)
+    assert sum(item.bytes for item in round_.items) <= round_bytes + 5000
+    taken = 0
+    for one in waiting:
+        items = sorted(
+            (item for item in round_.items if item.key == one.key),
+            key=lambda item: item.start,
+        )
+        reached = one.start
+        for item in items:
+            assert item.start == reached
+            assert item.end == int(item.chunks[-1].last[-1]) + 1
+            assert item.bytes == sum(int(c.length.sum()) for c in item.chunks)
+            reached, taken = item.end, taken + sum(map(len, item.chunks))
+    whole = sum(map(len, partitions))
+    assert round_.rest == (taken < whole)
+    assert taken > 0 or whole == 0
+
+
+def test_rounds_that_follow_each_other_take_everything() -> None:
+    left, rounds = pending([1000] * 100), 0
+    while left.bytes:
+        [task] = plan([left], 1, round_bytes=10_000, item_bytes=4000).tasks
+        end = max(item.end for item in task)
+        left = Pending(left.key, end, [c.above(end) for c in left.chunks], NOW)
+        rounds += 1
+    assert rounds == 10
+
+
+def test_every_partition_gets_a_slice_before_any_gets_two() -> None:
+    busy = pending([1000] * 50, (1, 0))
+    quiet = [pending([100], (2, p)) for p in range(5)]
+    items = plan([busy, *quiet], 2, round_bytes=20_000, item_bytes=4000).items
+    assert {item.key for item in items} == {busy.key, *(one.key for one in quiet)}
+
+
+def test_what_waits_longest_comes_first() -> None:
+    old, young = pending([100], (1, 0), NOW - 9000), pending([100], (2, 0), NOW - 8000)
+    found = due([young, old], NOW, flush_ms=5000, flush_bytes=1 << 20)
+    assert [one.key for one in found] == [(1, 0), (2, 0)]
+
+
+def test_half_due_topics_come_along_and_young_ones_do_not() -> None:
+    old, half, young = (
+        pending([100], (n, 0), NOW - age) for n, age in enumerate((5000, 2500, 2499))
+    )
+    found = due([old, half, young], NOW, flush_ms=5000, flush_bytes=1 << 20)
+    assert [one.key[0] for one in found] == [0, 1]
+    assert due([half, young], NOW, flush_ms=5000, flush_bytes=1 << 20) == []
+
+
+def test_a_topics_partitions_count_together_in_bytes() -> None:
+    parts = [pending([600], (1, 0)), pending([600], (1, 1)), pending([100], (2, 0))]
+    found = due(parts, NOW, flush_ms=5000, flush_bytes=1000)
+    assert [one.key for one in found] == [(1, 0), (1, 1)]
+
+
+def test_asked_topics_are_due_at_once() -> None:
+    parts = [pending([10], (1, 0)), pending([10], (2, 0))]
+    only = due(parts, NOW, flush_ms=5000, flush_bytes=1000, asked=frozenset({2}))
+    assert [one.key for one in only] == [(2, 0)]
+    assert len(due(parts, NOW, flush_ms=5000, flush_bytes=1000, asked=None)) == 2
+
+
+def test_nothing_pending_is_nothing_to_do() -> None:
+    assert due([pending([])], NOW, flush_ms=0, flush_bytes=0) == []
+    assert plan([], 2).tasks == []
+
+
+def test_a_batch_above_every_bound_is_an_item_of_its_own() -> None:
+    [task] = plan([pending([100, 90_000, 100])], 1, item_bytes=4000).tasks
+    assert sorted(item.bytes for item in task) == [100, 100, 90_000]
+
+
+def test_packing_is_even() -> None:
+    parts = [pending([size], (1, p)) for p, size in enumerate([900, 500, 400, 300])]
+    tasks = pack(plan(parts, 1).items, 2)
+    assert sorted(sum(i.bytes for i in task) for task in tasks) == [900, 1200]
+
+
+def test_above_cuts_at_the_batch_that_holds_the_offset() -> None:
+    some = batches([100] * 5, 0)
+    assert [int(some.above(o).base[0]) for o in (0, 9, 10, 11, 49)] == [
+        0,
+        0,
+        10,
+        10,
+        40,
+    ]
+    assert len(some.above(50)) == 0

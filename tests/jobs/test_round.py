@@ -1,0 +1,31 @@
+"""What a round commits: per partition, all before the first slice that failed."""
+
+from jobs.planner import Item
+from jobs.round import whole_prefixes
+from jobs.rows import Failed, Written
+
+
+def item(partition: int, start: int) -> Item:
+    return Item((1, partition), start, start + 10, (), 1)
+
+
+def written(one: Item) -> Written:
+    return Written(f"{one.start}", 10, 1, one.start, one.end - 1, 0, 0, 0)
+
+
+def test_only_what_is_whole_from_the_start() -> None:
+    items = [item(p, start) for p in (0, 1, 2) for start in (20, 0, 10)]
+    bad = {(0, 10): True, (1, 0): False}
+    done = [
+        (one, Failed("x", "why", bad[one.key[1], one.start]))
+        if (one.key[1], one.start) in bad
+        else (one, written(one))
+        for one in items
+    ]
+    failed: dict[tuple[int, int], Failed] = {}
+    whole = whole_prefixes(done, failed)
+    assert [(i.key[1], i.start) for i, _ in whole] == [(0, 0), (2, 0), (2, 10), (2, 20)]
+    assert {key[1]: failure.stale for key, failure in failed.items()} == {
+        0: True,
+        1: False,
+    }

@@ -1,0 +1,87 @@
+"""A slice becomes a file, or says why not; a file that is used again is noticed."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from jobs.planner import plan
+from jobs.round import file_task
+from jobs.rows import Failed, FileTask, Written, write_file, write_files
+from tests.jobs.world import World
+from tests.support.batches import Record
+
+
+class ATable:
+    """As much of `jobs.tables.Table` as naming a file needs."""
+
+    def __init__(self, topic: Any, path: Path) -> None:
+        self.topic, self.path = topic, str(path)
+
+
+def task_of(world: World, topic: Any, tmp_path: Path) -> FileTask:
+    from broker.storage.files import PosixFiles
+    from broker.storage.reader import SegmentReader
+    from jobs.backlog import Backlog
+
+    backlog = Backlog(SegmentReader(PosixFiles(), world.data_dir / "wal"))
+    backlog.refresh(0)
+    [item] = plan(backlog.pending({}, [topic.number]), 1).items
+    return file_task(item, ATable(topic, tmp_path), "a-1")  # type: ignore[arg-type]
+
+
+def test_the_file_is_what_it_is_described_as(world: World, tmp_path: Path) -> None:
+    topic = world.topic("t")
+    for _ in range(30):
+        world.produce(topic, [Record(b"k", b"v" * 10)] * 1000)
+    written = write_file(task_of(world, topic, tmp_path / "x"))
+    full = tmp_path / "x" / written.path
+    footer = pq.read_metadata(full)
+    assert (written.rows, written.size) == (30_000, os.path.getsize(full))
+    assert (written.first_offset, written.last_offset) == (0, 29_999)
+    groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+    assert all(8000 <= group.num_rows <= 12_000 for group in groups)
+    for group in groups:
+        columns = {
+            group.column(c).path_in_schema: group.column(c)
+            for c in range(group.num_columns)
+        }
+        assert columns["value"].compression == "ZSTD"
+        for name in ("offset", "timestamp"):
+            assert columns[name].statistics.has_min_max
+            assert "DELTA_BINARY_PACKED" in columns[name].encodings
+
+
+def test_a_segment_that_was_used_again_is_stale_not_read(
+    world: World, tmp_path: Path
+) -> None:
+    topic = world.topic("t")
+    world.produce(topic, [Record(b"k", b"v")])
+    task = task_of(world, topic, tmp_path / "x")
+    one = task.slices[0]._replace(sequence=task.slices[0].sequence + 1)
+    [failed] = write_files([task._replace(slices=[one])])
+    assert isinstance(failed, Failed)
+    assert failed.stale
+    moved = task.slices[0]._replace(path=str(tmp_path / "gone"))
+    [failed] = write_files([task._replace(slices=[moved])])
+    assert isinstance(failed, Failed)
+    assert failed.stale
+    assert not list((tmp_path / "x").rglob("*.parquet"))
+
+
+def test_one_that_fails_does_not_fail_the_others(world: World, tmp_path: Path) -> None:
+    topic = world.topic("t")
+    world.produce(topic, [Record(b"k", b"v")])
+    good = task_of(world, topic, tmp_path / "x")
+    (tmp_path / "file").write_text("in the way")
+    done = write_files([good._replace(root=str(tmp_path / "file")), good])
+    assert [type(result) for result in done] == [Failed, Written]
+
+
+def test_no_rows_make_no_file(world: World, tmp_path: Path) -> None:
+    topic = world.topic("t")
+    world.produce(topic, [Record(b"k", b"v")])
+    task = task_of(world, topic, tmp_path / "x")._replace(start=100, end=200)
+    assert write_file(task).rows == 0
+    assert not (tmp_path / "x").exists()

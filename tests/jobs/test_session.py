@@ -1,0 +1,25 @@
+"""Sessions are made in one place, with what this product relies on."""
+
+import xml.etree.ElementTree as ElementTree
+
+from jobs.session import DELTA_PACKAGE, IVY_SETTINGS, session_options
+
+
+def test_without_delta_nothing_is_resolved() -> None:
+    assert not any("jars" in key for key in session_options(delta=False))
+
+
+def test_with_delta_only_maven_central_is_asked() -> None:
+    options = session_options(delta=True)
+    assert options["spark.jars.packages"] == DELTA_PACKAGE
+    assert options["spark.jars.ivySettings"] == str(IVY_SETTINGS)
+    resolvers = ElementTree.parse(IVY_SETTINGS).getroot().find("resolvers")
+    assert resolvers is not None
+    assert [resolver.attrib["name"] for resolver in resolvers] == ["central"]
+
+
+def test_sessions_are_quiet_and_in_utc() -> None:
+    options = session_options(delta=False)
+    assert options["spark.ui.enabled"] == "false"
+    assert options["spark.ui.showConsoleProgress"] == "false"
+    assert options["spark.sql.session.timeZone"] == "UTC"
