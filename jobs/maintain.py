@@ -77,11 +77,14 @@ def is_expired(file: DataFile, number: int, starts: Starts) -> bool:
 
 def delete_files(table: Table, starts: Starts, now_ms: int, delay_ms: int) -> int:
     """Delete files of ours that expired, and those that no commit ever named."""
+    # The log after the listing: what was committed meanwhile is then seen as live.
+    present = list(_our_files(table.path))
+    table.follow()
     snapshot = table.snapshot
     live = {file.relative_path for file in snapshot.files.values()}
     removed = {unquote(path): when for path, when in snapshot.removed.items()}
     deleted = 0
-    for path, modified_ms in _our_files(table.path):
+    for path, modified_ms in present:
         if path in live:
             continue
         since_ms = removed.get(path, modified_ms)
