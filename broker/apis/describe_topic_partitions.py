@@ -79,6 +79,7 @@ def _described(
     return messages.DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
+        is_internal=topic.internal,
         partitions=[
             messages.DescribeTopicPartitionsResponsePartition(
                 partition_index=index,

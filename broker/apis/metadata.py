@@ -144,6 +144,7 @@ def _described(
     answer = MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
+        is_internal=topic.internal,
         partitions=[
             MetadataResponsePartition(
                 partition_index=index,

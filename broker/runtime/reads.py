@@ -31,6 +31,9 @@ log = structlog.get_logger("lakelog.reads")
 
 JOINED_BELOW_BYTES = 4096
 COLD_BYTES_MIN = 1 << 16
+BATCHES_MAX = 1_500
+"""Of one partition in one answer. More tiny batches would hold up the loop for
+milliseconds; the client comes again at once."""
 
 
 class Place:
@@ -115,7 +118,7 @@ class Reader:
         if spans is None:
             place.buffers = empty_batches(offset, end)
             return place.size
-        return self._take(place, spans)
+        return self._take(place, spans[:BATCHES_MAX])
 
     def _take(self, place: Place, spans: Spans) -> int:
         """Views of what is in memory, up to the first batch that is not; or, if that

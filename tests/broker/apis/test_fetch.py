@@ -12,6 +12,7 @@ from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.fetch import FetchRequest
 from broker.records.batch import read_header
+from broker.runtime.reads import BATCHES_MAX
 from broker.runtime.services import Broker
 from tests.support.batches import patch
 from tests.support.rig import (
@@ -125,6 +126,19 @@ def test_leader_epochs_fence(tmp_path: Path) -> None:
             for epoch, code in ((-1, 0), (0, 0), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)):
                 request = fetch_request("t", (0, 0))
                 request.topics[0].partitions[0].current_leader_epoch = epoch
+                response = await call(fetch, request, broker, 12)
+                assert response.responses[0].partitions[0].error_code == code
+
+    run(scenario)
+
+
+def test_an_epoch_that_never_was_cannot_have_been_fetched(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            for epoch, code in ((-1, 0), (0, 0), (1, ErrorCode.OFFSET_OUT_OF_RANGE)):
+                request = fetch_request("t", (0, 0))
+                request.topics[0].partitions[0].last_fetched_epoch = epoch
                 response = await call(fetch, request, broker, 12)
                 assert response.responses[0].partitions[0].error_code == code
 
@@ -348,6 +362,19 @@ def test_a_consumer_crosses_from_table_to_segments(tmp_path: Path) -> None:
                 offset = read_header(batches_in(data)[-1]).last_offset + 1
             assert seen == [*range(500), *range(500)]
             assert tables.reads
+
+    run(scenario)
+
+
+def test_a_crowd_of_tiny_batches_is_given_in_several_answers(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            await fill(broker, "t", 2000, size=1)
+            first = numbers(values_in(await fetch_one(broker, "t", 0)))
+            assert first == list(range(BATCHES_MAX))
+            rest = numbers(values_in(await fetch_one(broker, "t", BATCHES_MAX)))
+            assert first + rest == list(range(2000))
 
     run(scenario)
 

@@ -48,6 +48,17 @@ def test_a_topic_is_told_with_its_id_and_partitions(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_the_names_of_kafka_s_own_topics_are_internal(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            request = MetadataRequest(names("__consumer_offsets", "mine"))
+            response = await call(metadata, request, broker)
+            told = {topic.name: topic.is_internal for topic in response.topics}
+            assert told == {"__consumer_offsets": True, "mine": False}
+
+    run(scenario)
+
+
 @pytest.mark.parametrize(
     ("version", "asked", "found"),
     [(0, [], True), (1, None, True), (1, [], False), (12, None, True), (12, [], False)],
