@@ -1,22 +1,46 @@
 """Clients under load while processes die, and the comparison afterwards.
 
-A value names its producer and its number. What the client saw acknowledged is kept;
-after the last restart the whole topic is read and held against it.
+A value names its producer and its number. What a client was told is kept: what was
+acknowledged, what was read, what was committed. After the last restart the whole topic
+is read and held against it.
 """
 
+import json
+import os
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
     KafkaError,
+    KafkaException,
     Producer,
     TopicPartition,
 )
+from confluent_kafka.admin import AdminClient, NewTopic
 
-QUICK = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "log_level": 0}
+Found = dict[tuple[int, int], bytes | None]
+QUICK: dict[str, Any] = {
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 200,
+    "log_level": 0,
+    "error_cb": lambda _error: None,
+}
+ANSWER_S = 60
+
+
+class Lost(AssertionError):
+    """What was acknowledged is not there, or not what it was."""
+
+
+class Doubled(AssertionError):
+    """What an idempotent producer sent once stands twice."""
 
 
 class Load(threading.Thread):
@@ -31,6 +55,7 @@ class Load(threading.Thread):
         idempotent: bool = True,
         value_bytes: int = 200,
         pause_s: float = 0.002,
+        timeout_s: float = 120,
     ) -> None:
         super().__init__(daemon=True)
         self.topic, self.partitions, self.name_ = topic, partitions, name
@@ -38,6 +63,7 @@ class Load(threading.Thread):
         self.pause_s = pause_s
         self.acknowledged: dict[tuple[int, int], bytes] = {}
         self.refused: list[str] = []
+        self.twice: list[tuple[int, int]] = []
         self.sent = 0
         self.stopping = threading.Event()
         self._producer = Producer(
@@ -47,23 +73,32 @@ class Load(threading.Thread):
                 "enable.idempotence": idempotent,
                 "acks": "all",
                 "linger.ms": 2,
-                "message.timeout.ms": 120_000,
+                "message.timeout.ms": int(timeout_s * 1000),
                 "retry.backoff.ms": 20,
-                "error_cb": lambda _error: None,
             }
         )
 
-    def _told(self, error, message) -> None:
+    def _told(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:
             self.refused.append(error.name())
             return
         key = (message.partition(), message.offset())
-        assert key not in self.acknowledged, f"offset {key} acknowledged twice"
+        if key in self.acknowledged:
+            self.twice.append(key)
         self.acknowledged[key] = message.value()
 
     def run(self) -> None:
         while not self.stopping.is_set():
-            for _ in range(20):
+            self._send(20)
+            self._producer.poll(0)
+            time.sleep(self.pause_s)
+        deadline = time.monotonic() + ANSWER_S
+        while self._producer.flush(1) and time.monotonic() < deadline:
+            pass
+
+    def _send(self, count: int) -> None:
+        try:
+            for _ in range(count):
                 value = f"{self.name_}:{self.sent}:".encode()
                 self._producer.produce(
                     self.topic,
@@ -72,21 +107,52 @@ class Load(threading.Thread):
                     on_delivery=self._told,
                 )
                 self.sent += 1
-            self._producer.poll(0)
-            time.sleep(self.pause_s)
-        deadline = time.monotonic() + 60
-        while self._producer.flush(1) and time.monotonic() < deadline:
-            pass
+        except BufferError:  # nobody answers for the time being
+            self._producer.poll(0.1)
+        except KafkaException as error:
+            self.refused.append(str(error))
+            self.stopping.set()
 
     def finish(self) -> None:
         """Stop producing and wait until everything was answered."""
         self.stopping.set()
-        self.join(90)
+        self.join(ANSWER_S + 30)
         assert not self.is_alive()
 
 
-def read_everything(bootstrap: str, topic: str, partitions: int) -> dict:
-    """(partition, offset) -> value, from offset 0 to the end, by a new client."""
+class Watcher(threading.Thread):
+    """A consumer that reads along: what it was shown must be there for ever."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__(daemon=True)
+        self.seen: Found = {}
+        self.changed: list[tuple[int, int]] = []
+        self.stopping = threading.Event()
+        self._consumer = a_consumer(bootstrap, topic, partitions)
+
+    def run(self) -> None:
+        while not self.stopping.is_set():
+            for message in self._consumer.consume(1000, timeout=0.2):
+                if message.error() is None:
+                    key = (message.partition(), message.offset())
+                    if self.seen.setdefault(key, message.value()) != message.value():
+                        self.changed.append(key)
+        self._consumer.close()
+
+    def finish(self) -> None:
+        self.stopping.set()
+        self.join(30)
+        assert not self.is_alive()
+
+
+def create_topic(bootstrap: str, name: str, partitions: int) -> None:
+    """Made when this returns; raises KafkaException if it cannot be."""
+    admin = AdminClient(QUICK | {"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, partitions)])[name].result(30)
+
+
+def a_consumer(bootstrap: str, topic: str, partitions: int) -> Consumer:
+    """Of all partitions from the beginning on, verifying checksums."""
     consumer = Consumer(
         QUICK
         | {
@@ -97,10 +163,20 @@ def read_everything(bootstrap: str, topic: str, partitions: int) -> dict:
             "check.crcs": True,
         }
     )
+    consumer.assign(
+        [TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(partitions)]
+    )
+    return consumer
+
+
+def read_everything(
+    bootstrap: str, topic: str, partitions: int, timeout_s: float = 60
+) -> Found:
+    """(partition, offset) -> value, from offset 0 to the end, by a new client."""
+    consumer = a_consumer(bootstrap, topic, partitions)
     waiting = set(range(partitions))
-    consumer.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in waiting])
-    found: dict[tuple[int, int], bytes] = {}
-    deadline = time.monotonic() + 60
+    found: Found = {}
+    deadline = time.monotonic() + timeout_s
     while waiting:
         assert time.monotonic() < deadline, f"no end of partitions {waiting}"
         for message in consumer.consume(1000, timeout=0.5):
@@ -117,28 +193,69 @@ def read_everything(bootstrap: str, topic: str, partitions: int) -> dict:
     return found
 
 
-def judge(loads: list[Load], found: dict) -> None:
-    """No acknowledged record lost or changed; none twice from an idempotent one."""
+def judge(loads: Iterable[Load], found: Found, watcher: Watcher | None = None) -> None:
+    """No record that was acknowledged or shown is lost or changed; none of an
+    idempotent producer twice, or out of order. Raises Lost, Doubled."""
+    loads = list(loads)
+    told: Found = {}
     for load in loads:
-        lost = {k: v for k, v in load.acknowledged.items() if found.get(k) != v}
-        assert not lost, f"{len(lost)} acknowledged records lost, first {min(lost)}"
-    counts = Counter(found.values())
-    exact = {load.name_ for load in loads if load.idempotent}
-    twice = [
-        value
-        for value, count in counts.items()
-        if count > 1 and value.split(b":")[0].decode() in exact
-    ]
-    assert not twice, f"{len(twice)} records of an idempotent producer stand twice"
+        assert load.acknowledged, f"{load.name_}: nothing was acknowledged"
+        told |= load.acknowledged
+        if load.twice:
+            raise Lost(f"{load.name_}: offset {load.twice[0]} was given twice")
+    if watcher is not None:
+        told |= watcher.seen
+        if watcher.changed:
+            raise Lost(f"offset {watcher.changed[0]} was read with two values")
+    lost = sorted(key for key, value in told.items() if found.get(key) != value)
+    if lost:
+        raise Lost(f"{len(lost)} of {len(told)} records lost, first {lost[0]}")
+    _once([load.name_ for load in loads if load.idempotent], found)
     _in_order([load for load in loads if load.idempotent], found)
 
 
-def _in_order(loads: list[Load], found: dict) -> None:
+def _once(names: Iterable[str], found: Found) -> None:
+    exact = set(names)
+    counts = Counter(found.values())
+    twice = [
+        value
+        for value, count in counts.items()
+        if count > 1 and value and value.split(b":")[0].decode() in exact
+    ]
+    if twice:
+        raise Doubled(f"{len(twice)} records stand twice, one is {twice[0]!r}")
+
+
+def _in_order(loads: Iterable[Load], found: Found) -> None:
     numbers: dict[tuple[str, int], list[int]] = defaultdict(list)
     for (partition, _offset), value in sorted(found.items()):
-        name, number, _ = value.decode().split(":", 2)
+        name, number, _ = (value or b"").decode().split(":", 2)
         numbers[name, partition].append(int(number))
     for load in loads:
         for partition in range(load.partitions):
             seen = numbers[load.name_, partition]
             assert seen == sorted(seen), f"{load.name_} is out of order in {partition}"
+
+
+@contextmanager
+def running(*threads: Any) -> Iterator[None]:
+    """The clients live as long as this; they are finished when it ends well."""
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+        for thread in threads:
+            thread.finish()
+    finally:
+        for thread in threads:
+            thread.stopping.set()
+
+
+def tell(test: str, kills: int, loads: Iterable[Load]) -> None:
+    """Add a line to the file that ``LAKELOG_CRASH_REPORT`` names, if it names one."""
+    path = os.environ.get("LAKELOG_CRASH_REPORT")
+    if path:
+        records = sum(len(load.acknowledged) for load in loads)
+        line = {"test": test, "kills": kills, "acknowledged": records}
+        with Path(path).open("a") as report:
+            report.write(json.dumps(line) + "\n")

@@ -1,0 +1,134 @@
+"""The real program with a part taken out or replaced: ``altered PART,PART command ...``
+
+The problem: a crash suite that never fails proves nothing; and a product must hold no
+switch that takes its promises out. The idea: this module replaces functions of the
+product, in a process of its own, and then runs the command as ``lakelog`` would. Each
+alteration is a fault that somebody could make; the suite must notice it.
+
+``in_process`` is no fault: it puts the work of Spark's Python workers into the
+compactor's own process, which then starts in a second instead of ten.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+def acknowledged_before_written() -> None:
+    """A group is called durable, and is written when the next one comes."""
+    from broker.storage.journal import Journal
+    from broker.storage.layout import Identity, pack_identity
+
+    waiting: list[tuple[int, int, bytes]] = []
+
+    def later(self: Journal, segment: Any, parts: list[Any], _end: int) -> None:
+        file = segment.slot.file
+        if segment.empty:
+            words = (segment.sequence, segment.slot.size, segment.created_ms)
+            self._files.pwritev(file, [pack_identity(Identity(*words))], 0)
+        waiting.append((file, segment.end, b"".join(parts)))
+        if len(waiting) > 1:
+            file, position, data = waiting.pop(0)
+            self._files.pwritev(file, [data], position)
+
+    Journal._write = later  # type: ignore[method-assign]
+
+
+def unverified() -> None:
+    """A batch is taken for what was written, whatever its bytes are."""
+    from broker.storage import entry
+
+    real = entry.crc32c
+
+    class Fitting(int):
+        def __ne__(self, other: object) -> bool:
+            return False
+
+    def crc32c(data: Any, *seed: int) -> int:
+        """Of a header, which has a seed, the truth."""
+        return real(data, *seed) if seed else Fitting()
+
+    entry.crc32c = crc32c
+
+
+def never_synced() -> None:
+    """The log's fsync does nothing."""
+    from broker.storage.files import PosixFiles
+
+    PosixFiles.fdatasync = lambda self, file: None  # type: ignore[method-assign]
+
+
+def tables_never_synced() -> None:
+    """No fsync of what is in a table."""
+    os.fsync = lambda file: None
+
+
+def starts_unchecked() -> None:
+    """A commit does not look where the table ends."""
+    from lakehouse import commit
+
+    commit._is_there = lambda *_: False
+    commit._check_starts = lambda *_: None
+
+
+def ends_untold() -> None:
+    """A commit does not say where the table ends: no ``txn``."""
+    from lakehouse import commit
+
+    commit._transactions = lambda *_: []
+    read_back = commit._read_back
+    commit._read_back = lambda path, version, _, paths: read_back(
+        path, version, {}, paths
+    )
+
+
+def without_lease() -> None:
+    """Every compactor believes that it is the one."""
+    from jobs.lease import LeaseKeeper
+
+    LeaseKeeper.held = property(lambda self: True)  # type: ignore[assignment]
+
+
+def in_process() -> None:
+    """No Spark: its tasks run here, one after another."""
+    import jobs.session
+
+    jobs.session.make_session = lambda *_, **__: Session()
+
+
+class Session:
+    """As much of a SparkSession as the compactor's driver uses."""
+
+    defaultParallelism = 2  # noqa: N815
+
+    @property
+    def sparkContext(self) -> "Session":  # noqa: N802
+        return self
+
+    def parallelize(self, items: Iterable[Any], _slices: int) -> "Tasks":
+        return Tasks(items)
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+class Tasks(list[Any]):
+    def map(self, work: Callable[[Any], Any]) -> "Tasks":
+        return Tasks(work(item) for item in self)
+
+    def collect(self) -> list[Any]:
+        return self
+
+
+def main() -> None:
+    """Alter, then be ``lakelog``."""
+    for name in sys.argv.pop(1).split(","):
+        globals()[name]()
+    from broker.cli import main as lakelog
+
+    lakelog()
+
+
+if __name__ == "__main__":
+    main()

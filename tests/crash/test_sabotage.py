@@ -1,0 +1,75 @@
+"""The crash suite's own proof: with a promise taken out of the product, it notices.
+
+Each story below is one that passes with the real product (the other modules run the
+same ones); here a part of it is taken out, see `tests.crash.altered`.
+"""
+
+import time
+
+import pytest
+
+from tests.crash.workload import (
+    Doubled,
+    Lost,
+    judge,
+    read_everything,
+    running,
+)
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+
+
+def lives_through_kills(house, kills=3):
+    """A plain producer, and kills of the broker; the judge at the end."""
+    house.start()
+    load = house.load("plain", idempotent=False, pause_s=0.003)
+    with running(load):
+        for _ in range(kills):
+            time.sleep(0.7)
+            house.broker.kill()
+            house.broker.start()
+    judge([load], read_everything(house.broker.bootstrap, "t", house.partitions))
+
+
+def lives_with_two_compactors(house):
+    house.start()
+    load = house.load("exact", pause_s=0.02)
+    second = house.another_compactor()
+    with running(load):
+        house.compactor.start(wait=False)
+        second.start()
+        time.sleep(3)
+        second.kill()
+        time.sleep(1)
+    house.in_table()
+
+
+def lives_through_a_kill_after_the_commit(house):
+    house.start()
+    load = house.load("exact", pause_s=0.02)
+    with running(load):
+        house.compactor.start(failpoints="compact.after_commit=2", wait=False)
+        assert house.compactor.died(60)
+        house.compactor.start()
+        time.sleep(2)
+    house.in_table()
+
+
+def test_the_kills_notice_an_acknowledgement_before_the_write(build):
+    with pytest.raises(Lost):
+        lives_through_kills(build(altered="acknowledged_before_written"))
+
+
+def test_two_compactors_notice_that_starts_are_not_checked(build):
+    with pytest.raises(Doubled):
+        lives_with_two_compactors(build(altered="without_lease,starts_unchecked"))
+
+
+def test_a_kill_after_the_commit_notices_that_no_end_is_told(build):
+    with pytest.raises(Doubled):
+        lives_through_a_kill_after_the_commit(build(altered="ends_untold"))
+
+
+def test_without_sabotage_the_same_lives_end_well(build, tmp_path):
+    lives_through_kills(build(), kills=1)
+    lives_through_a_kill_after_the_commit(build(tmp_path / "other"))
