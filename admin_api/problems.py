@@ -76,6 +76,7 @@ def install(app: FastAPI) -> None:
     renders(Problem, lambda error: error)
     renders(KafkaException, lambda error: of_kafka(error.args[0]))
     renders(RequestValidationError, _of_validation)
+    renders(Exception, lambda _: Problem(500, "Internal Server Error"))
     renders(
         HTTPException,
         lambda e: Problem(e.status_code, f"HTTP {e.status_code} {e.detail}"),

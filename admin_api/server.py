@@ -36,21 +36,21 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def run(
-    host: str,
-    port: int,
+    bound: socket.socket,
     bootstrap: str,
     data_dir: Path,
     announce: Callable[[str], None],
 ) -> None:
-    """Serve until SIGTERM or ctrl-C; says ``ready admin=http://HOST:PORT`` once."""
-    bound = listen(host, port)
-    chosen = bound.getsockname()[1]
+    """Serve until SIGTERM or ctrl-C; says ``ready admin=http://HOST:PORT`` once.
+
+    ``bound`` is what ``listen`` gave.
+    """
+    host, port = bound.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(
         create_app(bootstrap, data_dir),
         log_level="warning",
         timeout_graceful_shutdown=3,
     )
-    server = _Announcing(
-        config, lambda: announce(f"ready admin=http://{host}:{chosen}")
-    )
+    server = _Announcing(config, lambda: announce(f"ready admin=http://{shown}:{port}"))
     server.run(sockets=[bound])

@@ -38,7 +38,7 @@ class CreateTopic(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     topic_name: str
-    partitions_count: int | None = None
-    replication_factor: int | None = None
+    partitions_count: int | None = Field(default=None, ge=1, le=100_000)
+    replication_factor: int | None = Field(default=None, ge=1)
     configs: list[ConfigEntry] = Field(default_factory=list)
     validate_only: bool = False

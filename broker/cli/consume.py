@@ -104,11 +104,11 @@ def _positions(
     if start in named or start.isdigit():
         offset = named[start] if start in named else int(start)
         return [TopicPartition(topic, number, offset) for number in partitions]
-    asked = [TopicPartition(topic, number, _millis(start)) for number in partitions]
+    asked = [TopicPartition(topic, number, millis(start)) for number in partitions]
     return list(consumer.offsets_for_times(asked, timeout=TIMEOUT_S))
 
 
-def _millis(text: str) -> int:
+def millis(text: str) -> int:
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:

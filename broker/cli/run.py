@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -54,6 +55,8 @@ def up(
         data_dir, config, extra, listener=listener, advertised=advertised, admin=admin
     )
     configure_logging(settings)
+    if not no_admin:
+        _admin_socket(settings.admin).close()
     compactor = not no_compactor
     if compactor and not java_found():
         typer.echo(NO_JAVA, err=True)
@@ -98,9 +101,8 @@ def compactor(
     settings = settings_of(data_dir, config, extra)
     if not java_found():
         raise fail(NO_JAVA)
-    from jobs.compactor import run
-
     from broker.runtime.logging import configure_logging
+    from jobs.compactor import run
 
     configure_logging(settings)
     raise typer.Exit(run(settings, master=master, announce=say))
@@ -121,11 +123,20 @@ def admin(
     settings = settings_of(data_dir, config, extra, admin=admin_address)
     from admin_api import server
 
-    host, _, port = settings.admin.rpartition(":")
+    bound = _admin_socket(settings.admin)
+    server.run(bound, bootstrap, settings.data_dir, say)
+
+
+def _admin_socket(address: str) -> socket.socket:
+    from admin_api.server import listen
+
+    host, _, port = address.rpartition(":")
     try:
-        server.run(host, int(port), bootstrap, settings.data_dir, say)
+        return listen(host.strip("[]"), int(port))
     except OSError as error:
-        raise fail(f"cannot listen on {settings.admin}: {error.strerror}") from None
+        raise fail(
+            f"cannot listen on {address}: {error.strerror}; choose another --admin"
+        ) from None
 
 
 def _shared(

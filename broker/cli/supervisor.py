@@ -4,7 +4,9 @@ The broker is what people came for: if it dies, all stops and the reason is told
 compactor and the admin plane are restarted, with pauses that grow while they keep
 dying, and never take the broker down. A child asks the kernel to be killed when its
 parent goes (``PR_SET_PDEATHSIG``), so that nothing outlives an ``up`` that was killed
-with -9; Spark's own processes end when the pipe from the compactor closes.
+with -9; Spark's own processes end when the pipe from the compactor closes. At an
+orderly stop they are waited for, and killed if they linger: each part is a process
+group of its own.
 """
 
 import asyncio
@@ -18,7 +20,9 @@ from dataclasses import dataclass, field
 import structlog
 
 PARENT_VARIABLE = "LAKELOG_PARENT"
-STOP_TIMEOUT_S = 9.0
+STOP_TIMEOUT_S = 4.0
+LINGER_S = 1.0
+POLL_S = 0.05
 PAUSE_MAX_S = 60.0
 STEADY_S = 60.0
 
@@ -59,27 +63,49 @@ class Child:
     name: str
     arguments: list[str]
     said: Callable[[str], None]
+    ended: Callable[[], None] = lambda: None
     process: asyncio.subprocess.Process | None = None
     stopping: bool = False
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "broker.cli", *self.arguments]
+
     async def run(self) -> int:
-        """Start it and return its exit code when it ends."""
-        self.process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "broker.cli",
-            *self.arguments,
-            stdout=asyncio.subprocess.PIPE,
-            stdin=asyncio.subprocess.DEVNULL,
-            env=os.environ | {PARENT_VARIABLE: str(os.getpid())},
-            start_new_session=True,  # ctrl-C reaches us alone; we stop them in order
+        """Start it; its exit code when it and all that it started have ended."""
+        hearing_end, speaking_end = os.pipe()
+        try:
+            self.process = await asyncio.create_subprocess_exec(
+                *self.command(),
+                stdout=speaking_end,
+                stdin=asyncio.subprocess.DEVNULL,
+                env=os.environ | {PARENT_VARIABLE: str(os.getpid())},
+                start_new_session=True,  # ctrl-C reaches us alone; we stop in order
+            )
+        finally:
+            os.close(speaking_end)
+        hearing = asyncio.create_task(self._hear(hearing_end))
+        code = await self.process.wait()
+        await self._gone(self.process.pid)
+        await hearing
+        return code
+
+    async def _hear(self, pipe: int) -> None:
+        """Until the last who holds the other end has gone.
+
+        The pipe is ours and not asyncio's, which would not tell us of an end before
+        that: a JVM that outlives its driver holds it too.
+        """
+        lines = asyncio.StreamReader()
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(lines), os.fdopen(pipe, "rb")
         )
-        assert self.process.stdout is not None
-        async for line in self.process.stdout:
-            self.said(line.decode(errors="replace").rstrip())
-            self.ready.set()
-        return await self.process.wait()
+        try:
+            async for line in lines:
+                self.said(line.decode(errors="replace").rstrip())
+                self.ready.set()
+        finally:
+            transport.close()
 
     async def keep(self) -> None:
         """Run it again and again, until it is asked to stop."""
@@ -89,6 +115,7 @@ class Child:
             code = await self.run()
             if self.stopping:
                 return
+            self.ended()
             pause_s = next_pause_s(pause_s, loop.time() - started)
             log.error("ended", part=self.name, why=reason(code), again_in_s=pause_s)
             await asyncio.sleep(pause_s)
@@ -100,7 +127,7 @@ class Child:
                 self.process.send_signal(number)
 
     async def stop(self, timeout_s: float) -> None:
-        """SIGTERM, and SIGKILL for one that does not go."""
+        """SIGTERM, and SIGKILL for one that does not go and for what it left."""
         self.signal(signal.SIGTERM)
         if self.process is None:
             return
@@ -110,6 +137,24 @@ class Child:
             log.warning("does not stop; killed", part=self.name)
             self.signal(signal.SIGKILL)
             await self.process.wait()
+        await self._gone(self.process.pid)
+
+    async def _gone(self, group: int) -> None:
+        """Wait for the rest of its process group (Spark's JVM); end what lingers."""
+        for _ in range(int(LINGER_S / POLL_S)):
+            if not _signal_group(group, 0):
+                return
+            await asyncio.sleep(POLL_S)
+        _signal_group(group, signal.SIGKILL)
+
+
+def _signal_group(group: int, number: int) -> bool:
+    """Whether there was somebody to take the signal."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 class Supervisor:
@@ -154,16 +199,18 @@ class Supervisor:
         if self.admin_wanted:
             bootstrap = ["--bootstrap", self.facts["kafka"]]
             arguments = ["admin", *self.shared, *bootstrap]
-            self.others.append(Child("admin", arguments, self._other_said))
+            self.others.append(
+                Child("admin", arguments, self._other_said, self._go_without_admin)
+            )
         if self.compactor_wanted:
             arguments = ["compactor", *self.shared]
             self.others.append(Child("compactor", arguments, self._other_said))
         await asyncio.gather(*(child.keep() for child in self.others))
 
     async def _stop_all(self) -> None:
-        timeout_s = STOP_TIMEOUT_S / 2
-        await asyncio.gather(*(child.stop(timeout_s) for child in self.others))
-        await self.broker.stop(timeout_s)
+        stops = (child.stop(STOP_TIMEOUT_S) for child in self.others)
+        await asyncio.gather(*stops)
+        await self.broker.stop(STOP_TIMEOUT_S)
 
     def _on_signal(self) -> None:
         self.signals += 1
@@ -188,6 +235,14 @@ class Supervisor:
             self.say(line)
             return
         self.facts |= dict(fact.split("=", 1) for fact in facts)
+        self._announce()
+
+    def _go_without_admin(self) -> None:
+        """An admin plane that does not come up keeps nobody from Kafka."""
+        self.admin_wanted = False
+        self._announce()
+
+    def _announce(self) -> None:
         complete = "kafka" in self.facts and (
             not self.admin_wanted or "admin" in self.facts
         )

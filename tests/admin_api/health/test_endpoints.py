@@ -1,0 +1,61 @@
+"""Liveness and readiness, with reasons."""
+
+import json
+import time
+
+from tests.support.process import BrokerPart
+
+
+def say(plane, part, **facts):
+    (plane.data_dir / "run").mkdir(exist_ok=True)
+    (plane.data_dir / "run" / f"{part}.json").write_text(json.dumps(facts))
+
+
+def test_it_lives_whatever_the_broker_does(lonely):
+    answer = lonely.get("/livez")
+    assert (answer.status_code, answer.json()) == (200, {"status": "alive"})
+
+
+def test_without_a_broker_it_is_not_ready_and_says_why(lonely):
+    answer = lonely.get("/readyz")
+    assert answer.status_code == 503
+    found = answer.json()
+    assert found["ready"] is False
+    unreachable, missing = found["reasons"]
+    assert "does not answer" in unreachable
+    assert missing == "the broker's status file is missing or stale"
+
+
+def test_what_the_broker_says_of_itself_is_a_reason(lonely):
+    say(lonely, "broker", problems=["nothing can be written: disk full"])
+    reasons = lonely.get("/readyz").json()["reasons"]
+    assert reasons[1:] == ["nothing can be written: disk full"]
+
+
+def test_a_broker_that_serves_is_ready_and_a_missing_compactor_a_warning(plane):
+    answer = plane.get("/readyz")
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["ready"] is True
+    [warning] = answer.json()["warnings"]
+    assert "no compactor is running" in warning
+    assert plane.get("/status/ready").status_code == 200
+
+
+def test_a_compactor_is_there_when_its_file_is(plane):
+    say(plane, "compactor", problems=[])
+    assert plane.get("/readyz").json()["warnings"] == []
+    (plane.data_dir / "run" / "compactor.json").unlink()
+
+
+def test_readiness_ends_with_the_broker(tmp_path):
+    from tests.admin_api.conftest import Plane
+
+    part = BrokerPart(tmp_path / "data")
+    part.start()
+    own = Plane(part.bootstrap, part.data_dir)
+    assert own.get("/readyz").status_code == 200
+    part.kill()
+    started = time.monotonic()
+    assert own.get("/readyz").status_code == 503
+    assert own.get("/livez").status_code == 200
+    assert time.monotonic() - started < 5

@@ -1,0 +1,37 @@
+"""Every error has the one shape."""
+
+import pytest
+from confluent_kafka import KafkaError
+
+from admin_api.problems import Problem, of_kafka
+
+
+@pytest.mark.parametrize(
+    ("code", "error_code", "status"),
+    [
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, 40403, 404),
+        (KafkaError.TOPIC_ALREADY_EXISTS, 40002, 400),
+        (KafkaError.INVALID_CONFIG, 40002, 400),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, 40301, 403),
+        (KafkaError._TRANSPORT, 50302, 503),
+        (KafkaError.UNKNOWN, 50002, 500),
+    ],
+)
+def test_a_kafka_error_becomes_the_problem_that_stands_for_it(code, error_code, status):
+    problem = of_kafka(KafkaError(code, "why"))
+    assert (problem.error_code, problem.status) == (error_code, status)
+    assert problem.message == "why"
+
+
+def test_a_plain_http_status_is_its_own_code():
+    assert Problem(405, "no").status == 405
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/nowhere", 404), ("PUT", "/livez", 405), ("GET", "/v3/topics", 404)],
+)
+def test_paths_and_methods_that_are_not_there(lonely, method, path, status):
+    answer = lonely.ask(method, path)
+    assert answer.status_code == answer.json()["error_code"] == status
+    assert answer.json().keys() == {"error_code", "message"}

@@ -1,0 +1,39 @@
+"""Mistakes end in one sentence and an exit code."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from broker.cli.failures import BadUsage, UserError, told
+from broker.settings import SettingsError
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "sentence"),
+    [
+        (UserError("there is no topic 'x'"), 1, "there is no topic 'x'"),
+        (BadUsage("-X takes key=value"), 2, "-X takes key=value"),
+        (SettingsError("unknown setting 'x'"), 2, "unknown setting 'x'"),
+        (TimeoutError(), 1, "the broker did not answer in time"),
+        (
+            KafkaException(KafkaError(KafkaError.INVALID_CONFIG, "no such")),
+            1,
+            "INVALID_CONFIG: no such",
+        ),
+    ],
+)
+def test_an_error_of_the_user_is_told_in_a_sentence(error, code, sentence, capsys):
+    with pytest.raises(SystemExit) as left, told():
+        raise error
+    assert left.value.code == code
+    assert capsys.readouterr().err == f"lakelog: {sentence}\n"
+
+
+def test_an_error_of_ours_is_not_hidden():
+    with pytest.raises(ZeroDivisionError), told():
+        raise ZeroDivisionError
+
+
+def test_the_exit_code_of_a_command_passes():
+    with pytest.raises(SystemExit) as left, told():
+        raise SystemExit(3)
+    assert left.value.code == 3

@@ -1,0 +1,157 @@
+"""Children are started again, and stopped for good; nothing outlives its parent."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from broker.cli import supervisor
+from broker.cli.supervisor import Child, Supervisor, next_pause_s, reason
+
+
+def test_pauses_grow_while_it_keeps_dying_and_start_again_after_a_steady_life():
+    pauses, pause = [], 0.5
+    for _ in range(9):
+        pause = next_pause_s(pause, lived_s=1.0)
+        pauses.append(pause)
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert next_pause_s(pause, lived_s=61.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(1, "exit code 1"), (-9, "killed by SIGKILL"), (-99, "killed by signal 99")],
+)
+def test_an_exit_code_is_told_in_words(code, words):
+    assert reason(code) == words
+
+
+class Script(Child):
+    """A child that is a Python text instead of a command of ours."""
+
+    def command(self):
+        return [sys.executable, "-c", textwrap.dedent(self.arguments[0])]
+
+
+def test_what_a_child_says_is_heard_line_by_line():
+    heard = []
+    child = Script("x", ["print('one'); print('two')"], heard.append)
+    assert asyncio.run(child.run()) == 0
+    assert heard == ["one", "two"]
+
+
+def test_a_child_that_dies_is_started_again(monkeypatch):
+    monkeypatch.setattr(supervisor, "next_pause_s", lambda *_: 0.01)
+    heard, ended = [], []
+    child = Script(
+        "x", ["print('hello'); exit(3)"], heard.append, lambda: ended.append(1)
+    )
+
+    async def story():
+        keeping = asyncio.create_task(child.keep())
+        while len(heard) < 3:
+            await asyncio.sleep(0.01)
+        await child.stop(1)
+        await keeping
+
+    asyncio.run(asyncio.wait_for(story(), 20))
+    assert len(ended) >= 2
+
+
+STUBBORN = """
+    import signal, subprocess, sys, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    print(other.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_child_that_does_not_stop_is_killed_with_what_it_left():
+    heard = []
+    child = Script("x", [STUBBORN], heard.append)
+
+    async def story():
+        running = asyncio.create_task(child.run())
+        await child.ready.wait()
+        await child.stop(0.3)
+        return await running
+
+    assert asyncio.run(asyncio.wait_for(story(), 20)) == -signal.SIGKILL
+    assert until_gone(int(heard[0]))
+
+
+def until_gone(pid: int) -> bool:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+            with open(f"/proc/{pid}/stat") as stat:
+                if stat.read().rpartition(")")[2].split()[0] == "Z":
+                    return True
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+CHILD = """
+import time
+from broker.cli.supervisor import die_with_parent
+die_with_parent()
+print("ready", flush=True)
+time.sleep(60)
+"""
+PARENT = f"""
+import os, subprocess, sys, time
+env = os.environ | {{{supervisor.PARENT_VARIABLE!r}: str(os.getpid())}}
+started = subprocess.Popen([sys.executable, "-c", {CHILD!r}], env=env)
+print(started.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_child_dies_with_a_parent_that_is_killed():
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    lines = {parent.stdout.readline().strip(), parent.stdout.readline().strip()}
+    [pid] = [int(line) for line in lines if line != "ready"]
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    assert until_gone(pid)
+
+
+def said_by(admin_wanted: bool, *lines: tuple[str, str]) -> list[str]:
+    heard: list[str] = []
+    told = Supervisor([], admin_wanted, True, heard.append)
+    for part, line in lines:
+        (told._broker_said if part == "broker" else told._other_said)(line)
+    return heard
+
+
+def test_ready_is_said_once_when_all_parts_have_said_it():
+    broker = ("broker", "ready kafka=h:1 tables=/d/tables")
+    admin = ("admin", "ready admin=http://h:2")
+    whole = "ready kafka=h:1 admin=http://h:2 tables=/d/tables"
+    assert said_by(True, broker) == []
+    assert said_by(True, broker, admin) == [whole]
+    assert said_by(True, broker, admin, admin) == [whole]
+    assert said_by(False, broker) == ["ready kafka=h:1 tables=/d/tables"]
+    assert said_by(True, ("compactor", "compactor ready")) == ["compactor ready"]
+
+
+def test_an_admin_plane_that_does_not_come_up_keeps_nobody_from_kafka():
+    heard: list[str] = []
+    told = Supervisor([], True, True, heard.append)
+    told._broker_said("ready kafka=h:1 tables=/t")
+    told._go_without_admin()
+    assert heard == ["ready kafka=h:1 tables=/t"]
