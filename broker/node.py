@@ -33,6 +33,7 @@ from broker.lake.release import Releaser
 from broker.network.hub import Hub
 from broker.network.listener import Listener
 from broker.protocol.api_keys import ApiKey
+from broker.records import inspect
 from broker.runtime.coordinator import Coordinator
 from broker.runtime.described import topic_config
 from broker.runtime.logging import configure_logging
@@ -196,6 +197,7 @@ class Node:
         log_starts = catalog.read(stored_topics.load_log_starts)
         now_ms = self._clock.now_ms()
         replayed = restore(partitions, topics, recovery, log_starts, lake, now_ms)
+        partitions.checkpoint()  # recovered segments can be let go behind it
         self._ends.callback(partitions.checkpoint)
         groups = Coordinator(catalog, timers, self._clock, settings, topics)
         groups.load()
@@ -346,6 +348,8 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     tables = Path(node.directory.tables)
     log.info("serving", kafka=f"{host}:{port}", cluster_id=node.broker.cluster_id)
     announce(f"ready kafka={host}:{port} tables={tables}")
+    # half a second that the first producer need not wait for
+    await loop.run_in_executor(None, inspect.warm)
     await stopping.wait()
     log.info("stopping")
     last = threading.Timer(STOP_S, os._exit, (1,))
