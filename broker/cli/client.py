@@ -1,5 +1,6 @@
 """The Kafka client behind the commands: librdkafka, as any user of Kafka has it."""
 
+import socket
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -26,6 +27,8 @@ def admin(bootstrap: str) -> AdminClient:
     Raises:
         UserError: nobody answers at ``bootstrap``.
     """
+    if not any(map(_listens, bootstrap.split(","))):
+        raise UserError(f"no broker answers at {bootstrap}")
     client = AdminClient(connection(bootstrap))
     try:
         client.list_topics(timeout=5.0)
@@ -35,6 +38,16 @@ def admin(bootstrap: str) -> AdminClient:
             raise UserError(f"no broker answers at {bootstrap}") from None
         raise
     return client
+
+
+def _listens(address: str) -> bool:
+    """Whether somebody takes a connection: librdkafka would ask for seconds."""
+    host, _, port = address.strip().rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def settle(futures: dict[Any, Any]) -> list[Any]:

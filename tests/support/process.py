@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 START_TIMEOUT_S = 60.0
 
@@ -132,15 +133,31 @@ class BrokerPart(Part):
         return self.facts["kafka"]
 
 
-def lakelog(*words: str, stdin: bytes = b"", code: int = 0) -> str:
-    """Run a ``lakelog`` command to its end; its standard output."""
+class Told(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def told(*words: str, stdin: bytes = b"") -> Told:
+    """Run a ``lakelog`` command to its end."""
     done = subprocess.run(
-        [sys.executable, "-m", "broker.cli", *words], input=stdin, capture_output=True,
+        [sys.executable, "-m", "broker.cli", *words],
+        input=stdin,
+        capture_output=True,
+        timeout=60,
         env=_environment(),
-    )  # fmt: skip
-    told = done.stdout.decode() + done.stderr.decode()
-    assert done.returncode == code, f"lakelog {' '.join(words)}: {told}"
-    return done.stdout.decode()
+    )
+    return Told(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def lakelog(*words: str, stdin: bytes = b"", code: int = 0) -> str:
+    """Run a ``lakelog`` command that ends with ``code``; its standard output."""
+    done = told(*words, stdin=stdin)
+    assert done.code == code, f"lakelog {' '.join(words)}: {done}"
+    return done.output
 
 
 def _environment() -> dict[str, str]:

@@ -1,0 +1,236 @@
+"""``lakelog topic | group | produce | consume`` against a running broker."""
+
+import json
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.support.ports import free_port
+from tests.support.process import BrokerPart, told
+
+
+@pytest.fixture
+def ask(broker: BrokerPart):
+    """A command to that broker, its answer as text; ``json=True`` parses it."""
+
+    def asked(*words: str, stdin: bytes = b"", json_: bool = False):
+        extra = ["--json"] if json_ else []
+        done = told(*words, "--bootstrap", broker.bootstrap, *extra, stdin=stdin)
+        assert (done.code, done.errors) == (0, ""), done
+        return json.loads(done.output) if json_ else done.output
+
+    return asked
+
+
+@pytest.fixture
+def refused(broker: BrokerPart):
+    """A command that is refused: the sentence, and nothing else."""
+
+    def asked(*words: str, code: int = 1) -> str:
+        done = told(*words, "--bootstrap", broker.bootstrap)
+        assert (done.code, done.output) == (code, ""), done
+        [sentence] = done.errors.splitlines()
+        assert sentence.startswith("lakelog: ")
+        return sentence.removeprefix("lakelog: ")
+
+    return asked
+
+
+def test_a_topic_is_created_described_altered_listed_and_deleted(ask, topic):
+    assert ask("topic", "create", topic, "--partitions", "2", json_=True) == {
+        "topic": topic,
+        "partitions": 2,
+        "configs": {},
+    }
+    assert {"topic": topic, "partitions": 2} in ask("topic", "list", json_=True)
+    configs = ["-X", "retention.ms=5000", "-X", "cleanup.policy=compact"]
+    altered = ask("topic", "alter", topic, "--partitions", "3", *configs, json_=True)
+    assert altered == {
+        "topic": topic,
+        "partitions": 3,
+        "configs": {"retention.ms": "5000", "cleanup.policy": "compact"},
+    }
+    ask("topic", "alter", topic, "-X", "cleanup.policy=")
+    assert ask("topic", "describe", topic).splitlines() == [
+        f"topic: {topic}",
+        "partitions: 3",
+        "configs: retention.ms=5000",
+    ]
+    assert ask("topic", "delete", topic, json_=True) == {"deleted": topic}
+    assert topic not in ask("topic", "list")
+
+
+def test_what_cannot_be_is_refused_in_one_sentence(refused, topic):
+    assert refused("topic", "describe", topic) == f"there is no topic {topic!r}"
+    assert "UNKNOWN_TOPIC_OR_PART" in refused("topic", "delete", topic)
+    assert "UNKNOWN_TOPIC_OR_PART" in refused(
+        "topic", "alter", topic, "-X", "retention.ms=1"
+    )
+    assert "TOPIC_EXCEPTION" in refused("topic", "create", "../up")
+    assert "INVALID_CONFIG" in refused("topic", "create", topic, "-X", "no.such=1")
+    assert refused("consume", topic) == f"there is no topic {topic!r}"
+    assert refused("group", "describe", topic) == f"there is no group {topic!r}"
+    assert "GROUP_ID_NOT_FOUND" in refused("group", "delete", topic)
+    assert "key=value" in refused("topic", "create", topic, "-X", "retention", code=2)
+
+
+def test_looking_at_a_topic_does_not_create_it(ask, refused, topic):
+    refused("topic", "describe", topic)
+    refused("consume", topic)
+    assert topic not in ask("topic", "list")
+
+
+def test_lines_go_in_and_come_out(ask, topic):
+    assert ask("produce", topic, stdin=b"one\ntwo\n\nlast") == "produced: 4\n"
+    assert ask("consume", topic, "--exit-at-end") == "one\ntwo\n\nlast\n"
+    assert ask("consume", topic, "--count", "2") == "one\ntwo\n"
+
+
+def test_keys_headers_partitions_and_times_are_told_in_json(ask, topic):
+    ask("topic", "create", topic, "--partitions", "2")
+    before = time.time() * 1000
+    headers = ["--header", "a=1", "--header", "a=2", "--header", "b="]
+    split = ["--key-separator", ":", "--partition", "1"]
+    ask("produce", topic, *split, *headers, stdin=b"k:v\n:\nonly\n\xff:x\n")
+    lines = ask("consume", topic, "--exit-at-end", "--json").splitlines()
+    found = [json.loads(line) for line in lines]
+    assert [(r["key"], r["value"]) for r in found] == [
+        ("k", "v"),
+        ("", ""),
+        (None, "only"),
+        ({"base64": "/w=="}, "x"),
+    ]
+    assert [(r["partition"], r["offset"]) for r in found] == [(1, n) for n in range(4)]
+    assert found[0]["headers"] == [["a", "1"], ["a", "2"], ["b", ""]]
+    assert all(before - 1 <= r["timestamp"] <= time.time() * 1000 for r in found)
+
+
+def test_reading_starts_where_it_is_asked_to(ask, topic):
+    ask("produce", topic, stdin=b"0\n1\n2\n")
+    time.sleep(0.05)
+    between = datetime.now(UTC).isoformat()
+    time.sleep(0.05)
+    ask("produce", topic, stdin=b"3\n4\n")
+
+    def values(start: str) -> list[str]:
+        return ask("consume", topic, "--from", start, "--exit-at-end").split()
+
+    assert values("beginning") == ["0", "1", "2", "3", "4"]
+    assert values("end") == []
+    assert values("3") == ["3", "4"]
+    assert values(between) == ["3", "4"]
+    assert values("2100-01-01T00:00:00Z") == []
+
+
+def test_a_place_that_is_none_is_bad_usage(refused, ask, topic):
+    ask("topic", "create", topic)
+    assert "--from takes" in refused("consume", topic, "--from", "soon", code=2)
+
+
+def test_a_group_goes_on_where_it_was(ask, topic):
+    ask("produce", topic, stdin=b"0\n1\n2\n3\n4\n")
+    group = f"g-{topic}"
+    first = ask("consume", topic, "--group", group, "--count", "2")
+    [row] = ask("group", "describe", group, json_=True)["offsets"]
+    assert row == {"topic": topic, "partition": 0, "committed": 2, "end": 5, "lag": 3}
+    rest = ask("consume", topic, "--group", group, "--exit-at-end")
+    assert (first + rest).split() == ["0", "1", "2", "3", "4"]
+    assert {"group": group, "state": "EMPTY"} in ask("group", "list", json_=True)
+    assert ask("group", "delete", group, json_=True) == {"deleted": group}
+    assert group not in ask("group", "list")
+
+
+def test_a_consumer_at_the_end_prints_what_comes(broker, ask, topic):
+    ask("topic", "create", topic)
+    reader = subprocess.Popen(
+        [sys.executable, "-m", "broker.cli", "consume", topic, "--from", "end",
+         "--count", "1", "--bootstrap", broker.bootstrap],
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    deadline = time.monotonic() + 20
+    while reader.poll() is None and time.monotonic() < deadline:
+        ask("produce", topic, stdin=b"news\n")
+    assert reader.communicate()[0] == b"news\n"
+
+
+def test_a_broken_pipe_ends_quietly(broker, ask, topic):
+    ask("produce", topic, stdin=b"x" * 1000 + b"\n" + b"y\n" * 20_000)
+    words = f"{sys.executable} -m broker.cli consume {topic} --bootstrap"
+    done = subprocess.run(
+        f"{words} {broker.bootstrap} --exit-at-end | head -1",
+        shell=True, capture_output=True, timeout=30,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == (b"x" * 1000 + b"\n", b"")
+
+
+@pytest.mark.parametrize(
+    "words", [["topic", "list"], ["produce", "t"], ["consume", "t"], ["group", "list"]]
+)
+def test_a_broker_that_is_not_there_is_told(words):
+    address = f"127.0.0.1:{free_port()}"
+    done = told(*words, "--bootstrap", address)
+    assert (done.code, done.output) == (1, "")
+    assert done.errors == f"lakelog: no broker answers at {address}\n"
+
+
+def test_the_settings_are_told():
+    schema = json.loads(told("config", "schema", "--json").output)
+    keys = {row["key"]: row for row in schema}
+    assert keys["lake.flush_ms"]["default"] == 5000
+    assert all(row["description"] for row in schema)
+    done = told("config", "show", "--json", "-X", "lake.flush.ms=7")
+    assert json.loads(done.output)["lake.flush_ms"] == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["broker", "-X", "lake.flsh.ms=1"], 2, "did you mean lake.flush_ms?"),
+        (["up", "-X", "lake.flush.ms=soon"], 2, "lake.flush_ms=soon"),
+        (["up", "-X", "x"], 2, "-X takes key=value"),
+        (["up", "--listener", "9092"], 2, "HOST:PORT"),
+        (["broker", "--config", "/no/such.toml"], 2, "/no/such.toml"),
+        (["table", "t", "--data-dir", "/no/such"], 1, "is not a data directory"),
+        (["compact", "--data-dir", "/no/such"], 1, "is not a data directory"),
+        (["check", "--data-dir", "/no/such"], 1, "is not a data directory"),
+        (["broker", "--data-dir", "/dev/null/x"], 1, "/dev/null"),
+    ],
+)
+def test_bad_flags_and_settings_are_one_sentence(words, code, sentence):
+    done = told(*words)
+    assert (done.code, done.output) == (code, ""), done
+    assert sentence in done.errors
+    assert len(done.errors.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [["up", "--nope"], ["nope"], ["topic", "create"]])
+def test_flags_and_commands_that_are_not_there(words):
+    done = told(*words)
+    assert (done.code, done.output) == (2, "")
+    assert "Error:" in done.errors
+    assert "Traceback" not in done.errors
+
+
+def test_a_data_directory_in_use_is_told_with_whose_it_is(broker):
+    done = told(
+        "broker", "--data-dir", str(broker.data_dir), "--listener", "127.0.0.1:0"
+    )
+    assert done.code == 1
+    assert f"is in use by the broker on {broker.arguments[1]}" in done.errors or (
+        "is in use by the broker on 127.0.0.1:0" in done.errors
+    )
+
+
+@pytest.mark.parametrize("part", ["broker", "up", "admin"])
+def test_a_taken_port_is_told(broker, tmp_path, part):
+    flag = "--admin" if part == "admin" else "--listener"
+    words = [part, "--data-dir", str(tmp_path / "d"), flag, broker.bootstrap]
+    if part == "up":
+        words += ["--no-admin", "--no-compactor"]
+    done = told(*words)
+    assert (done.code, done.output) == (1, "")
+    assert f"cannot listen on {broker.bootstrap}: " in done.errors
+    assert "Traceback" not in done.errors
