@@ -80,10 +80,10 @@ class WalSettings(_Group):
         default=600_000, description="a segment is sealed at this age"
     )
     spare_segments: Count = Field(
-        default=1, description="segments written out ahead of need"
+        default=8, description="segments written out ahead of need, while it is quiet"
     )
     free_segments_max: Count = Field(
-        default=4, description="released segments kept for reuse"
+        default=16, description="released segments kept for reuse"
     )
 
 

@@ -6,7 +6,9 @@ half second. A sealed segment is due when, as far as the broker follows the tabl
 of its ranges lies below its table's end, and it was sealed some seconds ago. Then the
 tables concerned are *verified* (`verify.py`) on a thread, and only what the verified
 ends cover is released. A segment that nobody writes to any more is sealed first, when
-its records stand in tables, so that a quiet broker ends with empty segments.
+its records stand in tables, so that a quiet broker ends with empty segments. While the
+log has no written file to go on with, the seconds of grace are left out: a file that is
+used again is faster than a new one.
 
 The price: half a second and the seconds of grace, during which a record exists twice.
 """
@@ -48,6 +50,8 @@ class Segments(Protocol):
 
     @property
     def failed(self) -> Any: ...
+    @property
+    def is_short_of_slots(self) -> bool: ...
     def segments(self) -> Sequence[Segment]: ...
     def release(self, sequence: int) -> None: ...
     def roll(self) -> None: ...
@@ -145,7 +149,8 @@ class Releaser:
             self._quiet_since = None
 
     async def _release_due(self, segments: Sequence[Segment]) -> list[int]:
-        wanted = due(segments, self._end, self._clock.now_ms(), self._keep_ms)
+        keep_ms = 0 if self._wal.is_short_of_slots else self._keep_ms
+        wanted = due(segments, self._end, self._clock.now_ms(), keep_ms)
         if not wanted:
             return []
         numbers = {number for segment in wanted for number, _ in segment.ranges}

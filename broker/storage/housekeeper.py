@@ -25,6 +25,8 @@ from broker.storage.segment import Segment
 from broker.storage.window import HotWindow
 
 RETRY_S: Final = 0.5
+QUIET_MS: Final = 200
+"""So long must nobody have written before the disk is used for what can wait."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 log = structlog.get_logger("broker.storage")
@@ -34,7 +36,8 @@ class Housekeeper:
     """``segments``: all that exist, by sequence; the writer adds, this one removes.
 
     ``last_durable`` is asked *before* the segments are: one that becomes durable
-    between is above it, and so counts as alive.
+    between is above it, and so counts as alive. ``quiet_ms``: how long ago the last
+    group was written.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class Housekeeper:
         segments: dict[int, Segment],
         manifest: Manifest,
         last_durable: Callable[[], int],
+        quiet_ms: Callable[[], int],
         fail: Callable[[str], None],
     ) -> None:
         self._files = files
@@ -56,6 +60,7 @@ class Housekeeper:
         self._segments = segments
         self._manifest = manifest
         self._last_durable = last_durable
+        self._quiet_ms = quiet_ms
         self._fail = fail
         self._wakes: SimpleQueue[bool] = SimpleQueue()
         self._checkpoint: Manifest | None = None
@@ -87,8 +92,14 @@ class Housekeeper:
                 self._free_released()
             except OSError as error:
                 self._told(error)
-            if alive and self._pool.wants():
-                self._pool.prepare()
+            if alive:
+                self._fill_pool()
+
+    def _fill_pool(self) -> None:
+        if self._pool.wants():
+            self._pool.prepare()
+        elif self._pool.could_warm() and self._quiet_ms() >= QUIET_MS:
+            self._pool.warm()
 
     def _wait(self) -> bool:
         """False when it is time to stop. What waits for a view is tried at times."""
@@ -103,6 +114,8 @@ class Housekeeper:
     def _patience(self) -> float | None:
         if self._pool.wants():
             return 0.0
+        if self._pool.could_warm():
+            return max(QUIET_MS - self._quiet_ms(), 0) / 1000
         unfinished = self._window.leaving or self._checkpoint is not None
         return RETRY_S if unfinished else None
 

@@ -9,6 +9,10 @@ copying 100 bytes is cheaper than a vector of two), syncs once, and only then mo
 end of the segment, which is all that others look at. A full segment is sealed *before*
 the next one is begun, so that a segment that has a successor is known to be complete.
 
+The first write to a block of a file is dear to sync: the file system must note that it
+is no hole any more. A large group carries that; a small one, whose blocks nobody wrote
+before, writes half a megabyte of zeros behind itself, and hundreds after it are cheap.
+
 Runs on the writer's thread alone, and knows no queue: it can be driven step by step.
 
 The price. Sealing writes and syncs the footer while the next group waits: some
@@ -42,6 +46,9 @@ from broker.storage.layout import (
 from broker.storage.segment import Segment, Slot
 
 JOIN_BELOW_BYTES: Final = 16 << 10  # mean entry size under which copying is cheaper
+LONG_AGO_MS: Final = 60_000
+AHEAD_BYTES: Final = 512 << 10
+_ZEROS: Final = memoryview(bytes(AHEAD_BYTES))
 
 
 class Journal:
@@ -72,6 +79,8 @@ class Journal:
         self.active: Segment | None = None
         self.last_durable = next_sequence - 1
         """The highest sequence whose segment would survive a power cut."""
+        self.last_write_ms = clock.monotonic_ms() - LONG_AGO_MS
+        """When the last group was written, on the monotonic clock."""
 
     def position(self) -> tuple[int, int]:
         """Everything that is durable lies before this (sequence, position)."""
@@ -90,6 +99,7 @@ class Journal:
         Raises OSError if what was written may or may not be there: then nothing more
         can be promised. Raises NoSlot before anything was written.
         """
+        self.last_write_ms = self._clock.monotonic_ms()
         segment = self.active or self._begin()
         parts, rows, end = self._gather(segment, group, start)
         if not parts:
@@ -148,10 +158,21 @@ class Journal:
             self._files.pwritev(file, [pack_identity(identity)], 0)
         if end - position < JOIN_BELOW_BYTES * len(parts) // 2:
             parts = [b"".join(parts)]
+        if end > segment.slot.written:
+            self._write_ahead(segment.slot, parts, end, end - position)
         self._files.pwritev(file, parts, position)
         passing("wal.after_write")
         self._files.fdatasync(file)
         passing("wal.after_sync")
+
+    def _write_ahead(
+        self, slot: Slot, parts: list[Buffer], end: int, size: int
+    ) -> None:
+        """Let a small group touch the blocks of the next ones with zeros."""
+        ahead = min(AHEAD_BYTES, slot.size - end) if size < AHEAD_BYTES // 2 else 0
+        if ahead:
+            parts.append(_ZEROS[:ahead])
+        slot.written = end + ahead
 
 
 def note_durable(segment: Segment, appends: Sequence[Append]) -> None:

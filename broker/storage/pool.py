@@ -1,22 +1,28 @@
-"""Slots that are ready to be written: files whose every block was touched once.
+"""Slots that are ready to be written: files of full size, their blocks touched if
+there was time for it.
 
-The problem. The first write to a block of a new file is ten times as slow as every
-later one (the file system has to allocate it and to note that it is no hole any more),
-and that shows as the 99th percentile of all acknowledgements.
+The problem. The first write to a block of a new file is dear (the file system has to
+note that it is no hole any more, and the host of a virtual machine has to find room for
+it), and that shows as the 99th percentile of all acknowledgements. But writing zeros to
+all of them takes the disk from the writer, just when a burst needs it most.
 
-The idea. Segment files are made beforehand, by another thread, full of zeros that were
-synced, and given back when their segment is let go. The writer takes a ready one. Only
-if there is none, it waits for one to be made; if it cannot be made, the batches that
-wait for it fail, and the next one tries again: nothing was half written.
+The idea. Two kinds of spares. A *reserved* one costs milliseconds: its blocks are its
+own, but nobody wrote to them. One is always made at once when none is left. A *written*
+one is a reserved one that was filled with zeros, a piece at a time, and only while the
+log is quiet; as many are made as there were segments begun, up to a target, so that a
+broker that is little used writes little. Slots that are given back are written anyway.
+The writer takes a written one if there is any; if there is no slot at all, it waits for
+one; if none can be made, the batches that wait for it fail, and the next one tries
+again: nothing was half written.
 
 A file is made under a temporary name, synced, renamed, and the directory is synced, all
 before it is handed out: a file whose name can be lost holds nothing that can be.
 """
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import structlog
 
@@ -24,6 +30,8 @@ from broker.storage.files import Files
 from broker.storage.segment import Slot, slot_name
 
 NEW_SUFFIX = ".new"
+PIECE_BYTES: Final = 1 << 20
+_ZEROS: Final = memoryview(bytes(PIECE_BYTES))
 
 log = structlog.get_logger("broker.storage")
 
@@ -51,8 +59,9 @@ class SlotPool:
         self._free_max = max(free_max, spare_target)
         self._ask = ask
         self._changed = threading.Condition()
-        self._free: deque[Slot] = deque()
+        self._free: list[Slot] = []
         self._waiting = 0
+        self._taken = 0
         self._trouble: str | None = None
         self._closed = False
         self.next_number = 0
@@ -68,7 +77,10 @@ class SlotPool:
                         raise NoSlot(self._trouble or "the log is closed")
                     self._ask()
                     self._changed.wait()
-                return self._free.popleft()
+                self._taken += 1
+                best = max(self._free, key=lambda slot: slot.written)
+                self._free.remove(best)
+                return best
             finally:
                 self._waiting -= 1
                 self._ask()
@@ -85,22 +97,54 @@ class SlotPool:
         if not self._closed:
             self._files.unlink(slot.path)
 
+    @property
+    def is_short(self) -> bool:
+        """Whether the next segment would be one that was never written."""
+        with self._changed:
+            return not any(slot.written >= slot.size for slot in self._free)
+
     def wants(self) -> bool:
-        """Whether fewer slots are ready than there should be."""
+        """Whether a slot must be made at once."""
         with self._changed:
             if self._closed or self._trouble is not None:
                 return False
-            return len(self._free) < max(self._spare_target, self._waiting)
+            return len(self._free) < max(min(self._spare_target, 1), self._waiting)
+
+    def could_warm(self) -> bool:
+        """Whether there should be more written slots, if nobody minds the disk."""
+        with self._changed:
+            if self._closed or self._trouble is not None:
+                return False
+            written = sum(slot.written >= slot.size for slot in self._free)
+            return written < min(self._spare_target, 1 + self._taken)
 
     def prepare(self) -> None:
-        """Make one slot, however long it takes. Trouble goes to whoever waits."""
+        """Make one slot. Trouble goes to whoever waits."""
         try:
             slot = self._make()
         except OSError as error:
-            log.warning("no segment file could be made", error=str(error))
-            with self._changed:
-                self._trouble = f"no segment file could be made: {error}"
-                self._changed.notify_all()
+            self._tell(f"no segment file could be made: {error}")
+            return
+        self.give(slot)
+
+    def warm(self) -> None:
+        """Write one more piece of zeros, in a new slot if there is none to go on with.
+
+        The slot is nobody's meanwhile: the writer may have to wait for this piece.
+        """
+        slot = self._take_unwritten()
+        if slot is None:
+            self.prepare()
+            return
+        piece = _ZEROS[: slot.size - slot.written]
+        try:
+            self._files.pwritev(slot.file, [piece], slot.written)
+            self._files.fdatasync(slot.file)
+            slot.written += len(piece)
+        except OSError as error:
+            self._files.close(slot.file)
+            self._discard(slot.path)
+            self._tell(f"no segment file could be written: {error}")
             return
         self.give(slot)
 
@@ -108,9 +152,24 @@ class SlotPool:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-            free, self._free = self._free, deque()
+            free, self._free = self._free, []
         for slot in free:
             self._files.close(slot.file)
+
+    def _take_unwritten(self) -> Slot | None:
+        with self._changed:
+            begun = [slot for slot in self._free if slot.written < slot.size]
+            if not begun:
+                return None
+            slot = max(begun, key=lambda slot: slot.written)
+            self._free.remove(slot)
+            return slot
+
+    def _tell(self, trouble: str) -> None:
+        log.warning(trouble)
+        with self._changed:
+            self._trouble = trouble
+            self._changed.notify_all()
 
     def _make(self) -> Slot:
         number, self.next_number = self.next_number, self.next_number + 1
@@ -125,7 +184,7 @@ class SlotPool:
             self._files.close(file)
             self._discard(new)
             raise
-        return Slot(number, path, file, self._segment_bytes)
+        return Slot(number, path, file, self._segment_bytes, written=0)
 
     def _discard(self, path: Path) -> None:
         try:

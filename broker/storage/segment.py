@@ -1,5 +1,6 @@
 """Segments: what a slot (a file that is used again and again) holds at the moment."""
 
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -34,12 +35,17 @@ class SegmentInfo:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """An open segment file, whoever's it is."""
+    """An open segment file, whoever's it is.
+
+    ``written``: how far its blocks were written at least once since it was made; of
+    one that was found at start, nobody knows, and all is assumed.
+    """
 
     number: int
     path: Path
     file: int
     size: int
+    written: int = sys.maxsize
 
 
 @dataclass(slots=True, eq=False)

@@ -85,6 +85,7 @@ class Wal:
             segments=self._segments,
             manifest=found.manifest,
             last_durable=lambda: self._journal.last_durable,
+            quiet_ms=lambda: clock.monotonic_ms() - self._journal.last_write_ms,
             fail=self._writer.fail,
         )
         self.append: Callable[[Append], None] = self._writer.append
@@ -99,7 +100,7 @@ class Wal:
         call_soon: CallSoon,
         segment_bytes: int = 64 << 20,
         inspect: Inspect | None = None,
-        spare_segments: int = 1,
+        spare_segments: int = 8,
         free_segments_max: int = 16,
         hot_bytes: int = 128 << 20,
         on_sealed: Callable[[SegmentInfo], None] | None = None,
@@ -134,6 +135,11 @@ class Wal:
     def failed(self) -> KafkaError | None:
         """Why nothing is written any more; None while all is well."""
         return self._writer.failed
+
+    @property
+    def is_short_of_slots(self) -> bool:
+        """Whether a segment that is released now is used again at once."""
+        return self._pool.is_short
 
     def checkpoint(self, payload: bytes) -> None:
         """Once all that was appended is durable, note that it is in ``payload``."""

@@ -39,6 +39,7 @@ class SomeSegments:
     failed: object = None
     released: list[int] = field(default_factory=list)
     rolls: int = 0
+    is_short_of_slots: bool = False
 
     def segments(self) -> list[ASegment]:
         return [s for s in self.held if s.sequence not in self.released]
@@ -105,6 +106,13 @@ def test_a_segment_stays_for_a_while_after_it_was_sealed(scene: Scene) -> None:
     scene.clock.advance(KEEP_MS - 1)
     assert scene.tick() == []
     scene.clock.advance(1)
+    assert scene.tick() == [1]
+
+
+def test_a_log_that_is_short_of_files_gets_them_at_once(scene: Scene) -> None:
+    sealed_at = scene.clock.now_ms()
+    scene.wal.held = [ASegment(1, {(7, 0): (0, 60)}, sealed_at_ms=sealed_at)]
+    scene.wal.is_short_of_slots = True
     assert scene.tick() == [1]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.files import IOV_MAX, ZERO_CHUNK_BYTES, PosixFiles
+from broker.storage.files import IOV_MAX, PosixFiles
 from tests.support.files import ForgetfulFiles, PowerCut, everything, nothing
 
 FILE = Path("/data/file")
@@ -36,13 +36,14 @@ def test_a_short_write_is_finished(
     files.close(file)
 
 
-def test_allocated_means_written_once(tmp_path: Path) -> None:
+def test_allocated_means_reserved_and_zero(tmp_path: Path) -> None:
     files = PosixFiles()
     file = files.create(tmp_path / "file")
-    size = ZERO_CHUNK_BYTES + 12345
+    size = (4 << 20) + 12345
     files.allocate(file, size)
     assert files.size(file) == size
     assert files.pread(file, size, 0) == bytes(size)
+    assert os.fstat(file).st_blocks * 512 >= size
     files.close(file)
 
 

@@ -14,9 +14,10 @@ from tests.support.files import ForgetfulFiles
 
 
 class Bench:
-    def __init__(self, slots: int = 2) -> None:
+    def __init__(self, slots: int = 2, written: int = SEGMENT_BYTES) -> None:
         self.files = ForgetfulFiles()
         self.slots = slots
+        self.written = written
         self.began: list[Segment] = []
         self.sealed: list[Segment] = []
         self.journal = Journal(
@@ -36,7 +37,7 @@ class Bench:
         path = WAL / slot_name(self.slots)
         file = self.files.create(path)
         self.files.allocate(file, SEGMENT_BYTES)
-        return Slot(self.slots, path, file, SEGMENT_BYTES)
+        return Slot(self.slots, path, file, SEGMENT_BYTES, self.written)
 
 
 def test_a_group_is_one_write_and_one_sync() -> None:
@@ -47,6 +48,17 @@ def test_a_group_is_one_write_and_one_sync() -> None:
     assert bench.journal.commit(group, 0) == 20
     assert bench.files.count("pwritev") - writes == 2  # the entries, the horizon
     assert bench.files.count("fdatasync") - syncs == 1
+
+
+def test_small_groups_touch_the_blocks_of_those_that_follow() -> None:
+    bench = Bench(written=0)
+    bench.journal.commit([an_append(batch(0, 300))], 0)
+    (segment,) = bench.began
+    slot, end = segment.slot, segment.end
+    assert slot.written == slot.size
+    assert bench.files.pread(slot.file, 1 << 20, end) == bytes(slot.size - end)
+    bench.journal.commit([an_append(batch(1, 300))], 0)
+    assert segment.end == end + 348
 
 
 def test_locations_and_horizon_follow_the_entries() -> None:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from broker.storage.pool import NoSlot, SlotPool
+from broker.storage.pool import PIECE_BYTES, NoSlot, SlotPool
 from broker.storage.segment import Slot
 from tests.broker.storage.driver import SEGMENT_BYTES, WAL
 from tests.support.files import ForgetfulFiles, nothing
@@ -15,7 +15,7 @@ def a_pool(files: ForgetfulFiles, spare: int = 1, free_max: int = 3) -> SlotPool
     return SlotPool(files, WAL, SEGMENT_BYTES, spare, free_max, lambda: None)
 
 
-def test_a_prepared_slot_survives_a_power_cut_with_its_zeros() -> None:
+def test_a_reserved_slot_survives_a_power_cut_with_its_zeros() -> None:
     files = ForgetfulFiles()
     pool = a_pool(files)
     pool.prepare()
@@ -24,15 +24,67 @@ def test_a_prepared_slot_survives_a_power_cut_with_its_zeros() -> None:
     assert left.names[slot.path].durable == bytes(SEGMENT_BYTES)
 
 
-def test_it_wants_as_many_as_there_should_be() -> None:
-    pool = a_pool(ForgetfulFiles(), spare=2)
-    wants = []
-    for _ in range(3):
-        wants.append(pool.wants())
-        pool.prepare()
-    assert wants == [True, True, False]
+def warmed(pool: SlotPool) -> int:
+    """Pieces that are written until there is nothing to warm any more."""
+    pieces = 0
+    while pool.could_warm():
+        pool.warm()
+        pieces += 1
+        assert pieces < 100
+    return pieces
+
+
+def test_one_slot_is_wanted_at_once_and_the_others_when_there_is_time() -> None:
+    pool = a_pool(ForgetfulFiles(), spare=3)
+    assert pool.wants()
+    pool.prepare()
+    assert not pool.wants()
+    assert pool.could_warm()
+    assert pool.is_short
+    warmed(pool)
+    assert not pool.is_short
     pool.close()
     assert not pool.wants()
+    assert not pool.could_warm()
+
+
+def test_there_are_as_many_written_ones_as_were_taken_up_to_a_target() -> None:
+    files = ForgetfulFiles()
+    pool = a_pool(files, spare=3)
+    ready = []
+    for _ in range(5):
+        warmed(pool)
+        ready.append(len(files.listdir(WAL)))
+        pool.take()
+    assert ready == [1, 1 + 2, 2 + 3, 3 + 3, 4 + 3]
+
+
+def test_a_slot_is_written_in_pieces_that_hold_up_nobody_for_long() -> None:
+    files = ForgetfulFiles()
+    size = 2 * PIECE_BYTES + 100
+    pool = SlotPool(files, WAL, size, 1, 3, lambda: None)
+    pool.prepare()
+    assert warmed(pool) == 3
+    slot = pool.take()
+    assert slot.written == slot.size == size
+
+
+def test_a_written_slot_is_taken_before_one_that_is_only_reserved() -> None:
+    pool = a_pool(ForgetfulFiles(), spare=1)
+    pool.prepare()
+    warmed(pool)
+    pool.prepare()
+    assert [pool.take().written, pool.take().written] == [SEGMENT_BYTES, 0]
+
+
+def test_a_slot_that_cannot_be_written_is_removed_and_told_of() -> None:
+    files = ForgetfulFiles()
+    pool = a_pool(files)
+    pool.prepare()
+    files.fail("fdatasync", OSError(errno.EIO, "the disk is dying"))
+    pool.warm()
+    assert files.listdir(WAL) == []
+    assert not pool.wants()  # nobody waits: it is tried again when somebody does
 
 
 def test_who_waits_gets_the_slot_that_is_made() -> None:
