@@ -80,8 +80,9 @@ class House:
     def in_table(self) -> Found:
         """(partition, offset) -> value, read by a Delta reader. Raises Doubled."""
         path = table_path(str(self.data_dir / "tables"), "t")
-        table = DeltaTable(path).to_pyarrow_table(["partition", "offset", "value"])
-        columns = (table[name].to_pylist() for name in table.column_names)
+        names = ["partition", "offset", "value"]
+        table = DeltaTable(path).to_pyarrow_table(columns=names)
+        columns = (table[name].to_pylist() for name in names)
         found: Found = {}
         for partition, offset, value in zip(*columns, strict=True):
             if (partition, offset) in found:

@@ -28,6 +28,8 @@ def lives_through_kills(house, kills=3):
             time.sleep(0.7)
             house.broker.kill()
             house.broker.start()
+    house.broker.kill()
+    house.broker.start()
     judge([load], read_everything(house.broker.bootstrap, "t", house.partitions))
 
 

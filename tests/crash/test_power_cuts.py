@@ -1,0 +1,91 @@
+"""The power goes, for real: ext4 on a loop device that is shut down under load.
+
+What a process wrote and did not sync is gone then, names of files included, and the
+kernel's own journal recovery decides what is there. What was acknowledged is.
+"""
+
+import os
+import random
+import time
+
+import pytest
+
+from tests.crash.groups import Committer
+from tests.crash.house import House
+from tests.crash.workload import Lost, judge, read_everything, running, tell
+from tests.support.power import LoopDisk, why_no_disks
+
+CUTS = int(os.environ.get("LAKELOG_CRASH_CUTS", "3"))
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800)]
+
+
+@pytest.fixture
+def disk(tmp_path):
+    why = why_no_disks(tmp_path)
+    if why:
+        pytest.skip(why)
+    disk = LoopDisk(tmp_path)
+    disk.mount()
+    yield disk
+    disk.unmount()
+
+
+@pytest.fixture
+def house(disk, build):
+    """Builds on the disk, with logs elsewhere, and is gone before the disk is."""
+    houses = []
+
+    def make(**how):
+        houses.append(
+            build(disk.root / "data", logs=disk.root.parent, **how)
+        )
+        return houses[-1]
+
+    yield make
+    for one in houses:
+        one.end()
+
+
+def live(disk: LoopDisk, house: House, cuts: int, pauses: tuple[float, float]) -> None:
+    """Producers, groups and a compactor, through power cuts; then the judge."""
+    house.start()
+    house.compactor.start(wait=False)
+    broker, chance = house.broker, random.Random(11)
+    loads = [
+        house.load("exact", pause_s=0.01),
+        house.load("plain", idempotent=False, pause_s=0.01),
+    ]
+    watcher = house.watcher()
+    committer = Committer(broker.bootstrap, "t", house.partitions)
+    with running(*loads, watcher, committer):
+        for _ in range(cuts):
+            time.sleep(chance.uniform(*pauses))
+            disk.cut_power()
+            house.end()
+            disk.unmount()
+            disk.mount()
+            broker.start()
+            house.compactor.start(wait=False)
+    found = read_everything(broker.bootstrap, "t", house.partitions)
+    judge(loads, found, watcher)
+    committer.judge(broker.bootstrap)
+    house.flush()
+    assert house.in_table() == found
+    house.check()
+    tell("power", cuts, loads)
+
+
+def test_power_cuts_lose_nothing(disk, house):
+    live(disk, house(), CUTS, (0.5, 3.0))
+
+
+def test_a_power_cut_notices_that_the_log_is_not_synced(disk, house):
+    with pytest.raises(Lost):
+        live(disk, house(altered="never_synced"), 1, (1.0, 1.5))
+
+
+def test_a_power_cut_notices_that_tables_are_not_synced(disk, house):
+    """Their records were let go from the log, and are nowhere."""
+    with pytest.raises(Lost):
+        live(disk, house(altered="tables_never_synced"), 1, (4.0, 4.5))
