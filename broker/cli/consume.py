@@ -42,6 +42,7 @@ def consume(
             "enable.auto.commit": False,
             "auto.offset.reset": "latest" if start == "end" else "earliest",
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 100,
         }
     )
     try:
