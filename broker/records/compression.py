@@ -32,6 +32,7 @@ UNCOMPRESSED_BYTES_MAX: Final = 64 << 20
 
 _STEP_BYTES: Final = 1 << 20
 _GZIP_WINDOW: Final = 31  # zlib's way to say: with gzip's header
+_GZIP_STEP_BYTES: Final = 8 << 10
 _ZSTD_WINDOW_BYTES_MAX: Final = 1 << 27  # what Kafka's own zstd accepts
 _ZSTD_BLOCK_BYTES: Final = 128 << 10
 _ZSTD_STEP_BYTES: Final = 256
@@ -90,19 +91,22 @@ def _damaged(why: str) -> KafkaError:
 
 def _gzip(data: Buffer, limit: int) -> Buffer:
     parts: list[bytes] = []
-    size = 0
-    rest: Buffer = data
-    while len(rest):
+    size = position = 0
+    view = memoryview(data)
+    while position < len(view) or not position:
         member = zlib.decompressobj(_GZIP_WINDOW)
-        part = member.decompress(rest, limit - size + 1)
-        size += len(part)
-        parts.append(part)
-        _bounded_size(size, limit)
-        if not member.eof:
-            raise _damaged("gzip ends early")
-        rest = member.unused_data
-    if not parts:
-        raise _damaged("gzip is empty")
+        # In small steps: what is behind the end of a member is copied each time, and
+        # fifty thousand empty members fit into a megabyte.
+        while not member.eof:
+            step = view[position : position + _GZIP_STEP_BYTES]
+            if not step:
+                raise _damaged("gzip ends early")
+            part = member.decompress(step, limit - size + 1)
+            position += len(step) - len(member.unused_data)
+            size += len(part)
+            _bounded_size(size, limit)
+            if part:
+                parts.append(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

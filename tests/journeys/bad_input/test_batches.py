@@ -158,7 +158,7 @@ def test_a_bad_batch_is_refused_and_the_good_ones_stand(
     peer: Peer, topic: str, name: str
 ) -> None:
     make, code = BATCHES[name]
-    for version in (3, 7, 8, 9, 12):
+    for version in (7, 8, 9, 12) if "zstd" in name else (3, 7, 12):
         assert peer.produce(topic, make(), version).error_code == code, version
     assert peer.produce(topic, batch_of(b"after")).error_code == 0
     assert peer.values(topic) == [b"before", b"after"]
@@ -252,7 +252,7 @@ def test_a_bomb_does_not_go_off(
         while not over.wait(0.005):
             rss.append(memory.memory_info().rss)
 
-    before = memory.memory_info().rss
+    rss.append(before := memory.memory_info().rss)
     watcher = threading.Thread(target=watch)
     watcher.start()
     started = time.monotonic()
