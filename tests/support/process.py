@@ -1,5 +1,6 @@
 """The real programs as child processes: started, awaited, killed, started again."""
 
+import contextlib
 import os
 import queue
 import signal
@@ -7,8 +8,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
+
+import psutil
 
 START_TIMEOUT_S = 60.0
 
@@ -59,6 +63,10 @@ class Part:
         self.waited_s = time.monotonic() - started
         if self.name != "compactor":
             self.facts = dict(fact.split("=", 1) for fact in line.split()[1:])
+
+    def hear(self, start: str, timeout_s: float = START_TIMEOUT_S) -> str:
+        """The next line on its standard output that starts so."""
+        return self._line(start, time.monotonic() + timeout_s)
 
     def _line(self, start: str, deadline: float) -> str:
         while True:
@@ -131,6 +139,52 @@ class BrokerPart(Part):
     @property
     def bootstrap(self) -> str:
         return self.facts["kafka"]
+
+
+class WholePart(BrokerPart):
+    """``lakelog up``: all parts, on free ports."""
+
+    def __init__(self, data_dir: Path, *settings: str) -> None:
+        super().__init__(data_dir, *settings)
+        self.name = "up"
+        self.log = data_dir.parent / f"{data_dir.name}.up.log"
+        self.arguments += ["--admin", "127.0.0.1:0"]
+
+    def wait_ready(self) -> None:
+        Part.wait_ready(self)
+
+    def descendants(self) -> dict[str, list[psutil.Process]]:
+        """All its processes by what they are: broker, admin, compactor, java, ..."""
+        assert self.process is not None
+        found: dict[str, list[psutil.Process]] = {}
+        for child in psutil.Process(self.process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found.setdefault(_kind(child), []).append(child)
+        return found
+
+
+def _kind(process: psutil.Process) -> str:
+    words = process.cmdline()
+    if "broker.cli" in words:
+        return words[words.index("broker.cli") + 1]
+    return process.name()
+
+
+def gone(processes: Iterable[psutil.Process], timeout_s: float) -> bool:
+    """Whether they all end within the time (zombies have ended)."""
+    deadline = time.monotonic() + timeout_s
+    waiting = list(processes)
+    while waiting and time.monotonic() < deadline:
+        waiting = [one for one in waiting if _lives(one)]
+        time.sleep(0.02)
+    return not waiting
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 class Told(NamedTuple):

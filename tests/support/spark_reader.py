@@ -1,0 +1,82 @@
+"""An analyst's Spark: a process of its own that knows nothing of a running Lakelog.
+
+``python -m tests.support.spark_reader`` reads one SQL statement a line and answers each
+with a line of JSON: a list of rows, or ``{"error": ...}``. ``SparkReader`` talks to it.
+"""
+
+import base64
+import json
+import subprocess
+import sys
+from datetime import datetime
+from typing import Any
+
+
+class SparkReader:
+    """A session that answers SQL; tables are named ``delta.`path```."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.spark_reader"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def ask(self, sql: str) -> list[list[Any]]:
+        """Rows; binaries are bytes, timestamps milliseconds since 1970."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(" ".join(sql.split()) + "\n")
+        self._process.stdin.flush()
+        while True:
+            line = self._process.stdout.readline()
+            assert line, "Spark is gone"
+            if line.startswith("answer "):
+                break
+        answer = json.loads(line.removeprefix("answer "), object_hook=_decoded)
+        assert isinstance(answer, list), answer
+        return answer
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+
+
+def _decoded(found: dict[str, Any]) -> Any:
+    return base64.b64decode(found["bytes"]) if found.keys() == {"bytes"} else found
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray):
+        return {"bytes": base64.b64encode(value).decode()}
+    if isinstance(value, datetime):
+        return round(value.astimezone().timestamp() * 1000)
+    if hasattr(value, "asDict"):
+        return {key: _encoded(part) for key, part in value.asDict().items()}
+    if isinstance(value, list):
+        return [_encoded(part) for part in value]
+    return value
+
+
+def _serve() -> None:
+    from jobs.session import make_session
+
+    session = make_session("local[2]", "an analyst", delta=True)
+    for line in sys.stdin:
+        answer: Any
+        try:
+            rows = session.sql(line).collect()
+            answer = [[_encoded(value) for value in row] for row in rows]
+        except Exception as error:
+            answer = {"error": str(error)[:500]}
+        print("answer " + json.dumps(answer, default=str), flush=True)
+    session.stop()
+
+
+if __name__ == "__main__":
+    _serve()
