@@ -80,6 +80,7 @@ class Reader:
     def __init__(self, wal: Wal, lake: Lake) -> None:
         self._wal = wal
         self._lake = lake
+        self._damage_told: set[str] = set()
 
     def available(self, partition: Partition, offset: int) -> int:
         """About how many bytes a fetch finds; see ``Partition.available``."""
@@ -159,11 +160,18 @@ class Reader:
             else:
                 await self._read_table(place, partition)
         except KafkaError as error:
+            self._tell(partition, error)
             place.error, place.buffers = error, ()
         except OSError as error:
             log.error("cannot read", partition=partition.key, why=str(error))
             place.error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             place.buffers = ()
+
+    def _tell(self, partition: Partition, error: KafkaError) -> None:
+        """Once: a client that is refused what is damaged asks again and again."""
+        if error.message not in self._damage_told:
+            self._damage_told.add(error.message)
+            log.error("cannot serve", partition=partition.key, why=str(error))
 
     async def _read_segments(self, place: Place, partition: Partition) -> None:
         try:

@@ -163,10 +163,19 @@ class Wal:
     def read(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """The batches at these (location, length), read and verified. Blocks.
 
-        Raises StaleSegment if one was let go (look in the tables), KafkaError
-        CORRUPT_MESSAGE if one is not what was written, OSError.
+        It ends before a batch that is not what was written. Raises KafkaError
+        CORRUPT_MESSAGE if that is the first one, StaleSegment if one was let go (look
+        in the tables), OSError.
         """
-        return [self._read(location, length) for location, length in spans]
+        found: list[bytes] = []
+        for location, length in spans:
+            try:
+                found.append(self._read(location, length))
+            except KafkaError:
+                if not found:
+                    raise
+                break
+        return found
 
     def segments(self) -> list[SegmentInfo]:
         """Those that are not released, by sequence; the active one is the last."""

@@ -110,7 +110,7 @@ class Session:
     defaultParallelism = 2  # noqa: N815
 
     @property
-    def sparkContext(self) -> "Session":  # noqa: N802
+    def sparkContext(self) -> "Session":
         return self
 
     def parallelize(self, items: Iterable[Any], _slices: int) -> "Tasks":

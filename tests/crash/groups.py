@@ -84,7 +84,7 @@ class Committer(threading.Thread):
         assert not self.is_alive()
 
     def judge(self, bootstrap: str) -> None:
-        """Each group is where its last answered commit put it. Raises AssertionError."""
+        """Each group is where its last answered commit put it, or AssertionError."""
         assert self.answered
         for group in sorted({group for group, _ in self.asked}):
             found = committed(bootstrap, self.topic, group, self.partitions)

@@ -37,9 +37,7 @@ def house(disk, build):
     houses = []
 
     def make(**how):
-        houses.append(
-            build(disk.root / "data", logs=disk.root.parent, **how)
-        )
+        houses.append(build(disk.root / "data", logs=disk.root.parent, **how))
         return houses[-1]
 
     yield make
@@ -69,6 +67,7 @@ def live(disk: LoopDisk, house: House, cuts: int, pauses: tuple[float, float]) -
             house.compactor.start(wait=False)
     found = read_everything(broker.bootstrap, "t", house.partitions)
     judge(loads, found, watcher)
+    assert not [load.refused for load in loads if load.refused]
     committer.judge(broker.bootstrap)
     house.flush()
     assert house.in_table() == found

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.protocol.errors import ErrorCode, KafkaError
-from broker.storage.entry import Append, sequence_of
+from broker.storage.entry import Append, position_of, sequence_of
 from broker.storage.files import PosixFiles
 from broker.storage.wal import StaleSegment
 from tests.broker.storage.driver import SEGMENT_BYTES, Driver, an_append, batch, held
@@ -260,6 +260,19 @@ def test_a_damaged_batch_is_reported_and_not_served(tmp_path: Path) -> None:
         driver.wal.read([(appends[0].location, 1000)])
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
     assert driver.wal.read([(appends[1].location, 1000)]) == [appends[1].batch]
+    driver.close()
+
+
+def test_what_lies_before_a_damaged_batch_is_read(tmp_path: Path) -> None:
+    driver = Driver(PosixFiles(), tmp_path / "wal")
+    appends = fill(driver, 3)
+    (info, *_) = driver.wal.segments()
+    with info.path.open("r+b") as file:
+        file.seek(position_of(appends[1].location) + 200)
+        file.write(b"\xff" * 8)
+    spans = [(one.location, 1000) for one in appends]
+    assert driver.wal.read(spans) == [appends[0].batch]
+    assert driver.wal.read(spans[2:4]) == [one.batch for one in appends[2:4]]
     driver.close()
 
 

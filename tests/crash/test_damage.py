@@ -1,0 +1,122 @@
+"""A bit of an acknowledged batch flips on the disk: it is told, and never served.
+
+What lies around it goes on being served, to a client that verifies nothing itself.
+"""
+
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, TopicPartition
+
+from broker.storage.entry import ENTRY_HEADER_BYTES, position_of
+from broker.storage.files import PosixFiles
+from broker.storage.reader import SegmentReader
+from jobs.check import check_data_directory
+from tests.crash.workload import Found, Lost, a_consumer, running
+
+HIT = 1  # the partition
+SETTINGS = ("wal.segment_bytes=1Mi",)
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+
+
+class Life:
+    """Produce, die, lose a bit, start again."""
+
+    def __init__(self, house, *, sealed: bool, in_header: bool = False) -> None:
+        self.house = house.start()
+        load = house.load("p", pause_s=0.005)
+        with running(load):
+            time.sleep(2 if sealed else 1)
+        self.acknowledged = load.acknowledged
+        house.broker.kill()
+        path, position, length, self.hit = a_batch(house.data_dir / "wal", sealed)
+        assert {(HIT, offset) for offset in self.hit} <= self.acknowledged.keys()
+        flip(path, position - ENTRY_HEADER_BYTES + 24 if in_header else position + 100)
+        assert length > 200
+        house.broker.start()
+
+    def judge(self) -> None:
+        """All but what was hit is there as it was, and that is not there at all."""
+        found = self.read()
+        expected = {
+            (partition, offset): value
+            for (partition, offset), value in self.acknowledged.items()
+            if partition != HIT or offset not in self.hit
+        }
+        wrong = {
+            key
+            for key in expected.keys() | found.keys()
+            if found.get(key) != expected.get(key)
+        }
+        if wrong:
+            raise Lost(f"{len(wrong)} records are not as they were, as {min(wrong)}")
+        (problem,) = check_data_directory(self.house.data_dir).problems
+        name = f"topic 1 partition {HIT} offset {self.hit.start}"
+        assert name in problem or "were durable and are damaged" in problem
+        told = self.house.broker.tail()
+        assert name in told or "were durable and are damaged" in told
+
+    def read(self) -> Found:
+        """What a client gets that goes on behind what is refused."""
+        bootstrap, partitions = self.house.broker.bootstrap, self.house.partitions
+        consumer = a_consumer(bootstrap, "t", partitions, check_crcs=False)
+        waiting, found = set(range(partitions)), {}
+        deadline = time.monotonic() + 30
+        while waiting:
+            assert time.monotonic() < deadline
+            for message in consumer.consume(1000, timeout=0.5):
+                error = message.error()
+                if error is None:
+                    found[message.partition(), message.offset()] = message.value()
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    waiting.discard(message.partition())
+                else:
+                    assert error.code() == KafkaError.INVALID_MSG
+                    assert message.partition() == HIT
+                    behind = TopicPartition("t", HIT, self.hit.stop)
+                    consumer.seek(behind)
+        consumer.close()
+        return found
+
+
+def a_batch(wal: Path, sealed: bool) -> tuple[Path, int, int, range]:
+    """One of the partition: file, position, length, offsets; far from both ends."""
+    reader = SegmentReader(PosixFiles(), wal)
+    segments = [info for info in reader.live() if info.sealed is sealed]
+    info = max(segments, key=lambda one: one.bytes)
+    (key,) = [key for key in reader.columns(info.sequence) if key[1] == HIT]
+    columns = reader.columns(info.sequence)[key]
+    middle = len(columns.base) // 2
+    assert middle > 2
+    offsets = range(int(columns.base[middle]), int(columns.last[middle]) + 1)
+    position = position_of(int(columns.location[middle]))
+    return info.path, position, int(columns.length[middle]), offsets
+
+
+def flip(path: Path, position: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        (byte,) = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ 0x10]))
+
+
+def test_in_a_sealed_segment(build):
+    Life(build(settings=SETTINGS), sealed=True).judge()
+
+
+def test_in_what_recovery_reads_again(build):
+    Life(build(settings=SETTINGS), sealed=False).judge()
+
+
+def test_in_the_header_of_an_entry(build):
+    Life(build(settings=SETTINGS), sealed=False, in_header=True).judge()
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_it_is_noticed_that_nothing_is_verified(build, sealed):
+    life = Life(build(settings=SETTINGS, altered="unverified"), sealed=sealed)
+    with pytest.raises(Lost, match="not as they were"):
+        life.judge()
