@@ -20,12 +20,17 @@ from typing import Any, cast
 
 import structlog
 
+from broker.network.budget import Budget
 from broker.network.exchange import Exchange
 from broker.network.hub import Hub
 from broker.protocol.buffers import Buffer
 from broker.protocol.errors import ProtocolError
 
 log = structlog.get_logger("lakelog.network")
+
+HURRY_MS = 5_000
+"""So fast a large request must come while others wait for the memory it holds."""
+HURRY_GRACE_MS = 1_000
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -142,7 +147,8 @@ class Connection(asyncio.BufferedProtocol):
     def _read_on(self, stalled: bool) -> None:
         """Read more, or wait for what makes it possible."""
         if not self._receiver.rest():
-            self._wait_for_bytes(self._hub.receiving)
+            self._wait_for_bytes(self._hub.receiving, self._receiver.wanted)
+            self._hub.hurry()
             self._pause()
         elif stalled:
             self._pause()
@@ -253,10 +259,10 @@ class Connection(asyncio.BufferedProtocol):
             self._reading_paused = True
             self._transport.pause_reading()
 
-    def _wait_for_bytes(self, budget: Any) -> None:
+    def _wait_for_bytes(self, budget: Budget, size: int = 0) -> None:
         if not self._waits_for_bytes:
             self._waits_for_bytes = True
-            budget.wait(self._woken)
+            budget.wait(self._woken, size)
 
     def _woken(self) -> None:
         self._waits_for_bytes = False
@@ -280,8 +286,8 @@ class Connection(asyncio.BufferedProtocol):
             self._active_ms = now_ms
         if not self._receiver.waits_for_more:
             self._partial_since_ms = 0
-        elif started or not self._partial_since_ms:
-            self._partial_since_ms = now_ms
+        elif started or self._reading_paused or not self._partial_since_ms:
+            self._partial_since_ms = now_ms  # the time that we did not read is ours
 
     def _watch(self) -> None:
         """Close a connection that says nothing, or never ends what it says.
@@ -306,6 +312,18 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
         pause_ms = min(self._limits.half_frame_ms, self._limits.idle_ms)
         self._timer = self._hub.timers.after(max(pause_ms // 4, 1), self._watch)
+
+    def hurry(self, now_ms: int) -> None:
+        """Others wait for memory: a frame that does not come fast gives its up."""
+        reserved, arrived = self._receiver.share
+        held_ms = now_ms - self._partial_since_ms
+        if not reserved or held_ms < HURRY_GRACE_MS:
+            return
+        if self._reading_paused and not self._writing_paused:
+            return  # it would send if we read
+        if arrived * HURRY_MS < reserved * held_ms:
+            self._refuse(ProtocolError("a large request came slowly, others waited"))
+            self.abort()
 
     # Ends
 

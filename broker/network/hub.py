@@ -21,6 +21,9 @@ from broker.settings import NetworkSettings
 
 log = structlog.get_logger("lakelog.network")
 
+LOOK_MS = 500
+"""How often those who hold memory are looked at while others wait for it."""
+
 COMPLAINTS_MAX = 10
 """What peers do wrong is told so often in a second; the rest is only counted."""
 
@@ -40,6 +43,7 @@ class Connected(Protocol):
     def stop_reading(self) -> None: ...
     def close(self) -> None: ...
     def abort(self) -> None: ...
+    def hurry(self, now_ms: int) -> None: ...
 
 
 class Hub:
@@ -70,6 +74,7 @@ class Hub:
         self._full_told = False
         self._complaints = 0
         self._complaining_ms = 0
+        self._hurrying = False
 
     def receiver(self) -> Receiver:
         """The receiving half of a new connection."""
@@ -106,6 +111,25 @@ class Hub:
         self._complaints += 1
         if self._complaints <= COMPLAINTS_MAX:
             log.warning(what, **facts)
+
+    def hurry(self) -> None:
+        """Somebody waits to receive: who holds the memory uses it soon, or goes.
+
+        Else two peers who announce 64 MiB each, and send nothing, would keep all
+        others from sending anything large until the two are late.
+        """
+        if not self._hurrying:
+            self._hurrying = True
+            self.timers.after(LOOK_MS, self._hurry)
+
+    def _hurry(self) -> None:
+        self._hurrying = False
+        if not self.receiving.is_awaited:
+            return
+        now_ms = self.clock.monotonic_ms()
+        for connection in list(self.connections):
+            connection.hurry(now_ms)
+        self.hurry()
 
     def flush_soon(self, connection: Connected) -> None:
         """Let a connection write at the loop's next turn."""

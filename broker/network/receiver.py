@@ -65,6 +65,16 @@ class Receiver:
         """Whether there are bytes of a frame that is not whole."""
         return self._end > self._position
 
+    @property
+    def wanted(self) -> int:
+        """How long the frame is that is on its way, as far as that is known."""
+        return self._wanted()
+
+    @property
+    def share(self) -> tuple[int, int]:
+        """Bytes taken from the budget for a frame, and how many of them have come."""
+        return self._reserved, self._end - self._position
+
     def buffer(self) -> memoryview:
         """Where to receive next; at least one byte long."""
         if self._block is None and self._end - self._position > READ_BYTES:

@@ -168,10 +168,10 @@ class Witness:
         self.peer.create(self.TOPIC)
         self.sent: list[bytes | None] = []
 
-    def goes_on(self, within_s: float = 5.0) -> None:
+    def goes_on(self, within_s: float = 5.0, size: int = 1) -> None:
         """It produces, and reads all that it ever produced; nothing is amiss."""
         started = time.monotonic()
-        value = b"%d" % len(self.sent)
+        value = b"%d" % len(self.sent) + b"." * size
         assert self.peer.produce(self.TOPIC, batch_of(value)).error_code == 0
         self.sent.append(value)
         assert self.peer.values(self.TOPIC) == self.sent

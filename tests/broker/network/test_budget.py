@@ -41,6 +41,17 @@ def test_those_who_wait_are_woken_in_their_order_while_there_is_something() -> N
     assert woken == ["c", "a", "b"]
 
 
+def test_the_smallest_is_woken_first_and_the_limit_is_seen() -> None:
+    budget, woken = Budget(100), []
+    budget.take(100)
+    assert not budget.is_awaited
+    for size in (64, 1, 30, 1):
+        budget.wait(lambda size=size: woken.append(size), size)
+    budget.give(10)
+    assert woken == [1, 1, 30, 64]
+    assert not budget.is_awaited
+
+
 def test_giving_back_more_than_was_taken_is_our_mistake() -> None:
     with pytest.raises(AssertionError):
         Budget(100).give(1)

@@ -75,14 +75,16 @@ def test_a_frame_may_come_byte_by_byte(peer: Peer) -> None:
     assert peer.receive()
 
 
+@pytest.mark.parametrize("claim", [100 << 20, (64 << 20) - 4, (4 << 20) - 4])
 def test_large_claims_cost_their_peers_not_us(
-    broker: BrokerPart, witness: Witness
+    broker: BrokerPart, witness: Witness, claim: int
 ) -> None:
-    peers = [Peer(broker.bootstrap) for _ in range(60)]
+    peers = [Peer(broker.bootstrap) for _ in range(40)]
     for peer in peers:
-        peer.send(struct.pack(">i", 100 << 20), bytes(2000))
-    witness.goes_on()
-    assert all(peer.is_closed() for peer in peers)
+        peer.send(struct.pack(">i", claim), bytes(70_000))
+    for _ in range(3):
+        witness.goes_on(size=200_000)
+    assert any(peer.is_closed() for peer in peers)
     for peer in peers:
         peer.socket.close()
 
