@@ -1,0 +1,282 @@
+"""The whole of Lakelog with a real Spark: records in, tables, and the same records out.
+
+One ``lakelog up`` and one analyst's Spark for all journeys here; the last ones kill it.
+"""
+
+import json
+import time
+from itertools import chain
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.clients.test_confluent import CODECS, Member, create, produce_all, read
+from tests.support.process import BrokerPart, WholePart, gone, lakelog
+from tests.support.readers import (
+    by_aiokafka,
+    by_deltalake,
+    by_duckdb,
+    by_kafka_python,
+    by_polars,
+    by_spark,
+    consumed,
+)
+from tests.support.spark_reader import SparkReader
+
+pytestmark = pytest.mark.spark
+
+SETTINGS = (
+    "wal.keep_ms=0",
+    "wal.idle_seal_ms=100",
+    "lake.flush_ms=1000",
+    "lake.follow_ms=50",
+    "groups.initial_rebalance_delay_ms=100",
+)
+
+
+@pytest.fixture(scope="module")
+def analyst():
+    reader = SparkReader()
+    yield reader
+    reader.close()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, analyst):
+    part = WholePart(tmp_path_factory.mktemp("whole") / "data", *SETTINGS)
+    part.start()
+    part.hear("compactor ready", 120)
+    yield part
+    part.end()
+
+
+def table(whole, topic: str) -> dict:
+    return json.loads(
+        lakelog("table", topic, "--data-dir", str(whole.data_dir), "--json")
+    )
+
+
+def compact(whole, *topics: str) -> None:
+    lakelog("compact", *topics, "--data-dir", str(whole.data_dir), "--timeout", "60")
+
+
+def let_go(whole, topic: str) -> None:
+    """Until its records stand in the table alone."""
+    compact(whole, topic)
+    deadline = time.monotonic() + 30
+    while any(part["segment_bytes"] for part in table(whole, topic)["partitions"]):
+        assert time.monotonic() < deadline, table(whole, topic)
+        time.sleep(0.1)
+
+
+UNUSUAL = "spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled"
+ODD = [
+    (b"k", b"v" * 100, [("a", b"1"), ("a", b"2"), ("empty", b"")], 0),
+    (None, b"no key", None, 0),
+    (b"", b"", [("null", None), ("", b"x")], 0),
+    (b"tombstone", None, None, 0),
+    (bytes(range(256)), bytes(range(256)) * 40, [("bytes", bytes(range(256)))], 0),
+    (None, None, [], 0),
+]
+
+
+@pytest.fixture(scope="module")
+def journey(whole):
+    """A topic of every codec and every odd record; its name, and what it gave hot."""
+    create(whole.bootstrap, "journey")
+    for codec in CODECS:
+        more = [(b"%d" % i, b"value-%d " % i * 20, None, 0) for i in range(300)]
+        produce_all(
+            whole.bootstrap, "journey", ODD + more, **{"compression.type": codec}
+        )
+    hot = consumed(whole.bootstrap, "journey")
+    assert len(hot) == len(CODECS) * (300 + len(ODD))
+    return "journey", hot
+
+
+def test_what_was_let_go_comes_back_out_of_the_table(whole, journey):
+    topic, hot = journey
+    wanted = [(key, value, headers or []) for key, value, headers, _ in ODD]
+    first = [(r[4], r[5], [tuple(h) for h in r[6]]) for r in hot[: len(ODD)]]
+    assert first == wanted
+    let_go(whole, topic)
+    assert consumed(whole.bootstrap, topic) == hot
+    assert by_aiokafka(whole.bootstrap, topic, len(hot)) == hot
+    assert by_kafka_python(whole.bootstrap, topic, len(hot)) == hot
+
+
+def test_any_delta_reader_sees_the_same(whole, analyst, journey):
+    topic, hot = journey
+    compact(whole, topic)
+    path = table(whole, topic)["path"]
+    assert by_spark(analyst, path) == hot
+    assert by_deltalake(path) == hot
+    assert by_duckdb(path) == hot
+    assert by_polars(path) == hot
+
+
+def test_a_table_explains_itself(whole, analyst, journey):
+    topic, hot = journey
+    compact(whole, topic)
+    found = table(whole, topic)
+    properties = dict(analyst.ask(f"SHOW TBLPROPERTIES delta.`{found['path']}`"))
+    assert properties["lakelog.topic"] == topic
+    assert properties["delta.minReaderVersion"] == "1"
+    assert properties["delta.minWriterVersion"] == "2"
+    [part] = found["partitions"]
+    assert part["table_end"] == part["high_watermark"] == len(hot)
+
+
+def test_consumers_see_what_its_owner_left(whole, analyst, journey):
+    """DELETE makes gaps, OPTIMIZE another order; the end is reached all the same."""
+    create(whole.bootstrap, "owned", 2)
+    records = [(b"%d" % i, b"v%d" % i, None, i % 2) for i in range(400)]
+    produce_all(whole.bootstrap, "owned", records)
+    compact(whole, "owned")
+    produce_all(whole.bootstrap, "owned", [(b"late", b"l", None, n) for n in (0, 1)])
+    let_go(whole, "owned")
+    before = consumed(whole.bootstrap, "owned", 2)
+    assert len(before) == 402
+    path = table(whole, "owned")["path"]
+    forget = "partition = 0 AND (offset % 3 = 0 OR offset >= 190)"
+    analyst.ask(f"DELETE FROM delta.`{path}` WHERE {forget}")
+    left = [r for r in before if not (r[0] == 0 and (r[1] % 3 == 0 or r[1] >= 190))]
+    until(lambda: consumed(whole.bootstrap, "owned", 2) == left)
+    analyst.ask(f"SET {UNUSUAL} = false")
+    analyst.ask(f"OPTIMIZE delta.`{path}` ZORDER BY (value)")
+    time.sleep(0.5)  # the broker looks at the table ten times meanwhile
+    assert consumed(whole.bootstrap, "owned", 2) == left
+    produce_all(whole.bootstrap, "owned", [(b"more", b"m", None, 0)])
+    after = consumed(whole.bootstrap, "owned", 2)
+    assert len(after) == len(left) + 1
+    let_go(whole, "owned")
+    assert consumed(whole.bootstrap, "owned", 2) == after
+    assert by_spark(analyst, path) == after
+
+
+def until(condition, seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def test_offsets_are_found_by_time_in_table_and_log(whole):
+    create(whole.bootstrap, "times")
+    producer = Producer({"bootstrap.servers": whole.bootstrap, "linger.ms": 0})
+
+    def produce(*stamps: int) -> None:
+        for stamp in stamps:
+            producer.produce("times", b"x", partition=0, timestamp=stamp)
+            producer.flush(10)
+
+    consumer = Consumer({"bootstrap.servers": whole.bootstrap, "group.id": "t"})
+
+    def at(stamp: int) -> int:
+        [found] = consumer.offsets_for_times([TopicPartition("times", 0, stamp)])
+        return found.offset
+
+    produce(1_000_000, 2_000_000, 5_000_000, 3_000_000)
+    let_go(whole, "times")
+    assert [at(t) for t in (1, 1_500_000, 2_500_000, 5_000_001)] == [0, 1, 2, -1]
+    produce(6_000_000, 7_000_000)
+    assert [at(t) for t in (1_500_000, 5_000_001, 6_500_000, 8_000_000)] == [
+        1,
+        4,
+        5,
+        -1,
+    ]
+    let_go(whole, "times")
+    assert [at(t) for t in (1_500_000, 5_000_001, 6_500_000, 8_000_000)] == [
+        1,
+        4,
+        5,
+        -1,
+    ]
+    consumer.close()
+
+
+def test_deleted_records_are_gone_from_log_and_table(whole, analyst):
+    create(whole.bootstrap, "short")
+    records = [(None, b"%d" % i, None, 0) for i in range(100)]
+    produce_all(whole.bootstrap, "short", records)
+    let_go(whole, "short")
+    produce_all(whole.bootstrap, "short", records)
+    admin = AdminClient({"bootstrap.servers": whole.bootstrap})
+    for before in (60, 150):
+        [future] = admin.delete_records([TopicPartition("short", 0, before)]).values()
+        assert future.result(10).low_watermark == before
+        consumer = Consumer({"bootstrap.servers": whole.bootstrap, "group.id": "s"})
+        part = TopicPartition("short", 0)
+        assert consumer.get_watermark_offsets(part) == (before, 200)
+        consumer.close()
+    rest = read(whole.bootstrap, "short", 50)
+    assert [message.offset() for message in rest] == list(range(150, 200))
+    let_go(whole, "short")
+    rest = read(whole.bootstrap, "short", 50)
+    assert [message.offset() for message in rest] == list(range(150, 200))
+
+
+def test_a_topic_of_the_same_name_starts_anew(whole):
+    for value in (b"first life", b"second life"):
+        create(whole.bootstrap, "again")
+        produce_all(whole.bootstrap, "again", [(None, value, None, 0)])
+        let_go(whole, "again")
+        [record] = consumed(whole.bootstrap, "again")
+        assert (record[1], record[5]) == (0, value)
+        if value == b"first life":
+            lakelog("topic", "delete", "again", "--bootstrap", whole.bootstrap)
+
+
+def test_a_group_reads_on_across_compaction(whole):
+    create(whole.bootstrap, "crossing")
+    member = Member(whole.bootstrap, "crossing", "crossing")
+
+    def go_on(first: int) -> None:
+        values = [b"%d" % n for n in range(first, first + 50)]
+        produce_all(whole.bootstrap, "crossing", [(None, v, None, 0) for v in values])
+
+    def caught_up(count: int) -> bool:
+        member.poll(0.1)
+        return len(member.values) >= count
+
+    go_on(0)
+    until(lambda: caught_up(50))  # read from memory
+    go_on(50)
+    let_go(whole, "crossing")
+    go_on(100)
+    until(lambda: caught_up(150))  # from the table, then from memory
+    let_go(whole, "crossing")
+    go_on(150)
+    until(lambda: caught_up(200))
+    assert member.values == [b"%d" % n for n in range(200)]
+    member.consumer.commit(asynchronous=False)
+    member.consumer.close()
+
+
+def test_a_compactor_that_is_killed_is_started_again(whole):
+    create(whole.bootstrap, "killed")
+    children = whole.descendants()
+    [compactor] = children["compactor"]
+    compactor.kill()
+    produce_all(whole.bootstrap, "killed", [(None, b"x", None, 0)] * 10)
+    whole.hear("compactor ready", 90)
+    assert "killed by SIGKILL" in whole.tail()
+    assert gone(children["java"], 5)
+    let_go(whole, "killed")
+    assert len(consumed(whole.bootstrap, "killed")) == 10
+
+
+def test_nothing_outlives_a_lakelog_that_was_killed(whole, journey):
+    """Not even the JVM; and what it held is all there for the next one."""
+    children = whole.descendants()
+    assert {"admin", "broker", "compactor", "java"} <= children.keys()
+    topic, hot = journey
+    whole.kill()
+    assert gone(chain(*children.values()), 10)
+    lakelog("check", "--data-dir", str(whole.data_dir))
+    broker = BrokerPart(whole.data_dir, *SETTINGS)
+    broker.start()
+    assert consumed(broker.bootstrap, topic) == hot
+    assert broker.stop() == 0
