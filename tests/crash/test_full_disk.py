@@ -4,14 +4,20 @@ What was acknowledged is read all the while; once there is space the broker take
 records again, without a restart if only the log had asked for space.
 """
 
-import time
 from contextlib import suppress
 
 import pytest
 from confluent_kafka import KafkaException
 
 from tests.crash.house import SMALL
-from tests.crash.workload import create_topic, judge, read_everything, running, tell
+from tests.crash.workload import (
+    create_topic,
+    judge,
+    read_everything,
+    running,
+    tell,
+    wait_for,
+)
 from tests.support.power import SmallDisk, why_no_disks
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
@@ -39,13 +45,6 @@ def fill(ballast):
     with ballast.open("wb", buffering=0) as file, suppress(OSError):
         while True:
             file.write(bytes(4096))
-
-
-def wait_for(condition, timeout_s=30):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_a_full_disk_refuses_and_loses_nothing(disk, house):

@@ -1,21 +1,12 @@
 """A group goes on exactly where its last answered commit put it."""
 
-import time
-
 import pytest
 
 from tests.crash.groups import Member, committed
 from tests.crash.house import HITS
-from tests.crash.workload import running, tell
+from tests.crash.workload import running, tell, wait_for
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
-
-
-def wait_for(condition, timeout_s=30):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_a_member_that_comes_after_a_kill_starts_at_the_last_commit(build):

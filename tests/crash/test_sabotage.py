@@ -70,8 +70,3 @@ def test_two_compactors_notice_that_starts_are_not_checked(build):
 def test_a_kill_after_the_commit_notices_that_no_end_is_told(build):
     with pytest.raises(Doubled):
         lives_through_a_kill_after_the_commit(build(altered="ends_untold"))
-
-
-def test_without_sabotage_the_same_lives_end_well(build, tmp_path):
-    lives_through_kills(build(), kills=1)
-    lives_through_a_kill_after_the_commit(build(tmp_path / "other"))

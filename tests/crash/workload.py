@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -251,6 +251,14 @@ def running(*threads: Any) -> Iterator[None]:
     finally:
         for thread in threads:
             thread.stopping.set()
+
+
+def wait_for(condition: Callable[[], bool], timeout_s: float = 60) -> None:
+    """Until it holds; AssertionError if it does not in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.02)
 
 
 def tell(test: str, kills: int, loads: Iterable[Load]) -> None:
