@@ -16,7 +16,17 @@ from broker.catalog.errors import CatalogError, CatalogTooNew
 
 Step = Callable[[Connection], None]
 
-STEPS: Final[Sequence[Step]] = ()
+
+def _add_group_metadata(connection: Connection) -> None:
+    connection.exec_driver_sql(
+        "CREATE TABLE group_metadata ("
+        "group_id TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (group_id)"
+        ")" + (" WITHOUT ROWID" if connection.dialect.name == "sqlite" else "")
+    )
+
+
+# Statements are written out: a step makes the table of its version, not of today's.
+STEPS: Final[Sequence[Step]] = (_add_group_metadata,)
 """``STEPS[n]`` turns version n + 1 into version n + 2."""
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 metadata: Final = MetaData()
 
@@ -78,6 +78,14 @@ group_offsets = Table(
     sqlite_with_rowid=False,
 )
 Index("group_offsets_by_topic", group_offsets.c.topic_number)
+
+group_metadata = Table(
+    "group_metadata",
+    metadata,
+    Column("group_id", Text, primary_key=True),
+    Column("value", Text, nullable=False, comment="broker/groups/snapshot.py"),
+    sqlite_with_rowid=False,
+)
 
 counters = Table(
     "counters",
