@@ -41,14 +41,14 @@ class ColdRead(NamedTuple):
     is nothing up to ``next_offset``, which is then the end of the table.
     """
 
-    batches: list[bytes]
+    batches: list[memoryview]
     next_offset: int
 
 
 class Rebuilt(NamedTuple):
     """A chunk as record batches; ``lasts``: the last offset of each."""
 
-    batches: list[bytes]
+    batches: list[memoryview]
     lasts: list[int]
     size_bytes: int
 
@@ -139,7 +139,7 @@ class ColdReader:
     def _read(
         self, table: TopicTable, view: View, partition: int, offset: int, bytes_max: int
     ) -> ColdRead:
-        batches: list[bytes] = []
+        batches: list[memoryview] = []
         size, position = 0, offset
         while size < bytes_max:
             found = self._table_reader().find(

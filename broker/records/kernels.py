@@ -19,6 +19,8 @@ from typing import Any, Final
 import numpy as np
 from numba import njit, types
 
+from broker.records.kernels_copy import copy_bytes
+
 OK: Final = 0
 BAD_LENGTH: Final = 1
 BAD_OFFSET: Final = 2
@@ -326,16 +328,6 @@ def scan(b, starts, progress, first, end, rows):  # type: ignore[no-untyped-def]
     return filled
 
 
-@compiled()
-def _copy(b, at, length, data, to):  # type: ignore[no-untyped-def]
-    # A slice assignment costs more to set up than a short loop takes.
-    if length <= 32:
-        for i in range(length):
-            data[to + i] = b[at + i]
-    else:
-        data[to : to + length] = b[at : at + length]
-
-
 @compiled(
     _I64(
         BYTES,
@@ -349,7 +341,8 @@ def _copy(b, at, length, data, to):  # type: ignore[no-untyped-def]
 def gather(b, at, length, offsets, validity, data):  # type: ignore[no-untyped-def]
     """Copy spans into an Arrow binary column; returns the number of nulls.
 
-    ``validity`` comes zeroed, one bit a row. A negative length is null.
+    ``validity`` comes zeroed, one bit a row. A negative length is null. The spans are
+    those that ``scan`` found, and ``data`` holds all of them: nothing is checked again.
     """
     nulls = 0
     to = np.int64(0)
@@ -359,7 +352,7 @@ def gather(b, at, length, offsets, validity, data):  # type: ignore[no-untyped-d
             nulls += 1
             continue
         validity[i >> 3] |= np.uint8(1 << (i & 7))
-        _copy(b, at[i], length[i], data, to)
+        copy_bytes(data, to, b, at[i], length[i])
         to += length[i]
     offsets[len(at)] = to
     return nulls

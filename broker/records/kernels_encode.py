@@ -15,6 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numba import njit, types
 
+from broker.records.kernels_copy import copy_bytes
+
 _I64: Final = types.int64
 _BYTES: Final = types.Array(types.uint8, 1, "C", readonly=True)
 _OUT: Final = types.Array(types.uint8, 1, "C")
@@ -74,12 +76,10 @@ def _bytes_bytes(length):  # type: ignore[no-untyped-def]
 @_compiled()
 def _put_bytes(out, at, data, start, length):  # type: ignore[no-untyped-def]
     at = _put_varint(out, at, length)
-    if length > 32:
-        out[at : at + length] = data[start : start + length]
-    else:
-        for i in range(length):
-            out[at + i] = data[start + i]
-    return at + max(length, 0)
+    if length <= 0:
+        return at
+    copy_bytes(out, at, data, start, length)
+    return at + length
 
 
 @_compiled()

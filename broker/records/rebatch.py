@@ -33,18 +33,20 @@ def _tools() -> Any:
     return SimpleNamespace(np=numpy, pa=pyarrow, kernels=kernels_encode)
 
 
-def from_columns(rows: Any, batch_bytes: int = BATCH_BYTES) -> list[bytes]:
+def from_columns(rows: Any, batch_bytes: int = BATCH_BYTES) -> list[memoryview]:
     """Batches of at most ``batch_bytes`` (a larger record has one for itself).
 
     ``rows`` is a ``pa.RecordBatch`` or ``pa.Table`` with the columns of
     `lakehouse.schema.READ`, sorted by offset. Raises ValueError if they are not
     sorted, repeat an offset, or lack an offset or timestamp.
+
+    The batches of one part of ``rows`` share their memory, which is theirs alone.
     """
     parts = rows.to_batches() if hasattr(rows, "to_batches") else [rows]
     return [batch for part in parts for batch in _from_part(part, batch_bytes)]
 
 
-def _from_part(part: Any, batch_bytes: int) -> list[bytes]:
+def _from_part(part: Any, batch_bytes: int) -> list[memoryview]:
     tools = _tools()
     np, kernels = tools.np, tools.kernels
     count = part.num_rows
@@ -62,11 +64,13 @@ def _from_part(part: Any, batch_bytes: int) -> list[bytes]:
     return _cut(memoryview(out), [0, *ends[:batches].tolist()])
 
 
-def _cut(out: memoryview, bounds: list[int]) -> list[bytes]:
-    batches = []
+def _cut(out: memoryview, bounds: list[int]) -> list[memoryview]:
+    batches: list[memoryview] = []
     for start, end in pairwise(bounds):
-        seal(out[start:end])
-        batches.append(bytes(out[start:end]))
+        batch = out[start:end]
+        seal(batch)
+        # Not a copy: that would hold the interpreter's lock while pages are faulted in.
+        batches.append(batch.toreadonly())
     return batches
 
 

@@ -8,6 +8,8 @@ part or a small fake of it.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from broker.protocol.buffers import Buffer
+
 
 class Timer(Protocol):
     """Something that will happen unless it is cancelled."""
@@ -33,7 +35,7 @@ class ColdRead(Protocol):
     """Rebuilt batches of a table, and the offset at which reading goes on."""
 
     @property
-    def batches(self) -> Sequence[bytes]: ...
+    def batches(self) -> Sequence[Buffer]: ...
 
     @property
     def next_offset(self) -> int: ...
