@@ -36,9 +36,9 @@ from broker.protocol.api_keys import ApiKey
 from broker.records import inspect
 from broker.runtime.coordinator import Coordinator
 from broker.runtime.described import topic_config
+from broker.runtime.inspector import Inspector
 from broker.runtime.logging import configure_logging
 from broker.runtime.loop_timers import Timers
-from broker.runtime.partition import Inspector
 from broker.runtime.partitions import Partitions
 from broker.runtime.producer_ids import ProducerIds
 from broker.runtime.restore import restore
@@ -121,7 +121,7 @@ class Node:
         self._bring_status(timers)
         catalog = Catalog.open(self.settings.data_dir / "catalog.db")
         self._ends.callback(catalog.close)
-        inspector = Inspector()
+        inspector = Inspector(self._clock.now_ms)
         wal, recovery = self._open_wal(loop, inspector)
         self._build(loop, timers, catalog, wal, inspector, recovery)
         await self._listen(loop)

@@ -7,7 +7,8 @@ on disk, so that a producer cannot outrun the disk; if it was refused the connec
 closes, as Kafka's does, so that the client looks for the reason.
 Version notes: 0 to 2 (old message sets) are listed but refused, as Kafka 4 does, since
 librdkafka before 2.12 turns compression off otherwise; v4 knows KAFKA_STORAGE_ERROR;
-v5 the log start; v8 messages; v13 topics by id (KIP-516). Topics are not created here.
+v5 the log start; v8 messages and the records at fault (KIP-467); v13 topics by id
+(KIP-516). Topics are not created here.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from broker.dispatch.registry import serves
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from broker.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -69,6 +71,9 @@ class Answer:
         answer.base_offset = -1
         answer.log_start_offset = -1
         answer.error_message = error.message or None
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(*one) for one in error.records
+        ]
 
     def finish(self) -> None:
         future = self.future

@@ -196,13 +196,20 @@ class KafkaError(Exception):
     """The client's fault, or its bad luck: the code goes into its answer.
 
     `message` is for people: it says what was wrong with which value, and travels in the
-    answer where the message has a place for it.
+    answer where the message has a place for it. `records` are the records of a batch
+    that are at fault, each with the reason, where they are known (KIP-467).
     """
 
-    def __init__(self, code: ErrorCode, message: str = "") -> None:
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str = "",
+        records: tuple[tuple[int, str], ...] = (),
+    ) -> None:
         super().__init__(code, message)
         self.code = code
         self.message = message
+        self.records = records
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}" if self.message else self.code.name

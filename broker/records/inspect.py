@@ -33,6 +33,15 @@ class Inspection(NamedTuple):
     """Bytes of the records, unfolded, without the 61 of the header."""
     null_keys: int
     """Records without a key; a compacted topic takes none."""
+    null_key_at: int
+    """The first of them."""
+    oldest_ms: int
+    """The oldest timestamp that is one."""
+    oldest_at: int
+    """Its record; -1: no record has a timestamp."""
+    newest_ms: int
+    """The newest timestamp, in truth: the batch's header may say another."""
+    newest_at: int
 
 
 def inspect_batch(batch: Buffer, header: BatchHeader) -> Inspection:
@@ -51,17 +60,19 @@ def inspect_batch(batch: Buffer, header: BatchHeader) -> Inspection:
         base_timestamp = header.max_timestamp
     else:
         base_timestamp = header.base_timestamp
-    numpy, kernels = _compiled()
-    code, record, null_keys = kernels.check_records(
+    numpy, kernels, check_records = _compiled()
+    seen = numpy.zeros(6, numpy.int64)
+    code, record = check_records(
         numpy.frombuffer(records, numpy.uint8),
         at,
         end,
         header.record_count,
         base_timestamp,
+        seen,
     )
     if code != kernels.OK:
         raise _refusal(kernels, code, record)
-    return Inspection(end - at, null_keys)
+    return Inspection(end - at, *seen.tolist())
 
 
 def _refusal(kernels: Any, code: int, record: int) -> KafkaError:
@@ -73,13 +84,14 @@ def _refusal(kernels: Any, code: int, record: int) -> KafkaError:
 
 
 @cache
-def _compiled() -> tuple[Any, Any]:
+def _compiled() -> tuple[Any, Any, Any]:
     """The compiled loops, loaded when first needed: half a second from their cache."""
     import numpy
 
     from broker.records import kernels
+    from broker.records.kernels_check import check_records
 
-    return numpy, kernels
+    return numpy, kernels, check_records
 
 
 def warm() -> None:

@@ -222,28 +222,6 @@ def in_time(base, delta):  # type: ignore[no-untyped-def]
     return -TIMESTAMP_MS_MAX <= base + delta <= TIMESTAMP_MS_MAX
 
 
-@compiled(types.UniTuple(_I64, 3)(BYTES, _I64, _I64, _I64, _I64))
-def check_records(b, at, end, count, base_timestamp):  # type: ignore[no-untyped-def]
-    """Walk the records of a produced batch, which number 0, 1, 2 ... to its end.
-
-    Returns (code, index of the record at fault, number of null keys).
-    """
-    out = np.zeros(8, np.int64)
-    null_keys = 0
-    for i in range(count):
-        at, code = read_record(b, at, end, out)
-        if code != OK:
-            return code, i, null_keys
-        if out[1] != i:
-            return BAD_OFFSET, i, null_keys
-        if not in_time(base_timestamp, out[0]):
-            return BAD_TIMESTAMP, i, null_keys
-        null_keys += out[3] < 0
-    if at != end:
-        return BAD_END, count, null_keys
-    return OK, count, null_keys
-
-
 @compiled()
 def _read_head(b, at, head):  # type: ignore[no-untyped-def]
     """What records take from their batch, into ``head``: see `_read_row`."""

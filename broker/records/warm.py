@@ -4,12 +4,13 @@ The first import of the kernels takes some seconds of compilation, every later o
 a second. An installer runs this once, so that the first producer does not wait for it.
 """
 
-from broker.records import kernels, kernels_encode
+from broker.records import kernels, kernels_check, kernels_encode
 
 
 def main() -> None:
     """Importing was all there is to do; say what is ready."""
     assert kernels.OK == 0
+    assert kernels_check.check_records
     assert kernels_encode.ROW_FIELDS
 
 

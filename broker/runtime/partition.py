@@ -7,7 +7,7 @@ it) and ends there. When the disk has it, the same object is settled on the loop
 order, and a callback fills the producer's answer. No task, no lock, no queue of ours.
 
 The price: all of this runs on the event loop's thread and must stay short. What looks
-inside a batch (``Inspector``) runs on the thread that writes.
+inside a batch (``inspector.py``) runs on the thread that writes.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,12 @@ from broker.protocol.buffers import Buffer
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import (
     LOG_OVERHEAD_BYTES,
-    NO_TIMESTAMP,
     BatchHeader,
     assign,
     check_produced,
     read_header,
     stamp_log_append_time,
 )
-from broker.records.inspect import inspect_batch
 from broker.runtime.ports import InCounters
 from broker.storage.entry import Append
 from broker.storage.wal import Wal
@@ -62,25 +60,6 @@ def bare(error: KafkaError) -> KafkaError:
     """
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
-
-
-class Inspector:
-    """Looks inside each batch on its way to the disk; refuses what nobody could read.
-
-    Called on the writer's thread. ``keyed`` holds the numbers of the topics that take
-    no record without a key (the compacted ones).
-    """
-
-    def __init__(self) -> None:
-        self.keyed: set[int] = set()
-
-    def __call__(self, append: Append) -> None:
-        found = inspect_batch(append.batch, append.header)
-        if found.null_keys and append.topic_number in self.keyed:
-            raise KafkaError(
-                ErrorCode.INVALID_RECORD,
-                "Compacted topic cannot accept message without key",
-            )
 
 
 class Partition:
@@ -180,28 +159,11 @@ class Partition:
             raise KafkaError(ErrorCode.INVALID_RECORD, "there is no batch")
         config = self.config
         header = check_produced(records, config.max_message_bytes, version)
-        if config.log_append_time:
-            assert not isinstance(records, bytes), "received into memory of our own"
-            stamp_log_append_time(records, now_ms)
-            return read_header(records)
-        self._check_timestamps(header, now_ms)
-        return header
-
-    def _check_timestamps(self, header: BatchHeader, now_ms: int) -> None:
-        """Refuse times too far from now (KIP-937), as far as the header tells."""
-        newest = header.max_timestamp
-        if newest == NO_TIMESTAMP:
-            return
-        config = self.config
-        if (
-            newest - now_ms > config.message_timestamp_after_max_ms
-            or now_ms - newest > config.message_timestamp_before_max_ms
-        ):
-            raise KafkaError(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"Timestamp {newest} of the batch is out of range: the time now is "
-                f"{now_ms}",
-            )
+        if not config.log_append_time:
+            return header
+        assert not isinstance(records, bytes), "received into memory of our own"
+        stamp_log_append_time(records, now_ms)
+        return read_header(records)
 
     def _reply_as_original(self, duplicate: Duplicate, reply: Reply) -> None:
         """Answer a retry as its first coming, once that is durable."""

@@ -12,7 +12,8 @@ from typing import Any
 from broker.log import checkpoint
 from broker.log.partition import PartitionLog
 from broker.protocol.errors import ErrorCode, KafkaError
-from broker.runtime.partition import Inspector, Partition
+from broker.runtime.inspector import Inspector, Rules
+from broker.runtime.partition import Partition
 from broker.runtime.ports import InCounters, Lake
 from broker.runtime.reads import Reader
 from broker.runtime.timestamps import Times
@@ -106,17 +107,18 @@ class Partitions:
             partition.config = config
 
     def topic_deleted(self, topic: Topic) -> None:
-        self._inspector.keyed.discard(topic.number)
+        self._inspector.rules.pop(topic.number, None)
         for partition in self._by_topic.pop(topic.number, []):
             partition.deleted = True
             self._wake(partition)
 
     def _grow(self, topic: Topic, logs: Mapping[int, PartitionLog]) -> None:
         config = self._config_of(topic)
-        if config.compacted:
-            self._inspector.keyed.add(topic.number)
-        else:
-            self._inspector.keyed.discard(topic.number)
+        self._inspector.rules[topic.number] = Rules(
+            config.compacted,
+            config.message_timestamp_before_max_ms,
+            config.message_timestamp_after_max_ms,
+        )
         partitions = self._by_topic[topic.number]
         for index in range(len(partitions), topic.partitions):
             log = logs.get(index) or PartitionLog()

@@ -35,8 +35,9 @@ from broker.protocol.messages.produce import (
 from broker.records.batch import read_header
 from broker.runtime.coordinator import Coordinator
 from broker.runtime.described import topic_config
+from broker.runtime.inspector import Inspector
 from broker.runtime.loop_timers import Timers
-from broker.runtime.partition import Inspector, Partition
+from broker.runtime.partition import Partition
 from broker.runtime.partitions import Partitions
 from broker.runtime.producer_ids import ProducerIds
 from broker.runtime.restore import restore
@@ -135,7 +136,7 @@ async def rig(
         data_dir=path, node_id=NODE_ID, broker=BrokerSettings(**broker_settings)
     )
     catalog = Catalog.open(path / "catalog.db")
-    inspector = Inspector()
+    inspector = Inspector(clock.now_ms)
 
     def hand_over(callback: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(callback)

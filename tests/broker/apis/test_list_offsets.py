@@ -105,6 +105,23 @@ def test_the_greatest_timestamp(tmp_path: Path) -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("said", [-1, T - 9, T + 900])
+def test_what_a_batch_says_of_its_times_is_not_believed(
+    tmp_path: Path, said: int
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            records = [Record(timestamp=T + 10), Record(timestamp=T + 20)]
+            await produce_one(broker, "t", make_batch(records, max_timestamp=said))
+            await produce_one(broker, "t", at(15, 40))
+            assert told(await ask(broker, T + 15)) == (1, T + 20, 0)
+            assert told(await ask(broker, T + 21)) == (3, T + 40, 0)
+            assert told(await ask(broker, -3)) == (3, T + 40, 0)
+
+    run(scenario)
+
+
 def test_times_are_found_in_tables_and_segments_alike(tmp_path: Path) -> None:
     async def scenario() -> None:
         tables = Tables()

@@ -230,9 +230,10 @@ def test_times_too_far_from_now_are_refused(tmp_path: Path) -> None:
             await create(broker, "t", message_timestamp_before_max_ms="1000")
             now_ms = broker.clock.now_ms()
             for timestamp in (now_ms + 3_700_000, now_ms - 2_000):
-                records = make_batch([Record(timestamp=timestamp)])
-                answer = await produce_one(broker, "t", records)
+                both = [Record(timestamp=now_ms), Record(timestamp=timestamp)]
+                answer = await produce_one(broker, "t", make_batch(both))
                 assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+                assert [one.batch_index for one in answer.record_errors] == [1]
             answer = await produce_one(broker, "t", make_batch([Record(timestamp=-1)]))
             assert answer.error_code == 0
 
@@ -243,8 +244,12 @@ def test_a_compacted_topic_takes_no_record_without_key(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             await create(broker, "t", cleanup_policy="compact")
-            answer = await produce_one(broker, "t", make_batch([Record(key=None)]))
+            records = [Record(key=b"k"), Record(key=None)]
+            answer = await produce_one(broker, "t", make_batch(records))
             assert answer.error_code == ErrorCode.INVALID_RECORD
+            (error,) = answer.record_errors
+            assert error.batch_index == 1
+            assert error.batch_index_error_message == answer.error_message
             answer = await produce_one(broker, "t", make_batch([Record(key=b"k")]))
             assert answer.error_code == 0
 

@@ -14,6 +14,7 @@ from broker.records.batch import (
     assign,
     check_produced,
     checksum,
+    correct_max_timestamp,
     empty_batches,
     pack_header,
     read_header,
@@ -140,6 +141,14 @@ def test_stamping_gives_every_record_the_brokers_time() -> None:
     assert {(r.timestamp, r.timestamp_type) for r in read_batch(batch)} == {
         (1_800_000_000_000, 1)
     }
+
+
+def test_a_wrong_newest_timestamp_is_put_right() -> None:
+    batch = make_batch([Record(timestamp=5), Record(timestamp=9)], max_timestamp=-1)
+    correct_max_timestamp(batch, 9)
+    header = read_header(batch)
+    assert (header.max_timestamp, header.crc) == (9, checksum(batch))
+    assert [record.timestamp for record in read_batch(batch)] == [5, 9]
 
 
 def test_empty_batches_span_a_gap_of_any_size() -> None:
