@@ -10,11 +10,11 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from broker.catalog import requests
 from broker.catalog import topics as stored
 from broker.catalog.catalog import Catalog
+from broker.storage.entry import TopicPartition
 from broker.storage.files import PosixFiles
 from broker.storage.reader import SegmentReader
 from broker.topics.topic import Topic
@@ -23,6 +23,8 @@ from lakehouse.errors import TableMissing
 from lakehouse.location import table_path
 
 POLL_S = 0.1
+
+Offsets = dict[TopicPartition, int]
 
 
 class NoSuchTopic(Exception):
@@ -78,48 +80,64 @@ class Extents:
                 raise NoSuchTopic(f"there is no topic {name!r}")
         return [known[name] for name in names or sorted(known)]
 
-    def of(self, name: str) -> TopicExtent:
-        """Where one topic stands now. Raises NoSuchTopic and LakehouseError."""
-        [topic] = self.topics([name])
+    def of(self, names: Collection[str] = ()) -> list[TopicExtent]:
+        """Where the named topics, or all, stand now.
+
+        Segments are looked at before tables: what is let go in between is found in both
+        and not in neither. Raises NoSuchTopic and LakehouseError.
+        """
+        topics = self.topics(names)
+        durable, sizes = self._in_segments()
         starts = self._catalog.read(stored.load_log_starts)
-        path = table_path(self._tables, name)
-        version, ends = self._table(path, topic)
-        durable, sizes = self._in_segments(topic.number)
-        partitions = []
-        for number in range(topic.partitions):
-            start, end = starts.get((topic.number, number), 0), ends.get(number, 0)
-            high = max(start, end, durable.get(number, 0))
-            extent = PartitionExtent(
-                number, start, max(start, end), high, high, sizes.get(number, 0)
-            )
-            partitions.append(extent)
-        return TopicExtent(name, path, version, partitions)
+        return [self._extent(topic, durable, sizes, starts) for topic in topics]
 
     def compact(self, names: Collection[str], timeout_s: float) -> list[TopicExtent]:
         """Wait until the tables hold what is durable now; asks the compactor to hurry.
 
-        Raises NotInTime.
+        A topic that is deleted meanwhile is nothing to wait for. Raises NotInTime.
         """
-        targets = {topic.name: self.of(topic.name) for topic in self.topics(names)}
-        now_ms = int(time.time() * 1000)
-        wanted = list(targets) if names else None
-        self._catalog.change(lambda c: requests.ask(c, wanted, now_ms))
+        wanted = list(names) or None
+        late = [extent for extent in self.of(names) if extent.pending()]
+        self._catalog.change(lambda c: requests.ask(c, wanted, int(time.time() * 1000)))
         deadline = time.monotonic() + timeout_s
-        late = {name for name, extent in targets.items() if extent.pending()}
-        while late:
-            late = {name for name in late if not self._reached(targets[name])}
-            if late and time.monotonic() > deadline:
-                names_late = ", ".join(sorted(late))
+        while late := [extent for extent in late if not self._reached(extent)]:
+            if time.monotonic() > deadline:
+                names_late = ", ".join(extent.topic for extent in late)
                 raise NotInTime(
                     f"not in the tables after {timeout_s:g} s: {names_late};"
                     " is a compactor running?"
                 )
-            time.sleep(POLL_S if late else 0)
-        return [self.of(name) for name in targets]
+            time.sleep(POLL_S)
+        known = {topic.name for topic in self.topics()}
+        return self.of([name for name in names if name in known])
+
+    def _extent(
+        self, topic: Topic, durable: Offsets, sizes: Offsets, starts: Offsets
+    ) -> TopicExtent:
+        path = table_path(self._tables, topic.name)
+        version, ends = self._table(path, topic)
+        partitions = []
+        for number in range(topic.partitions):
+            key = topic.number, number
+            start, end = starts.get(key, 0), ends.get(number, 0)
+            reached = max(start, end)
+            high = max(reached, durable.get(key, 0))
+            partitions.append(
+                PartitionExtent(number, start, reached, high, high, sizes.get(key, 0))
+            )
+        return TopicExtent(topic.name, path, version, partitions)
 
     def _reached(self, target: TopicExtent) -> bool:
-        ends = {p.partition: p.table_end for p in self.of(target.topic).partitions}
-        return all(ends[p.partition] >= p.high_watermark for p in target.partitions)
+        found = [topic for topic in self.topics() if topic.name == target.topic]
+        if not found:
+            return True
+        _, ends = self._table(target.path, found[0])
+        starts = self._catalog.read(stored.load_log_starts)
+        return all(
+            max(ends.get(p.partition, 0), starts.get((found[0].number, p.partition), 0))
+            >= p.high_watermark
+            for p in target.partitions
+        )
 
     def _table(self, path: str, topic: Topic) -> tuple[int | None, dict[int, int]]:
         try:
@@ -131,15 +149,12 @@ class Extents:
             return None, {}
         return snapshot.version, delta_log.table_ends(snapshot, identity)
 
-    def _in_segments(self, topic: int) -> tuple[dict[int, int], dict[int, int]]:
-        ends: dict[int, int] = {}
-        sizes: dict[int, int] = {}
+    def _in_segments(self) -> tuple[Offsets, Offsets]:
+        """Where each partition ends in the segments, and its bytes there."""
+        ends: Offsets = {}
+        sizes: Offsets = {}
         for info in self._segments.live():
-            columns: dict[tuple[int, int], Any] = self._segments.columns(info.sequence)
-            for (number, partition), found in columns.items():
-                if number == topic and len(found.last):
-                    end = int(found.last[-1]) + 1
-                    ends[partition] = max(ends.get(partition, 0), end)
-                    size = int(found.length.sum())
-                    sizes[partition] = sizes.get(partition, 0) + size
+            for key, found in self._segments.columns(info.sequence).items():
+                ends[key] = max(ends.get(key, 0), int(found.last[-1]) + 1)
+                sizes[key] = sizes.get(key, 0) + int(found.length.sum())
         return ends, sizes

@@ -2,7 +2,9 @@
 
 import base64
 import json as jsonlib
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -19,6 +21,8 @@ from confluent_kafka import (
 from broker.cli.client import TIMEOUT_S, admin, connection
 from broker.cli.failures import BadUsage, UserError
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
+
+BATCH = 1_000
 
 
 def consume(
@@ -50,7 +54,8 @@ def consume(
             _join(consumer, topic, partitions)
         else:
             consumer.assign(_positions(consumer, topic, sorted(partitions), start))
-        _print(consumer, partitions, count, exit_at_end, json)
+        with suppress(KeyboardInterrupt):
+            _print(consumer, partitions, count, exit_at_end, json)
         if group:
             _commit(consumer)
     finally:
@@ -133,28 +138,44 @@ def _print(
     exit_at_end: bool,
     json: bool,
 ) -> None:
-    messages = _messages(consumer, partitions, exit_at_end)
-    for shown, message in enumerate(messages, start=1):
-        if json:
-            typer.echo(jsonlib.dumps(as_json(message)))
-        else:
-            typer.echo(message.value() or b"")
+    """Whole batches at a time: a flush for each line would be most of the work."""
+    output, shown = sys.stdout.buffer, 0
+    for messages in _batches(consumer, partitions, exit_at_end, count):
+        for message in messages:
+            found = message.value() or b""
+            if json:
+                found = jsonlib.dumps(as_json(message)).encode()
+            output.write(found + b"\n")
+        output.flush()
+        shown += len(messages)
         if shown == count:
             return
 
 
-def _messages(
-    consumer: Consumer, open_partitions: set[int], exit_at_end: bool
-) -> Iterator[Any]:
+def _batches(
+    consumer: Consumer, open_partitions: set[int], exit_at_end: bool, count: int | None
+) -> Iterator[list[Any]]:
+    """What has come, up to ``count`` records in all, until all partitions ended."""
+    left = count
     while open_partitions or not exit_at_end:
-        message = consumer.poll(1.0)
-        if message is None:
-            continue
-        error = message.error()
-        if error is None:
-            open_partitions.add(message.partition())
-            yield message
-        elif error.code() == KafkaError._PARTITION_EOF:
-            open_partitions.discard(message.partition())
-        else:
-            raise KafkaException(error)
+        wanted = BATCH if left is None else min(BATCH, left)
+        # one is waited for, and what is there comes with it
+        first = consumer.consume(1, timeout=1.0)
+        rest = consumer.consume(wanted - 1, timeout=0.0) if first and wanted > 1 else []
+        found = [one for one in (*first, *rest) if _is_record(one, open_partitions)]
+        if found:
+            yield found
+        if left is not None:
+            left -= len(found)
+
+
+def _is_record(message: Any, open_partitions: set[int]) -> bool:
+    """Whether it is one; notes which partitions have been read to their end."""
+    error = message.error()
+    if error is None:
+        open_partitions.add(message.partition())
+        return True
+    if error.code() != KafkaError._PARTITION_EOF:
+        raise KafkaException(error)
+    open_partitions.discard(message.partition())
+    return False

@@ -1,7 +1,7 @@
 """``lakelog compact | table | check``: the tables, where they meet the log."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,7 +42,7 @@ def table(
     """A topic's table: path, Delta version, and how far each partition reaches."""
     settings = settings_of(data_dir, config, extra)
     with _extents(settings.data_dir) as extents:
-        found = extents.of(topic)
+        [found] = extents.of([topic])
     partitions = [asdict(part) for part in found.partitions]
     head = {"topic": found.topic, "path": found.path, "version": found.version}
     if json:
@@ -81,16 +81,19 @@ def _known(data_dir: "Path") -> None:
 
 @contextmanager
 def _extents(data_dir: "Path") -> "Iterator[Extents]":
+    from broker.catalog.errors import CatalogError
+    from broker.storage.segment import StaleSegment
     from jobs.extent import Extents, NoSuchTopic, NotInTime
+    from lakehouse.errors import LakehouseError
 
     _known(data_dir)
-    extents = Extents(data_dir)
     try:
-        yield extents
-    except (NoSuchTopic, NotInTime) as error:
+        with closing(Extents(data_dir)) as extents:
+            yield extents
+    except (NoSuchTopic, NotInTime, CatalogError, LakehouseError, OSError) as error:
         raise UserError(str(error)) from None
-    finally:
-        extents.close()
+    except StaleSegment:
+        raise UserError("segments went while they were read; try again") from None
 
 
 def _row(extent: "TopicExtent") -> dict[str, object]:
