@@ -1,9 +1,12 @@
 """LeaveGroup: members go, and the others rebalance at once.
 
-Behavior: an administrator may remove a static member by its instance id alone.
+Behavior: an administrator may remove a static member by its instance id alone. The
+last one's answer leaves when it is durable that the group is empty.
 Version notes: v0-2 one member, its error on top; v3 many, with an error each (KIP-345);
 v5 a reason, for logs (KIP-800).
 """
+
+from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
@@ -18,7 +21,21 @@ from broker.protocol.messages.leave_group import (
 
 
 @serves(ApiKey.LEAVE_GROUP, versions=(0, 5))
-def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
+def leave_group(
+    request: LeaveGroupRequest, context: Context
+) -> Awaitable[LeaveGroupResponse]:
+    response = _let_go(request, context)
+    return _when_settled(request.group_id, context, response)
+
+
+async def _when_settled(
+    group_id: str, context: Context, response: LeaveGroupResponse
+) -> LeaveGroupResponse:
+    await context.broker.groups.settled(group_id)
+    return response
+
+
+def _let_go(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
     groups = context.broker.groups
     if context.version < 3:
         codes = groups.leave(request.group_id, [Leaver(request.member_id)])

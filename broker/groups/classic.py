@@ -6,9 +6,9 @@ four hundred members rebalances in a test in milliseconds, and every rule of Kaf
 coordinator can be told as a dialogue. ``states.py`` has the table, ``rebalance.py`` the
 phases, ``joining.py`` the longest command; this file has the others and the timers.
 
-Membership is not journaled, and that is a choice: it is worth nothing after a restart,
-since the members must join again anyway, and it would cost a durable write per
-generation. Committed offsets are durable, elsewhere (``offsets.py``).
+What must survive a restart is asked for as an effect too: ``Effects.store`` has the
+snapshot, ``stored`` tells how it went, and answers that depend on it come then.
+Committed offsets are durable, elsewhere (``offsets.py``).
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,9 +27,11 @@ from broker.groups.commands import (
     TimerKey,
     TimerKind,
 )
+from broker.groups.limits import GroupLimits
 from broker.groups.members import Member
 from broker.groups.offsets import Standing
 from broker.groups.rebalance import Rebalance
+from broker.groups.snapshot import GroupSnapshot
 from broker.groups.states import GroupState
 from broker.groups.subscription import CONSUMER
 from broker.protocol.errors import ErrorCode
@@ -64,6 +66,23 @@ class GroupView(NamedTuple):
 
 class ClassicGroup(Rebalance):
     """One group. ``now_ms`` is the wall clock: it dates when a group became empty."""
+
+    @classmethod
+    def restored(
+        cls, group_id: str, limits: GroupLimits, snapshot: GroupSnapshot, now_ms: int
+    ) -> tuple["ClassicGroup", Effects]:
+        """The group that was stored, and the timers of its members' sessions."""
+        group = cls(group_id, limits, now_ms)
+        group.come_back(snapshot)
+        return group, group._step_done()
+
+    def stored(self, serial: int, code: ErrorCode, now_ms: int) -> Effects:
+        """What ``Effects.store`` asked for is durable, or failed with this code."""
+        self.now_ms = now_ms
+        then = self._when_stored.pop(serial, None)
+        if then is not None:
+            then(code)
+        return self._step_done()
 
     def join(self, command: Join, now_ms: int) -> Effects:
         """Answer or park a JoinGroup."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from broker.groups.snapshot import GroupSnapshot
 from broker.protocol.errors import ErrorCode
 
 Ticket = Hashable
@@ -128,13 +129,21 @@ class TimerKey(NamedTuple):
     member_id: str = ""
 
 
+class Store(NamedTuple):
+    """Make this durable, then say how it went: ``ClassicGroup.stored(serial, ...)``."""
+
+    serial: int
+    snapshot: GroupSnapshot
+
+
 @dataclass(slots=True)
 class Effects:
     """What one step of the machine asks of the shell, to be carried out in order.
 
     ``timers`` maps a key to its delay in ms, or to None to cancel it: only the last
-    wish per key within one step counts.
+    wish per key within one step counts. ``store`` is what is to be made durable.
     """
 
     replies: list[tuple[Ticket, Reply]] = field(default_factory=list)
     timers: dict[TimerKey, int | None] = field(default_factory=dict)
+    store: Store | None = None

@@ -7,6 +7,7 @@ function, named so. Source: ``GroupMetadataManager.classicGroupJoin*``.
 """
 
 from dataclasses import replace
+from functools import partial
 
 from broker.groups.commands import Join, Refused, TimerKey, TimerKind
 from broker.groups.members import Member
@@ -182,7 +183,7 @@ def _come_as_static(group: Rebalance, command: Join) -> None:
     _update(group, command, member)
     group.expect_heartbeat(member)
     if unchanged and group.roster.vote() == group.protocol_name:
-        _resume(group, command, member, leader_before)
+        group.store(partial(_resume, group, command, member, leader_before))
     else:
         group.rebalance()
 
@@ -204,15 +205,28 @@ def _same_wishes(group: Rebalance, command: Join, old: Member) -> bool:
 
 
 def _resume(
-    group: Rebalance, command: Join, member: Member, leader_before: str
+    group: Rebalance,
+    command: Join,
+    member: Member,
+    leader_before: str,
+    stored: ErrorCode,
 ) -> None:
     """Go on with the generation: a static member restarted, nobody else notices.
+
+    It hears its new id when that is durable; before, a restart could bring back the old
+    one. If it cannot be stored the member has to come again, as a new one yet; Kafka
+    also gives the old id back its place, which somebody else may hold by then.
 
     A leader must not assign now: nobody would hear of it. From v9 on it is told to
     skip (KIP-814); before, it is told that its old self leads.
     """
-    ticket = group.roster.park_join(member, None)
-    assert ticket == command.ticket
+    if member.member_id not in group.roster:
+        return  # it came once more, and this join was fenced
+    group.roster.park_join(member, None)
+    group.expect_heartbeat(member)
+    if stored is not ErrorCode.NONE:
+        group.reply(command.ticket, Refused(stored))
+        return
     leads = member.member_id == group.leader_id
     skips = leads and command.can_skip_assignment
     leader_id = group.leader_id if command.can_skip_assignment else leader_before

@@ -7,8 +7,8 @@ from that moment, or from their own commit if that was later.
 
 Two deviations, both to the safe side. Kafka counts from the emptying alone, so that a
 simple consumer which commits into a once managed group can lose what it just wrote. And
-since membership is not durable here, a group counts as emptied when the broker started:
-a restart makes offsets live longer, never shorter.
+a group that never had members counts as emptied when the broker started: a restart
+makes its offsets live longer, never shorter.
 """
 
 from collections.abc import Iterator, Mapping

@@ -13,11 +13,13 @@ This class is those phases and the bookkeeping they share; which command does wh
 ``effects``. Sources: ``GroupMetadataManager.prepareRebalance``,
 ``completeClassicGroupJoin``, ``expirePendingSync``, ``ClassicGroup``.
 
-The price: membership is not durable. After a restart every member is unknown, is told
-so and joins again; what must survive, the offsets, is elsewhere.
+A generation counts once it is durable: the leader's sync asks for the group to be
+stored, and all syncs stay parked until that is done (``storeGroup`` in older Kafkas).
+The price is one write of the catalog per rebalance, and that groups cannot rebalance
+while nothing can be written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from broker.groups.commands import (
     Effects,
@@ -25,6 +27,7 @@ from broker.groups.commands import (
     MemberSummary,
     Refused,
     Reply,
+    Store,
     Synced,
     Ticket,
     TimerKey,
@@ -32,6 +35,7 @@ from broker.groups.commands import (
 )
 from broker.groups.limits import GroupLimits
 from broker.groups.members import Member, Roster
+from broker.groups.snapshot import GroupSnapshot, MemberSnapshot
 from broker.groups.states import GroupState, may_move
 from broker.groups.subscription import CONSUMER, subscribed_topics
 from broker.protocol.errors import ErrorCode
@@ -58,6 +62,9 @@ class Rebalance:
         # Who was told of this generation and has not synced: gone if it never does.
         self.unsynced: set[str] = set()
         self.effects = Effects()
+        # What goes on when a store that was asked for is done, by its serial.
+        self._when_stored: dict[int, Callable[[ErrorCode], None]] = {}
+        self._stores = 0
         # While an empty group fills: what is left of the initial wait, and whether
         # somebody arrived since the delay was last extended.
         self._initial_remaining_ms = 0
@@ -77,10 +84,64 @@ class Rebalance:
         key = TimerKey(TimerKind.MEMBER, member.member_id)
         self.wake(key, member.session_timeout_ms)
 
+    def store(self, then: Callable[[ErrorCode], None] | None = None) -> None:
+        """Wish for the group to be made durable; ``then`` hears how that went.
+
+        A rebalance that begins before forgets ``then``: its generation is over.
+        """
+        assert self.effects.store is None, "once in a step"
+        self._stores += 1
+        if then is not None:
+            self._when_stored[self._stores] = then
+        self.effects.store = Store(self._stores, self.snapshot())
+
+    def snapshot(self) -> GroupSnapshot:
+        """What is to outlive the broker, of a group whose assignments are known."""
+        members = (
+            MemberSnapshot(
+                m.member_id,
+                m.instance_id,
+                m.client_id,
+                m.client_host,
+                m.session_timeout_ms,
+                m.rebalance_timeout_ms,
+                m.protocols,
+                m.assignment,
+            )
+            for m in self.roster
+        )
+        return GroupSnapshot(
+            self.protocol_type,
+            self.generation,
+            self.protocol_name,
+            self.leader_id,
+            self.empty_since_ms,
+            tuple(members),
+        )
+
+    def come_back(self, snapshot: GroupSnapshot) -> None:
+        """Be what was stored; sessions start anew (``GroupMetadataManager.onLoaded``).
+
+        With more members than are allowed by now, they must join again.
+        """
+        assert self.state is GroupState.EMPTY
+        assert not self._stores, "it has a life already"
+        self.protocol_type, self.generation = snapshot[:2]
+        self.protocol_name, self.leader_id = snapshot[2:4]
+        self.empty_since_ms = snapshot.empty_since_ms
+        for stored in snapshot.members:
+            member = Member(*stored, is_new=False)
+            self.roster.add(member)
+            self.expect_heartbeat(member)
+        if snapshot.members:
+            self.state = GroupState.STABLE  # the one state that is not moved into
+        if len(self.roster) > self.limits.members_max:
+            self.prepare()
+
     # -- members --------------------------------------------------------------
 
     def move(self, state: GroupState) -> None:
-        """The only setter of ``state``."""
+        """The setter of ``state``."""
         assert may_move(self.state, state), f"{self.state} -> {state}"
         self.state_before, self.state = self.state, state
         self.empty_since_ms = self.now_ms if state is GroupState.EMPTY else None
@@ -151,6 +212,8 @@ class Rebalance:
                 self.expect_heartbeat(member)
             if self.state is GroupState.COMPLETING_REBALANCE:
                 member.assignment = b""
+        # A static member whose place was being stored has a join parked: it counts.
+        self._when_stored.clear()
         self.unsynced.clear()
         self.wake(_SYNC, None)
         self.move(GroupState.PREPARING_REBALANCE)
@@ -213,6 +276,7 @@ class Rebalance:
         self.generation += 1
         self.protocol_name = ""
         self.move(GroupState.EMPTY)
+        self.store()
 
     def _elect(self) -> bool:
         """The leader must be one that joined; False if nobody did."""
@@ -264,17 +328,32 @@ class Rebalance:
     # -- second phase: syncs --------------------------------------------------
 
     def hand_out(self, assignments: Mapping[str, bytes]) -> None:
-        """The leader decided: everybody gets its part, or nothing, and we are stable.
+        """The leader decided: everybody gets its part, or nothing, once it is durable.
+
+        Of a leader that asks again meanwhile, only the last word counts.
+        """
+        self._when_stored.clear()
+        for member in self.roster:
+            member.assignment = assignments.get(member.member_id, b"")
+        self.store(self._handed_out)
+
+    def _handed_out(self, code: ErrorCode) -> None:
+        """The assignments are durable, and we are stable; or all that was for nothing.
 
         Sessions start anew for all: one that ran out while its sync was parked was
         let pass, and nobody would watch that member again (``propagateAssignment``).
         """
-        self.move(GroupState.STABLE)
+        durable = code is ErrorCode.NONE
+        if durable:
+            self.move(GroupState.STABLE)
         for member in self.roster:
-            member.assignment = assignments.get(member.member_id, b"")
-            if member.sync_ticket is not None:
+            if member.sync_ticket is not None and durable:
                 self.answer_sync(member)
+            elif member.sync_ticket is not None:
+                self._answer_sync(member, Refused(code))
             self.expect_heartbeat(member)
+        if not durable:
+            self.prepare()
 
     def park_sync(self, member: Member, ticket: Ticket) -> None:
         """Keep a sync until the leader's comes; an older one of it is sent back."""

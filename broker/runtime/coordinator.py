@@ -4,11 +4,12 @@ A group decides (``broker/groups``); this keeps all groups, gives each command a
 as its ticket, sets the timers that the group wishes for, and resolves the futures that
 it answers. So a parked JoinGroup is an unresolved future, nothing more, and a handler
 only awaits it. Everything runs on the event loop, one step at a time; nothing here
-waits, except for offsets to be durable (``coordinator_offsets.py``).
+waits, except for offsets and complete generations to be durable
+(``coordinator_writes.py``).
 
-The price is that members live in memory alone. After a restart they are told
-UNKNOWN_MEMBER_ID and join again, as they do when a coordinator moves in Kafka and had
-not written them yet; their offsets are where they left them.
+A broker that comes back goes on with the generations that were complete: members' heart
+beats and commits are right, and their sessions start anew. Whoever was in the middle of
+a rebalance asks again.
 """
 
 import asyncio
@@ -35,7 +36,9 @@ from broker.groups.limits import GroupLimits
 from broker.groups.offsets import Committed, Standing, TopicPartition, expired
 from broker.groups.states import GroupState
 from broker.protocol.errors import ErrorCode
+from broker.runtime.coordinator_members import StoredGroups
 from broker.runtime.coordinator_offsets import CommittedOffsets
+from broker.runtime.coordinator_writes import GroupWrites
 from broker.runtime.ports import Timer, Timers
 from broker.topics.topic import Topic
 
@@ -48,10 +51,11 @@ class TopicNames(Protocol):
 
 @dataclass(slots=True)
 class _Hosted:
-    """A group, and those of its timers that run."""
+    """A group, those of its timers that run, and its last store under way."""
 
     group: ClassicGroup
     timers: dict[TimerKey, Timer] = field(default_factory=dict)
+    storing: "asyncio.Future[None] | None" = None
 
 
 def limits_of(settings: Any) -> GroupLimits:
@@ -86,7 +90,9 @@ class Coordinator:
         new_id: Callable[[], str] = _random_id,
     ) -> None:
         self.limits = limits_of(settings)
-        self.offsets = CommittedOffsets(catalog)
+        writes = GroupWrites(catalog)
+        self.offsets = CommittedOffsets(writes)
+        self._stored_groups = StoredGroups(writes)
         self._timers = timers
         self._clock = clock
         self._topics = topics
@@ -94,14 +100,30 @@ class Coordinator:
         self._hosted: dict[str, _Hosted] = {}
         self._started_ms = clock.now_ms()
         self._sweep: Timer | None = None
+        self._closed = False
 
     def load(self) -> None:
-        """Read the committed offsets and begin to expire them. Blocks; at start."""
+        """Read groups and committed offsets; sessions and retention begin to run.
+
+        Blocks; at the end of a start, or members could expire before they are heard.
+        """
         self.offsets.load()
+        now_ms = self._clock.now_ms()
+        for group_id, snapshot in self._stored_groups.load():
+            group, effects = ClassicGroup.restored(
+                group_id, self.limits, snapshot, now_ms
+            )
+            hosted = self._hosted[group_id] = _Hosted(group)
+            self._perform(hosted, effects)
         self._sweep_later()
 
     async def close(self) -> None:
-        """Send everybody who waits away, to ask again, and let offsets settle."""
+        """Send everybody who waits away, to ask again, and let changes settle.
+
+        Who asks from now on is sent away, too: members are to find themselves in
+        their groups when the broker comes back.
+        """
+        self._closed = True
         if self._sweep is not None:
             self._sweep.cancel()
         for hosted in self._hosted.values():
@@ -138,6 +160,8 @@ class Coordinator:
         shortest, longest = limits.session_timeout_min_ms, limits.session_timeout_max_ms
         if not group_id:
             return ErrorCode.INVALID_GROUP_ID
+        if self._closed:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not shortest <= command.session_timeout_ms <= longest:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         if command.member_id and group_id not in self._hosted:
@@ -149,7 +173,7 @@ class Coordinator:
         ticket: asyncio.Future[Synced | Refused] = _future()
         hosted = self._hosted.get(group_id)
         if hosted is None:
-            ticket.set_result(Refused(_unknown(group_id)))
+            ticket.set_result(Refused(self._unknown(group_id)))
             return ticket
         command = replace(command, ticket=ticket)
         self._perform(hosted, hosted.group.sync(command, self._clock.now_ms()))
@@ -159,7 +183,7 @@ class Coordinator:
         """Hear a sign of life."""
         hosted = self._hosted.get(group_id)
         if hosted is None:
-            return _unknown(group_id)
+            return self._unknown(group_id)
         effects = hosted.group.heartbeat(command, self._clock.now_ms())
         ((_, reply),) = effects.replies
         effects.replies.clear()
@@ -172,10 +196,24 @@ class Coordinator:
         """Let members go: a code for each, or one if there is no such group."""
         hosted = self._hosted.get(group_id)
         if hosted is None:
-            return _unknown(group_id)
+            return self._unknown(group_id)
         codes, effects = hosted.group.leave(leavers, self._clock.now_ms())
         self._perform(hosted, effects)
         return codes
+
+    async def settled(self, group_id: str) -> None:
+        """Wait until the group is stored as it is, or could not be."""
+        hosted = self._hosted.get(group_id)
+        if hosted is not None and hosted.storing is not None:
+            await asyncio.wait([hosted.storing])
+
+    def _unknown(self, group_id: str) -> ErrorCode:
+        """The answer to a member of a group that is not here."""
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        if self._closed:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode.UNKNOWN_MEMBER_ID
 
     # -- offsets --------------------------------------------------------------
 
@@ -188,6 +226,8 @@ class Coordinator:
     ) -> ErrorCode:
         """Whether this member may commit now. A group nobody is in is an empty one."""
         hosted = self._hosted.get(group_id)
+        if self._closed:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if hosted is None:
             simple = generation < 0
             return ErrorCode.NONE if simple else ErrorCode.UNKNOWN_MEMBER_ID
@@ -216,6 +256,8 @@ class Coordinator:
         Of a group with members only if they are consumers: of these it is known what
         they read (``ClassicGroup.validateOffsetDelete``).
         """
+        if self._closed:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not self.exists(group_id):
             return ErrorCode.GROUP_ID_NOT_FOUND
         hosted = self._hosted.get(group_id)
@@ -263,6 +305,8 @@ class Coordinator:
 
     def delete_refusal(self, group_id: str) -> ErrorCode:
         """Why a group cannot be deleted, NONE if it can."""
+        if self._closed:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not self.exists(group_id):
             return ErrorCode.GROUP_ID_NOT_FOUND
         hosted = self._hosted.get(group_id)
@@ -288,6 +332,24 @@ class Coordinator:
                 hosted.timers[key] = self._timers.after(delay_ms, fire)
         for ticket, reply in effects.replies:
             _resolve(ticket, reply)
+        if effects.store is not None:
+            serial, snapshot = effects.store
+            group_id = hosted.group.group_id
+            hosted.storing = self._stored_groups.store(group_id, snapshot)
+            done = partial(self._stored, hosted, serial)
+            hosted.storing.add_done_callback(done)
+
+    def _stored(
+        self, hosted: _Hosted, serial: int, future: "asyncio.Future[None]"
+    ) -> None:
+        failed = future.exception() is not None
+        if hosted.storing is future:
+            hosted.storing = None
+        if self._hosted.get(hosted.group.group_id) is not hosted:
+            return  # deleted, or we are closed: nobody waits
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if failed else ErrorCode.NONE
+        now_ms = self._clock.now_ms()
+        self._perform(hosted, hosted.group.stored(serial, code, now_ms))
 
     def _fire(self, hosted: _Hosted, key: TimerKey) -> None:
         del hosted.timers[key]
@@ -328,6 +390,8 @@ class Coordinator:
         for group_id, hosted in tuple(self._hosted.items()):
             if hosted.group.abandoned() and not self.offsets.of(group_id):
                 del self._hosted[group_id]
+                gone = self._stored_groups.delete(group_id)
+                gone.add_done_callback(asyncio.Future.exception)
 
 
 def _future() -> "asyncio.Future[Any]":
@@ -338,7 +402,3 @@ def _resolve(ticket: Any, reply: Any) -> None:
     assert isinstance(ticket, asyncio.Future)
     if not ticket.done():  # a connection that closed has cancelled it
         ticket.set_result(reply)
-
-
-def _unknown(group_id: str) -> ErrorCode:
-    return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID

@@ -2,7 +2,8 @@
 
 ``>>`` says something to the group or lets time pass, ``<<`` names the next answer, and
 what is not named must not happen: an answer left over fails at the next ``>>`` and at
-the end. Tickets are the names of those who asked; timers run on a clock of their own.
+the end. Tickets are the names of those who asked; timers run on a clock of their own;
+what is to be stored is stored at once, unless the book is told to ``hold``.
 """
 
 from collections import deque
@@ -17,6 +18,7 @@ from broker.groups.commands import (
     Join,
     Joined,
     Refused,
+    Store,
     Sync,
     Synced,
     TimerKey,
@@ -36,6 +38,8 @@ class Playbook:
         self.group = ClassicGroup("g", GroupLimits(**limits), 0)
         self.timers: dict[TimerKey, int] = {}
         self.answers: deque[tuple[Any, Any]] = deque()
+        self.holding = False
+        self.stores: deque[Store] = deque()
 
     def take(self, effects: Effects) -> None:
         self.answers.extend(effects.replies)
@@ -43,6 +47,16 @@ class Playbook:
             self.timers.pop(key, None)
             if delay_ms is not None:
                 self.timers[key] = self.now_ms + delay_ms
+        if effects.store is not None:
+            self.stores.append(effects.store)
+        if not self.holding:
+            self.store(ErrorCode.NONE)
+
+    def store(self, code: ErrorCode) -> None:
+        """Everything that is to be stored is, or fails."""
+        while self.stores:
+            serial = self.stores.popleft().serial
+            self.take(self.group.stored(serial, code, self.now_ms))
 
     def tick(self, ms: int) -> None:
         until = self.now_ms + ms
@@ -135,6 +149,16 @@ def commit(member_id: str, generation: int, instance_id: str | None = None):
 
 def tick(ms: int):
     return lambda book: book.tick(ms)
+
+
+def hold(book: Playbook) -> None:
+    """From now on the catalog is slow: nothing is stored until a test says so."""
+    book.holding = True
+
+
+def stored(code: str = "NONE"):
+    """What waits to be stored is, or fails with a code."""
+    return lambda book: book.store(ErrorCode[code])
 
 
 class _Left:

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from broker.groups.classic import ClassicGroup, Leaver
-from broker.groups.commands import Heartbeat, Join, Joined, Sync, TimerKey
+from broker.groups.commands import Heartbeat, Join, Joined, Store, Sync, TimerKey
 from broker.groups.limits import GroupLimits
+from broker.groups.snapshot import decode, encode
 from broker.groups.states import GroupState
+from broker.protocol.errors import ErrorCode
 from tests.support.playbook import (
     RANGE,
     Playbook,
@@ -149,6 +151,9 @@ def test_the_leader_of_a_rebalance_is_one_who_joined(group):
     group << left("NONE") << joined("b", generation=2, leader_id="b")
 
 
+RESTED = (GroupState.STABLE, GroupState.EMPTY)
+
+
 class Group(RuleBasedStateMachine):
     """Anything may happen in any order; nobody may be forgotten or answered twice."""
 
@@ -163,6 +168,7 @@ class Group(RuleBasedStateMachine):
         self.open: set[int] = set()
         self.asked = 0
         self.generation = 0
+        self.storing: list[Store] = []
 
     def ticket(self) -> int:
         self.asked += 1
@@ -180,6 +186,9 @@ class Group(RuleBasedStateMachine):
             if delay_ms is not None:
                 assert delay_ms >= 0
                 self.timers[key] = self.now_ms + delay_ms
+        if effects.store is not None:
+            assert decode(encode(effects.store.snapshot)) == effects.store.snapshot
+            self.storing.append(effects.store)
         assert self.group.generation >= self.generation
         self.generation = self.group.generation
 
@@ -243,6 +252,27 @@ class Group(RuleBasedStateMachine):
         self.now_ms = max(self.now_ms, self.timers.pop(key))
         self.take(self.group.fire(key, self.now_ms))
 
+    @rule(well=st.booleans())
+    def stored(self, well) -> None:
+        if self.storing:
+            code = ErrorCode.NONE if well else ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self.take(self.group.stored(self.storing.pop(0).serial, code, 0))
+
+    @rule()
+    def restart(self) -> None:
+        """The broker goes, and who waits is not answered; what was stored is there."""
+        if self.storing or self.group.state not in RESTED:
+            return
+        before = self.group
+        self.timers.clear()
+        self.group, effects = ClassicGroup.restored(
+            "g", before.limits, before.snapshot(), self.now_ms
+        )
+        self.take(effects)
+        assert self.group.describe() == before.describe()
+        assert self.group.standing() == before.standing()
+        assert self.group.snapshot() == before.snapshot()
+
     def somebody(self):
         ids = [m.member_id for m in self.group.roster]
         return st.sampled_from([*ids, *sorted(self.group.roster.pending), "nobody"])
@@ -274,7 +304,8 @@ class Group(RuleBasedStateMachine):
         joins = any(m.join_ticket is not None for m in self.group.roster)
         syncs = any(m.sync_ticket is not None for m in self.group.roster)
         state = self.group.state
-        assert not joins or state is GroupState.PREPARING_REBALANCE
+        taking_over = state is GroupState.STABLE and self.storing
+        assert not joins or taking_over or state is GroupState.PREPARING_REBALANCE
         assert not syncs or state is GroupState.COMPLETING_REBALANCE
 
     @invariant()
@@ -292,6 +323,8 @@ class Group(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Left alone, time alone answers everybody and empties the group."""
         for _ in range(200):
+            while self.storing:
+                self.stored(True)
             if not self.timers:
                 break
             self.run_out(min(self.timers, key=self.timers.__getitem__))

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from broker.catalog import groups as stored_groups
 from broker.groups.classic import Leaver
 from broker.groups.commands import Heartbeat, Join, Refused, Sync
 from broker.groups.offsets import Committed
@@ -140,19 +141,151 @@ def test_a_knock_that_nobody_follows_up_leaves_no_group_behind(tmp_path):
     story(play)
 
 
-def test_after_a_restart_members_rejoin_and_offsets_are_where_they_were(tmp_path):
+# -- restarts -----------------------------------------------------------------
+
+
+def test_after_a_restart_members_and_offsets_are_where_they_were(tmp_path):
     async def play():
         async with housed(tmp_path) as house:
             member_id = await a_member(house)
             await house.groups.commit("g", {(1, 0): Committed(42, 3, "m", 5)})
+            before = house.groups.describe("g")
+        async with housed(tmp_path) as house:
+            assert house.groups.describe("g") == before
+            ok = ErrorCode.NONE
+            assert house.groups.admit_commit("g", member_id, None, 1) is ok
+            assert house.groups.heartbeat("g", Heartbeat(member_id, 1)) is ok
+            synced = await house.groups.sync("g", Sync(member_id, 1))
+            assert synced.assignment == b"all"
+            assert house.groups.fetch("g") == {(1, 0): Committed(42, 3, "m", 5)}
+            house.timers.advance(9_999)
+            assert house.groups.heartbeat("g", Heartbeat(member_id, 1)) is ok
+
+    story(play)
+
+
+def test_a_member_that_does_not_come_back_expires_and_that_is_durable(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            await a_member(house)
+        async with housed(tmp_path) as house:
+            house.timers.advance(10_000)
+            assert house.groups.describe("g").state is GroupState.EMPTY
+        async with housed(tmp_path) as house:
+            empty = house.groups.describe("g")
+            assert (empty.state, empty.protocol_type) == (GroupState.EMPTY, "consumer")
+            assert (await house.groups.join("g", a_join())).generation == 3
+
+    story(play)
+
+
+def test_a_restart_in_the_middle_of_a_rebalance_goes_back_before_it(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            first = await a_member(house)
+            second = house.groups.join("g", a_join())
+            await house.groups.join("g", a_join(first))
+            second_id = (await second).member_id
+        async with housed(tmp_path) as house:
+            beat = Heartbeat(first, 2)
+            assert house.groups.heartbeat("g", beat) is ErrorCode.ILLEGAL_GENERATION
+            unknown = ErrorCode.UNKNOWN_MEMBER_ID
+            assert (await house.groups.join("g", a_join(second_id))).code is unknown
+            assert (await house.groups.join("g", a_join(first))).generation == 2
+
+    story(play)
+
+
+def test_a_static_member_is_known_by_the_id_that_it_was_told(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            static = a_join(instance_id="i")
+            old = (await house.groups.join("g", static)).member_id
+            await house.groups.sync("g", Sync(old, 1, ((old, b"all"),), "i"))
+            taken_over = house.groups.join("g", static)
+            assert not taken_over.done()
+            new = (await taken_over).member_id
+        async with housed(tmp_path) as house:
+            fenced = ErrorCode.FENCED_INSTANCE_ID
+            assert house.groups.heartbeat("g", Heartbeat(old, 1, "i")) is fenced
+            ok = ErrorCode.NONE
+            assert house.groups.heartbeat("g", Heartbeat(new, 1, "i")) is ok
+
+    story(play)
+
+
+def _refuse_groups(connection) -> None:
+    connection.exec_driver_sql(
+        "create trigger refuse before insert on group_metadata "
+        "begin select raise(abort, 'no room'); end"
+    )
+
+
+def test_a_generation_that_cannot_be_stored_is_refused_and_tried_again(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            joined = await house.groups.join("g", a_join())
+            member_id = joined.member_id
+            await asyncio.wrap_future(house.catalog.submit(_refuse_groups))
+            refused = await house.groups.sync("g", Sync(member_id, 1))
+            assert refused == Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            joined = await house.groups.join("g", a_join(member_id))
+            assert joined.generation == 2
+            repaired = house.catalog.submit(
+                lambda c: c.exec_driver_sql("drop trigger refuse") and None
+            )
+            await asyncio.wrap_future(repaired)
+            mine = ((member_id, b"all"),)
+            synced = await house.groups.sync("g", Sync(member_id, 2, mine))
+            assert synced.assignment == b"all"
+
+    story(play)
+
+
+def test_who_asks_a_broker_that_goes_is_to_ask_again(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            member_id = await a_member(house)
+            groups, gone = house.groups, ErrorCode.COORDINATOR_NOT_AVAILABLE
+            await groups.close()
+            assert groups.heartbeat("g", Heartbeat(member_id, 1)) is gone
+            assert groups.admit_commit("g", member_id, None, 1) is gone
+            assert groups.leave("g", [Leaver(member_id)]) is gone
+            assert groups.delete_refusal("g") is gone
+            assert groups.offset_delete_refusal("g") is gone
+            assert (await groups.join("g", a_join(member_id))).code is gone
+            assert (await groups.sync("g", Sync(member_id, 1))).code is gone
         async with housed(tmp_path) as house:
             beat = Heartbeat(member_id, 1)
-            unknown = ErrorCode.UNKNOWN_MEMBER_ID
-            assert house.groups.heartbeat("g", beat) is unknown
-            assert (await house.groups.join("g", a_join(member_id))).code is unknown
-            assert house.groups.admit_commit("g", member_id, None, 1) is unknown
-            assert house.groups.fetch("g") == {(1, 0): Committed(42, 3, "m", 5)}
-            assert (await house.groups.join("g", a_join())).generation == 1
+            assert house.groups.heartbeat("g", beat) is ErrorCode.NONE
+
+    story(play)
+
+
+def test_the_last_one_leaves_once_that_is_durable(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            member_id = await a_member(house)
+            house.groups.leave("g", [Leaver(member_id)])
+            commits = house.catalog.commits
+            await house.groups.settled("g")
+            assert house.catalog.commits == commits + 1
+            await house.groups.settled("g")
+            await house.groups.settled("nobody")
+
+    story(play)
+
+
+def test_a_group_that_cannot_be_read_is_forgotten_and_the_others_are_not(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            await a_member(house, "g")
+            await a_member(house, "h")
+            spoilt = house.catalog.submit(lambda c: stored_groups.store(c, "g", "{}"))
+            await asyncio.wrap_future(spoilt)
+        async with housed(tmp_path) as house:
+            assert not house.groups.exists("g")
+            assert house.groups.describe("h").state is GroupState.STABLE
 
     story(play)
 
@@ -274,6 +407,25 @@ def test_an_abandoned_group_without_offsets_is_dropped(tmp_path):
             assert house.groups.exists("g")
             house.timers.advance(600_000)
             assert not house.groups.exists("g")
+        async with housed(tmp_path) as house:
+            assert not house.groups.exists("g")
+
+    story(play)
+
+
+def test_the_age_of_an_empty_group_is_not_forgotten(tmp_path):
+    async def play():
+        clock = ManualClock()
+        async with housed(tmp_path, clock) as house:
+            member_id = await a_member(house)
+            await house.groups.commit("g", {(1, 0): Committed(1)})
+            house.groups.leave("g", [Leaver(member_id)])
+        clock.advance(7 * DAY)
+        async with housed(tmp_path, clock) as house:
+            assert house.groups.fetch("g")
+            house.timers.advance(600_000)
+            await house.groups.offsets.settled()
+            assert not house.groups.fetch("g")
 
     story(play)
 

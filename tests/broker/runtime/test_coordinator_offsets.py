@@ -9,6 +9,7 @@ from broker.catalog.catalog import Catalog
 from broker.groups.offsets import Committed
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.coordinator_offsets import CommittedOffsets
+from broker.runtime.coordinator_writes import GroupWrites
 from tests.support.coordinating import story
 
 
@@ -26,7 +27,7 @@ class HeldCatalog:
 def test_nothing_is_visible_before_it_is_durable():
     async def play():
         catalog = HeldCatalog()
-        offsets = CommittedOffsets(catalog)
+        offsets = CommittedOffsets(GroupWrites(catalog))
         done = offsets.commit("g", {(1, 0): Committed(5)})
         await asyncio.sleep(0)
         assert (done.done(), dict(offsets.of("g"))) == (False, {})
@@ -40,7 +41,7 @@ def test_nothing_is_visible_before_it_is_durable():
 def test_commits_gather_while_one_is_written():
     async def play():
         catalog = HeldCatalog()
-        offsets = CommittedOffsets(catalog)
+        offsets = CommittedOffsets(GroupWrites(catalog))
         first = offsets.commit("g", {(1, 0): Committed(0)})
         rest = [offsets.commit("g", {(1, 0): Committed(n)}) for n in range(1, 100)]
         assert len(catalog.held) == 1
@@ -58,7 +59,7 @@ def test_commits_gather_while_one_is_written():
 def test_a_failure_fails_who_waits_changes_nothing_and_the_next_may_succeed():
     async def play():
         catalog = HeldCatalog()
-        offsets = CommittedOffsets(catalog)
+        offsets = CommittedOffsets(GroupWrites(catalog))
         failed = offsets.commit("g", {(1, 0): Committed(5)})
         later = offsets.commit("g", {(1, 1): Committed(6)})
         error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "disk full")
@@ -76,7 +77,7 @@ def test_a_failure_fails_who_waits_changes_nothing_and_the_next_may_succeed():
 def test_who_went_away_does_not_disturb_the_others():
     async def play():
         catalog = HeldCatalog()
-        offsets = CommittedOffsets(catalog)
+        offsets = CommittedOffsets(GroupWrites(catalog))
         gone = offsets.commit("g", {(1, 0): Committed(5)})
         gone.cancel()
         catalog.held[0].set_result(None)
@@ -89,7 +90,7 @@ def test_who_went_away_does_not_disturb_the_others():
 def test_a_closed_catalog_refuses(tmp_path):
     async def play():
         catalog = Catalog.open(tmp_path / "catalog.db")
-        offsets = CommittedOffsets(catalog)
+        offsets = CommittedOffsets(GroupWrites(catalog))
         catalog.close()
         with pytest.raises(KafkaError):
             await offsets.commit("g", {(1, 0): Committed(5)})
@@ -102,7 +103,7 @@ def test_a_closed_catalog_refuses(tmp_path):
 def test_changes_keep_their_order_in_the_catalog(tmp_path):
     async def play():
         with Catalog.open(tmp_path / "catalog.db") as catalog:
-            offsets = CommittedOffsets(catalog)
+            offsets = CommittedOffsets(GroupWrites(catalog))
             steps = [
                 offsets.commit("g", {(1, 0): Committed(1), (1, 1): Committed(1)}),
                 offsets.delete("g"),
@@ -113,7 +114,7 @@ def test_changes_keep_their_order_in_the_catalog(tmp_path):
                 offsets.delete("i", [(1, 0)]),
             ]
             await asyncio.gather(*steps)
-            again = CommittedOffsets(catalog)
+            again = CommittedOffsets(GroupWrites(catalog))
             again.load()
             for one in (offsets, again):
                 assert {g: dict(one.of(g)) for g in one.groups()} == {
