@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import socket
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -104,8 +105,22 @@ def compactor(
     from broker.runtime.logging import configure_logging
     from jobs.compactor import run
 
+    _spark_speaks_into(settings.data_dir / "run" / "spark.log")
     configure_logging(settings)
     raise typer.Exit(run(settings, master=master, announce=say))
+
+
+def _spark_speaks_into(log: Path) -> None:
+    """Give a JVM that is started from now on a file as its standard error.
+
+    Spark greets there before any setting of its is read; what we say ourselves goes
+    where it went.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 2)
 
 
 def admin(
