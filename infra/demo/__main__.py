@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from broker.cli.run import java_found
 from infra.demo import clients, flights, queries, report
 from infra.demo.fingerprint import Fingerprint
 from infra.demo.lakelog import Running, ask
@@ -82,6 +83,9 @@ class TableWatch(threading.Thread):
 
 def main() -> int:
     """Run the story; 0 if the proof holds."""
+    if not java_found():
+        console.print("Java 17 or newer is needed: Spark runs on it.")
+        return 1
     gc.disable()  # a million small tuples, none of them garbage
     with tempfile.TemporaryDirectory(prefix="lakelog-demo-") as folder:
         home = Path(folder)
