@@ -14,9 +14,15 @@ a failed fsync the kernel may call the lost pages clean), so nothing is tried ag
 these batches, all that wait and all that come are refused, and `failed` says why until
 the broker is started anew, which finds out by reading what is there. Only a lack of
 space for a *new* segment is recovered from, since then nothing was written.
+
+A refused batch takes with it those of the same producer that follow it unknowing: they
+were admitted before the loop heard of the refusal, and written they would stand where
+their predecessor is missing. Behind the refusal the loop puts a mark into the queue;
+what comes after that mark was admitted by who knew.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Final
@@ -34,6 +40,8 @@ GROUP_BYTES_MAX: Final = 8 << 20
 CallSoon = Callable[[Callable[[], None]], None]
 Inspect = Callable[[Append], None]
 Action = Callable[[], None]
+Line = tuple[int, int, int]
+"""Topic number, partition, producer id: batches that follow each other."""
 
 log = structlog.get_logger("broker.storage")
 
@@ -56,6 +64,7 @@ class Writer:
         self._queue: SimpleQueue[Append | Action] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="wal-writer")
         self._thread.daemon = True
+        self._broken: Counter[Line] = Counter()  # refusals that the loop knows not of
         self.failed: KafkaError | None = None
         self.append: Callable[[Append], None] = self._queue.put
 
@@ -109,7 +118,21 @@ class Writer:
         if self.failed is not None:
             _refuse(group, self.failed)
         passing("wal.before_done")
-        self._guarded(lambda: self._call_soon(lambda: _finish(group)))
+        broken = _lines_of(group)
+        self._broken.update(broken)
+        self._guarded(lambda: self._call_soon(lambda: self._finish(group, broken)))
+
+    def _finish(self, group: list[Append], broken: set[Line]) -> None:
+        """On the loop: tell everybody; from now on it knows of what was refused."""
+        _finish(group)
+        if broken:
+            self._queue.put(lambda: self._mended(broken))
+
+    def _mended(self, lines: set[Line]) -> None:
+        for line in lines:
+            self._broken[line] -= 1
+            if not self._broken[line]:
+                del self._broken[line]
 
     def _write(self, accepted: Sequence[Append]) -> None:
         commit = self._journal.commit
@@ -125,14 +148,21 @@ class Writer:
         """What may be written; the others know why not."""
         inspect = self._inspect
         accepted = []
+        broken = set(self._broken)
         for append in group:
             try:
+                if broken and line_of(append) in broken:
+                    raise KafkaError(
+                        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                        "the batch before this one was refused",
+                    )
                 self._check_size(append)
                 if inspect is not None:
                     inspect(append)
                 accepted.append(append)
             except KafkaError as error:
                 append.error = error
+                broken |= _lines_of([append])
         return accepted
 
     def _check_size(self, append: Append) -> None:
@@ -158,6 +188,20 @@ class Writer:
 
 def _stop() -> None:
     """What ends the writer's thread."""
+
+
+def line_of(append: Append) -> Line:
+    """Whose batches, and where, this one follows."""
+    return append.topic_number, append.partition, append.header.producer_id
+
+
+def _lines_of(group: Sequence[Append]) -> set[Line]:
+    """The lines of idempotent producers in which something was refused."""
+    return {
+        line_of(append)
+        for append in group
+        if append.error is not None and append.header.producer_id >= 0
+    }
 
 
 def _refuse(group: Sequence[Append], error: KafkaError) -> None:

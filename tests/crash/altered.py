@@ -9,6 +9,7 @@ alteration is a fault that somebody could make; the suite must notice it.
 compactor's own process, which then starts in a second instead of ten.
 """
 
+import errno
 import os
 import sys
 import threading
@@ -53,6 +54,12 @@ def unverified() -> None:
     entry.crc32c = crc32c
 
 
+def in_two_steps(self: Any, file: int, parts: Any, position: int) -> None:
+    """A write that syncs, so that its sync can be altered."""
+    self.pwritev(file, parts, position)
+    self.fdatasync(file)
+
+
 def never_synced() -> None:
     """What is acknowledged was written, and that is all."""
     from broker.storage.files import PosixFiles
@@ -64,6 +71,25 @@ def never_synced() -> None:
             sync(self, file)
 
     PosixFiles.fdatasync = fdatasync  # type: ignore[method-assign]
+    PosixFiles.pwritev_synced = in_two_steps  # type: ignore[method-assign]
+
+
+def sync_fails() -> None:
+    """The log's fsync fails, once; those before and after it say that all is well."""
+    from broker.storage.files import PosixFiles
+
+    sync = PosixFiles.fdatasync
+    left = [100]
+
+    def fdatasync(self: PosixFiles, file: int) -> None:
+        if threading.current_thread().name == "wal-writer":
+            left[0] -= 1
+            if left[0] == 0:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(self, file)
+
+    PosixFiles.fdatasync = fdatasync  # type: ignore[method-assign]
+    PosixFiles.pwritev_synced = in_two_steps  # type: ignore[method-assign]
 
 
 def tables_never_synced() -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,39 @@ def test_a_refused_batch_is_not_written_and_does_not_stop_the_others(
     again = Driver(files.after_kill())
     assert again.recovery.columns[1, 0].base.tolist() == [0, 1, 3, 4]
     again.close()
+
+
+def of_producer(base_offset: int, producer_id: int, told: list[Append]) -> Append:
+    one = an_append(batch(base_offset), done=told.append)
+    one.header = one.header._replace(producer_id=producer_id)
+    return one
+
+
+def test_a_refusal_takes_what_follows_of_the_producer_until_the_loop_knows(
+    files: ForgetfulFiles,
+) -> None:
+    def refuse_first(append: Append) -> None:
+        if append.base_offset == 0:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "the first")
+
+    driver = Driver(files, inspect=refuse_first)
+    told: list[Append] = []
+    unknowing = [of_producer(n, producer, told) for n, producer in enumerate([7, 7, 8])]
+    for groups, one in enumerate(unknowing, start=1):
+        driver.wal.append(one)
+        while driver.calls.qsize() < groups:  # the loop hears of none of them yet
+            time.sleep(0.001)
+    while len(told) < 3:
+        driver.turn()
+    assert [one.error and one.error.code for one in unknowing] == [
+        ErrorCode.INVALID_RECORD, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, None,
+    ]  # fmt: skip
+    knowing = of_producer(3, 7, told)
+    driver.wal.append(knowing)
+    while knowing not in told:
+        driver.turn()
+    assert knowing.error is None
+    driver.close()
 
 
 def test_a_batch_larger_than_a_segment_is_refused(files: ForgetfulFiles) -> None:
