@@ -166,6 +166,7 @@ class Compactor:
         counts = self.counts
         counts["rounds"] += 1
         counts["round_ms"] = took_ms
+        counts["rounds_ms"] = counts.get("rounds_ms", 0) + took_ms
         for name in ("rows", "log_bytes", "file_bytes", "files", "commits"):
             counts[name] = counts.get(name, 0) + getattr(outcome, name)
         log.debug(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from infra.bench import brokers, tools
+from infra.bench import brokers, lake, tools
 from infra.bench.measures import Bench, Sizes
 from infra.bench.records import write_json_lines
 from infra.bench.table import Results
@@ -51,6 +51,7 @@ def main() -> None:
         for rival in rivals:
             rival.stop()
     _tell(results, out, [rival.name for rival in rivals])
+    lake.measure(out, quick=given.quick, only=given.only)
 
 
 def _brokers(out: Path, without_kafka: bool) -> list[brokers.Measured]:

@@ -1,0 +1,252 @@
+"""What is measured of the lake, test by test: rows (measure, figure, value, target).
+
+A house of its own for each test, so that one does not feel the other. ``MB`` are
+millions of bytes *of log*: record batches as they stand in segments, headers included.
+"""
+
+import os
+import random
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.bench import tools
+from infra.bench.lake_fetch import Fetcher
+from infra.bench.lake_flow import freshness
+from infra.bench.lake_house import MEGA, House, WorkerMemory, cpu_s, wait_for
+
+LINGER_MS = 5
+PARTITIONS = 4
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of each; ``--quick`` takes less."""
+
+    backlog_mb: int = 1_000
+    wal_mb: int = 2_000
+    flow_s: float = 60.0
+    paced_s: int = 10
+
+    def quick(self) -> "Sizes":
+        return Sizes(200, 400, 20.0, 4)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure; ``target`` as people read it, "" for none."""
+
+    measure: str
+    figure: str
+    value: float
+    target: str = ""
+
+
+class LakeBench:
+    """The tests, by name; each yields its rows as they are found."""
+
+    def __init__(self, out: Path, json_lines: Path, sizes: Sizes) -> None:
+        self._out, self._json, self._sizes = out, json_lines, sizes
+
+    def tests(self) -> dict[str, Callable[[], Iterator[Row]]]:
+        return {
+            "compaction JSON": lambda: self._compaction("JSON", self._lines("none")),
+            "compaction lz4": lambda: self._compaction("JSON, lz4", self._lines("lz4")),
+            "compaction 1 kB": lambda: self._compaction("1 kB", self._bulk(1000)),
+            "freshness": self._freshness,
+            "cold": self._cold,
+            "recovery": self._recovery,
+            "idle": self._idle,
+            "disk": self._disk,
+        }
+
+    @contextmanager
+    def _house(self, *settings: str, compactor: bool = True) -> Iterator[House]:
+        house = House(self._out / "lake", *settings)
+        house.start(compactor=compactor)
+        try:
+            yield house
+        finally:
+            house.stop()
+
+    def _lines(self, codec: str) -> Callable[[House, float], None]:
+        def produce(house: House, megabytes: float) -> None:
+            count = int(megabytes * MEGA / 170)
+            words = (house.address, "t", -1, self._json, count, codec, LINGER_MS)
+            tools.run(self._out, "load", "lines", *words)
+
+        return produce
+
+    def _bulk(self, size: int) -> Callable[[House, float], None]:
+        def produce(house: House, megabytes: float) -> None:
+            count = int(megabytes * MEGA / size)
+            words = (house.address, "t", -1, size, count, "none", LINGER_MS)
+            tools.run(self._out, "load", "produce", *words)
+
+        return produce
+
+    def _compaction(
+        self, kind: str, produce: Callable[[House, float], None]
+    ) -> Iterator[Row]:
+        """A backlog, a quiet broker, and then the compactor."""
+        name, memory = f"compaction, {kind}", WorkerMemory()
+        with self._house(compactor=False) as house:
+            house.make_topic("t", PARTITIONS)
+            produce(house, self._sizes.backlog_mb)
+            compactor = house.start_compactor()
+            try:
+                with memory.watch(compactor.pid):
+                    cpu = cpu_s(compactor.pid)
+                    house.await_tables()
+                    used = cpu_s(compactor.pid) - cpu
+                time.sleep(1.5)  # the status file is written each second
+                counts = house.status("compactor")
+            finally:
+                compactor.terminate()
+                compactor.wait(30)
+        log_mb, took = counts["log_bytes"] / MEGA, counts["rounds_ms"] / 1e3
+        cores = os.cpu_count() or 1
+        yield Row(name, "log MB/s per core, by the clock", log_mb / took / cores)
+        yield Row(name, "log MB per CPU second", log_mb / used, ">= 60")
+        yield Row(name, "workers at most MB, one", memory.one, "bounded")
+        yield Row(name, "workers at most MB, all", memory.all, "bounded")
+
+    def _freshness(self) -> Iterator[Row]:
+        topics = [f"flow-{number}" for number in range(10)]
+        with self._house() as house:
+            for topic in topics:
+                house.make_topic(topic, 1)
+            cpu = cpu_s(house.pid("compactor"))
+            found = freshness(house, topics, self._json, 20.0, self._sizes.flow_s)
+            used = cpu_s(house.pid("compactor")) - cpu
+        name = "freshness at 20 MB/s, 10 topics"
+        yield Row(name, "p50 s", _quantile(found, 0.5), "<= 5")
+        yield Row(name, "p99 s", _quantile(found, 0.99), "<= 10")
+        yield Row(name, "max s", found[-1])
+        yield Row(name, "compactor cores", used / self._sizes.flow_s)
+
+    def _cold(self) -> Iterator[Row]:
+        """Everything out of tables: speed, first bytes, and who else feels it."""
+        with self._house() as house:
+            house.make_topic("t", 1)
+            house.make_topic("paced", 1)
+            count = self._cold_topic(house)
+            house.stop()
+            house.start()  # nothing is cached, and nothing is loaded
+            yield from self._first_bytes(house, count)
+            yield from self._cold_speed(house, count)
+            yield from self._beside(house, count)
+
+    def _cold_topic(self, house: House) -> int:
+        count = int(self._sizes.backlog_mb * MEGA / 170)
+        words = (house.address, "t", 0, self._json, count, "none", LINGER_MS)
+        tools.run(self._out, "load", "lines", *words)
+        house.await_tables()
+        house.await_release()
+        return count
+
+    def _first_bytes(self, house: House, count: int) -> Iterator[Row]:
+        fetcher, chance = Fetcher(house.port), random.Random(1)
+        first, _ = fetcher.fetch_ms("t", 0, 0)
+        offsets = [chance.randrange(count) for _ in range(40)]
+        found = sorted(fetcher.fetch_ms("t", 0, offset)[0] for offset in offsets)
+        fetcher.close()
+        yield Row("cold fetch", "first bytes ms, right after the start", first, "<= 50")
+        yield Row("cold fetch", "first bytes ms, p50", _quantile(found, 0.5), "<= 50")
+        yield Row("cold fetch", "first bytes ms, max", found[-1], "<= 50")
+
+    def _cold_speed(self, house: House, count: int) -> Iterator[Row]:
+        speeds, cpu = [], cpu_s(house.pid("broker"))
+        sent = _bytes_out(house)
+        for _ in range(3):
+            begun = time.monotonic()
+            tools.run(self._out, "load", "consume", house.address, "t", 0, count)
+            took, before = time.monotonic() - begun, sent
+            sent = _bytes_out(house)
+            speeds.append((sent - before) / took / MEGA)
+        used = cpu_s(house.pid("broker")) - cpu
+        total = 3 * count * 170 / MEGA
+        yield Row("cold fetch", "log MB/s", sorted(speeds)[1], ">= 200")
+        yield Row("cold fetch", "broker CPU s per GB", used / total * 1e3)
+
+    def _beside(self, house: House, count: int) -> Iterator[Row]:
+        """A paced producer, alone and beside a consumer that reads cold."""
+        for rate, told in ((200, "200/s"), (20_000, "20 MB/s")):
+            words = (house.address, "paced", 0, 1000, rate, self._sizes.paced_s)
+            alone = tools.run(self._out, "load", "paced", *words)
+            with self._reading(house, count):
+                beside = tools.run(self._out, "load", "paced", *words)
+            name = f"acknowledgement at {told}"
+            yield Row(name, "p99 ms, alone", alone["p99"])
+            yield Row(name, "p99 ms, beside a cold reader", beside["p99"])
+            yield Row(name, "ratio", beside["p99"] / alone["p99"], "<= 2")
+
+    @contextmanager
+    def _reading(self, house: House, count: int) -> Iterator[None]:
+        """A consumer that begins again whenever it has read all."""
+        words = [self._out / "load", "consume", house.address, "t", 0, count]
+        line = " ".join(map(str, words))
+        loop = subprocess.Popen(
+            ["sh", "-c", f"while {line}; do :; done"],
+            stdout=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        try:
+            yield
+        finally:
+            subprocess.run(["kill", "--", f"-{loop.pid}"], check=False)
+            loop.wait()
+
+    def _recovery(self) -> Iterator[Row]:
+        with self._house(compactor=False) as house:
+            house.make_topic("t", PARTITIONS)
+            self._bulk(1000)(house, self._sizes.wal_mb)
+            time.sleep(1.5)  # the status file is written each second
+            size = house.wal_bytes()
+            house.kill()
+            took = house.start(compactor=False)
+        yield Row("after kill -9", "GB of segments", size / 1e9)
+        yield Row("after kill -9", "ready s", took, "<= 2 + GB / 0.5")
+        yield Row("after kill -9", "MB/s", size / took / MEGA, ">= 500")
+
+    def _idle(self) -> Iterator[Row]:
+        with self._house("wal.keep_ms=1000") as house:
+            house.make_topic("t", PARTITIONS)
+            self._lines("none")(house, 50)
+            house.await_tables()
+            house.await_release()
+            house.stop()
+            ready = house.start()
+            time.sleep(5)
+            idle = house.resident_mb()
+        yield Row("start", "ready s", ready, "<= 2")
+        yield Row("memory of the broker", "MB, idle, with tables", idle, "<= 200")
+
+    def _disk(self) -> Iterator[Row]:
+        """The flights' JSON against the table that it becomes."""
+        from infra.demo.flights import load
+
+        file = self._out / "flights.json"
+        flights = [flight.value for flight in load()]
+        file.write_bytes(b"\n".join(flights) + b"\n")
+        with self._house() as house:
+            house.make_topic("flights", PARTITIONS)
+            words = (house.address, "flights", -1, file, len(flights), "lz4", LINGER_MS)
+            tools.run(self._out, "load", "lines", *words)
+            house.await_tables()
+            size = house.table_bytes("flights")
+        ratio = size / sum(map(len, flights))
+        yield Row("flights", "bytes on disk per byte of JSON", ratio, "<= 0.5")
+
+
+def _bytes_out(house: House) -> int:
+    """What the broker has sent in answers to fetches, of its newest status."""
+    begun = house.status("broker")["written_ms"]
+    wait_for(lambda: house.status("broker").get("written_ms", 0) > begun, 10)
+    return int(house.status("broker")["bytes_out_total"])
+
+
+def _quantile(ascending: list[float], q: float) -> float:
+    return ascending[int((len(ascending) - 1) * q)]
