@@ -28,6 +28,8 @@ from broker.protocol.messages.offset_commit import (
 from broker.topics.topic import Topic
 
 _UNSET = -1
+_NEVER_MS = 2**63 - 1
+"""The latest time there is: a client may ask for more, the catalog cannot keep it."""
 
 
 @serves(ApiKey.OFFSET_COMMIT, versions=(1, 10))
@@ -105,7 +107,7 @@ def _committed(
         partition.committed_leader_epoch,
         partition.committed_metadata or "",
         now_ms if stamped_ms == _UNSET else stamped_ms,
-        NO_EXPIRY if retention_ms == _UNSET else now_ms + retention_ms,
+        NO_EXPIRY if retention_ms == _UNSET else min(now_ms + retention_ms, _NEVER_MS),
     )
 
 

@@ -110,6 +110,19 @@ def test_version_1_has_a_timestamp_and_versions_2_to_4_a_retention(tmp_path):
     story(play)
 
 
+@pytest.mark.parametrize("retention_ms", [2**63 - 1, -(2**63)])
+def test_any_retention_can_be_kept(tmp_path, retention_ms):
+    async def play():
+        async with housed(tmp_path) as house:
+            asked = a_commit(at(0), retention_time_ms=retention_ms)
+            answer = await house.ask(asked, 2)
+            assert answer.topics[0].partitions[0].error_code == 0
+            expires_ms = house.groups.fetch("g")[1, 0].expires_ms
+            assert expires_ms == min(house.clock.now_ms() + retention_ms, 2**63 - 1)
+
+    story(play)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_members_commit_in_their_generation_and_nobody_else(tmp_path, version):
     async def play():

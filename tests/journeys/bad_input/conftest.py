@@ -31,6 +31,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPart]:
     assert alive, said[-3000:]
     assert code == 0
     assert "a handler failed" not in said
+    assert " error " not in said
     lakelog("check", "--data-dir", str(data_dir))
     part.start()
     part.end()
