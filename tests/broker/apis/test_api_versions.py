@@ -52,3 +52,71 @@ def test_produce_is_listed_from_zero_although_older_ones_are_refused() -> None:
     registry = Registry.discover()
     assert registry.listed()[0] == Listed(ApiKey.PRODUCE, 0, 13)
     assert registry.find(ApiKey.PRODUCE, 2) is None
+
+
+# What released clients look for before they use a feature, or send without a look: the
+# versions of each must be listed, or the feature is silently off (rdkafka_feature.c,
+# KafkaJS and sarama up to 1.45, segmentio's Conn, rskafka).
+NEEDS: dict[str, dict[str, tuple[int, ...]]] = {
+    "librdkafka, message format 2": {"PRODUCE": (3,), "FETCH": (4,)},
+    "librdkafka, compression at all": {"PRODUCE": (0,)},
+    "librdkafka, lz4": {"FIND_COORDINATOR": (0,)},
+    "librdkafka, zstd": {"PRODUCE": (7,), "FETCH": (10,)},
+    "librdkafka, offsets by time": {"LIST_OFFSETS": (1,)},
+    "librdkafka, groups": {
+        "FIND_COORDINATOR": (0,),
+        "OFFSET_COMMIT": (1, 2),
+        "OFFSET_FETCH": (1,),
+        "JOIN_GROUP": (0,),
+        "SYNC_GROUP": (0,),
+        "HEARTBEAT": (0,),
+        "LEAVE_GROUP": (0,),
+    },
+    "librdkafka, idempotence": {"INIT_PRODUCER_ID": (0,)},
+    "librdkafka, truncation": {"OFFSET_FOR_LEADER_EPOCH": (2,)},
+    "librdkafka, config": {"DESCRIBE_CONFIGS": (1,), "CREATE_TOPICS": (4,)},
+    "KafkaJS": {
+        "PRODUCE": (7,), "FETCH": (11,), "LIST_OFFSETS": (3,), "METADATA": (6,),
+        "OFFSET_COMMIT": (5,), "OFFSET_FETCH": (4,), "JOIN_GROUP": (5,),
+        "LEAVE_GROUP": (3,), "CREATE_TOPICS": (3,), "INIT_PRODUCER_ID": (1,),
+        "API_VERSIONS": (2,),
+    },
+    "sarama set to 2.1": {
+        "PRODUCE": (7,), "FETCH": (8, 10), "METADATA": (5, 7), "JOIN_GROUP": (2,),
+        "OFFSET_COMMIT": (2, 4), "OFFSET_FETCH": (1, 4), "LIST_OFFSETS": (1,),
+    },
+    "kafka-go's Conn": {
+        "PRODUCE": (3, 7), "FETCH": (5, 10), "METADATA": (1, 6),
+        "JOIN_GROUP": (1, 2), "OFFSET_COMMIT": (2,), "OFFSET_FETCH": (1,),
+    },
+    "rskafka": {"FETCH": (4,), "PRODUCE": (3, 7), "METADATA": (0, 4)},
+    "kafka-python 2.0": {"METADATA": (0, 1)},
+    "static members": {"JOIN_GROUP": (5,), "SYNC_GROUP": (3,), "HEARTBEAT": (3,)},
+    "Java, newest timestamp": {"LIST_OFFSETS": (7,)},
+    "Java, epoch of a producer": {"INIT_PRODUCER_ID": (3,)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("client", NEEDS)
+def test_what_clients_look_for_is_listed(client: str) -> None:
+    listed = {entry.key: entry for entry in Registry.discover().listed()}
+    for name, versions in NEEDS[client].items():
+        entry = listed[ApiKey[name]]
+        for version in versions:
+            assert entry.min_version <= version <= entry.max_version, name
+
+
+def test_what_is_not_served_is_not_listed() -> None:
+    """Telemetry above all: whoever sees it listed starts to send it (KIP-714)."""
+    listed = {entry.key for entry in Registry.discover().listed()}
+    transactions = {24, 25, 26, 27, 28, 61, 65, 66}
+    between_brokers = {4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73}
+    assert not listed & ({71, 72} | transactions | between_brokers)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_no_feature_is_told_that_nobody_serves(version: int) -> None:
+    """Clients turn to transactions of the new kind by the feature, not by versions."""
+    answer = api_versions(ApiVersionsRequest("a", "1"), context(version))
+    assert not answer.supported_features
+    assert not answer.finalized_features
