@@ -75,3 +75,28 @@ def test_a_group_commits_and_another_member_goes_on(broker, topic):
 
     got = asyncio.run(asyncio.wait_for(story(), 40))
     assert got == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_two_members_share_a_topic_and_one_takes_over(broker, topic):
+    create(broker.bootstrap, topic, 4)
+
+    def member():
+        return AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=broker.bootstrap,
+            group_id=topic,
+            heartbeat_interval_ms=200,
+        )
+
+    async def until_assigned(members, *counts):
+        while [len(one.assignment()) for one in members] != list(counts):
+            await asyncio.sleep(0.05)
+
+    async def story():
+        async with member() as first:
+            async with member() as second:
+                await until_assigned([first, second], 2, 2)
+                assert not first.assignment() & second.assignment()
+            await until_assigned([first], 4)
+
+    asyncio.run(asyncio.wait_for(story(), 40))

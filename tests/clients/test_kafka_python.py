@@ -1,8 +1,9 @@
 """kafka-python: the pure-Python client."""
 
+import time
+
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient
 
 from tests.clients.test_confluent import create
 
@@ -58,12 +59,39 @@ def test_a_group_reads_everything_once(broker, topic):
     second.close()
 
 
-def test_the_admin_client_sees_topics_groups_and_configs(broker, topic):
-    create(broker.bootstrap, topic, 3)
-    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
-    assert topic in admin.list_topics()
-    [found] = admin.describe_topics([topic])
-    assert len(found["partitions"]) == 3
-    admin.delete_topics([topic])
-    assert topic not in admin.list_topics()
-    admin.close()
+def test_two_members_share_a_topic(broker, topic):
+    create(broker.bootstrap, topic, 4)
+    members = [
+        KafkaConsumer(topic, bootstrap_servers=broker.bootstrap, group_id=topic)
+        for _ in range(2)
+    ]
+    deadline = time.monotonic() + 30
+    while [len(member.assignment()) for member in members] != [2, 2]:
+        assert time.monotonic() < deadline
+        for member in members:
+            member.poll(timeout_ms=100)
+    first, second = (member.assignment() for member in members)
+    assert not first & second
+    for member in members:
+        member.close()
+
+
+@pytest.mark.parametrize("version", [(0, 11), (1, 1), (2, 1), (2, 5), (3, 0)])
+def test_an_older_client_produces_and_reads_in_a_group(broker, topic, version):
+    """What kafka-python speaks when it is told that the broker is of that age."""
+    create(broker.bootstrap, topic)
+    old = {"bootstrap_servers": broker.bootstrap, "api_version": version}
+    producer = KafkaProducer(**old, acks="all", enable_idempotence=False)
+    sent = [producer.send(topic, b"%d" % n, key=b"k").get(10) for n in range(3)]
+    assert [one.offset for one in sent] == [0, 1, 2]
+    producer.close()
+    consumer = KafkaConsumer(
+        topic, **old, group_id=topic, auto_offset_reset="earliest",
+        consumer_timeout_ms=15_000, enable_auto_commit=False,
+    )  # fmt: skip
+    assert [next(consumer).value for _ in range(3)] == [b"0", b"1", b"2"]
+    consumer.commit()
+    part = TopicPartition(topic, 0)
+    assert consumer.committed(part) == 3
+    assert consumer.end_offsets([part]) == {part: 3}
+    consumer.close()
