@@ -6,6 +6,8 @@ one is looked at again. A partition's pending batches are those whose last offse
 below the end of its table, found by binary search. Age is when this process first saw
 that a partition reaches so far: the segments do not carry a time of their own.
 
+Where a segment is damaged, `holes` tells which partitions stop before the damage.
+
 Reads nothing itself: the segment reader is handed in.
 """
 
@@ -19,6 +21,7 @@ import structlog
 
 from broker.storage.columns import EntryColumns
 from broker.storage.segment import SegmentInfo
+from jobs.holes import Hole, below, first_hole
 from jobs.planner import Batches, Pending, TopicPartition
 
 _POSITION_MASK = 0xFFFFFFFF
@@ -35,6 +38,8 @@ class Reader(Protocol):
 
     def columns(self, sequence: int) -> Mapping[TopicPartition, EntryColumns]: ...
 
+    def holes(self, sequence: int) -> list[tuple[int, int]]: ...
+
 
 class Backlog:
     """All live segments by partition, as of the last `refresh`."""
@@ -46,6 +51,9 @@ class Backlog:
         self._marks: dict[TopicPartition, deque[tuple[int, int]]] = {}
         self.ends: dict[TopicPartition, int] = {}
         """Partition -> end of what is durable in the live segments."""
+        self.holes: list[Hole] = []
+        self.held: dict[TopicPartition, Hole] = {}
+        """Partitions that stop before a hole, as of the last `pending`."""
         self.damage: list[str] = []
         """What was durable and does not verify any more, in words."""
 
@@ -56,6 +64,11 @@ class Backlog:
         for gone in self._sealed.keys() - sealed:
             del self._sealed[gone]
         self._live = [self._segment(info) for info in infos]
+        self.holes = [
+            Hole(info.sequence, *place)
+            for info in infos
+            for place in self._reader.holes(info.sequence)
+        ]
         self._mark(now_ms)
         self._tell_damage()
 
@@ -97,6 +110,7 @@ class Backlog:
     ) -> list[Pending]:
         """What the tables of ``topics`` lack; nothing for a partition that has all."""
         found = []
+        self.held = {}
         for key, end in self.ends.items():
             start = table_ends.get(key)
             if key[0] in topics and (start is None or start < end):
@@ -105,12 +119,23 @@ class Backlog:
 
     def _pending(self, key: TopicPartition, start: int | None) -> Pending:
         chunks = [segment[key] for segment in self._live if key in segment]
+        chunks = self._whole(key, start or 0, chunks)
         if start is None:
-            start = int(chunks[0].base[0])
+            start = int(chunks[0].base[0]) if chunks else 0
         else:
             above = (chunk.above(start) for chunk in chunks)
             chunks = [chunk for chunk in above if len(chunk)]
         return Pending(key, start, chunks, self._since(key, start))
+
+    def _whole(
+        self, key: TopicPartition, start: int, chunks: list[Batches]
+    ) -> list[Batches]:
+        """The chunks up to a hole in which batches of this partition may have been."""
+        stop = first_hole(chunks, start, self.holes) if self.holes else None
+        if stop is None:
+            return chunks
+        offset, self.held[key] = stop
+        return below(chunks, offset)
 
     def _since(self, key: TopicPartition, start: int) -> int:
         marks = self._marks[key]

@@ -74,6 +74,7 @@ class Compactor:
         self._maintain_at_ms = 0
         self._requests = Requests()
         self._paused: dict[TopicPartition, int] = {}
+        self._held_told_ms = -STUCK_PAUSE_MS
         self._attempts = 0
         self.counts: dict[str, Any] = {"rounds": 0, "state": "starting"}
         """What the status file says."""
@@ -94,6 +95,7 @@ class Compactor:
         self._backlog.refresh(now_ms)
         waiting = self._pending(topics)
         self._tell(waiting, now_ms)
+        self._tell_held()
         due = planner.due(
             [one for one in waiting if self._paused.get(one.key, 0) <= now_ms],
             now_ms,
@@ -179,10 +181,24 @@ class Compactor:
         self.counts |= {
             "pending_bytes": sum(one.bytes for one in waiting),
             "oldest_pending_ms": now_ms - oldest,
-            "stuck": len([1 for until in self._paused.values() if until > now_ms]),
+            "stuck": len(
+                {key for key, until in self._paused.items() if until > now_ms}
+                | self._backlog.held.keys()
+            ),
             "damaged_places": len(self._backlog.damage),
             "unreadable_tables": len(self._tables.unreadable),
         }
+
+    def _tell_held(self) -> None:
+        """Each minute, the partitions that stop before damage in a segment."""
+        if self._clock.monotonic_ms() - self._held_told_ms < STUCK_PAUSE_MS:
+            return
+        for key, hole in self._backlog.held.items():
+            self._held_told_ms = self._clock.monotonic_ms()
+            log.error(
+                "a partition cannot be compacted",
+                topic=key[0], partition=key[1], why=str(hole),
+            )  # fmt: skip
 
     def _maintain(self, topics: list[Topic], now_ms: int) -> None:
         if now_ms < self._maintain_at_ms:

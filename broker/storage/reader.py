@@ -49,6 +49,7 @@ class _Known:
     parts: dict[TopicPartition, list[EntryColumns]] = field(default_factory=dict)
     ranges: Ranges = field(default_factory=dict)
     read_to_end: bool = False
+    holes: list[tuple[int, int]] = field(default_factory=list)
 
     def info(self) -> SegmentInfo:
         sealed_at_ms = 0 if self.seal is None else self.seal.sealed_at_ms
@@ -104,6 +105,16 @@ class SegmentReader:
             raise StaleSegment(sequence)
         known.parts = {key: [join(parts)] for key, parts in known.parts.items()}
         return {key: parts[0] for key, parts in known.parts.items()}
+
+    def holes(self, sequence: int) -> list[tuple[int, int]]:
+        """Bytes [start, end) of a segment that were durable and hold no batch now.
+
+        Raises StaleSegment if `live` did not see it.
+        """
+        known = self._known.get(sequence)
+        if known is None:
+            raise StaleSegment(sequence)
+        return list(known.holes)
 
     def read(self, location: int, length: int) -> bytes:
         """One batch, verified. Raises StaleSegment, KafkaError CORRUPT_MESSAGE."""
@@ -182,6 +193,7 @@ class SegmentReader:
         self._check_current(file, sequence)
         for text in found.damage:
             self._report(text)
+        known.holes += found.holes
         known.end = found.end
         known.add(bytes(found.rows))
 

@@ -44,6 +44,8 @@ class Scan:
     end: int = HEADER_BLOCK_BYTES
     torn: str | None = None
     damage: list[str] = field(default_factory=list)
+    holes: list[tuple[int, int]] = field(default_factory=list)
+    """The damaged places as [first byte, end)."""
 
 
 def scan(
@@ -142,10 +144,12 @@ def _resume(
     resume = _next_proof(view, generation, limit, stop, durable_end)
     if resume is not None:
         found.damage.append(_damage(generation, stop, resume, why))
+        found.holes.append((stop, resume))
         found.end = resume
         return True
     if durable_end > stop:
         found.damage.append(_damage(generation, stop, durable_end, why))
+        found.holes.append((stop, durable_end))
         found.end = durable_end
     elif why or _leftovers(view, generation, stop, limit):
         found.torn = (

@@ -1,6 +1,7 @@
 """Rounds over a real log and real tables, with the workers' part done in-process."""
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,19 +189,35 @@ def test_a_damaged_batch_stops_its_partition_alone(world: World) -> None:
     assert any("checksum" in problem for problem in problems)
 
 
-def test_damage_that_the_walk_passes_over_is_told(world: World) -> None:
-    topic = world.topic("t")
-    world.produce(topic, some(10))
-    world.produce(topic, some(10))
-    [info] = world.wal.segments()
-    with open(info.path, "r+b") as file:
-        at = file.read().index(make_batch(some(10), 0))
+def damage(path: Path, batch: bytearray) -> None:
+    with open(path, "r+b") as file:
+        at = file.read().index(batch)
         file.seek(at + 80)
         file.write(b"\xff")
+
+
+@pytest.mark.parametrize("lost", [0, 1], ids=["the first batch", "a later batch"])
+def test_damage_without_a_footer_stops_whom_it_concerns(
+    world: World, lost: int
+) -> None:
+    topic = world.topic("t", 2)
+    for _ in range(3):
+        world.produce(topic, some(10), 0)
+        world.produce(topic, some(10), 1)
+    [info] = world.wal.segments()
+    damage(info.path, make_batch(some(10), 10 * lost))
     compactor = world.compactor()
     world.flush(compactor)
+    assert len(world.rows(topic, 0)) == 10 * lost
+    assert len(world.rows(topic, 1)) == 30
     assert compactor.counts["damaged_places"] == 1
+    assert compactor.counts["stuck"] == 1
     assert check_data_directory(world.data_dir).problems
+    # whoever looks anew, and at segments that follow, stops at the same place
+    world.roll()
+    world.produce(topic, some(10), 0)
+    world.flush(world.compactor())
+    assert len(world.rows(topic, 0)) == 10 * lost
 
 
 def test_holes_in_the_offsets_are_covered(world: World) -> None:
