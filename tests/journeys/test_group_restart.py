@@ -1,0 +1,225 @@
+"""Members of a group do not notice that the broker was killed and came back."""
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from aiokafka import TopicPartition as AioPartition
+from aiokafka.structs import OffsetAndMetadata
+from confluent_kafka import Consumer, TopicPartition
+
+from broker.catalog import groups as stored_groups
+from broker.catalog.catalog import Catalog
+from broker.groups.snapshot import GroupSnapshot, decode
+from tests.clients.test_confluent import create
+from tests.support.process import BrokerPart
+
+PARTITIONS = 2
+SESSION_MS = 6_000
+
+
+class ConfluentMember:
+    """librdkafka; one thread does all, as an application's would: polls and commits.
+
+    ``told`` has each call of its callbacks, ``mine`` what they said to be its own.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, group: str) -> None:
+        self.told: list[str] = []
+        self.mine: list[TopicPartition] = []
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "log_level": 0,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "session.timeout.ms": SESSION_MS,
+                "heartbeat.interval.ms": 300,
+                "reconnect.backoff.max.ms": 300,
+            }
+        )
+        self.consumer.subscribe(
+            [topic],
+            on_assign=lambda _, given: self._hear("assigned", given),
+            on_revoke=lambda *_: self._hear("revoked", []),
+            on_lost=lambda *_: self._hear("lost", []),
+        )
+        self.asked: queue.Queue[Future[None] | None] = queue.Queue()
+        self.offset = 0
+        self.thread = threading.Thread(target=self._work, daemon=True)
+        self.thread.start()
+
+    def _hear(self, what: str, mine: list[TopicPartition]) -> None:
+        self.told.append(what)
+        self.mine = mine
+
+    def _work(self) -> None:
+        while True:
+            try:
+                asked = self.asked.get_nowait()
+            except queue.Empty:
+                self.consumer.poll(0.05)
+                continue
+            if asked is None:
+                return
+            try:
+                self._commit()
+                asked.set_result(None)
+            except Exception as error:
+                asked.set_exception(error)
+
+    def _commit(self) -> None:
+        offset = self.offset
+        places = [TopicPartition(p.topic, p.partition, offset) for p in self.mine]
+        for one in self.consumer.commit(offsets=places, asynchronous=False):
+            assert one.error is None, one.error
+
+    def assigned(self) -> int:
+        return len(self.mine)
+
+    def commit(self, offset: int) -> None:
+        """For every partition that it has; raises if the broker refuses."""
+        self.offset = offset
+        asked: Future[None] = Future()
+        self.asked.put(asked)
+        asked.result(40)
+
+    def close(self) -> None:
+        self.asked.put(None)
+        self.thread.join()
+        self.consumer.close()
+
+
+class AioMember(ConsumerRebalanceListener):
+    """aiokafka, on a loop that runs in a thread. ``told`` as above."""
+
+    def __init__(self, bootstrap: str, topic: str, group: str) -> None:
+        self.told: list[str] = []
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+        self._run(self._start(bootstrap, topic, group))
+
+    async def _start(self, bootstrap: str, topic: str, group: str) -> None:
+        self.consumer = AIOKafkaConsumer(
+            bootstrap_servers=bootstrap,
+            group_id=group,
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=300,
+        )
+        self.consumer.subscribe([topic], listener=self)
+        await self.consumer.start()
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(40)
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        self.told.append("assigned")
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        self.told.append("revoked")
+
+    def assigned(self) -> int:
+        return len(self.consumer.assignment())
+
+    def commit(self, offset: int) -> None:
+        places = {
+            AioPartition(one.topic, one.partition): OffsetAndMetadata(offset, "")
+            for one in self.consumer.assignment()
+        }
+        self._run(self.consumer.commit(places))
+
+    def die(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+
+    def close(self) -> None:
+        self._run(self.consumer.stop())
+        self.die()
+        self.loop.close()
+
+
+MEMBERS = {"confluent": ConfluentMember, "aiokafka": AioMember}
+
+
+@pytest.fixture
+def broker(tmp_path: Path):
+    part = BrokerPart(tmp_path / "data", "groups.initial_rebalance_delay_ms=1000")
+    part.start()
+    yield part
+    part.end()
+
+
+def stored(broker: BrokerPart, group: str) -> GroupSnapshot:
+    with Catalog.open(broker.data_dir / "catalog.db", read_only=True) as catalog:
+        return decode(catalog.read(stored_groups.load)[group])
+
+
+def wait_for(condition, timeout_s: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def settled(members: list[Any]) -> bool:
+    """Whether each has its share of the partitions, and no other rebalance runs."""
+    return [one.assigned() for one in members] == [1] * PARTITIONS
+
+
+def restart(broker: BrokerPart, how: str) -> None:
+    broker.kill() if how == "SIGKILL" else broker.stop()
+    broker.start()
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
+@pytest.mark.parametrize("library", MEMBERS)
+def test_members_go_on_in_their_generation(broker, library, how):
+    create(broker.bootstrap, "t", PARTITIONS)
+    members = [MEMBERS[library](broker.bootstrap, "t", "g") for _ in range(PARTITIONS)]
+    wait_for(lambda: settled(members))
+    for member in members:
+        member.commit(1)
+    before, told = stored(broker, "g"), [list(one.told) for one in members]
+    restart(broker, how)
+    for member in members:
+        member.commit(2)  # raises if the generation is not the broker's
+    time.sleep(2)  # several heartbeats of each
+    for member in members:
+        member.commit(3)
+    assert stored(broker, "g") == before
+    assert [one.told for one in members] == told
+    assert settled(members)
+    for member in members:
+        member.close()
+    wait_for(lambda: not stored(broker, "g").members)
+    broker.stop()
+
+
+def test_a_member_that_dies_with_the_broker_is_expired(broker):
+    create(broker.bootstrap, "t", PARTITIONS)
+    members = [AioMember(broker.bootstrap, "t", "g") for _ in range(PARTITIONS)]
+    wait_for(lambda: settled(members))
+    before = stored(broker, "g")
+    lives, dies = members
+    broker.kill()
+    dies.die()
+    broker.start()
+    started = time.monotonic()
+    lives.commit(1)
+    assert stored(broker, "g") == before
+    wait_for(lambda: lives.assigned() == PARTITIONS)
+    assert time.monotonic() - started > SESSION_MS / 1000 - 1
+    after = stored(broker, "g")
+    assert (len(after.members), after.generation) == (1, before.generation + 1)
+    lives.commit(2)
+    lives.close()
+    broker.stop()
