@@ -54,12 +54,6 @@ def unverified() -> None:
     entry.crc32c = crc32c
 
 
-def in_two_steps(self: Any, file: int, parts: Any, position: int) -> None:
-    """A write that syncs, so that its sync can be altered."""
-    self.pwritev(file, parts, position)
-    self.fdatasync(file)
-
-
 def never_synced() -> None:
     """What is acknowledged was written, and that is all."""
     from broker.storage.files import PosixFiles
@@ -71,7 +65,6 @@ def never_synced() -> None:
             sync(self, file)
 
     PosixFiles.fdatasync = fdatasync  # type: ignore[method-assign]
-    PosixFiles.pwritev_synced = in_two_steps  # type: ignore[method-assign]
 
 
 def sync_fails() -> None:
@@ -89,7 +82,6 @@ def sync_fails() -> None:
         sync(self, file)
 
     PosixFiles.fdatasync = fdatasync  # type: ignore[method-assign]
-    PosixFiles.pwritev_synced = in_two_steps  # type: ignore[method-assign]
 
 
 def tables_never_synced() -> None:

@@ -74,6 +74,7 @@ def test_kills_of_both_at_random_times_lose_and_double_nothing(build):
     judge_table(house, [load], "both", KILLS)
 
 
+@pytest.mark.slow  # the short form is in tests/jobs/test_compactor_spark.py
 @pytest.mark.spark
 def test_with_spark_kills_of_both_lose_and_double_nothing(build):
     house = build(spark=True).start()

@@ -13,10 +13,11 @@ from broker.storage.entry import ENTRY_HEADER_BYTES, position_of
 from broker.storage.files import PosixFiles
 from broker.storage.reader import SegmentReader
 from jobs.check import check_data_directory
-from tests.crash.workload import Found, Lost, a_consumer, running
+from tests.crash.workload import Found, Lost, a_consumer, running, wait_for
 
 HIT = 1  # the partition
-SETTINGS = ("wal.segment_bytes=1Mi",)
+SEALED = ("wal.segment_bytes=1Mi",)
+ACTIVE = ("wal.segment_bytes=64Mi",)
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 
@@ -26,12 +27,13 @@ class Life:
 
     def __init__(self, house, *, sealed: bool, in_header: bool = False) -> None:
         self.house = house.start()
-        load = house.load("p", pause_s=0.005)
+        wal = house.data_dir / "wal"
+        load = house.load("p", value_bytes=800, pause_s=0.01)
         with running(load):
-            time.sleep(2 if sealed else 1)
+            wait_for(lambda: len(batches(wal, sealed)[1]) > 6)
         self.acknowledged = load.acknowledged
         house.broker.kill()
-        path, position, length, self.hit = a_batch(house.data_dir / "wal", sealed)
+        path, position, length, self.hit = a_batch(wal, sealed)
         assert {(HIT, offset) for offset in self.hit} <= self.acknowledged.keys()
         flip(path, position - ENTRY_HEADER_BYTES + 24 if in_header else position + 100)
         assert length > 200
@@ -81,18 +83,27 @@ class Life:
         return found
 
 
-def a_batch(wal: Path, sealed: bool) -> tuple[Path, int, int, range]:
-    """One of the partition: file, position, length, offsets; far from both ends."""
+def batches(wal: Path, sealed: bool) -> tuple[Path, list[tuple[int, int, int, int]]]:
+    """A segment's file, and of its batches in the partition: first and last offset,
+    position, length."""
     reader = SegmentReader(PosixFiles(), wal)
     segments = [info for info in reader.live() if info.sealed is sealed]
+    if not segments:
+        return wal, []
     info = max(segments, key=lambda one: one.bytes)
-    (key,) = [key for key in reader.columns(info.sequence) if key[1] == HIT]
-    columns = reader.columns(info.sequence)[key]
-    middle = len(columns.base) // 2
-    assert middle > 2
-    offsets = range(int(columns.base[middle]), int(columns.last[middle]) + 1)
-    position = position_of(int(columns.location[middle]))
-    return info.path, position, int(columns.length[middle]), offsets
+    for key, found in reader.columns(info.sequence).items():
+        if key[1] == HIT:
+            positions = map(position_of, found.location.tolist())
+            parts = (found.base.tolist(), found.last.tolist(), positions)
+            return info.path, list(zip(*parts, found.length.tolist(), strict=True))
+    return info.path, []
+
+
+def a_batch(wal: Path, sealed: bool) -> tuple[Path, int, int, range]:
+    """One that is far from both ends: file, position, length, offsets."""
+    path, found = batches(wal, sealed)
+    first, last, position, length = found[len(found) // 2]
+    return path, position, length, range(first, last + 1)
 
 
 def flip(path: Path, position: int) -> None:
@@ -104,18 +115,18 @@ def flip(path: Path, position: int) -> None:
 
 
 def test_in_a_sealed_segment(build):
-    Life(build(settings=SETTINGS), sealed=True).judge()
+    Life(build(settings=SEALED), sealed=True).judge()
 
 
 def test_in_what_recovery_reads_again(build):
-    Life(build(settings=SETTINGS), sealed=False).judge()
+    Life(build(settings=ACTIVE), sealed=False).judge()
 
 
 def test_in_the_header_of_an_entry(build):
-    Life(build(settings=SETTINGS), sealed=False, in_header=True).judge()
+    Life(build(settings=ACTIVE), sealed=False, in_header=True).judge()
 
 
 def test_it_is_noticed_that_nothing_is_verified(build):
-    life = Life(build(settings=SETTINGS, altered="unverified"), sealed=False)
+    life = Life(build(settings=ACTIVE, altered="unverified"), sealed=False)
     with pytest.raises(Lost, match="not as they were"):
         life.judge()
