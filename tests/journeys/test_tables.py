@@ -31,6 +31,7 @@ SETTINGS = (
     "wal.idle_seal_ms=100",
     "lake.flush_ms=1000",
     "lake.follow_ms=50",
+    "lake.retention_check_ms=500",
     "groups.initial_rebalance_delay_ms=100",
 )
 
@@ -163,7 +164,7 @@ def until(condition, seconds: float = 20.0) -> None:
 
 
 def test_offsets_are_found_by_time_in_table_and_log(whole):
-    create(whole.bootstrap, "times")
+    create(whole.bootstrap, "times", **{"retention.ms": "-1"})
     producer = Producer({"bootstrap.servers": whole.bootstrap, "linger.ms": 0})
 
     def produce(*stamps: int) -> None:
@@ -216,6 +217,48 @@ def test_deleted_records_are_gone_from_log_and_table(whole, analyst):
     let_go(whole, "short")
     rest = read(whole.bootstrap, "short", 50)
     assert [message.offset() for message in rest] == list(range(150, 200))
+
+
+def test_the_time_of_the_broker_is_kept_as_such(whole, analyst):
+    stamped = {"message.timestamp.type": "LogAppendTime"}
+    create(whole.bootstrap, "stamped", **stamped)
+    records = [(None, b"%d" % i, None, 0) for i in range(10)]
+    produce_all(whole.bootstrap, "stamped", records)
+    hot = consumed(whole.bootstrap, "stamped")
+    assert {record[3] for record in hot} == {1}
+    let_go(whole, "stamped")
+    assert consumed(whole.bootstrap, "stamped") == hot
+    assert by_spark(analyst, table(whole, "stamped")["path"]) == hot
+
+
+def test_many_partitions_and_large_records_pass(whole):
+    create(whole.bootstrap, "wide", 40, **{"max.message.bytes": "8000000"})
+    large = bytes(range(256)) * 20_000
+    records = [(None, b"%d" % i, None, i % 40) for i in range(400)]
+    records += [(b"large", large, [("h", b"x" * 10_000)], n) for n in (0, 39)]
+    big = {"message.max.bytes": 8_000_000}
+    produce_all(whole.bootstrap, "wide", records, **big)
+    hot = consumed(whole.bootstrap, "wide", 40)
+    assert len(hot) == 402
+    let_go(whole, "wide")
+    assert consumed(whole.bootstrap, "wide", 40) == hot
+
+
+def test_old_records_leave_the_table(whole, analyst):
+    create(whole.bootstrap, "fading", **{"retention.ms": "3600000"})
+    producer = Producer({"bootstrap.servers": whole.bootstrap, "linger.ms": 0})
+    now_ms = int(time.time() * 1000)
+    for age_ms in (86_400_000, 7_200_000):
+        producer.produce("fading", b"old", partition=0, timestamp=now_ms - age_ms)
+        producer.flush(10)
+    let_go(whole, "fading")
+    producer.produce("fading", b"young", partition=0, timestamp=now_ms)
+    producer.flush(10)
+    let_go(whole, "fading")
+    until(lambda: table(whole, "fading")["partitions"][0]["log_start"] == 2)
+    assert [record[5] for record in consumed(whole.bootstrap, "fading")] == [b"young"]
+    path = table(whole, "fading")["path"]
+    until(lambda: len(by_spark(analyst, path)) == 1, 60)
 
 
 def test_a_topic_of_the_same_name_starts_anew(whole):

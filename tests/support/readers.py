@@ -12,7 +12,7 @@ import duckdb
 import polars
 from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition as AioPartition
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonPartition
 
@@ -43,7 +43,9 @@ def consumed(bootstrap: str, topic: str, partitions: int = 1) -> list[tuple]:
             "fetch.wait.max.ms": 50,
         }
     )
-    consumer.assign([TopicPartition(topic, n, 0) for n in range(partitions)])
+    consumer.assign(
+        [TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(partitions)]
+    )
     found, waiting, deadline = [], set(range(partitions)), time.monotonic() + 30
     while waiting:
         assert time.monotonic() < deadline, f"no end of {waiting}"
