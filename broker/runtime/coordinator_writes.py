@@ -94,7 +94,6 @@ class GroupWrites:
             future.add_done_callback(committed)
 
     def _committed(self, group: list[_Waiting], error: BaseException | None) -> None:
-        self._writing = []
         if error is not None:
             log.error("groups could not be stored", error=str(error))
         for one in group:
@@ -106,7 +105,8 @@ class GroupWrites:
                 one.done.set_result(None)
             else:
                 one.done.set_exception(_unavailable(error))
-        if self._waiting and not self._writing:
+        self._writing = []  # not before: what is shown may ask for more
+        if self._waiting:
             self._flush()
 
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from broker.catalog import groups as stored_groups
+from broker.groups.snapshot import decode
 from broker.groups.states import GroupState
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -64,5 +66,16 @@ def test_leaving_a_group_nobody_knows_is_an_error_on_top(tmp_path):
             answer = await house.ask(asked, 4)
             assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
             assert answer.members == []
+
+    story(play)
+
+
+def test_the_answer_leaves_when_it_is_durable_that_the_group_is_empty(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            member = await stable(house)
+            await house.ask(LeaveGroupRequest("g", member), 0)
+            (row,) = house.catalog.read(stored_groups.load).values()
+            assert not decode(row).members
 
     story(play)

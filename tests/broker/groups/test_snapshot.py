@@ -186,8 +186,16 @@ def test_a_static_member_hears_its_new_id_once_that_is_stored(group):
     group >> hold >> join("a2", instance_id="i") << nothing
     (stored_member,) = group.stores[0].snapshot.members
     assert (stored_member.member_id, stored_member.assignment) == ("a2", b"a")
-    group >> tick(20_000) >> stored() << joined("a2", generation=1)
-    group >> sync("a2", 1) << synced("a2", b"a") >> tick(10_000)
+    group >> stored() << joined("a2", generation=1) >> sync("a2", 1)
+    group << synced("a2", b"a")
+
+
+def test_the_session_of_a_static_member_starts_when_it_hears_its_id(group):
+    stable(group, "a", instance_id="i")
+    group >> hold >> join("a2", instance_id="i") >> tick(20_000) << nothing
+    group >> stored() << joined("a2", generation=1) >> tick(9_999)
+    assert "a2" in group.group.roster
+    group >> tick(1)
     assert not group.group.roster
 
 

@@ -302,6 +302,21 @@ def test_closing_sends_who_waits_to_ask_again(tmp_path):
     story(play)
 
 
+def test_what_is_stored_after_the_end_wakes_nobody(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            joined = await house.groups.join("g", a_join())
+            parked = house.groups.sync("g", Sync(joined.member_id, 1))
+            await house.groups.close()
+            assert (await parked).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            await asyncio.sleep(0)
+            assert not len(house.timers)
+        async with housed(tmp_path) as house:
+            assert house.groups.describe("g").state is GroupState.STABLE
+
+    story(play)
+
+
 def test_groups_of_all_kinds_are_listed(tmp_path):
     async def play():
         async with housed(tmp_path) as house:

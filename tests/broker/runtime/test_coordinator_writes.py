@@ -50,16 +50,21 @@ def test_what_is_shown_may_ask_for_the_next_change():
     async def play():
         catalog, made = HeldCatalog(), []
         writes = GroupWrites(catalog)
-        first = writes.write(
-            lambda _: made.append(1), lambda: writes.write(lambda _: made.append(3))
-        )
-        writes.write(lambda _: made.append(2))
-        catalog.held[0].set_result(None)
-        await first
-        catalog.held[1].set_result(None)
+
+        def and_then(number: int) -> asyncio.Future:
+            return writes.write(
+                lambda _: made.append(number),
+                lambda: writes.write(lambda _: made.append(number * 10)),
+            )
+
+        changes = [and_then(number) for number in (1, 2, 3)]
+        for at, wanted in enumerate([[1], [1, 2, 3, 10], [1, 2, 3, 10, 20, 30]]):
+            assert (len(catalog.held), made) == (at + 1, wanted)
+            catalog.held[at].set_result(None)
+            await asyncio.sleep(0.01)
+        assert all(change.done() for change in changes)
         await writes.settled()
-        assert made == [1, 2, 3]
-        assert len(catalog.held) == 2
+        assert len(catalog.held) == 3
 
     story(play)
 
