@@ -19,8 +19,8 @@ def numbers(*span: int) -> list[bytes]:
 def test_groups_of_all_libraries_go_on_where_they_were(tmp_path, how):
     """One restart under all three at once; nothing that was not committed is missed.
 
-    Members are not kept over a restart: they join again, by themselves, and read from
-    what was committed.
+    Members are kept over a restart, and whoever joins again for reasons of its own
+    reads from what was committed.
     """
     broker = BrokerPart(tmp_path / "data", "groups.initial_rebalance_delay_ms=100")
     broker.start()
