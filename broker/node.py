@@ -30,6 +30,7 @@ from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.registry import Registry
 from broker.lake.lake import Lake
 from broker.lake.release import Releaser
+from broker.memory import give_back_compiler
 from broker.network.hub import Hub
 from broker.network.listener import Listener
 from broker.protocol.api_keys import ApiKey
@@ -350,6 +351,7 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     announce(f"ready kafka={host}:{port} tables={tables}")
     # half a second that the first producer need not wait for
     await loop.run_in_executor(None, inspect.warm)
+    await loop.run_in_executor(None, give_back_compiler)
     await stopping.wait()
     log.info("stopping")
     last = threading.Timer(STOP_S, os._exit, (1,))

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lakehouse.footers import Footers, RowGroup
+from lakehouse.plain import numbers
 from lakehouse.schema import ROW_GROUP_ROWS
 
 WHOLE_ROWS_MAX = 4 * ROW_GROUP_ROWS
@@ -120,7 +121,7 @@ def _chunks(component: Sequence[_Unit], footers: Footers) -> Iterator[Chunk]:
 def _runs(unit: _Unit, footers: Footers) -> Iterator[_Run]:
     with footers.open(unit.path) as file:
         table = file.read_row_group(unit.number, columns=["offset"], use_threads=False)
-    offsets: Any = table.column(0).to_numpy()
+    offsets: Any = numbers(table.column(0))
     cuts = np.flatnonzero(np.diff(offsets) <= 0) + 1
     starts = [0, *cuts.tolist()]
     ends = [*cuts.tolist(), len(offsets)]

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from lakehouse.actions import UNKNOWN_MAX
 from lakehouse.errors import FileVanished, TableUnreadable
+from lakehouse.plain import numbers
 
 CACHE_BYTES = 16 << 20
 
@@ -135,5 +136,5 @@ def _offset_bounds(
     if _has_bounds(column):
         return column.statistics.min, column.statistics.max
     table = file.read_row_group(number, columns=["offset"], use_threads=False)
-    values = table.column(0).to_numpy()
+    values = numbers(table.column(0))
     return (int(values.min()), int(values.max())) if len(values) else (0, -1)

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse.chunks import Chunk, Piece, plan
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.footers import Footers
 from lakehouse.index import Cluster, PartitionFiles
+from lakehouse.plain import column_of, numbers
 from lakehouse.schema import READ, WRITE
 
 PLANS_KEPT = 256
@@ -144,8 +144,8 @@ class TableReader:
     def _times(self, chunk: Chunk) -> tuple[Any, Any]:
         """The offsets and timestamps (ms) of a chunk, in order of offsets."""
         table = self.read(chunk, ["offset", "timestamp"])
-        micros = table.column("timestamp").cast(pa.int64()).to_numpy()
-        return table.column("offset").to_numpy(), micros // 1000
+        micros = numbers(table.column("timestamp"))
+        return numbers(table.column("offset")), micros // 1000
 
     def _plan(self, paths: tuple[str, ...]) -> list[Chunk]:
         with self._lock:
@@ -175,7 +175,7 @@ class TableReader:
             else (self._row_group(piece, columns))
         )
         rows = whole.slice(piece.start, piece.rows)
-        offsets = rows.column("offset").to_numpy()
+        offsets = numbers(rows.column("offset"))
         first = int(np.searchsorted(offsets, chunk.first_offset, "left"))
         end = int(np.searchsorted(offsets, chunk.last_offset, "right"))
         return rows.slice(first, end - first)
@@ -235,7 +235,7 @@ def _as_written(table: Any, columns: list[str]) -> Any:
 
 def _sorted(table: Any) -> Any:
     """Sorted by offset; of rows that repeat an offset (an owner's INSERT) the first."""
-    offsets = table.column("offset").to_numpy()
+    offsets = numbers(table.column("offset"))
     steps = np.diff(offsets)
     if len(steps) == 0 or steps.min() > 0:
         return table
@@ -243,4 +243,4 @@ def _sorted(table: Any) -> Any:
     kept = np.ones(len(order), bool)
     kept[1:] = np.diff(offsets[order]) > 0
     chosen: Any = order[kept]
-    return pc.take(table, pa.array(chosen)).combine_chunks()
+    return table.take(column_of(chosen, pa.int64())).combine_chunks()

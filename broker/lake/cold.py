@@ -22,14 +22,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from broker.lake.cache import Cache
 from broker.lake.table import TopicTable, View
+from broker.memory import give_back_compiler
 from broker.protocol.errors import ErrorCode, KafkaError
 from lakehouse.errors import FileVanished, LakehouseError
 
 CROSS_BELOW_BYTES = 256 << 10
 """An answer smaller than this waits for the next chunk, a larger one does not."""
 AHEAD_CHUNKS = 2
-
-_ANY_ROW = (0, 0, 0, b"", b"", [{"key": "", "value": b""}])
 
 T = TypeVar("T")
 
@@ -124,9 +123,9 @@ class ColdReader:
         from lakehouse.schema import READ, WRITE
 
         self._table_reader()
-        row = {name: [value] for name, value in zip(READ, _ANY_ROW, strict=True)}
-        schema = pa.schema([WRITE.field(name) for name in READ])
-        from_columns(pa.table(row, schema=schema))
+        kinds = [WRITE.field(name).type for name in READ]
+        from_columns(pa.table([_any_value(pa, kind) for kind in kinds], READ))
+        give_back_compiler()
 
     def close(self) -> None:
         """Finish what is under way; blocks."""
@@ -208,6 +207,13 @@ class ColdReader:
 
             self._reader = TableReader()
         return self._reader
+
+
+def _any_value(pa: Any, kind: Any) -> Any:
+    """One zero or null, of a buffer: Arrow loads pandas, 50 MB, to look at lists."""
+    if not pa.types.is_primitive(kind):
+        return pa.nulls(1, kind)
+    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes(8))])
 
 
 def _with_retry(table: TopicTable, work: Callable[[View], T]) -> T:

@@ -27,8 +27,9 @@ from broker.records.batch import (
     checksum,
     read_header,
 )
-from broker.records.compression import UNCOMPRESSED_BYTES_MAX, decompress
+from broker.records.compression import UNCOMPRESSED_BYTES_MAX
 from broker.records.rebatch import from_columns
+from broker.records.unfold import Unfolder
 
 __all__ = ["GROUP_BYTES", "decode", "from_columns", "to_columns"]
 
@@ -46,9 +47,11 @@ def _tools() -> Any:
     import pyarrow
 
     from broker.records import kernels
-    from lakehouse import schema
+    from lakehouse import plain, schema
 
-    return SimpleNamespace(np=numpy, pa=pyarrow, kernels=kernels, schema=schema)
+    return SimpleNamespace(
+        np=numpy, pa=pyarrow, kernels=kernels, schema=schema, plain=plain
+    )
 
 
 def to_columns(
@@ -106,9 +109,10 @@ def _groups(
     """Runs of (header, unfolded records) that together are one group."""
     group: list[tuple[Buffer, Buffer]] = []
     rows = size = 0
+    unfolder = Unfolder()
     for batch in batches:
         header = _verified(batch)
-        records = _unfolded(batch, header)
+        records = _unfolded(batch, header, unfolder)
         group.append((memoryview(batch)[:HEADER_BYTES], records))
         rows += header.record_count
         size += len(records)
@@ -129,11 +133,11 @@ def _verified(batch: Buffer) -> BatchHeader:
     return header
 
 
-def _unfolded(batch: Buffer, header: BatchHeader) -> Buffer:
+def _unfolded(batch: Buffer, header: BatchHeader, unfolder: Unfolder) -> Buffer:
     records = memoryview(batch)[HEADER_BYTES:]
     if header.codec == CODEC_NONE:
         return records
-    return decompress(header.codec, records, UNCOMPRESSED_BYTES_MAX)
+    return bytes(unfolder.unfold(header.codec, records, UNCOMPRESSED_BYTES_MAX))
 
 
 def _scan(
@@ -166,18 +170,27 @@ def _record_batch(rows: Any, arena: Any, topic: str, partition: int) -> Any:
     tools = _tools()
     np, pa = tools.np, tools.pa
     count = rows.shape[1]
-    schema = tools.schema.WRITE
+    schema, column_of = tools.schema.WRITE, tools.plain.column_of
     columns = [
-        pa.array(np.full(count, partition, np.int32)),
-        pa.array(rows[0]),
-        pa.array(rows[1] * 1000).cast(schema.field("timestamp").type),
-        pa.array(rows[2].astype(np.int32)),
-        pa.repeat(pa.scalar(topic, pa.string()), count),
+        column_of(np.full(count, partition, np.int32), pa.int32()),
+        column_of(rows[0], pa.int64()),
+        column_of(rows[1] * 1000, schema.field("timestamp").type),
+        column_of(rows[2].astype(np.int32), pa.int32()),
+        _repeated(topic, count),
         _binary(arena, rows[3], rows[4], pa.binary()),
         _binary(arena, rows[5], rows[6], pa.binary()),
         _headers(arena, rows[7], rows[8]),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _repeated(text: str, count: int) -> Any:
+    tools = _tools()
+    np, pa = tools.np, tools.pa
+    one = text.encode()
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(one))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(one * count)]
+    return pa.Array.from_buffers(pa.string(), count, buffers)
 
 
 def _binary(arena: Any, at: Any, length: Any, kind: Any) -> Any:
@@ -217,9 +230,11 @@ def _headers(arena: Any, at: Any, count: Any) -> Any:
     )
     offsets = np.zeros(len(count) + 1, np.int32)
     np.cumsum(count, out=offsets[1:])
-    return pa.ListArray.from_arrays(
-        pa.array(offsets), pairs, type=kind, mask=pa.array(count == 0)
-    )
+    present = np.packbits(count > 0, bitorder="little")
+    return pa.ListArray.from_buffers(
+        kind, len(count), [pa.py_buffer(present), pa.py_buffer(offsets)],
+        children=[pairs],
+    )  # fmt: skip
 
 
 def _no_rows() -> Any:

@@ -85,6 +85,16 @@ def compress(codec: int, data: Buffer) -> bytes:
     raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown codec {codec}")
 
 
+def check_declared_size(data: Buffer, limit: int) -> None:
+    """Raise INVALID_RECORD if a zstd frame says that it is larger."""
+    import zstandard
+
+    try:
+        _bounded_size(zstandard.frame_content_size(data), limit)
+    except zstandard.ZstdError as error:
+        raise _damaged(str(error)) from error
+
+
 def _damaged(why: str) -> KafkaError:
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"compressed data are damaged: {why}")
 

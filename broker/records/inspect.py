@@ -23,7 +23,10 @@ from broker.records.batch import (
     BatchHeader,
     Buffer,
 )
-from broker.records.compression import UNCOMPRESSED_BYTES_MAX, decompress
+from broker.records.compression import UNCOMPRESSED_BYTES_MAX
+from broker.records.unfold import Unfolder
+
+_idle: list[Unfolder] = []  # as many as there were threads that inspected at once
 
 
 class Inspection(NamedTuple):
@@ -50,12 +53,25 @@ def inspect_batch(batch: Buffer, header: BatchHeader) -> Inspection:
     Raises KafkaError INVALID_RECORD, CORRUPT_MESSAGE (compressed data are damaged) or
     INVALID_TIMESTAMP. Safe to call from any thread.
     """
-    if header.codec == CODEC_NONE:
-        records, at, end = batch, HEADER_BYTES, header.size
-    else:
-        folded = memoryview(batch)[HEADER_BYTES : header.size]
-        records = decompress(header.codec, folded, UNCOMPRESSED_BYTES_MAX)
-        at, end = 0, len(records)
+    if header.codec != CODEC_NONE:
+        return _inspect_folded(batch, header)
+    return _inspect(header, batch, HEADER_BYTES, header.size)
+
+
+def _inspect_folded(batch: Buffer, header: BatchHeader) -> Inspection:
+    folded = memoryview(batch)[HEADER_BYTES : header.size]
+    try:
+        unfolder = _idle.pop()
+    except IndexError:
+        unfolder = Unfolder()
+    try:
+        records = unfolder.unfold(header.codec, folded, UNCOMPRESSED_BYTES_MAX)
+        return _inspect(header, records, 0, len(records))
+    finally:
+        _idle.append(unfolder)
+
+
+def _inspect(header: BatchHeader, records: Buffer, at: int, end: int) -> Inspection:
     if header.timestamp_type == LOG_APPEND_TIME:
         base_timestamp = header.max_timestamp
     else:

@@ -29,8 +29,9 @@ def _tools() -> Any:
     import pyarrow
 
     from broker.records import kernels_encode
+    from lakehouse import plain
 
-    return SimpleNamespace(np=numpy, pa=pyarrow, kernels=kernels_encode)
+    return SimpleNamespace(np=numpy, pa=pyarrow, kernels=kernels_encode, plain=plain)
 
 
 def from_columns(rows: Any, batch_bytes: int = BATCH_BYTES) -> list[memoryview]:
@@ -89,17 +90,20 @@ def _spans(part: Any) -> tuple[Any, Any, tuple[Any, Any, Any, Any]]:
 
 def _numbers(part: Any, rows: Any) -> None:
     tools = _tools()
-    np, pa, kernels = tools.np, tools.pa, tools.kernels
+    np, pa, kernels, numbers = tools.np, tools.pa, tools.kernels, tools.plain.numbers
     offset, timestamp = part["offset"], part["timestamp"]
     if offset.null_count or timestamp.null_count:
         raise ValueError("a row has no offset or no timestamp")
-    rows[kernels.OFFSET] = offset.to_numpy(zero_copy_only=False)
+    rows[kernels.OFFSET] = numbers(offset)
     if np.any(np.diff(rows[kernels.OFFSET]) <= 0):
         raise ValueError("rows are not sorted by offset, or an offset repeats")
-    micros = timestamp.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
-    rows[kernels.TIMESTAMP] = micros.to_numpy(zero_copy_only=False) // _MICROSECONDS
-    kind = part["timestampType"].fill_null(0)
-    rows[kernels.KIND] = kind.to_numpy(zero_copy_only=False) == 1
+    # Casting loads 10 MB of Arrow, and mostly there is nothing to cast.
+    if timestamp.type != pa.timestamp("us", "UTC"):
+        timestamp = timestamp.cast(pa.timestamp("us", "UTC"))
+    rows[kernels.TIMESTAMP] = numbers(timestamp) // _MICROSECONDS
+    kind = part["timestampType"]
+    kind = kind.fill_null(0) if kind.null_count else kind
+    rows[kernels.KIND] = numbers(kind, np.int32) == 1
 
 
 def _binary(column: Any) -> tuple[Any, Any, Any]:
@@ -115,7 +119,7 @@ def _binary(column: Any) -> tuple[Any, Any, Any]:
         bounds = np.frombuffer(offsets, np.int32)[column.offset :][: len(column) + 1]
     length = np.diff(bounds).astype(np.int64)
     if column.null_count:
-        length[column.is_null().to_numpy(zero_copy_only=False)] = -1
+        length[tools.plain.absent(column)] = -1
     content = np.frombuffer(data, np.uint8) if data is not None else _nothing()
     return bounds[:-1], length, content
 
@@ -132,10 +136,10 @@ def _headers(column: Any) -> tuple[Any, Any, Any, tuple[Any, Any]]:
     if column.null_count == len(column):
         return 0, 0, np.zeros((4, 0), np.int64), (_nothing(), _nothing())
     pairs = column.values
-    bounds = column.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    bounds = tools.plain.numbers(column.offsets, np.int32).astype(np.int64)
     counts = np.diff(bounds)
     if column.null_count:
-        counts[column.is_null().to_numpy(zero_copy_only=False)] = 0
+        counts[tools.plain.absent(column)] = 0
     headers = np.empty((4, len(pairs)), np.int64)
     headers[0], headers[1], keys = _binary(_field(pairs, "key"))
     headers[2], headers[3], values = _binary(_field(pairs, "value"))

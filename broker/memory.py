@@ -1,0 +1,56 @@
+"""Memory that was needed to get ready, and is not needed any more.
+
+The problem: the compiled loops come out of a cache, but loading them still brings LLVM
+into memory: 70 MB of a broker that should be small when nobody uses it. The idea: once
+the loops are loaded, the pages of its library are unmapped. They are code, so they come
+back from the file, page by page, should anything be compiled after all.
+
+The price: whoever compiles later (nobody does; all loops have their signatures) waits
+some milliseconds for the disk.
+"""
+
+import ctypes
+import sys
+from ctypes import c_size_t, c_void_p
+from pathlib import Path
+
+_MADV_DONTNEED = 4
+_COMPILER = "libllvmlite"
+
+
+def give_back_compiler() -> int:
+    """Unmap the compiler; the bytes of address space that were let go.
+
+    Does nothing where there is no ``/proc`` or no compiler was loaded. Any thread.
+    """
+    if not sys.platform.startswith("linux"):
+        return 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    given = 0
+    for start, size in _clean_mappings(_COMPILER):
+        if libc.madvise(c_void_p(start), c_size_t(size), _MADV_DONTNEED) == 0:
+            given += size
+    return given
+
+
+def _clean_mappings(library: str) -> list[tuple[int, int]]:
+    """(start, size) of what of a library is mapped exactly as its file has it.
+
+    Not what may be written, nor where the loader has put addresses (``Anonymous``):
+    such pages are in no file, and would come back wrong.
+    """
+    try:
+        lines = Path("/proc/self/smaps").read_text().splitlines()
+    except OSError:
+        return []
+    found = []
+    start = end = 0
+    for line in lines:
+        words = line.split()
+        if not words[0].endswith(":"):
+            start, end = (int(bound, 16) for bound in words[0].split("-"))
+            if "w" in words[1] or not Path(words[-1]).name.startswith(library):
+                start = 0
+        elif start and words[:2] == ["Anonymous:", "0"]:
+            found.append((start, end - start))
+    return found
