@@ -1,6 +1,7 @@
 """Three unmodified client libraries behind one face, each with a producer and a member.
 
-They stay as they are while the broker goes and comes back; that is what is tested.
+They stay as they are while the broker goes and comes back; that is what is tested. The
+member joins when it is first asked for a record: who only produces is in no group.
 ``commit`` tells whether it was this member's to commit: after a rebalance it is not,
 and the member reads again what was not committed.
 """
@@ -8,6 +9,7 @@ and the member reads again what was not committed.
 import asyncio
 import threading
 from collections.abc import Coroutine
+from functools import cached_property
 from typing import Any
 
 import aiokafka.errors
@@ -28,21 +30,24 @@ class Confluent:
     """librdkafka: it works on threads of its own."""
 
     def __init__(self, bootstrap: str, topic: str, group: str) -> None:
-        self.topic = topic
-        quiet = {"bootstrap.servers": bootstrap, "log_level": 0}
-        self.producer = Producer(
-            quiet | {"enable.idempotence": True, "reconnect.backoff.max.ms": 500}
-        )
-        self.consumer = Consumer(
-            quiet
-            | {
-                "group.id": group,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "reconnect.backoff.max.ms": 500,
-            }
-        )
-        self.consumer.subscribe([topic])
+        self.topic, self.group = topic, group
+        self.common = {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 500,
+        }
+        self.producer = Producer(self.common | {"enable.idempotence": True})
+
+    @cached_property
+    def consumer(self) -> Consumer:
+        of_group = {
+            "group.id": self.group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+        consumer = Consumer(self.common | of_group)
+        consumer.subscribe([self.topic])
+        return consumer
 
     def produce(self, values: list[bytes]) -> None:
         errors: list[Any] = []
@@ -74,32 +79,41 @@ class Confluent:
         return True
 
     def close(self) -> None:
-        self.consumer.close()
+        if "consumer" in vars(self):
+            self.consumer.close()
 
 
 class AioKafka:
     """aiokafka, on a loop that runs in a thread."""
 
     def __init__(self, bootstrap: str, topic: str, group: str) -> None:
-        self.topic = topic
+        self.bootstrap, self.topic, self.group = bootstrap, topic, group
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
-        self._run(self._start(bootstrap, group))
+        self.producer = self._run(self._producing())
 
-    async def _start(self, bootstrap: str, group: str) -> None:
-        self.producer = AIOKafkaProducer(
-            bootstrap_servers=bootstrap, enable_idempotence=True
+    async def _producing(self) -> AIOKafkaProducer:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.bootstrap, enable_idempotence=True
         )
-        self.consumer = AIOKafkaConsumer(
+        await producer.start()
+        return producer
+
+    @cached_property
+    def consumer(self) -> AIOKafkaConsumer:
+        return self._run(self._consuming())
+
+    async def _consuming(self) -> AIOKafkaConsumer:
+        consumer = AIOKafkaConsumer(
             self.topic,
-            bootstrap_servers=bootstrap,
-            group_id=group,
+            bootstrap_servers=self.bootstrap,
+            group_id=self.group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
         )
-        await self.producer.start()
-        await self.consumer.start()
+        await consumer.start()
+        return consumer
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
@@ -126,7 +140,8 @@ class AioKafka:
         return True
 
     def close(self) -> None:
-        self._run(self.consumer.stop())
+        if "consumer" in vars(self):
+            self._run(self.consumer.stop())
         self._run(self.producer.stop())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
@@ -137,14 +152,17 @@ class KafkaPython:
     """kafka-python: its consumer works while it is asked."""
 
     def __init__(self, bootstrap: str, topic: str, group: str) -> None:
-        self.topic = topic
+        self.bootstrap, self.topic, self.group = bootstrap, topic, group
         self.producer = KafkaProducer(
             bootstrap_servers=bootstrap, enable_idempotence=True
         )
-        self.consumer = KafkaConsumer(
-            topic,
-            bootstrap_servers=bootstrap,
-            group_id=group,
+
+    @cached_property
+    def consumer(self) -> KafkaConsumer:
+        return KafkaConsumer(
+            self.topic,
+            bootstrap_servers=self.bootstrap,
+            group_id=self.group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             consumer_timeout_ms=int(READ_TIMEOUT_S * 1000),
@@ -167,7 +185,8 @@ class KafkaPython:
         return True
 
     def close(self) -> None:
-        self.consumer.close(autocommit=False)
+        if "consumer" in vars(self):
+            self.consumer.close(autocommit=False)
         self.producer.close(5)
 
 
