@@ -317,8 +317,8 @@ class Node:
 
     def _problems(self) -> list[str]:
         problems = list(self._damage)
-        if self._state != "starting" and self.broker.wal.failed is not None:
-            problems.append(f"nothing can be written: {self.broker.wal.failed}")
+        if self._state != "starting" and self.broker.wal.trouble is not None:
+            problems.append(f"nothing can be written: {self.broker.wal.trouble}")
         return problems
 
 

@@ -3,12 +3,14 @@
 The admin plane is a process of its own and must tell whether the broker is well even
 when it answers nobody. So the broker writes what it knows about itself to
 ``DATA/run/broker.json`` each second, by rename: a reader sees a whole file or none, and
-an old ``written_ms`` means a broker that hangs or is gone.
+an old ``written_ms`` means a broker that hangs or is gone. Spaces at its end keep room:
+when the disk has none for a second file, just when it counts, the first is overwritten.
 
 Counting is adding to a plain integer: only the loop's thread does.
 """
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +26,7 @@ log = structlog.get_logger("lakelog.status")
 
 INTERVAL_MS = 1_000
 KEYS_MAX = 128
+PADDED_BYTES = 8 << 10
 
 
 class Timers(Protocol):
@@ -120,13 +123,21 @@ class StatusFile:
         self._writing = loop.run_in_executor(None, self._put, encoded)
 
     def _put(self, encoded: bytes) -> None:
-        whole = self._path.with_suffix(".new")
+        padded = encoded.ljust(PADDED_BYTES)
+        new = self._path.with_suffix(".new")
         try:
-            file = self._files.create(whole)
-            try:
-                self._files.pwritev(file, [encoded], 0)
-            finally:
-                self._files.close(file)
-            self._files.rename(whole, self._path)
+            self._write_to(self._files.create(new), padded)
+            self._files.rename(new, self._path)
         except OSError as error:
             log.warning("cannot write the status", path=str(self._path), why=str(error))
+            self._overwrite(padded)
+
+    def _overwrite(self, padded: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._write_to(self._files.open(self._path), padded)
+
+    def _write_to(self, file: int, content: bytes) -> None:
+        try:
+            self._files.pwritev(file, [content], 0)
+        finally:
+            self._files.close(file)

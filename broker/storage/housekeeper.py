@@ -96,7 +96,7 @@ class Housekeeper:
                 self._fill_pool()
 
     def _fill_pool(self) -> None:
-        if self._pool.wants():
+        if self._pool.wants() or self._pool.trouble is not None:
             self._pool.prepare()
         elif self._pool.could_warm() and self._quiet_ms() >= QUIET_MS:
             self._pool.warm()
@@ -116,7 +116,11 @@ class Housekeeper:
             return 0.0
         if self._pool.could_warm():
             return max(QUIET_MS - self._quiet_ms(), 0) / 1000
-        unfinished = self._window.leaving or self._checkpoint is not None
+        unfinished = (
+            self._window.leaving
+            or self._checkpoint is not None
+            or self._pool.trouble is not None
+        )
         return RETRY_S if unfinished else None
 
     def _write_checkpoint(self) -> None:

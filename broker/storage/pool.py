@@ -69,7 +69,7 @@ class SlotPool:
     def take(self) -> Slot:
         """A slot to write. Blocks while one is being made; raises NoSlot."""
         with self._changed:
-            self._trouble = None
+            self._trouble = None  # whoever comes tries again
             self._waiting += 1
             try:
                 while not self._free:
@@ -103,6 +103,12 @@ class SlotPool:
         with self._changed:
             return not any(slot.written >= slot.size for slot in self._free)
 
+    @property
+    def trouble(self) -> str | None:
+        """Why the last file could not be made; None once one was made again."""
+        with self._changed:
+            return self._trouble
+
     def wants(self) -> bool:
         """Whether a slot must be made at once."""
         with self._changed:
@@ -125,6 +131,8 @@ class SlotPool:
         except OSError as error:
             self._tell(f"no segment file could be made: {error}")
             return
+        with self._changed:
+            self._trouble = None
         self.give(slot)
 
     def warm(self) -> None:

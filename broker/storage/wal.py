@@ -137,6 +137,12 @@ class Wal:
         return self._writer.failed
 
     @property
+    def trouble(self) -> str | None:
+        """What keeps it from being written, for good or until there is room again."""
+        failed = self._writer.failed
+        return str(failed) if failed is not None else self._pool.trouble
+
+    @property
     def is_short_of_slots(self) -> bool:
         """Whether a segment that is released now is used again at once."""
         return self._pool.is_short

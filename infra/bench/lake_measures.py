@@ -163,7 +163,7 @@ class LakeBench:
         sent = _bytes_out(house)
         for _ in range(3):
             begun = time.monotonic()
-            tools.run(self._out, "load", "consume", house.address, "t", 0, count)
+            tools.run(self._out, "load", "consume", house.address, "t", 0, count, 1)
             took, before = time.monotonic() - begun, sent
             sent = _bytes_out(house)
             speeds.append((sent - before) / took / MEGA)
@@ -187,7 +187,7 @@ class LakeBench:
     @contextmanager
     def _reading(self, house: House, count: int) -> Iterator[None]:
         """A consumer that begins again whenever it has read all."""
-        words = [self._out / "load", "consume", house.address, "t", 0, count]
+        words = [self._out / "load", "consume", house.address, "t", 0, count, 1]
         line = " ".join(map(str, words))
         loop = subprocess.Popen(
             ["sh", "-c", f"while {line}; do :; done"],

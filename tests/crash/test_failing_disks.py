@@ -6,6 +6,7 @@ sync that failed it takes none until it is started anew, since nobody knows what
 disk has then.
 """
 
+import json
 from contextlib import suppress
 
 import pytest
@@ -49,6 +50,12 @@ def fill(ballast):
             file.write(bytes(4096))
 
 
+def problems(house):
+    """What /readyz tells of the broker."""
+    status = json.loads((house.data_dir / "run" / "broker.json").read_text())
+    return status["problems"]
+
+
 # Plain producers, where messages may time out: librdkafka sends those that were in
 # flight beside one that timed out again, with a new epoch, and they stand twice.
 
@@ -63,6 +70,7 @@ def test_a_full_disk_refuses_and_loses_nothing(disk, house):
         ballast = disk.root / "ballast"
         fill(ballast)
         wait_for(lambda: len(load.refused) > 100)
+    wait_for(lambda: "nothing can be written" in str(problems(house)))
     assert set(load.refused) <= {"_MSG_TIMED_OUT", "KAFKA_STORAGE_ERROR"}
     assert house.broker.alive
     judge([load], read_everything(bootstrap, "t", house.partitions))
@@ -70,6 +78,7 @@ def test_a_full_disk_refuses_and_loses_nothing(disk, house):
         create_topic(bootstrap, "another", 3)
 
     ballast.unlink()
+    wait_for(lambda: problems(house) == [])  # before anybody produces
     later = house.load("later", value_bytes=2000, pause_s=0.01)
     with running(later):
         wait_for(lambda: len(later.acknowledged) > 200)

@@ -113,7 +113,10 @@ def test_who_waits_is_told_why_there_is_none_and_may_try_again() -> None:
     files.fail("allocate", OSError(errno.ENOSPC, "no space"))
     with pytest.raises(NoSlot, match="no space"):
         pool.take()
+    assert "no space" in (pool.trouble or "")
     assert files.listdir(WAL) == []
+    pool.prepare()  # the housekeeper looks again, though nobody asks
+    assert pool.trouble is None
     assert pool.take().size == SEGMENT_BYTES
 
 
