@@ -7,7 +7,6 @@ lease is asked for meanwhile; what Spark's workers need is loaded by a first emp
 import os
 import socket
 from types import TracebackType
-from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -23,7 +22,7 @@ from jobs.compactor import Compactor
 from jobs.lease import LeaseKeeper
 from jobs.round import on_spark
 from jobs.rows import write_files
-from jobs.session import make_session
+from jobs.session import end_session, make_session
 from jobs.status import StatusFile
 from lakehouse.errors import LakehouseError
 
@@ -84,12 +83,4 @@ class Driver:
         self._status.stop()
         self._lease.stop()
         self._catalog.close()
-        stop_spark(self._session)
-
-
-def stop_spark(session: Any) -> None:
-    """End Spark; if it is gone already, that is fine."""
-    try:
-        session.stop()
-    except Exception:  # noqa: BLE001
-        return
+        end_session(self._session)

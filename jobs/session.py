@@ -11,9 +11,10 @@ commits through `lakehouse.commit`), so it starts without resolving any; who wan
 """
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,6 +48,7 @@ _DELTA: Final = {
     "spark.hadoop.parquet.block.row.count.limit": "10000",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
 }
+JVM_ENDS_S: Final = 3.0
 _QUIET: Final = Path(__file__).with_name("log4j2.properties")
 
 
@@ -84,6 +86,28 @@ def _standard_output_kept() -> Iterator[None]:
     finally:
         os.dup2(kept, 1)
         os.close(kept)
+
+
+def end_session(session: Any) -> None:
+    """Stop Spark and wait for its JVM; blocks for some tenths of a second.
+
+    It would end a second after this process does. No other session can be made then.
+    """
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    with suppress(Exception):  # a JVM that is gone already says so in many ways
+        session.stop()
+    with suppress(Exception):
+        gateway.shutdown()
+    jvm: subprocess.Popen[bytes] = gateway.proc
+    if jvm.stdin is not None:
+        jvm.stdin.close()  # what it waits for
+    try:
+        jvm.wait(JVM_ENDS_S)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
 
 
 def session_options(delta: bool) -> dict[str, str]:

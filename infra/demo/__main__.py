@@ -174,7 +174,7 @@ def wait_for_table(
 
 def show_queries(running: Running) -> None:
     """Three Spark SQL answers over the table, in a Spark of our own."""
-    from jobs.session import make_session
+    from jobs.session import end_session, make_session
 
     console.print("[bold]4. Spark SQL over that table, by a Spark of our own[/]")
     path = running.table(flights.TOPIC)["path"]
@@ -184,7 +184,7 @@ def show_queries(running: Running) -> None:
         try:
             answers = queries.ask(session, path)
         finally:
-            session.stop()
+            end_session(session)
     for question, (columns, rows) in answers.items():
         table = Table(title=question, title_justify="left")
         for name in columns:

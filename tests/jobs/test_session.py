@@ -1,6 +1,11 @@
 """Sessions are made in one place, with what this product relies on."""
 
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
+
+import psutil
+import pytest
 
 from jobs.session import DELTA_PACKAGE, IVY_SETTINGS, session_options
 
@@ -23,3 +28,28 @@ def test_sessions_are_quiet_and_in_utc() -> None:
     assert options["spark.ui.enabled"] == "false"
     assert options["spark.ui.showConsoleProgress"] == "false"
     assert options["spark.sql.session.timeZone"] == "UTC"
+
+
+PROGRAM = """
+from jobs.session import end_session, make_session
+from pyspark import SparkContext
+session = make_session("local[1]", "short", delta=False)
+print(SparkContext._gateway.proc.pid, flush=True)
+end_session(session)
+print("ended", flush=True)
+input()
+"""
+
+
+@pytest.mark.spark
+def test_a_session_that_ended_has_left_no_jvm() -> None:
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert program.stdout is not None
+    jvm = int(program.stdout.readline())
+    assert program.stdout.readline() == "ended\n"
+    assert not psutil.pid_exists(jvm)
+    program.communicate("\n", timeout=30)
+    assert program.returncode == 0
