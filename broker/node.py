@@ -149,11 +149,14 @@ class Node:
         self, loop: asyncio.AbstractEventLoop, inspector: Inspector
     ) -> tuple[Wal, Recovery]:
         wal_settings = self.settings.wal
-        call_soon: Any = loop.call_soon_threadsafe  # it returns a handle of no use here
+        # Both return a handle, of no use here.
+        call_soon: Any = loop.call_soon_threadsafe
+        next_turn: Any = loop.call_soon
         wal, recovery = Wal.open(
             self._files,
             self.directory.wal,
             call_soon=call_soon,
+            next_turn=next_turn,
             segment_bytes=wal_settings.segment_bytes,
             inspect=inspector,
             spare_segments=wal_settings.spare_segments,

@@ -11,10 +11,10 @@ v5 the log start; v8 messages and the records at fault (KIP-467); v13 topics by 
 (KIP-516). Topics are not created here.
 """
 
-import asyncio
 from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
+from broker.dispatch.pending import Pending
 from broker.dispatch.registry import serves
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -35,18 +35,20 @@ BY_ID_SINCE = 13
 STORAGE_ERROR_SINCE = 4
 
 
-class Answer:
+class Answer(Pending[ProduceResponse | None]):
     """A response that is filled from several sides; complete when nothing is open."""
 
-    __slots__ = ("acks", "future", "open", "refused", "response", "version")
+    __slots__ = ("acks", "asked", "open", "refused", "response", "version")
 
     def __init__(self, version: int, acks: int) -> None:
+        super().__init__()
         self.version = version
         self.acks = acks
         self.response = ProduceResponse()
         self.open = 0
         self.refused: KafkaError | None = None
-        self.future: asyncio.Future[ProduceResponse | None] | None = None
+        self.asked = False
+        """Whether each of its partitions has been asked."""
 
     def reply_to(self, answer: PartitionProduceResponse, partition: Partition) -> Reply:
         """Who is told what became of one batch."""
@@ -60,7 +62,7 @@ class Answer:
             else:
                 self.refuse(answer, error)
             self.open -= 1
-            if self.open == 0 and self.future is not None:
+            if self.open == 0 and self.asked:
                 self.finish()
 
         return reply
@@ -76,15 +78,12 @@ class Answer:
         ]
 
     def finish(self) -> None:
-        future = self.future
-        if future is None or future.done():
-            return
         if self.acks != NO_ACKS:
-            future.set_result(self.response)
+            self.set_result(self.response)
         elif self.refused is None:
-            future.set_result(None)
+            self.set_result(None)
         else:
-            future.set_exception(self.unanswered())
+            self.set_exception(self.unanswered())
 
     def unanswered(self) -> ProtocolError:
         return ProtocolError(f"a produce with acks=0 was refused: {self.refused}")
@@ -104,8 +103,8 @@ def produce(
         raise answer.unanswered()
     if answer.open == 0:
         return None if request.acks == NO_ACKS else answer.response
-    answer.future = asyncio.get_running_loop().create_future()
-    return answer.future
+    answer.asked = True
+    return answer
 
 
 def _append_topic(

@@ -44,6 +44,7 @@ class Wal:
         *,
         segment_bytes: int,
         call_soon: CallSoon,
+        next_turn: CallSoon | None,
         inspect: Inspect | None,
         spare_segments: int,
         free_segments_max: int,
@@ -75,6 +76,7 @@ class Wal:
             self._journal,
             segment_bytes=segment_bytes,
             call_soon=call_soon,
+            next_turn=next_turn,
             inspect=inspect,
         )
         self._housekeeper = Housekeeper(
@@ -98,6 +100,7 @@ class Wal:
         directory: Path,
         *,
         call_soon: CallSoon,
+        next_turn: CallSoon | None = None,
         segment_bytes: int = 64 << 20,
         inspect: Inspect | None = None,
         spare_segments: int = 8,
@@ -108,9 +111,10 @@ class Wal:
     ) -> tuple["Wal", Recovery]:
         """Recover what is in ``directory`` (made if missing) and go on behind it.
 
-        ``call_soon``: hands a callable to the loop, from any thread. ``inspect``: may
-        refuse a batch by raising KafkaError; runs on the writer's thread. Raises
-        OSError if the disk cannot be read or written.
+        ``call_soon``: hands a callable to the loop, from any thread. ``next_turn``: the
+        same from the loop's thread; what is appended in one turn may then be handed
+        over together. ``inspect``: may refuse a batch by raising KafkaError; runs on
+        the writer's thread. Raises OSError if the disk cannot be read or written.
         """
         clock = clock or SystemClock()
         files.mkdir(directory)
@@ -121,8 +125,9 @@ class Wal:
         _begin_anew(files, directory, found, clock.now_ms())
         wal = cls(
             files, directory, found,
-            segment_bytes=segment_bytes, call_soon=call_soon, inspect=inspect,
-            spare_segments=spare_segments, free_segments_max=free_segments_max,
+            segment_bytes=segment_bytes, call_soon=call_soon, next_turn=next_turn,
+            inspect=inspect, spare_segments=spare_segments,
+            free_segments_max=free_segments_max,
             hot_bytes=hot_bytes, on_sealed=on_sealed, clock=clock,
         )  # fmt: skip
         for slot in found.free:

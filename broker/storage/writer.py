@@ -5,6 +5,8 @@ more than the sync. So: as few hops as possible, and as many batches per sync as
 are waiting.
 
 The idea. The loop puts batches into a queue; a put wakes the writer only if it sleeps.
+While several come at a time, they are put there together at the end of the loop's turn:
+else the writer would wake for the first, and compute beside the loop for one batch.
 The writer takes all that waits (up to a bound, so that nobody waits for a huge write),
 makes it durable, and hands the whole group back by one call on the loop. While it
 syncs, the next group gathers.
@@ -36,6 +38,7 @@ from broker.storage.journal import Journal
 from broker.storage.pool import NoSlot
 
 GROUP_BYTES_MAX: Final = 8 << 20
+GATHERED_BYTES_MAX: Final = 256 << 10
 
 CallSoon = Callable[[Callable[[], None]], None]
 Inspect = Callable[[Append], None]
@@ -56,28 +59,36 @@ class Writer:
         segment_bytes: int,
         call_soon: CallSoon,
         inspect: Inspect | None,
+        next_turn: CallSoon | None = None,
     ) -> None:
         self._journal = journal
         self._segment_bytes = segment_bytes
         self._call_soon = call_soon
         self._inspect = inspect
-        self._queue: SimpleQueue[Append | Action] = SimpleQueue()
+        self._next_turn = next_turn
+        self._queue: SimpleQueue[list[Append] | Append | Action] = SimpleQueue()
+        self._gathered: list[Append] = []
+        self._gathered_bytes = 0
+        self._several = False  # batches came in the last group
         self._thread = threading.Thread(target=self._run, name="wal-writer")
         self._thread.daemon = True
         self._broken: Counter[Line] = Counter()  # refusals that the loop knows not of
         self.failed: KafkaError | None = None
-        self.append: Callable[[Append], None] = self._queue.put
+        self.append: Callable[[Append], None] = (
+            self._queue.put if next_turn is None else self._gather
+        )
 
     def start(self) -> None:
         self._thread.start()
 
     def call(self, action: Action) -> None:
         """Run this on the writer's thread when all that waits now is durable."""
+        self._hand_over()
         self._queue.put(action)
 
     def stop(self) -> None:
         """Finish what waits, then end; returns when the thread has ended."""
-        self._queue.put(_stop)
+        self.call(_stop)
         self._thread.join()
 
     def fail(self, why: str) -> None:
@@ -85,6 +96,24 @@ class Writer:
         if self.failed is None:
             self.failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why)
             log.error("the log takes no more writes", reason=why)
+
+    def _gather(self, append: Append) -> None:
+        gathered = self._gathered
+        if not gathered:
+            if not self._several or self._next_turn is None:
+                self._queue.put(append)
+                return
+            self._next_turn(self._hand_over)
+        gathered.append(append)
+        self._gathered_bytes += len(append.batch)
+        if self._gathered_bytes >= GATHERED_BYTES_MAX:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._gathered:
+            gathered, self._gathered = self._gathered, []
+            self._gathered_bytes = 0
+            self._queue.put(gathered)
 
     def _run(self) -> None:
         while True:
@@ -104,10 +133,14 @@ class Writer:
         size = 0
         while True:
             item = queue.get()
-            if not isinstance(item, Append):
+            if isinstance(item, Append):
+                group.append(item)
+                size += len(item.batch)
+            elif isinstance(item, list):
+                group += item
+                size += sum(len(append.batch) for append in item)
+            else:
                 return group, item
-            group.append(item)
-            size += len(item.batch)
             if size >= GROUP_BYTES_MAX or queue.empty():
                 return group, None
 
@@ -124,9 +157,10 @@ class Writer:
 
     def _finish(self, group: list[Append], broken: set[Line]) -> None:
         """On the loop: tell everybody; from now on it knows of what was refused."""
+        self._several = len(group) > 1
         _finish(group)
         if broken:
-            self._queue.put(lambda: self._mended(broken))
+            self.call(lambda: self._mended(broken))
 
     def _mended(self, lines: set[Line]) -> None:
         for line in lines:

@@ -63,6 +63,7 @@ class Driver:
             "hot_bytes": 2 * SEGMENT_BYTES,
             "on_sealed": self.sealed.append,
             "clock": ManualClock(),
+            "next_turn": self.calls.put,
         }
         settings |= options
         return Wal.open(files, directory, call_soon=self.calls.put, **settings)  # type: ignore[arg-type]

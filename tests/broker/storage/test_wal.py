@@ -3,6 +3,7 @@
 import errno
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from broker.protocol.errors import ErrorCode, KafkaError
 from broker.storage.entry import Append, position_of, sequence_of
 from broker.storage.files import PosixFiles
 from broker.storage.wal import StaleSegment
+from broker.storage.writer import GATHERED_BYTES_MAX
 from tests.broker.storage.driver import SEGMENT_BYTES, Driver, an_append, batch, held
 from tests.support.files import ForgetfulFiles
 
@@ -46,6 +48,37 @@ def test_what_waits_shares_one_sync_and_one_call_on_the_loop(
     driver.finish([first, *rest])
     assert files.count("fdatasync") - before <= 2
     assert driver.finished == [first, *rest]
+    driver.close()
+
+
+def test_what_comes_in_one_turn_after_a_group_goes_to_the_writer_together(
+    files: ForgetfulFiles,
+) -> None:
+    turns: list[Callable[[], None]] = []
+    gate = threading.Event()
+
+    def hold(append: Append) -> None:
+        assert gate.wait(10)
+
+    driver = Driver(files, inspect=hold, next_turn=turns.append, segment_bytes=1 << 20)
+    first = [driver.append() for _ in range(3)]
+    gate.set()
+    driver.finish(first)  # several at a time
+    before = files.count("fdatasync")
+    together = [driver.append(partition=1) for _ in range(9)]
+    assert len(turns) == 1
+    turns.pop()()
+    driver.finish(together)
+    assert files.count("fdatasync") == before + 1
+
+    behind = [driver.append(partition=1) for _ in range(2)]
+    driver.wal.roll()  # and does not overtake them
+    driver.finish(behind)
+    driver.until(lambda: len(driver.sealed) == 1)
+    assert driver.sealed[0].ranges[1, 1][1] == behind[-1].last_offset + 1
+    large = driver.append(size=GATHERED_BYTES_MAX)
+    assert len(turns) == 2
+    driver.finish([large])  # it waits for no turn
     driver.close()
 
 
