@@ -56,6 +56,8 @@ from broker.timing.delayed import DelayedOperations
 
 log = structlog.get_logger("lakelog.broker")
 
+QUIET_MS = 200
+"""Nobody produces if nothing was written for so long."""
 SWITCH_INTERVAL_S = 0.001
 """How long a thread waits for the interpreter while another computes. Python's 5 ms
 would be most of an acknowledgement's time when the loop is busy."""
@@ -186,7 +188,7 @@ class Node:
         settings = self.settings
         topics = Topics(catalog, self._clock)
         topics.load(catalog.read(stored_topics.load))
-        lake = self._bring_lake(loop, topics)
+        lake = self._bring_lake(loop, topics, wal)
         waits = DelayedOperations(timers)
         partitions = Partitions(
             topics,
@@ -225,7 +227,9 @@ class Node:
         self._bring_upkeep(lake)
         log.info("recovered", topics=len(topics), batches_replayed=replayed)
 
-    def _bring_lake(self, loop: asyncio.AbstractEventLoop, topics: Topics) -> Lake:
+    def _bring_lake(
+        self, loop: asyncio.AbstractEventLoop, topics: Topics, wal: Wal
+    ) -> Lake:
         lake_settings = self.settings.lake
         lake = Lake(
             self.directory.tables,
@@ -233,6 +237,7 @@ class Node:
             follow_ms=lake_settings.follow_ms,
             cold_cache_bytes=lake_settings.cold_cache_bytes,
             read_threads=lake_settings.read_threads,
+            others_work=lambda: wal.quiet_ms() < QUIET_MS,
         )
         lake.start(topics.all())
         self._ends.callback(lake.close)

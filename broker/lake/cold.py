@@ -5,7 +5,7 @@ must be found, decompressed, sorted perhaps, and turned into record batches agai
 none of it may be felt by a producer or by a consumer at the tail. The idea: all of it
 happens on a few threads (decoding and encoding leave the interpreter's lock), a chunk
 of about ten thousand rows at a time. Rebuilt chunks are kept in a bounded cache, and
-while one is sent the next is made.
+while one is sent the next is made. What that does to others is bounded (`courtesy.py`).
 
 What can go wrong on the way: a file that its owner vacuumed is looked for again in a
 fresh snapshot, once. A table that cannot be read gives KAFKA_STORAGE_ERROR, whose
@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 from broker.lake.cache import Cache
+from broker.lake.courtesy import Courtesy
 from broker.lake.table import TopicTable, View
 from broker.memory import give_back_compiler
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -69,9 +70,10 @@ class Rebuilt(NamedTuple):
 class ColdReader:
     """Reads tables on threads of its own; used from the event loop."""
 
-    def __init__(self, cache_bytes: int, threads: int) -> None:
+    def __init__(self, cache_bytes: int, threads: int, courtesy: Courtesy) -> None:
         self._cache: Cache[Rebuilt] = Cache(cache_bytes)
         self._pool = ThreadPoolExecutor(threads, "lake-cold")
+        self._courtesy = courtesy
         self._ahead: set[tuple[str, int]] = set()
         self._reader: Any = None
 
@@ -168,7 +170,8 @@ class ColdReader:
         from broker.records.batch import read_header
         from broker.records.columns import from_columns
 
-        batches = from_columns(self._table_reader().read(chunk))
+        with self._courtesy.piece():
+            batches = from_columns(self._table_reader().read(chunk))
         lasts = [read_header(batch).last_offset for batch in batches]
         return Rebuilt(batches, lasts, sum(map(len, batches)))
 

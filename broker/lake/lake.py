@@ -4,12 +4,13 @@ Questions about where a table ends are answered at once from what is followed; r
 is awaited. See the README for the life of a cold fetch and of a segment's release.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import structlog
 
 from broker.lake.cold import ColdRead, ColdReader
+from broker.lake.courtesy import Courtesy
 from broker.lake.follower import CallSoon, Follower, OnAdvance
 from broker.lake.table import TopicTable, View
 from broker.lake.verify import Verifier
@@ -30,7 +31,8 @@ class Lake:
     """All topics' tables below ``warehouse``. Used on the loop, but for `start`.
 
     ``call_soon`` hands a callable to the loop from any thread; ``on_advance`` gets a
-    topic's number on the loop whenever its table moved.
+    topic's number on the loop whenever its table moved; ``others_work`` tells whether
+    cold reads should stand back, on any thread.
     """
 
     def __init__(
@@ -42,11 +44,12 @@ class Lake:
         follow_ms: int = 250,
         cold_cache_bytes: int = 64 << 20,
         read_threads: int = 2,
+        others_work: Callable[[], bool] = lambda: False,
     ) -> None:
         self._warehouse = warehouse
         self.on_advance = on_advance
         self._follower = Follower(follow_ms, call_soon, self._advanced)
-        self._cold = ColdReader(cold_cache_bytes, read_threads)
+        self._cold = ColdReader(cold_cache_bytes, read_threads, Courtesy(others_work))
         self._verifiers: dict[int, Verifier] = {}
         self._warm = False
 

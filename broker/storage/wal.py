@@ -53,6 +53,7 @@ class Wal:
         clock: Clock,
     ) -> None:
         self._files = files
+        self._clock = clock
         self._segments = found.segments
         self._call_soon = call_soon
         self._on_sealed = on_sealed
@@ -87,7 +88,7 @@ class Wal:
             segments=self._segments,
             manifest=found.manifest,
             last_durable=lambda: self._journal.last_durable,
-            quiet_ms=lambda: clock.monotonic_ms() - self._journal.last_write_ms,
+            quiet_ms=self.quiet_ms,
             fail=self._writer.fail,
         )
         self.append: Callable[[Append], None] = self._writer.append
@@ -151,6 +152,10 @@ class Wal:
     def is_short_of_slots(self) -> bool:
         """Whether a segment that is released now is used again at once."""
         return self._pool.is_short
+
+    def quiet_ms(self) -> int:
+        """How long ago the last group was written. Any thread."""
+        return self._clock.monotonic_ms() - self._journal.last_write_ms
 
     def checkpoint(self, payload: bytes) -> None:
         """Once all that was appended is durable, note that it is in ``payload``."""
