@@ -37,6 +37,7 @@ int rd_kafka_produce(rd_kafka_topic_t *, int32_t, int, void *, size_t, const voi
                      size_t, void *);
 int rd_kafka_poll(rd_kafka_t *, int);
 int rd_kafka_flush(rd_kafka_t *, int);
+int rd_kafka_seek(rd_kafka_topic_t *, int32_t partition, int64_t offset, int timeout_ms);
 int rd_kafka_consume_start(rd_kafka_topic_t *, int32_t, int64_t);
 ssize_t rd_kafka_consume_batch(rd_kafka_topic_t *, int32_t, int, rd_kafka_message_t **,
                                size_t);

@@ -1,5 +1,7 @@
 """The fast way says what the careful way says, in memory that is used again."""
 
+import random
+
 import lz4.frame
 import pytest
 import zstandard
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import CODEC_LZ4, CODEC_ZSTD
 from broker.records.compression import compress, decompress
-from broker.records.unfold import Unfolder
+from broker.records.unfold import _FRAMES, Unfolder
 from tests.broker.records.test_compression import DATA, FRAMINGS, LIMIT, bombs
 
 FAST = [CODEC_LZ4, CODEC_ZSTD]
@@ -66,6 +68,30 @@ def test_damage_is_seen_where_the_careful_way_sees_it(
     folded[flip % len(folded)] ^= 1 << (flip % 8)
     fast = outcome(Unfolder().unfold, codec, bytes(folded))
     assert fast == outcome(decompress, codec, bytes(folded))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    size=st.integers(0, 300_000),
+    noise=st.booleans(),
+    checksum=st.booleans(),
+    sized=st.booleans(),
+)
+def test_every_form_of_one_whole_frame_goes_the_fast_way(
+    size: int, noise: bool, checksum: bool, sized: bool
+) -> None:
+    data = random.Random(size).randbytes(size) if noise else bytes(size)
+    small = zstandard.ZstdCompressor(write_checksum=checksum, write_content_size=sized)
+    folded = {
+        CODEC_LZ4: lz4.frame.compress(
+            data, content_checksum=checksum, block_checksum=checksum,
+            store_size=sized, block_linked=sized,
+        ),
+        CODEC_ZSTD: small.compress(data),
+    }  # fmt: skip
+    for codec, frame in folded.items():
+        assert _FRAMES[codec](frame) == len(frame)
+        assert outcome(Unfolder().unfold, codec, frame) == data
 
 
 def test_a_bomb_is_refused_and_its_memory_not_kept() -> None:
