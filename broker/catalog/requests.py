@@ -5,12 +5,15 @@ know where the other runs.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy import delete as delete_from
 
 from broker.catalog.schema import flush_requests
+
+
+KEPT_MS: Final = 86_400_000
 
 
 class FlushRequest(NamedTuple):
@@ -22,7 +25,11 @@ class FlushRequest(NamedTuple):
 
 
 def ask(connection: Connection, topics: Iterable[str] | None, now_ms: int) -> int:
-    """Ask for a flush of these topics, or of all. Returns the request's id."""
+    """Ask for a flush of these topics, or of all. Returns the request's id.
+
+    On the way, what was asked a day ago is forgotten.
+    """
+    sweep(connection, now_ms - KEPT_MS)
     inserted = connection.execute(
         insert(flush_requests).values(
             topics=None if topics is None else sorted(set(topics)), asked_ms=now_ms

@@ -30,3 +30,11 @@ def test_old_requests_are_swept_and_their_numbers_not_used_again(
     assert catalog.change(lambda c: requests.sweep(c, 101)) == 1
     assert catalog.read(lambda c: requests.is_done(c, old))
     assert catalog.change(lambda c: requests.ask(c, None, 200)) > old
+
+
+def test_who_asks_sweeps_what_was_asked_a_day_ago(catalog: Catalog) -> None:
+    old = catalog.change(lambda c: requests.ask(c, None, 100))
+    young = catalog.change(lambda c: requests.ask(c, None, 101))
+    catalog.change(lambda c: requests.ask(c, None, requests.KEPT_MS + 101))
+    assert catalog.read(lambda c: requests.is_done(c, old))
+    assert not catalog.read(lambda c: requests.is_done(c, young))
