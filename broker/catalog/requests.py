@@ -12,7 +12,6 @@ from sqlalchemy import delete as delete_from
 
 from broker.catalog.schema import flush_requests
 
-
 KEPT_MS: Final = 86_400_000
 
 
