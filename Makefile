@@ -25,7 +25,8 @@ check: .venv/ready  ## format, lint, types, import contracts
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 crash: .venv/ready  ## the long crash suite: kill -9 at every named point and at random
-	@$(BIN)/python -m pytest -q tests/crash
+	@LAKELOG_CRASH_HITS=$${LAKELOG_CRASH_HITS:-20} LAKELOG_CRASH_KILLS=$${LAKELOG_CRASH_KILLS:-40} \
+	LAKELOG_CRASH_CUTS=$${LAKELOG_CRASH_CUTS:-20} $(BIN)/python -m pytest -q tests/crash
 
 bench: .venv/ready  ## figures beside Apache Kafka, on this machine, in one run
 	@$(BIN)/python -m infra.bench
