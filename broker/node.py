@@ -56,8 +56,6 @@ from broker.timing.delayed import DelayedOperations
 
 log = structlog.get_logger("lakelog.broker")
 
-QUIET_MS = 200
-"""Nobody produces if nothing was written for so long."""
 SWITCH_INTERVAL_S = 0.001
 """How long a thread waits for the interpreter while another computes. Python's 5 ms
 would be most of an acknowledgement's time when the loop is busy."""
@@ -237,7 +235,7 @@ class Node:
             follow_ms=lake_settings.follow_ms,
             cold_cache_bytes=lake_settings.cold_cache_bytes,
             read_threads=lake_settings.read_threads,
-            others_work=lambda: wal.quiet_ms() < QUIET_MS,
+            others_work=wal.is_busy,
         )
         lake.start(topics.all())
         self._ends.callback(lake.close)

@@ -12,13 +12,20 @@ import pyarrow as pa
 
 
 def numbers(column: Any, dtype: Any = np.int64) -> Any:
-    """The values of an ``pa.Array`` or ``pa.ChunkedArray``, which has no nulls."""
+    """The values of a ``pa.Array`` or ``pa.ChunkedArray`` as ``dtype``.
+
+    Raises ValueError at a null (an owner may have written one), or if the column's
+    numbers are not as wide as those of ``dtype``.
+    """
     if isinstance(column, pa.ChunkedArray):
         if column.num_chunks != 1:
             parts = [numbers(chunk, dtype) for chunk in column.chunks]
             return np.concatenate([np.empty(0, dtype), *parts])
         column = column.chunk(0)
-    assert column.null_count == 0, "a null has no value"
+    if column.null_count:
+        raise ValueError("a row lacks a number that every row must have")
+    if column.type.bit_width != np.dtype(dtype).itemsize * 8:
+        raise ValueError(f"a column of {column.type} where {np.dtype(dtype)} is due")
     data = column.buffers()[1]
     if data is None or len(column) == 0:
         return np.empty(0, dtype)

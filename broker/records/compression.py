@@ -85,14 +85,16 @@ def compress(codec: int, data: Buffer) -> bytes:
     raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown codec {codec}")
 
 
-def check_declared_size(data: Buffer, limit: int) -> None:
-    """Raise INVALID_RECORD if a zstd frame says that it is larger."""
+def declared_size(data: Buffer, limit: int) -> int:
+    """What a zstd frame says of its size; -1 if nothing. INVALID_RECORD above it."""
     import zstandard
 
     try:
-        _bounded_size(zstandard.frame_content_size(data), limit)
+        declared = int(zstandard.frame_content_size(data))
     except zstandard.ZstdError as error:
         raise _damaged(str(error)) from error
+    _bounded_size(declared, limit)
+    return declared
 
 
 def _damaged(why: str) -> KafkaError:
@@ -190,8 +192,7 @@ def _lz4(data: Buffer, limit: int) -> Buffer:
 def _zstd(data: Buffer, limit: int) -> Buffer:
     import zstandard
 
-    declared = zstandard.frame_content_size(data)
-    _bounded_size(declared, limit)
+    declared = declared_size(data, limit)
     unfolder = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
     if declared > 0:
         return unfolder.decompress(data, allow_extra_data=False)

@@ -22,7 +22,7 @@ from typing import Final
 
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import CODEC_LZ4, CODEC_ZSTD, Buffer
-from broker.records.compression import check_declared_size, decompress
+from broker.records.compression import declared_size, decompress
 
 _LZ4_MARK: Final = b"\x04\x22\x4d\x18"
 _ZSTD_MARK: Final = b"\x28\xb5\x2f\xfd"
@@ -50,7 +50,7 @@ class Unfolder:
         if ends_at is None or ends_at(data) != len(data):
             return decompress(codec, data, limit)
         if codec == CODEC_ZSTD:
-            check_declared_size(data, limit)
+            declared_size(data, limit)
         size = max(len(self._room), 4 * len(data), _ROOM_BYTES_MIN)
         while True:
             size = min(size, limit)

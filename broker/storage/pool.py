@@ -174,10 +174,11 @@ class SlotPool:
             return slot
 
     def _tell(self, trouble: str) -> None:
-        log.warning(trouble)
         with self._changed:
-            self._trouble = trouble
+            known, self._trouble = self._trouble, trouble
             self._changed.notify_all()
+        if trouble != known:  # it is tried each second while a disk is full
+            log.warning(trouble)
 
     def _make(self) -> Slot:
         number, self.next_number = self.next_number, self.next_number + 1

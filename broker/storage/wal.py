@@ -20,7 +20,7 @@ from broker.protocol.errors import KafkaError
 from broker.storage.entry import Append, location_of, position_of, sequence_of
 from broker.storage.files import Files
 from broker.storage.horizon import HorizonFile
-from broker.storage.housekeeper import Housekeeper
+from broker.storage.housekeeper import QUIET_MS, Housekeeper
 from broker.storage.journal import Journal, write_seal
 from broker.storage.manifest import write_manifest
 from broker.storage.pool import NEW_SUFFIX, SlotPool
@@ -88,7 +88,7 @@ class Wal:
             segments=self._segments,
             manifest=found.manifest,
             last_durable=lambda: self._journal.last_durable,
-            quiet_ms=self.quiet_ms,
+            quiet_ms=self._quiet_ms,
             fail=self._writer.fail,
         )
         self.append: Callable[[Append], None] = self._writer.append
@@ -153,8 +153,11 @@ class Wal:
         """Whether a segment that is released now is used again at once."""
         return self._pool.is_short
 
-    def quiet_ms(self) -> int:
-        """How long ago the last group was written. Any thread."""
+    def is_busy(self) -> bool:
+        """Whether it is being written now. Any thread."""
+        return self._quiet_ms() < QUIET_MS
+
+    def _quiet_ms(self) -> int:
         return self._clock.monotonic_ms() - self._journal.last_write_ms
 
     def checkpoint(self, payload: bytes) -> None:

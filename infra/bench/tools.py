@@ -48,6 +48,6 @@ def run(folder: Path, name: str, *words: object, timeout_s: float = 400) -> dict
         key, equals, value = item.partition("=")
         if equals:
             found[key] = float(value)
-    if not found:
-        raise RuntimeError(f"{name} {words}: {done.stderr.strip()}")
+    if not found or done.returncode != 0:
+        raise RuntimeError(f"{name} {words}: {done.stdout} {done.stderr}")
     return found

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,3 +25,10 @@ def test_numbers_of_slices_and_chunks(values: list[int], start: int) -> None:
 def test_what_is_absent(values: list[bytes | None], start: int) -> None:
     column = pa.array(values, pa.binary()).slice(start)
     assert absent(column).tolist() == [value is None for value in values[start:]]
+
+
+def test_a_null_or_another_width_is_refused() -> None:
+    with pytest.raises(ValueError, match="lacks a number"):
+        numbers(pa.array([1, None], pa.int64()))
+    with pytest.raises(ValueError, match="a column of int32"):
+        numbers(pa.chunked_array([pa.array([1], pa.int32())]))
