@@ -131,7 +131,8 @@ class Kafka(Measured):
     def _format(self) -> None:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         tool = [*self._java("-Xmx256M"), "kafka.tools.StorageTool", "format"]
-        words = ["--standalone", "-t", cluster, "-c", str(self._file)]
+        # one word: an id may begin with a dash
+        words = ["--standalone", f"--cluster-id={cluster}", "-c", str(self._file)]
         subprocess.run([*tool, *words], check=True, capture_output=True)
 
     def _java(self, *flags: str) -> list[str]:

@@ -1,5 +1,6 @@
 """What is measured, test by test: each gives name=value figures of one broker."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,7 @@ class Bench:
         admin = AdminClient({"bootstrap.servers": broker.address})
         wanted = NewTopic(name, num_partitions=partitions, replication_factor=1)
         admin.create_topics([wanted])[name].result(20)
+        time.sleep(1)  # Kafka answers before its new partitions take records
         self._made.add((broker.name, name))
         return True
 
