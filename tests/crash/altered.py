@@ -5,12 +5,14 @@ switch that takes its promises out. The idea: this module replaces functions of 
 product, in a process of its own, and then runs the command as ``lakelog`` would. Each
 alteration is a fault that somebody could make; the suite must notice it.
 
+``stops_at_points`` makes a failpoint stop the process instead of killing it.
 ``in_process`` is no fault: it puts the work of Spark's Python workers into the
 compactor's own process, which then starts in a second instead of ten.
 """
 
 import errno
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -113,6 +115,30 @@ def without_lease() -> None:
     from jobs.lease import LeaseKeeper
 
     LeaseKeeper.held = property(lambda self: True)  # type: ignore[assignment]
+
+
+def stops_at_points() -> None:
+    """A failpoint stops the process, until somebody sends it SIGCONT.
+
+    Not while the lease is renewed: the catalog's one write lock would be held by a
+    process that sleeps, and everybody else would wait with it.
+    """
+    from broker import failpoints
+    from jobs.lease import LeaseKeeper
+
+    renewing = threading.Lock()
+    renew = LeaseKeeper._attempt
+
+    def renew_undisturbed(self: LeaseKeeper) -> None:
+        with renewing:
+            renew(self)
+
+    def stop() -> None:
+        with renewing:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    LeaseKeeper._attempt = renew_undisturbed  # type: ignore[method-assign]
+    failpoints._die = stop
 
 
 def in_process() -> None:

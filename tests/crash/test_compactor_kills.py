@@ -100,3 +100,24 @@ def test_two_compactors_at_once_write_each_record_once(build, altered):
         second.kill()
         time.sleep(1)
     judge_table(house, [load], f"two {altered}", 1)
+
+
+def sleeps_through_the_work_of_another(house: House) -> None:
+    """One compactor is stopped right before it commits, for as long as another one
+    takes to do that work and more. Then it goes on where it was, and is alone."""
+    house.compactor.start(failpoints="compact.before_commit=1", wait=False)
+    assert house.compactor.stopped(60), "it had nothing to commit"
+    second = house.another_compactor()
+    second.start()
+    house.flush()
+    second.kill()
+    house.compactor.go_on()
+
+
+@pytest.mark.parametrize("lease", ["", "without_lease,"])
+def test_a_compactor_that_slept_writes_nothing_twice(build, lease):
+    house = build(altered=lease + "stops_at_points").start()
+    load = house.load("exact", pause_s=0.02)
+    with running(load):
+        sleeps_through_the_work_of_another(house)
+    judge_table(house, [load], f"slept {lease}", 1)

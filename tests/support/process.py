@@ -109,6 +109,22 @@ class Part:
             return False
         return True
 
+    def stopped(self, timeout_s: float) -> bool:
+        """Whether it is stopped, as by SIGSTOP, within the time."""
+        assert self.process is not None
+        watched = psutil.Process(self.process.pid)
+        deadline = time.monotonic() + timeout_s
+        while watched.status() != psutil.STATUS_STOPPED:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
     def stop(self, timeout_s: float = 15.0) -> int:
         """SIGTERM; its exit code. AssertionError if it does not stop in time."""
         assert self.process is not None
