@@ -96,8 +96,10 @@ class Load(threading.Thread):
             deadline = time.monotonic() + ANSWER_S
             while self._producer.flush(1) and time.monotonic() < deadline:
                 pass
-        except KafkaException as error:  # an idempotent producer was told to give up
-            self.refused.append(str(error))
+        except (KafkaException, SystemError) as error:
+            # An idempotent producer was told to give up; SystemError is how the
+            # binding says so when it tells of a delivery at the same time.
+            self.refused.append(repr(error))
 
     def _send(self, count: int) -> None:
         try:
