@@ -144,9 +144,9 @@ class Reader:
         await asyncio.gather(*(self._fill(place) for place in later))
         room, nothing_yet = bytes_max, True
         for place in places:
-            if place.is_later:
-                limit = min(place.bytes_max, room)
-                place.buffers = _fitting(place.buffers, limit, nothing_yet)
+            # Those in memory, too: a cold one gives a batch larger than it reserved.
+            limit = min(place.bytes_max, room)
+            place.buffers = _fitting(place.buffers, limit, nothing_yet)
             size = place.size
             room -= size
             nothing_yet = nothing_yet and size == 0

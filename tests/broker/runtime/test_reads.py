@@ -1,7 +1,7 @@
 """Reading: a naive reader and the real one agree, wherever the batches lie."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -50,6 +50,13 @@ sizes = st.lists(st.integers(1, 5_000), min_size=1, max_size=6)
     offsets=st.lists(st.integers(0, 5), min_size=3, max_size=3),
     limits=st.lists(st.integers(0, 12_000), min_size=3, max_size=3),
     room=st.integers(0, 20_000),
+)
+@example(  # the first gives a batch that it had not reserved; the second is to feel it
+    contents=[[1], [1]],
+    cold=[True, False, False],
+    offsets=[0, 0, 0],
+    limits=[0, 69, 0],
+    room=70,
 )
 @pytest.mark.parametrize("hot_bytes", [0, 8 << 20])
 def test_reading_agrees_with_a_naive_reader(
