@@ -94,10 +94,15 @@ def _warm_up(rivals: list[brokers.Measured], bench: Bench) -> None:
 
 
 def _restart(rivals: list[brokers.Measured], results: Results) -> None:
+    """One that does not come back has no figure; the others keep theirs."""
     for rival in rivals:
         rival.kill()
-        rival.start()
-        results.add("after kill -9", rival.name, {"ready s": rival.ready_s})
+        try:
+            rival.start()
+        except RuntimeError as error:
+            console.print(f"after kill -9 | {rival.name}: {error}", highlight=False)
+        else:
+            results.add("after kill -9", rival.name, {"ready s": rival.ready_s})
 
 
 def _tell(results: Results, out: Path, names: list[str]) -> None:

@@ -14,7 +14,7 @@ import psutil
 
 HERE = Path(__file__).parent
 HEAP = ["-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 300.0  # Kafka reads its whole log after a kill
 
 PROPERTIES = """\
 process.roles=broker,controller
