@@ -2,9 +2,12 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+WORKERS ?= 2
+PURE := $(addprefix tests/broker/,protocol records log groups topics timing)
+AT_ONCE := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test test-all check crash bench lock clean
+.PHONY: help demo up test test-all coverage check crash sim bench lock clean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -16,10 +19,16 @@ up: .venv/ready  ## a broker on 127.0.0.1:9092, a compactor and the admin plane
 	@$(BIN)/lakelog up
 
 test: .venv/ready  ## the tests (architecture, twins, journeys, short crash suite)
-	@$(BIN)/python -m pytest -q -m "not slow"
+	@$(BIN)/python -m pytest -q -m "not slow" $(AT_ONCE) --ignore tests/benchmarks
+	@$(BIN)/python -m pytest -q tests/benchmarks
 
 test-all: .venv/ready  ## the tests with their long forms
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q $(AT_ONCE) --ignore tests/benchmarks
+	@$(BIN)/python -m pytest -q tests/benchmarks
+
+coverage: .venv/ready  ## lines and branches of the pure core that its own tests run
+	@$(BIN)/python -m coverage run -m pytest -q $(PURE)
+	@$(BIN)/python -m coverage report --skip-covered
 
 check: .venv/ready  ## format, lint, types, import contracts
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
@@ -28,6 +37,9 @@ crash: .venv/ready  ## the long crash suite: kill -9 at every named point and at
 	@LAKELOG_CRASH_HITS=$${LAKELOG_CRASH_HITS:-20} LAKELOG_CRASH_KILLS=$${LAKELOG_CRASH_KILLS:-40} \
 	LAKELOG_CRASH_CUTS=$${LAKELOG_CRASH_CUTS:-20} $(BIN)/python -m pytest -q tests/crash
 
+sim: .venv/ready  ## seeds of the simulation: SEEDS=1000 FIRST=0 SECONDS=3600, or SEED=7 with its trace
+	@$(BIN)/python -m tests.simulation
+
 bench: .venv/ready  ## figures beside Apache Kafka, on this machine, in one run
 	@$(BIN)/python -m infra.bench
 
@@ -35,7 +47,7 @@ lock: .venv/ready  ## resolve the pins again into requirements.lock
 	@infra/lock.sh
 
 clean:  ## remove what was made
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis lakelog-data bench-results
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage lakelog-data bench-results
 
 .venv/ready: requirements.lock pyproject.toml infra/setup.sh
 	@PYTHON=$(PYTHON) infra/setup.sh

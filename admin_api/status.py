@@ -1,30 +1,29 @@
-"""What the broker and the compactor say of themselves in ``DATA/run/*.json``.
+"""What the broker and the compactor say of themselves, as the endpoints ask for it.
 
-Each rewrites its file by rename every second; a file that has not changed for
-``STALE_S`` belongs to a part that is gone or hung.
+The files and what is in them are fixed in `broker.status`.
 """
 
-import json
 import time
 from pathlib import Path
-from typing import Any
 
-STALE_S = 10.0
+from broker.status import file
+from broker.status.schema import BrokerStatus, CompactorStatus
 
 
 class StatusFiles:
-    """Reads the status files of one data directory."""
+    """Reads the status files of one data directory; None for one missing or stale."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._run = data_dir / "run"
+        self._data_dir = data_dir
 
-    def read(self, part: str) -> dict[str, Any] | None:
-        """The status of ``broker`` or ``compactor``; None if missing or stale."""
-        path = self._run / f"{part}.json"
-        try:
-            if time.time() - path.stat().st_mtime > STALE_S:  # noqa: TID251
-                return None
-            found = json.loads(path.read_bytes())
-        except (FileNotFoundError, json.JSONDecodeError):
-            return None
-        return found if isinstance(found, dict) else None
+    def broker(self) -> BrokerStatus | None:
+        """The broker's status."""
+        return file.read(self._data_dir, BrokerStatus, _now_s())
+
+    def compactor(self) -> CompactorStatus | None:
+        """The compactor's status."""
+        return file.read(self._data_dir, CompactorStatus, _now_s())
+
+
+def _now_s() -> float:
+    return time.time()  # noqa: TID251  (compared with the files' own times)

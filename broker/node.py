@@ -1,4 +1,4 @@
-"""Builds the parts of a broker and wires them: the only place that knows them all.
+"""A broker as a process: on the machine's own files, clock, threads and network.
 
 A start goes from the disk to the network: the directory is claimed, the catalog opened,
 the write-ahead log recovered, tables are found, partitions made of all three; then, and
@@ -15,44 +15,36 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import structlog
 import uvloop
 
-from broker.catalog import topics as stored_topics
-from broker.catalog.catalog import Catalog
+from broker import failpoints
+from broker.assembly import Assembly, Surroundings, assemble, bring_maintenance, listen
 from broker.catalog.errors import CatalogError
 from broker.clock import SystemClock
-from broker.dispatch.dispatcher import Dispatcher
-from broker.dispatch.registry import Registry
+from broker.ids import TopicNumber
 from broker.lake.lake import Lake
-from broker.lake.release import Releaser
-from broker.memory import give_back_compiler
-from broker.network.hub import Hub
-from broker.network.listener import Listener
+from broker.memory import give_back_compiler, give_back_free, limit_heaps
 from broker.protocol.api_keys import ApiKey
 from broker.records import inspect
-from broker.runtime.coordinator import Coordinator
-from broker.runtime.described import topic_config
-from broker.runtime.inspector import Inspector
-from broker.runtime.logging import configure_logging
-from broker.runtime.loop_timers import Timers
-from broker.runtime.partitions import Partitions
-from broker.runtime.producer_ids import ProducerIds
-from broker.runtime.restore import restore
+from broker.runtime.partitions import timestamps
+from broker.runtime.process.logging import configure_logging
+from broker.runtime.process.loop_timers import LoopTimers
+from broker.runtime.process.maintenance import MaintenanceScheduler
+from broker.runtime.process.status import Counters, StatusFile
 from broker.runtime.services import Broker
-from broker.runtime.status import Counters, StatusFile
-from broker.runtime.topics import Topics
-from broker.runtime.upkeep import Upkeep
 from broker.settings import Settings
+from broker.status.file import path_of
+from broker.status.schema import BrokerStatus, TableState, WalState
 from broker.storage.directory import DataDirectory, DirectoryRefused
 from broker.storage.files import PosixFiles
-from broker.storage.recovery import Recovery
 from broker.storage.wal import Wal
-from broker.timing.delayed import DelayedOperations
 
 log = structlog.get_logger("lakelog.broker")
 
@@ -80,12 +72,16 @@ class Node:
         self.address = ("", 0)
         self.directory: DataDirectory
         self.broker: Broker
+        self.maintenance: MaintenanceScheduler
         self._clock = SystemClock()
         self._counters = Counters()
         self._files = PosixFiles()
         self._ends = contextlib.AsyncExitStack()
         self._state = "starting"
         self._damage: list[str] = []
+        self._troubles: Callable[[], list[str]] = list
+        self._unreadable: Callable[[], Mapping[TopicNumber, str]] = dict
+        self._unreadable_since: dict[TopicNumber, int] = {}
         self._started_ms = self._clock.now_ms()
 
     @classmethod
@@ -109,23 +105,44 @@ class Node:
             raise
         return node
 
+    async def accelerate(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Load the compiled writer and let the log use it.
+
+        Where that cannot be (nowhere to keep what is compiled, a system without its
+        calls) the writer in Python goes on, as it does before this. Not where a test
+        wants the process to die at a point that only Python passes.
+        """
+        if failpoints.armed():
+            return
+        try:
+            await loop.run_in_executor(None, import_module, "broker.storage.lane")
+            self.broker.wal.accelerate(
+                self.broker.partitions.bounds, loop.add_reader, loop.remove_reader
+            )
+        except Exception as error:  # noqa: BLE001 - slower, and all else is well
+            log.warning("batches are written by Python, slower", why=repr(error))
+
     async def stop(self) -> None:
-        """Answer what is open, within a time limit, and let go of everything."""
+        """Answer what is open, within a time limit, and close all parts."""
         self._state = "stopping"
         await self._ends.aclose()
 
     async def _start(self) -> None:
         self._claim()
         loop = asyncio.get_running_loop()
-        timers = Timers(loop, self._clock)
+        timers = LoopTimers(loop, self._clock)
         self._ends.callback(timers.close)
         self._bring_status(timers)
-        catalog = Catalog.open(self.settings.data_dir / "catalog.db")
-        self._ends.callback(catalog.close)
-        inspector = Inspector(self._clock.now_ms)
-        wal, recovery = self._open_wal(loop, inspector)
-        self._build(loop, timers, catalog, wal, inspector, recovery)
-        await self._listen(loop)
+        around = Surroundings(loop, self._files, self._clock, timers, self._bring_lake)
+        assembly = assemble(self.settings, around, self._ends, self._counters)
+        self.broker = assembly.broker
+        self._damage = list(assembly.recovery.damage)
+        self.maintenance = maintenance = bring_maintenance(assembly, self._ends)
+        maintenance.on_rest = lambda: loop.run_in_executor(None, give_back_free)
+        tables = assembly.tables
+        self._troubles = lambda: [*tables.problems(), *maintenance.missing]
+        self._unreadable = tables.unreadable_topics
+        await self._listen(assembly)
         self._state = "serving"
 
     def _claim(self) -> None:
@@ -134,9 +151,9 @@ class Node:
         self.directory = DataDirectory.claim(self._files, path, owner)
         self._ends.callback(self.directory.close)
 
-    def _bring_status(self, timers: Timers) -> None:
+    def _bring_status(self, timers: LoopTimers) -> None:
         status = StatusFile(
-            self.directory.run / "broker.json",
+            path_of(self.settings.data_dir, BrokerStatus),
             self._facts,
             clock=self._clock,
             timers=timers,
@@ -145,187 +162,100 @@ class Node:
         status.start()
         self._ends.push_async_callback(status.close)
 
-    def _open_wal(
-        self, loop: asyncio.AbstractEventLoop, inspector: Inspector
-    ) -> tuple[Wal, Recovery]:
-        wal_settings = self.settings.wal
-        # Both return a handle, of no use here.
-        call_soon: Any = loop.call_soon_threadsafe
-        next_turn: Any = loop.call_soon
-        wal, recovery = Wal.open(
-            self._files,
-            self.directory.wal,
-            call_soon=call_soon,
-            next_turn=next_turn,
-            segment_bytes=wal_settings.segment_bytes,
-            inspect=inspector,
-            spare_segments=wal_settings.spare_segments,
-            free_segments_max=wal_settings.free_segments_max,
-            hot_bytes=wal_settings.hot_bytes,
-            on_sealed=lambda _: self.broker.partitions.checkpoint(),
-            clock=self._clock,
-        )
-        self._ends.callback(wal.close)
-        self._damage = list(recovery.damage)
-        if recovery.torn:
-            log.warning("an unfinished write was cut off", what=recovery.torn)
-        for damage in recovery.damage:
-            log.error("the write-ahead log is damaged", what=damage)
-        return wal, recovery
-
-    def _build(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        timers: Timers,
-        catalog: Catalog,
-        wal: Wal,
-        inspector: Inspector,
-        recovery: Recovery,
-    ) -> None:
-        """Everything between the disk and the network."""
-        settings = self.settings
-        topics = Topics(catalog, self._clock)
-        topics.load(catalog.read(stored_topics.load))
-        lake = self._bring_lake(loop, topics, wal)
-        waits = DelayedOperations(timers)
-        partitions = Partitions(
-            topics,
-            wal,
-            lake,
-            waits,
-            inspector,
-            self._counters,
-            config_of=lambda topic: topic_config(topic, settings),
-            call_soon=loop.call_soon,
-        )
-        log_starts = catalog.read(stored_topics.load_log_starts)
-        now_ms = self._clock.now_ms()
-        replayed = restore(partitions, topics, recovery, log_starts, lake, now_ms)
-        partitions.checkpoint()  # recovered segments can be let go behind it
-        self._ends.callback(partitions.checkpoint)
-        groups = Coordinator(catalog, timers, self._clock, settings, topics)
-        groups.load()
-        self.broker = Broker(
-            settings=settings,
-            clock=self._clock,
-            timers=timers,
-            catalog=catalog,
-            topics=topics,
-            partitions=partitions,
-            groups=groups,
-            producer_ids=ProducerIds(catalog),
-            lake=lake,
-            wal=wal,
-            waits=waits,
-            counters=self._counters,
-            cluster_id=catalog.cluster_id,
-            node_id=settings.node_id,
-            advertised=("", 0),
-        )
-        self._bring_upkeep(lake)
-        log.info("recovered", topics=len(topics), batches_replayed=replayed)
-
-    def _bring_lake(
-        self, loop: asyncio.AbstractEventLoop, topics: Topics, wal: Wal
-    ) -> Lake:
+    def _bring_lake(self, wal: Wal) -> Lake:
         lake_settings = self.settings.lake
-        lake = Lake(
+        return Lake(
             self.directory.tables,
-            call_soon=loop.call_soon_threadsafe,
+            call_soon=asyncio.get_running_loop().call_soon_threadsafe,
             follow_ms=lake_settings.follow_ms,
             cold_cache_bytes=lake_settings.cold_cache_bytes,
             read_threads=lake_settings.read_threads,
             others_work=wal.is_busy,
         )
-        lake.start(topics.all())
-        self._ends.callback(lake.close)
-        topics.watch(lake)
-        return lake
 
-    def _bring_upkeep(self, lake: Lake) -> None:
-        broker, wal_settings = self.broker, self.settings.wal
-        releaser = Releaser(
-            broker.wal,
-            table_end=lake.table_end,
-            is_deleted=lambda number: broker.topics.by_number(number) is None,
-            verified_ends=lake.verified_ends,
-            before_release=broker.partitions.segment_released,
-            clock=self._clock,
-            keep_ms=wal_settings.keep_ms,
-            idle_seal_ms=wal_settings.idle_seal_ms,
-        )
-        self._ends.callback(releaser.close)
-        upkeep = Upkeep(broker, lake, releaser)
-        upkeep.start()
-        self._ends.push_async_callback(upkeep.close)
-
-    async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        hub = Hub(
-            Dispatcher(Registry.discover(), self.broker, "PLAINTEXT"),
-            self.settings.network,
-            loop=loop,
-            clock=self._clock,
-            timers=self.broker.timers,
-            counters=self._counters,
-        )
-        listener = Listener(hub)
+    async def _listen(self, assembly: Assembly) -> None:
         host, port = _host_and_port(self.settings.listener)
         try:
-            self.address = await listener.start(host, port)
+            self.address = await listen(assembly, host, port, self._ends)
         except OSError as error:
             raise StartRefused(
                 f"cannot listen on {self.settings.listener}: "
                 f"{error.strerror or error}; choose another --listener"
             ) from error
         self.broker.advertised = self._advertised()
-        self._ends.push_async_callback(self._close_to_clients, listener)
-
-    async def _close_to_clients(self, listener: Listener) -> None:
-        """Start nothing more, answer what is open, then close connections."""
-        listener.close()
-        await self.broker.groups.close()
-        await listener.drain(self.settings.network.drain_ms)
 
     def _advertised(self) -> tuple[str, int]:
         """Where clients are told to connect to; port 0 is the one that was chosen."""
-        told = self.settings.advertised or self.settings.listener
-        host, port = _host_and_port(told)
+        address = self.settings.advertised or self.settings.listener
+        host, port = _host_and_port(address)
         if host in _EVERYWHERE:
             host = socket.gethostname()
             log.warning("clients are told this machine's name", advertised=host)
         return host, port or self.address[1]
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> BrokerStatus:
         """What the status file says."""
-        facts: dict[str, Any] = {
-            "state": self._state,
-            "pid": os.getpid(),
-            "started_ms": self._started_ms,
-            "node_id": self.settings.node_id,
-            "problems": self._problems(),
-            **self._counters.as_dict(API_NAMES),
-        }
-        if self._state != "starting":
-            broker, (host, port) = self.broker, self.address
-            segments = broker.wal.segments()
-            facts |= {
-                "kafka": f"{host}:{port}",
-                "cluster_id": broker.cluster_id,
-                "topics": len(broker.topics),
-                "partitions": sum(1 for _ in broker.partitions),
-                "waiting": len(broker.waits),
-                "wal": {
-                    "segments": len(segments),
-                    "bytes": sum(segment.bytes for segment in segments),
-                },
-            }
-        return facts
+        status = BrokerStatus(
+            state=self._state,
+            pid=os.getpid(),
+            started_ms=self._started_ms,
+            node_id=self.settings.node_id,
+            problems=tuple(self._problems()),
+            warnings=tuple(filter(None, [relaxed(self.settings)])),
+            connections_open=self._counters.connections_open,
+            counters=self._counters.totals(),
+            requests=self._counters.requests_by_name(API_NAMES),
+        )
+        if self._state == "starting":
+            return status
+        broker, (host, port) = self.broker, self.address
+        segments = broker.wal.segments()
+        return replace(
+            status,
+            kafka=f"{host}:{port}",
+            cluster_id=broker.cluster_id,
+            topics=len(broker.topics),
+            partitions=sum(1 for _ in broker.partitions),
+            waiting=len(broker.purgatory),
+            tables=self._unreadable_tables(),
+            wal=WalState(len(segments), sum(segment.bytes for segment in segments)),
+        )
+
+    def _unreadable_tables(self) -> tuple[TableState, ...]:
+        """The tables whose rows cannot be served, why, and since when we know."""
+        topics, before = self.broker.topics, self._unreadable_since
+        found = self._unreadable()
+        now_ms = self._clock.now_ms()
+        self._unreadable_since = {n: before.get(n, now_ms) for n in found}
+        return tuple(
+            TableState(
+                topic.name,
+                readable=False,
+                why=why,
+                since_ms=self._unreadable_since[number],
+            )
+            for number, why in found.items()
+            if (topic := topics.by_number(number)) is not None
+        )
 
     def _problems(self) -> list[str]:
-        problems = list(self._damage)
+        problems = [*self._damage, *self._troubles()]
         if self._state != "starting" and self.broker.wal.trouble is not None:
             problems.append(f"nothing can be written: {self.broker.wal.trouble}")
+        if self._state != "starting" and self.broker.catalog.trouble is not None:
+            problems.append(f"nothing can be changed: {self.broker.catalog.trouble}")
         return problems
+
+
+def relaxed(settings: Settings) -> str:
+    """What the relaxed mode risks, in one sentence; empty in the durable mode."""
+    if settings.wal.sync == "always":
+        return ""
+    return (
+        "wal.sync=interval: batches are acknowledged and visible before they are "
+        f"synced; a power cut may lose those of the last "
+        f"{settings.wal.sync_interval_ms} ms"
+    )
 
 
 def run_broker(settings: Settings, announce: Callable[[str], None]) -> int:
@@ -335,6 +265,7 @@ def run_broker(settings: Settings, announce: Callable[[str], None]) -> int:
     ends the process at once.
     """
     configure_logging(settings)
+    limit_heaps()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     _allow_files()
     try:
@@ -350,13 +281,19 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     loop.set_exception_handler(_unhandled)
     stopping = _stop_at_signals(loop)
     node = await Node.start(settings)
-    _settle_garbage()
+    _tune_garbage_collection()
     host, port = node.broker.advertised
     tables = Path(node.directory.tables)
     log.info("serving", kafka=f"{host}:{port}", cluster_id=node.broker.cluster_id)
-    announce(f"ready kafka={host}:{port} tables={tables}")
+    warning = relaxed(settings)
+    if warning:
+        log.warning(warning)
+    mode = " sync=interval (relaxed)" if warning else ""
+    announce(f"ready kafka={host}:{port} tables={tables}{mode}")
     # half a second that the first producer need not wait for
     await loop.run_in_executor(None, inspect.warm)
+    await loop.run_in_executor(None, timestamps.warm)
+    await node.accelerate(loop)
     await loop.run_in_executor(None, give_back_compiler)
     await stopping.wait()
     log.info("stopping")
@@ -388,14 +325,15 @@ def _allow_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _settle_garbage() -> None:
-    """Look for garbage seldom, and never in what was loaded at start.
+def _tune_garbage_collection() -> None:
+    """Look for garbage often enough that it is little, never in what was loaded.
 
-    The hot path makes no cycles; what makes some (tasks, exceptions) is rare.
+    The hot path makes no cycles, but refusals do (exceptions), and clients who are
+    refused may ask ten thousand times a second: 50,000 such objects took 80 ms.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(5_000, 20, 50)
 
 
 def _unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

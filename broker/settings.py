@@ -72,6 +72,11 @@ class WalSettings(_Group):
     keep_ms: Millis = Field(
         default=10_000, description="a sealed segment is released no earlier than this"
     )
+    cache_bytes: Bytes = Field(
+        default=2 << 30,
+        description="segments in tables kept as a cache of disk (none if keep_ms is "
+        "0); a batch counts as 1 KiB at least",
+    )
     idle_seal_ms: Millis = Field(
         default=1_000,
         description="a quiet segment whose records are in tables is sealed",
@@ -79,11 +84,27 @@ class WalSettings(_Group):
     roll_ms: Millis = Field(
         default=600_000, description="a segment is sealed at this age"
     )
+    sync: Literal["always", "interval"] = Field(
+        default="always",
+        description="acknowledge after the sync, or after the write and sync now and "
+        "then: a power cut loses what was acknowledged since",
+    )
+    sync_interval_ms: Annotated[int, Field(ge=1)] = Field(
+        default=100, description="how often it is synced, with wal.sync=interval"
+    )
     spare_segments: Count = Field(
         default=8, description="segments written out ahead of need, while it is quiet"
     )
     free_segments_max: Count = Field(
         default=16, description="released segments kept for reuse"
+    )
+    low_space_bytes: Bytes = Field(
+        default=256 << 20,
+        description="with less free on the disk (at most 5 % of it) writes are refused",
+    )
+    waiting_bytes_max: Bytes = Field(
+        default=64 << 20,
+        description="batches that may wait for a disk that does not answer",
     )
 
 
@@ -118,6 +139,9 @@ class BrokerSettings(_Group):
     """Defaults of topics, with Kafka's names."""
 
     num_partitions: Count = Field(default=1, description="partitions of a new topic")
+    partitions_max: Count = Field(
+        default=50_000, description="partitions of all topics together"
+    )
     auto_create_topics: bool = Field(
         default=True, description="Metadata creates topics"
     )
@@ -139,7 +163,8 @@ class NetworkSettings(_Group):
         default=100 << 20, ge=1024, description="largest request"
     )
     inflight_bytes_max: Bytes = Field(
-        default=128 << 20, description="bytes of requests that wait for their answer"
+        default=128 << 20,
+        description="bytes of open Produces, and of other open requests",
     )
     pipeline_max: Count = Field(
         default=256, description="requests a connection may have open"
@@ -148,7 +173,14 @@ class NetworkSettings(_Group):
         default=8 << 20,
         description="answers to a peer that does not read, before we wait",
     )
+    fetched_bytes_max: Bytes = Field(
+        default=128 << 20,
+        description="records read from disk or tables for answers not sent yet",
+    )
     connections_max: Count = Field(default=4_096, description="open connections")
+    connections_per_host_max: Count = Field(
+        default=2_048, description="open connections of one peer address"
+    )
     idle_ms: Millis = Field(
         default=600_000, description="a silent connection is closed"
     )

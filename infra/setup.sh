@@ -21,4 +21,5 @@ else
 fi
 echo "compiling the record kernels ..."
 .venv/bin/python -m broker.records.warm
+.venv/bin/python -c "import broker.storage.kernels_append"
 touch .venv/ready

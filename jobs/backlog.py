@@ -4,48 +4,40 @@ The problem: five times a second, for every partition of every live segment, che
 The idea: a sealed segment never changes, so its columns are taken once; only the active
 one is looked at again. A partition's pending batches are those whose last offset is not
 below the end of its table, found by binary search. Age is when this process first saw
-that a partition reaches so far: the segments do not carry a time of their own.
+that a partition reaches so far: the segments do not carry a time of their own. Of a
+partition whose table stands still that is kept ever more coarsely, never as younger
+than it is.
 
 Where a segment is damaged, `holes` tells which partitions stop before the damage.
 
-Reads nothing itself: the segment reader is handed in.
+Reads nothing itself: the segment store is handed in.
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 import structlog
 
+from broker.ids import TopicNumber, TopicPartition
 from broker.storage.columns import EntryColumns
 from broker.storage.segment import SegmentInfo
+from broker.storage.store import SegmentStore
 from jobs.holes import Hole, below, first_hole
-from jobs.planner import Batches, Pending, TopicPartition
+from jobs.planner import Batches, Pending
 
+MARKS_MAX = 256
+"""For each partition: at five looks a second, exact for most of a minute."""
 _POSITION_MASK = 0xFFFFFFFF
 
 log = structlog.get_logger("lakelog.compactor")
 
 
-class Reader(Protocol):
-    """What is asked of `broker.storage.reader.SegmentReader`."""
-
-    damage: list[str]
-
-    def live(self) -> list[SegmentInfo]: ...
-
-    def columns(self, sequence: int) -> Mapping[TopicPartition, EntryColumns]: ...
-
-    def holes(self, sequence: int) -> list[tuple[int, int]]: ...
-
-
 class Backlog:
     """All live segments by partition, as of the last `refresh`."""
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
+    def __init__(self, store: SegmentStore) -> None:
+        self._store = store
         self._sealed: dict[int, dict[TopicPartition, Batches]] = {}
         self._live: list[dict[TopicPartition, Batches]] = []
         self._marks: dict[TopicPartition, deque[tuple[int, int]]] = {}
@@ -59,7 +51,7 @@ class Backlog:
 
     def refresh(self, now_ms: int) -> None:
         """Look again. Raises OSError, and StaleSegment if a segment goes meanwhile."""
-        infos = sorted(self._reader.live(), key=lambda info: info.sequence)
+        infos = sorted(self._store.live(), key=lambda info: info.sequence)
         sealed = {info.sequence for info in infos if info.sealed}
         for gone in self._sealed.keys() - sealed:
             del self._sealed[gone]
@@ -67,13 +59,13 @@ class Backlog:
         self.holes = [
             Hole(info.sequence, *place)
             for info in infos
-            for place in self._reader.holes(info.sequence)
+            for place in self._store.holes(info.sequence)
         ]
         self._mark(now_ms)
-        self._tell_damage()
+        self._report_damage()
 
-    def _tell_damage(self) -> None:
-        for text in self._reader.damage[len(self.damage) :]:
+    def _report_damage(self) -> None:
+        for text in self._store.damage[len(self.damage) :]:
             self.damage.append(text)
             log.error("the log is damaged", what=text)
 
@@ -81,9 +73,11 @@ class Backlog:
         known = self._sealed.get(info.sequence)
         if known is not None:
             return known
-        columns = self._reader.columns(info.sequence)
+        columns = self._store.columns(info.sequence)
         found = {
-            key: _batches(info, some) for key, some in columns.items() if len(some)
+            key: _batches(info, self._store.address, some)
+            for key, some in columns.items()
+            if len(some)
         }
         if info.sealed:
             self._sealed[info.sequence] = found
@@ -100,13 +94,15 @@ class Backlog:
             marks = self._marks.setdefault(key, deque())
             if not marks or marks[-1][0] < end:
                 marks.append((end, now_ms))
+                if len(marks) > MARKS_MAX:
+                    self._marks[key] = _thinned(marks)
 
-    def topics(self) -> set[int]:
+    def topics(self) -> set[TopicNumber]:
         """Numbers of the topics that have anything in live segments."""
         return {key[0] for key in self.ends}
 
     def pending(
-        self, table_ends: Mapping[TopicPartition, int], topics: Collection[int]
+        self, table_ends: Mapping[TopicPartition, int], topics: Collection[TopicNumber]
     ) -> list[Pending]:
         """What the tables of ``topics`` lack; nothing for a partition that has all."""
         found = []
@@ -144,10 +140,18 @@ class Backlog:
         return marks[0][1]
 
 
-def _batches(info: SegmentInfo, columns: EntryColumns) -> Batches:
+def _thinned(marks: Iterable[tuple[int, int]]) -> deque[tuple[int, int]]:
+    """Each two marks as one: the later one's end, since the earlier one's time."""
+    pairs = list(marks)
+    both = zip(pairs[::2], pairs[1::2], strict=False)  # an odd one stays
+    thin = [(end, since) for (_, since), (end, _) in both]
+    return deque(thin + pairs[len(thin) * 2 :])
+
+
+def _batches(info: SegmentInfo, store: str, columns: EntryColumns) -> Batches:
     return Batches(
         info.sequence,
-        str(Path(info.path)),
+        store,
         columns.base,
         columns.last,
         np.bitwise_and(columns.location, _POSITION_MASK),

@@ -4,40 +4,37 @@ The problem: what the parts promise each other (each offset once, statistics tha
 true, checksums that hold) can only be believed when it is read back as a whole, by
 code that trusts none of them. The idea: read everything and compare. A broker and a
 compactor may be running: so what only grows is read in the order in which it is used
-(committed offsets, then segments, then tables, then log starts), and what is let go
+(durable ends, then segments, then tables, then log starts), and what is released
 meanwhile is not missed.
 
-A hole in the offsets is legal inside the log (a batch that was refused behind one in
-flight) and in a table (its owner's DELETE): holes are counted. A hole between the end
-of a table and the first batch that is left is not: records are missing.
+How far a partition must reach is the checkpoint's to say: no segment is released before
+a checkpoint that lies behind it is durable. So what was acknowledged, released and is
+not in the table any more (its last commit is gone, or the whole table) is noticed.
+
+A hole in the offsets is legal in the log if it is that of a refused batch (the
+checkpoint knows those), and in a table (its owner's DELETE): holes are counted. Any
+other hole from the end of a table on, before the first batch that is left or between
+two, is not: records are missing.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 from broker.catalog import offsets as catalog_offsets
 from broker.catalog import topics as catalog_topics
 from broker.catalog.catalog import Catalog
 from broker.catalog.errors import CatalogError
+from broker.ids import TopicPartition
+from broker.log.partition import LogSnapshot
+from broker.storage.files import PosixFiles
+from broker.storage.manifest import ManifestDamaged
+from broker.storage.store import LocalSegmentStore, SegmentStore
 from broker.topics.topic import Topic
+from jobs.check_report import Report
 from jobs.check_segments import SegmentsFound, check_segments
 from jobs.check_tables import TableFound, check_table
-from jobs.planner import TopicPartition
-
-
-@dataclass(slots=True)
-class Report:
-    """What was verified, by kind, and one sentence per problem."""
-
-    counts: dict[str, int] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-
-    def count(self, name: str, number: int = 1) -> None:
-        self.counts[name] = self.counts.get(name, 0) + number
-
-    @property
-    def ok(self) -> bool:
-        return not self.problems
+from jobs.missing import NOTHING_KNOWN, Known, past_holes, read_checkpoint
 
 
 def check_data_directory(data_dir: Path) -> Report:
@@ -58,8 +55,9 @@ def check_data_directory(data_dir: Path) -> Report:
 
 
 def _check(data_dir: Path, catalog: Catalog, report: Report) -> None:
-    committed = catalog.read(catalog_offsets.load)
-    segments = check_segments(data_dir / "wal", report)
+    store = LocalSegmentStore(PosixFiles(), data_dir / "wal")
+    known = _checkpointed(store, report)
+    segments = check_segments(store, report)
     topics = catalog.read(catalog_topics.load)
     tables = {
         topic.number: check_table(data_dir / "tables", topic, report)
@@ -70,17 +68,38 @@ def _check(data_dir: Path, catalog: Catalog, report: Report) -> None:
     ends: dict[TopicPartition, int] = {}
     for topic in topics:
         for partition in range(topic.partitions):
-            key = topic.number, partition
+            key = topic.key(partition)
             ends[key] = _check_partition(
                 topic, partition, segments, tables[topic.number],
-                starts.get(key, 0), report,
+                starts.get(key, 0), known.get(key, NOTHING_KNOWN), report,
             )  # fmt: skip
-    for group, offsets in committed.items():
-        names = {topic.number: topic.name for topic in topics}
+    _check_committed(catalog, topics, ends, report)
+
+
+def _checkpointed(store: SegmentStore, report: Report) -> Known:
+    """What the last checkpoint says of each partition."""
+    try:
+        return read_checkpoint(store)
+    except ManifestDamaged:
+        return {}  # `check_segments` reports it
+    except ValueError as error:
+        report.problems.append(str(error))
+        return {}
+
+
+def _check_committed(
+    catalog: Catalog,
+    topics: list[Topic],
+    ends: Mapping[TopicPartition, int],
+    report: Report,
+) -> None:
+    """An offset beyond the end is legal, as in Kafka: its group waits for records."""
+    names = {topic.number: topic.name for topic in topics}
+    for group, offsets in catalog.read(catalog_offsets.load).items():
         for key, stored in offsets.items():
             report.count("committed_offsets")
             if key in ends and not 0 <= stored.offset <= ends[key]:
-                report.problems.append(
+                report.remarks.append(
                     f"group {group!r} has committed {stored.offset} of "
                     f"{names[key[0]]}-{key[1]}, which ends at {ends[key]}"
                 )
@@ -92,14 +111,17 @@ def _check_partition(
     segments: SegmentsFound,
     table: TableFound,
     start: int,
+    known: LogSnapshot,
     report: Report,
 ) -> int:
     """Each offset from the log's start on is in the table or in a segment; the end."""
     report.count("partitions")
     name = f"{topic.name}-{partition}"
-    ranges = segments.ranges.get((topic.number, partition), [])
+    ranges = segments.ranges.get(topic.key(partition), [])
     reached = table.ends.get(partition)
-    _check_seam(name, ranges, max(start, reached or 0), report)
+    needed = past_holes(max(start, reached or 0), known)
+    _check_seam(name, ranges, needed, report)
+    _check_gaps(name, ranges, needed, known, report)
     previous = None
     for first, end in ranges:
         if previous is not None and first < previous:
@@ -108,9 +130,12 @@ def _check_partition(
             report.count("holes_in_segments")
         previous = end
     end = max(start, reached or 0, previous or 0)
-    if start > end:
-        report.problems.append(f"{name}: the log starts at {start}, and ends at {end}")
-    return end
+    if known.durable > past_holes(end, known):
+        report.problems.append(
+            f"{name}: offsets {end} to {known.durable} are neither in the table nor "
+            "in a segment"
+        )
+    return max(end, known.durable)
 
 
 def _check_seam(
@@ -122,3 +147,27 @@ def _check_seam(
             f"{name}: offsets {needed} to {ranges[0][0]} are neither in the table nor "
             "in a segment"
         )
+
+
+def _check_gaps(
+    name: str,
+    ranges: list[tuple[int, int]],
+    needed: int,
+    known: LogSnapshot,
+    report: Report,
+) -> None:
+    """Between two batches, only refused ones may be missing beyond the table's end.
+
+    A segment may be left, for another topic's sake, that is older than one that was let
+    go: what lay between is in the table, if that has not lost it. Of gaps behind the
+    checkpoint nobody knows, and an older version's did not tell.
+    """
+    for (_, end), (first, _) in pairwise(ranges):
+        missing = max(end, needed)
+        if known.holes is None or not missing < min(first, known.durable):
+            continue
+        if past_holes(missing, known) < first:
+            report.problems.append(
+                f"{name}: offsets {missing} to {first} are neither in the table nor "
+                "in a segment"
+            )

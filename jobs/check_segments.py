@@ -1,14 +1,14 @@
 """Every batch of every live segment: its entry, its checksum, its records.
 
-Batches are read where they lie and verified whole; a segment that the broker lets go
+Batches are read where they lie and verified whole; a segment that the broker releases
 while we look is left out, because its records are in tables then.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
+from typing import Final
 
+from broker.ids import TopicPartition
 from broker.protocol.errors import KafkaError
 from broker.records.batch import read_header
 from broker.records.inspect import inspect_batch
@@ -19,21 +19,15 @@ from broker.storage.entry import (
     name_of,
     position_of,
     read_entry,
+    sequence_of,
 )
-from broker.storage.files import PosixFiles
-from broker.storage.layout import HEADER_BLOCK_BYTES, read_identity
 from broker.storage.manifest import ManifestDamaged, read_manifest
-from broker.storage.reader import SegmentReader
-from broker.storage.segment import SegmentInfo, StaleSegment, slot_number
-from jobs.planner import TopicPartition
+from broker.storage.segment import SegmentInfo, StaleSegment, is_odd
+from broker.storage.store import SegmentBytes, SegmentStore
+from jobs.check_report import Report
 
-
-class Counter(Protocol):
-    """What is used of `jobs.check.Report`."""
-
-    problems: list[str]
-
-    def count(self, name: str, number: int = 1) -> None: ...
+LOOKS_MAX: Final = 5
+"""So often is all looked at again while segments are carried into others."""
 
 
 @dataclass(slots=True)
@@ -43,72 +37,85 @@ class SegmentsFound:
     ranges: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
 
 
-def check_segments(directory: Path, report: Counter) -> SegmentsFound:
+def check_segments(store: SegmentStore, report: Report) -> SegmentsFound:
     """Verify all live segments."""
-    found = SegmentsFound()
-    if not directory.is_dir():
-        return found
-    files = PosixFiles()
-    reader = SegmentReader(files, directory)
-    infos = sorted(reader.live(), key=lambda info: info.sequence)
-    for info in infos:
+    found, looked = SegmentsFound(), Report()
+    for _ in range(LOOKS_MAX):
+        found, looked = SegmentsFound(), Report()
         try:
-            columns = reader.columns(info.sequence)
-            ranges = _check_segment(files, info, columns, report)
-        except (StaleSegment, FileNotFoundError):
-            report.count("segments_let_go_meanwhile")
-            continue
-        report.count("segments")
-        for key, some in ranges.items():
-            found.ranges.setdefault(key, []).extend(some)
-    report.problems += reader.damage
-    _check_manifest(files, directory, report)
+            infos = store.live()
+        except FileNotFoundError:
+            return found
+        stale = [one.sequence for one in infos if not _add(store, one, found, looked)]
+        if not stale or not _was_carried(store, infos):
+            break
+    for name, number in looked.counts.items():
+        report.count(name, number)
+    report.problems += looked.problems + store.damage
+    _check_manifest(store, report)
     return found
 
 
-def _check_segment(
-    files: PosixFiles,
-    info: SegmentInfo,
-    columns: Mapping[TopicPartition, EntryColumns],
-    report: Counter,
-) -> dict[TopicPartition, list[tuple[int, int]]]:
-    file = files.open_read(info.path)
+def _add(
+    store: SegmentStore, info: SegmentInfo, found: SegmentsFound, report: Report
+) -> bool:
+    """Verify one segment; False if it is not there any more."""
     try:
-        mapped = files.map(file, files.size(file))
-    finally:
-        files.close(file)
+        columns = store.columns(info.sequence)
+        ranges = _check_segment(store, info.sequence, columns, report)
+    except StaleSegment:
+        report.count("segments_let_go_meanwhile")
+        return False
+    report.count("segments")
+    for key, some in ranges.items():
+        found.ranges.setdefault(key, []).extend(some)
+    return True
+
+
+def _was_carried(store: SegmentStore, infos: list[SegmentInfo]) -> bool:
+    """Whether batches of these segments were carried into one that is none of them:
+    then all is looked at again, or they would look lost or doubled."""
+    known = {info.sequence for info in infos}
+    return any(
+        info.sequence not in known and is_odd(info.sequence) for info in store.live()
+    )
+
+
+def _check_segment(
+    store: SegmentStore,
+    sequence: int,
+    columns: Mapping[TopicPartition, EntryColumns],
+    report: Report,
+) -> dict[TopicPartition, list[tuple[int, int]]]:
     ranges: dict[TopicPartition, list[tuple[int, int]]] = {}
-    for key, some in columns.items():
-        positions = [position_of(location) for location in some.location.tolist()]
-        for base, last, position in zip(
-            some.base.tolist(), some.last.tolist(), positions, strict=True
-        ):
-            why = _why_bad(mapped.view, info.sequence, position, base, last)
-            if why:
-                _check_still_there(mapped.view, info.sequence)
-                where = name_of(*key, base)
-                report.problems.append(f"segment {info.sequence}: {where}: {why}")
-            ranges.setdefault(key, []).append((base, last + 1))
-            report.count("batches")
+    with store.opened(sequence) as segment:
+        for key, some in columns.items():
+            parts = (some.base, some.last, some.location, some.length)
+            for base, last, location, length in zip(
+                *(part.tolist() for part in parts), strict=True
+            ):
+                why = _why_bad(segment, location, length, (base, last))
+                if why:
+                    segment.check_current()
+                    where = name_of(*key, base)
+                    report.problems.append(f"segment {sequence}: {where}: {why}")
+                ranges.setdefault(key, []).append((base, last + 1))
+                report.count("batches")
     return ranges
 
 
-def _check_still_there(view: memoryview, sequence: int) -> None:
-    identity = read_identity(view[:512])
-    if identity is None or identity.sequence != sequence:
-        raise StaleSegment(sequence)
-
-
 def _why_bad(
-    view: memoryview, sequence: int, position: int, base: int, last: int
+    segment: SegmentBytes, location: int, length: int, offsets: tuple[int, int]
 ) -> str:
     """What is wrong with a batch; empty if nothing is."""
-    entry = read_entry(view, position - ENTRY_HEADER_BYTES, sequence, len(view))
+    start = position_of(location) - ENTRY_HEADER_BYTES
+    data = memoryview(segment.read_range(start, ENTRY_HEADER_BYTES + length))
+    entry = read_entry(data, 0, sequence_of(location), len(data), place=start)
     if not isinstance(entry, Entry):
         return entry or "there is no entry of this segment"
-    if (entry.base_offset, entry.base_offset + entry.last_delta) != (base, last):
+    if (entry.base_offset, entry.base_offset + entry.last_delta) != offsets:
         return "the footer says other offsets than the entry"
-    batch = view[position : position + entry.length]
+    batch = data[ENTRY_HEADER_BYTES : ENTRY_HEADER_BYTES + entry.length]
     try:
         inspect_batch(batch, read_header(batch))
     except KafkaError as error:
@@ -116,31 +123,16 @@ def _why_bad(
     return ""
 
 
-def _check_manifest(files: PosixFiles, directory: Path, report: Counter) -> None:
-    """A segment that should be alive and is not on disk is lost."""
+def _check_manifest(store: SegmentStore, report: Report) -> None:
+    """A segment that should be alive and is not there is lost."""
     try:
-        manifest = read_manifest(files, directory)
-        missing = manifest.live - _on_disk(files, directory) if manifest else ()
-        # Let go between the two looks: then the newer manifest does not name it.
-        again = read_manifest(files, directory) if missing else None
+        manifest = read_manifest(store)
+        missing = manifest.live - store.sequences() if manifest else ()
+        # Released between the two looks: then the newer manifest does not name it.
+        again = read_manifest(store) if missing else None
     except ManifestDamaged as error:
         report.problems.append(str(error))
         return
     for sequence in sorted(missing):
         if again is not None and sequence in again.live:
             report.problems.append(f"segment {sequence} is lost")
-
-
-def _on_disk(files: PosixFiles, directory: Path) -> set[int]:
-    found = set()
-    for name in files.listdir(directory):
-        if slot_number(name) is None:
-            continue
-        file = files.open_read(directory / name)
-        try:
-            identity = read_identity(files.pread(file, HEADER_BLOCK_BYTES, 0))
-        finally:
-            files.close(file)
-        if identity is not None:
-            found.add(identity.sequence)
-    return found

@@ -2,7 +2,7 @@
 
 Each file is read whole, row group by row group (so that damaged pages are found), and
 its rows are compared with its statistics; no offset may be there twice, none may lie at
-or above the table's end, and each commit must go on where the one before it ended.
+or above the table's end. What the commits added is audited by `check_commits`.
 """
 
 import os
@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from broker.topics.topic import Topic
-from jobs.check_segments import Counter
+from jobs.check_commits import CommitAudit
+from jobs.check_report import Report
 from lakehouse.actions import DataFile, parse_commit
 from lakehouse.delta_log import Snapshot, load, read_entry, table_ends
 from lakehouse.errors import LakehouseError, TableMissing
@@ -29,7 +30,7 @@ class TableFound:
     ends: dict[int, int] = field(default_factory=dict)
 
 
-def check_table(warehouse: Path, topic: Topic, report: Counter) -> TableFound:
+def check_table(warehouse: Path, topic: Topic, report: Report) -> TableFound:
     """Verify the table of a topic, if it has one."""
     found = TableFound()
     path = table_path(warehouse, topic.name)
@@ -46,35 +47,36 @@ def check_table(warehouse: Path, topic: Topic, report: Counter) -> TableFound:
     report.count("tables")
     if snapshot.torn:
         report.count("torn_log_entries")
+    _check_commits(snapshot, topic, found.ends, report)
     if snapshot.unreadable:
-        report.problems.append(f"{topic.name}: {snapshot.unreadable}")
+        report.remarks.append(
+            f"{topic.name}: its files cannot be verified: {snapshot.unreadable}"
+        )
         return found
-    _check_commits(snapshot, topic, report)
     _check_files(snapshot, topic, found.ends, report)
     return found
 
 
-def _check_commits(snapshot: Snapshot, topic: Topic, report: Counter) -> None:
-    """The ranges of the commits, as far back as the log goes, join seamlessly."""
-    ends: dict[int, int] = {}
+def _check_commits(
+    snapshot: Snapshot, topic: Topic, ends: dict[int, int], report: Report
+) -> None:
+    """The commits, as far back as the log goes, join seamlessly and end at the end."""
+    audit = CommitAudit(topic.name, report)
     for version in range(snapshot.version + 1):
         try:
-            commit = parse_commit(version, read_entry(snapshot.path, version))
+            audit.apply(parse_commit(version, read_entry(snapshot.path, version)))
         except FileNotFoundError:
             continue  # cleaned away behind a checkpoint
-        report.count("commits")
-        for partition, (first, end) in commit.ranges.items():
-            expected = ends.get(partition, first)
-            if first != expected:
-                report.problems.append(
-                    f"{topic.name}-{partition}: version {version} adds from {first}, "
-                    f"and the table ended at {expected}"
-                )
-            ends[partition] = end
+    for partition, end in audit.ends.items():
+        if ends.get(partition) != end:
+            report.problems.append(
+                f"{topic.name}-{partition}: its commits reach to {end}, and the end "
+                f"of the table is {ends.get(partition)}"
+            )
 
 
 def _check_files(
-    snapshot: Snapshot, topic: Topic, ends: dict[int, int], report: Counter
+    snapshot: Snapshot, topic: Topic, ends: dict[int, int], report: Report
 ) -> None:
     seen: dict[int, list[Any]] = {}
     index = OffsetIndex.of(snapshot)
@@ -95,13 +97,13 @@ def _check_files(
         _check_unique(f"{topic.name}-{partition}", parts, ends.get(partition), report)
 
 
-def _check_vanished(path: str, file: DataFile, topic: Topic, report: Counter) -> None:
+def _check_vanished(path: str, file: DataFile, topic: Topic, report: Report) -> None:
     """A file that left the table while we looked is nobody's problem."""
     if file.path in load(path).files:
         report.problems.append(f"{topic.name}: {file.path} is missing")
 
 
-def _check_file(path: str, file: DataFile, topic: Topic, report: Counter) -> Any:
+def _check_file(path: str, file: DataFile, topic: Topic, report: Report) -> Any:
     """Read it all; returns its offsets, sorted."""
     import numpy as np
     import pyarrow.parquet as pq
@@ -134,7 +136,7 @@ def _micros(column: Any) -> Any:
 
 
 def _check_bounds(
-    where: str, file: DataFile, offsets: Any, micros: Any, report: Counter
+    where: str, file: DataFile, offsets: Any, micros: Any, report: Report
 ) -> None:
     """Statistics may be wider than the rows (after a rewrite), never narrower."""
     if offsets[0] < file.first_offset or offsets[-1] > file.last_offset:
@@ -145,7 +147,7 @@ def _check_bounds(
 
 
 def _check_index(
-    index: OffsetIndex, file: DataFile, offsets: Any, topic: Topic, report: Counter
+    index: OffsetIndex, file: DataFile, offsets: Any, topic: Topic, report: Report
 ) -> None:
     """The index leads from an offset to the file that holds it."""
     files = index.files_of(file.partition)
@@ -156,9 +158,7 @@ def _check_index(
             )
 
 
-def _check_unique(
-    name: str, parts: list[Any], end: int | None, report: Counter
-) -> None:
+def _check_unique(name: str, parts: list[Any], end: int | None, report: Report) -> None:
     import numpy as np
 
     parts.sort(key=lambda part: part[0])

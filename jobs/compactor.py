@@ -1,20 +1,25 @@
-"""The compactor: a long-lived Spark driver that moves the log into tables.
+"""The compactor: moves the log into tables, one step at a time.
 
 The problem: records should stand in their table seconds after they were acknowledged,
 whatever the number of topics, and Spark takes longer than that to start. The idea: one
-driver that stays, looks five times a second at where segments end and tables end, and
-runs one Spark job for all topics that are due. It keeps nothing that it could not find
-again: the segments say what there is, the tables' logs say what they have. So it may be
-killed at any instant, and the next one goes on from there.
+driver that stays (`driver`), looks five times a second at where segments end and tables
+end, and runs one Spark job for all topics that are due. It keeps nothing that it could
+not find again: the segments say what there is, the tables' logs say what they have. So
+it may be killed at any instant, and the next one goes on from there.
+
+What cannot be compacted (damage, a table that its owner locked, records that kill a
+worker) stops its partition or its topic, and nothing else.
+
+All ages and pauses are those of the monotonic clock; the wall clock, which may be set,
+is for what others read.
 
 The price: looking costs a few per cent of a core while data flow.
 """
 
 import os
-import signal
-import threading
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 import structlog
 
@@ -22,20 +27,24 @@ from broker.catalog import requests
 from broker.catalog import topics as catalog_topics
 from broker.catalog.catalog import Catalog
 from broker.clock import Clock
+from broker.ids import TopicNumber, TopicPartition
 from broker.settings import Settings
+from broker.status.schema import CompactorStatus
 from broker.topics.topic import Topic
 from jobs import planner
 from jobs.backlog import Backlog
+from jobs.isolate import Spread
 from jobs.maintain import Maintenance
-from jobs.planner import Pending, TopicPartition
+from jobs.missing import Missing
+from jobs.pace import Inflow, Pace, pace
+from jobs.planner import Pending
 from jobs.requests import Requests
-from jobs.round import Outcome, Spread, run_round
+from jobs.round import Outcome, run_round
+from jobs.status import Counters, problems_of, table_states
+from jobs.stuck import WHOLE_TOPIC, Stuck
 from jobs.tables import Table, Tables
-from lakehouse.errors import LakehouseError
 
-POLL_S: Final = 0.2
-PAUSE_MS: Final = 1_000
-STUCK_PAUSE_MS: Final = 60_000
+LOG_AGAIN_MS: Final = 60_000
 
 log = structlog.get_logger("lakelog.compactor")
 
@@ -52,6 +61,7 @@ class Compactor:
         cores: int,
         clock: Clock,
         holds_lease: Callable[[], bool],
+        set_niceness: Callable[[int], bool] = lambda niceness: True,
     ) -> None:
         self._settings, self._catalog, self._clock = settings, catalog, clock
         self._backlog, self._spread, self._cores = backlog, spread, cores
@@ -63,194 +73,261 @@ class Compactor:
             catalog, self._tables, warehouse,
             lake.file_delete_delay_ms, lake.table_delete_delay_ms,
         )  # fmt: skip
-        self._maintain_every_ms = max(
-            1_000,
-            min(
-                lake.retention_check_ms,
-                lake.file_delete_delay_ms,
-                lake.table_delete_delay_ms,
-            ),
-        )
+        delays = lake.file_delete_delay_ms, lake.table_delete_delay_ms
+        self._maintain_every_ms = max(1_000, min(lake.retention_check_ms, *delays))
         self._maintain_at_ms = 0
+        self._missing = Missing(settings.data_dir)
         self._requests = Requests()
-        self._paused: dict[TopicPartition, int] = {}
-        self._held_told_ms = -STUCK_PAUSE_MS
+        self._stuck = Stuck()
+        self._logged_ms = -LOG_AGAIN_MS
         self._attempts = 0
-        self.counts: dict[str, Any] = {"rounds": 0, "state": "starting"}
-        """What the status file says."""
+        self._ends: dict[TopicPartition, int] = {}
+        self._inflow, self._compacted = Inflow(), 0
+        self._pace = Pace(cores, 0, planner.ROUND_BYTES)
+        self._set_niceness, self._niceness = set_niceness, 0
+        self.counters = Counters()
+        self._status = CompactorStatus(state="starting", pid=os.getpid())
+
+    def status(self) -> CompactorStatus:
+        """What is to be said of the compactor now; from any thread."""
+        return replace(
+            self._status,
+            written_ms=self._clock.now_ms(),
+            counters=self.counters.totals(),
+        )
+
+    def set_state(self, state: str) -> None:
+        """Say ``state`` from now on."""
+        self._status = replace(self._status, state=state)
+
+    def round_failed(self, why: str) -> None:
+        """Count a step that failed as a whole, and say so until one succeeds."""
+        self.counters.rounds_failed += 1
+        self._status = replace(
+            self._status, state="failing", problems=(f"a round failed: {why}",)
+        )
 
     def step(self) -> bool:
         """Look, and do what is due; True if there is more to do at once.
 
-        Raises OSError, SQLAlchemyError, StaleSegment (try again later) and whatever
-        Spark raises.
+        Raises OSError, SQLAlchemyError, KafkaError, StaleSegment (try again later) and
+        whatever Spark raises when it is gone.
         """
         if not self._holds_lease():
-            self.counts["state"] = "another compactor has the lease"
+            self.set_state("another compactor has the lease")
             return False
-        self.counts["state"] = "running"
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.monotonic_ms()
         topics = {t.number: t for t in self._catalog.read(catalog_topics.load)}
         self._maintain(list(topics.values()), now_ms)
+        self._hasten(topics, now_ms)
         self._backlog.refresh(now_ms)
-        waiting = self._pending(topics)
-        self._tell(waiting, now_ms)
-        self._tell_held()
+        waiting = self._pending(topics, now_ms)
+        open_ = [one for one in waiting if self._stuck.may_try(one.key, now_ms)]
+        self._set_pace(waiting, now_ms)
+        self._report(waiting, topics, now_ms)
+        self._log_held()
         due = planner.due(
-            [one for one in waiting if self._paused.get(one.key, 0) <= now_ms],
+            open_,
             now_ms,
             flush_ms=self._settings.lake.flush_ms,
             flush_bytes=self._settings.lake.flush_bytes,
             asked=self._requests.topics,
         )
-        if not due:
-            return False
-        return self._round(planner.plan(due, self._cores), topics)
+        due = self._without_missing(due, {one.key: one for one in waiting})
+        return self._round(due, topics) if due else False
 
-    def _pending(self, topics: dict[int, Topic]) -> list[Pending]:
+    def _hasten(self, topics: dict[TopicNumber, Topic], now_ms: int) -> None:
+        """Wait no longer for tables whose owners did something since the last try."""
+        for number in list(self._stuck.paused(now_ms)):
+            if number in topics and self._tables.moved(topics[number]):
+                self._stuck.moved(number)
+
+    def _pending(self, topics: dict[TopicNumber, Topic], now_ms: int) -> list[Pending]:
         """What tables lack; requests that are fulfilled are answered on the way."""
-        present = [topics[n] for n in self._backlog.topics() if n in topics]
-        ends = self._tables.ends(present)
+        self._follow_tables(topics, now_ms)
         asked = self._catalog.read(requests.pending)
-        for done in self._requests.look(asked, topics, self._backlog.ends, ends):
+        for done in self._requests.look(asked, topics, self._backlog.ends, self._ends):
             self._catalog.change(
                 lambda connection, done=done: requests.done(  # type: ignore[misc]
                     connection, done, self._clock.now_ms()
                 )
             )
-        readable = topics.keys() - self._tables.unreadable.keys()
-        return self._backlog.pending(ends, readable)
+        unreadable = self._tables.unreadable.keys()
+        waiting = self._backlog.pending(self._ends, topics.keys() - unreadable)
+        self._stuck.keep({one.key for one in waiting if one.bytes}, unreadable)
+        self._stuck.hold({k: str(h) for k, h in self._backlog.held.items()}, now_ms)
+        return waiting
 
-    def _round(self, plan: planner.Round, topics: dict[int, Topic]) -> bool:
+    def _follow_tables(self, topics: dict[TopicNumber, Topic], now_ms: int) -> None:
+        """See where the tables end, of topics that are not paused."""
+        tables = self._tables
+        for gone in tables.unreadable.keys() - topics.keys():
+            del tables.unreadable[gone]
+        present = [
+            topics[number]
+            for number in self._backlog.topics()
+            if number in topics and self._stuck.may_try((number, WHOLE_TOPIC), now_ms)
+        ]
+        before = set(tables.unreadable)
+        numbers = {topic.number for topic in present}
+        paused = {
+            key: end
+            for key, end in self._ends.items()
+            if key[0] in topics and key[0] not in numbers
+        }
+        self._ends = paused | tables.ends(present)
+        for number in numbers & tables.unreadable.keys():
+            self._fail((number, WHOLE_TOPIC), tables.unreadable[number])
+        for number in (numbers & before) - tables.unreadable.keys():
+            self._stuck.clear(number)
+
+    def _without_missing(
+        self, due: list[Pending], waiting: dict[TopicPartition, Pending]
+    ) -> list[Pending]:
+        """``due`` but for what would be committed over records that are missing."""
+        suspects = self._missing.suspects(due, self._ends, self._tables.absent)
+        if not suspects:
+            return due
+        starts = self._catalog.read(catalog_topics.load_log_starts)
+        found = self._missing.find(
+            suspects, waiting, self._ends, self._tables.absent, starts
+        )
+        for key, why in found.items():
+            self._tables.forget(key[0])
+            self._fail(key, why)
+        whole = {number for number, part in found if part == WHOLE_TOPIC}
+        for one in suspects:
+            if one.key[0] in whole:
+                self._stuck.clear(*one.key)
+        return [o for o in due if o.key not in found and o.key[0] not in whole]
+
+    def _round(self, due: list[Pending], topics: dict[TopicNumber, Topic]) -> bool:
+        pace = self._pace
+        tried = planner.trials(due, self._stuck.failed)
+        plan = planner.plan(tried, pace.tasks, round_bytes=pace.round_bytes)
         tables = self._open_tables({item.key[0] for item in plan.items}, topics)
         self._attempts += 1
         attempt = f"{os.getpid():x}-{self._clock.now_ms():x}-{self._attempts:x}"
         begun_ms = self._clock.monotonic_ms()
-        outcome = run_round(plan, tables, self._spread, attempt, self._holds_lease)
-        self._settle(outcome, self._clock.monotonic_ms() - begun_ms)
-        return plan.rest and outcome.commits > 0
+        outcome = run_round(
+            plan, tables, self._spread, attempt, self._holds_lease, pace.niceness
+        )
+        self._apply(outcome, self._clock.monotonic_ms() - begun_ms)
+        more = plan.rest or sum(t.bytes for t in tried) < sum(d.bytes for d in due)
+        return more and outcome.commits > 0
 
     def _open_tables(
-        self, numbers: set[int], topics: dict[int, Topic]
-    ) -> dict[int, Table]:
+        self, numbers: set[TopicNumber], topics: dict[TopicNumber, Topic]
+    ) -> dict[TopicNumber, Table]:
         tables = {}
         for number in sorted(numbers):
             try:
                 tables[number] = self._tables.open(topics[number])
-            except (LakehouseError, OSError) as error:
-                name = topics[number].name
-                log.error("the table cannot be opened", topic=name, why=str(error))
-                self._pause_topic(number)
+            except Exception as error:  # noqa: BLE001  (an owner may do anything)
+                self._fail(
+                    (number, WHOLE_TOPIC), f"its table cannot be opened: {error}"
+                )
         return tables
 
-    def _settle(self, outcome: Outcome, took_ms: int) -> None:
+    def _apply(self, outcome: Outcome, took_ms: int) -> None:
         """Remember what failed, so that it is not tried again at once."""
-        now_ms = self._clock.now_ms()
+        for number, partition in outcome.committed:
+            self._stuck.clear(number)
+            self._stuck.clear(number, partition)
         for key, failed in outcome.failed.items():
             if not failed.stale:
-                log.error(
-                    "a partition cannot be compacted",
-                    topic=key[0], partition=key[1], why=failed.why,
-                )  # fmt: skip
-                self._paused[key] = now_ms + STUCK_PAUSE_MS
-        for number in outcome.refused:
+                self._fail(key, failed.why, certain=True)
+        for number, why in outcome.refused.items():
             self._tables.forget(number)
-            self._pause_topic(number)
+            self._fail((number, WHOLE_TOPIC), f"its table takes no commit: {why}")
         self._count(outcome, took_ms)
 
-    def _pause_topic(self, number: int) -> None:
-        until_ms = self._clock.now_ms() + PAUSE_MS
-        for key in self._backlog.ends:
-            if key[0] == number:
-                self._paused[key] = until_ms
+    def _fail(self, key: TopicPartition, why: str, *, certain: bool = False) -> None:
+        now_ms = self._clock.monotonic_ms()
+        failure = self._stuck.fail(key, why, now_ms, certain=certain)
+        if failure.is_stuck:
+            _log_stuck(key, failure.why)
 
     def _count(self, outcome: Outcome, took_ms: int) -> None:
-        counts = self.counts
-        counts["rounds"] += 1
-        counts["round_ms"] = took_ms
-        counts["rounds_ms"] = counts.get("rounds_ms", 0) + took_ms
-        for name in ("rows", "log_bytes", "file_bytes", "files", "commits"):
-            counts[name] = counts.get(name, 0) + getattr(outcome, name)
+        counters = self.counters
+        self._compacted += outcome.log_bytes
+        self._status = replace(self._status, round_ms=took_ms)
+        counters.rounds += 1
+        counters.rounds_ms += took_ms
+        counters.rows += outcome.rows
+        counters.log_bytes += outcome.log_bytes
+        counters.file_bytes += outcome.file_bytes
+        counters.files += outcome.files
+        counters.commits += outcome.commits
         log.debug(
             "round", ms=took_ms, rows=outcome.rows, log_bytes=outcome.log_bytes,
             files=outcome.files, commits=outcome.commits,
         )  # fmt: skip
 
-    def _tell(self, waiting: list[Pending], now_ms: int) -> None:
+    def _report(
+        self, waiting: list[Pending], topics: dict[TopicNumber, Topic], now_ms: int
+    ) -> None:
+        """Bring the status up to date."""
         oldest = min((one.since_ms for one in waiting), default=now_ms)
-        self.counts |= {
-            "pending_bytes": sum(one.bytes for one in waiting),
-            "oldest_pending_ms": now_ms - oldest,
-            "stuck": len(
-                {key for key, until in self._paused.items() if until > now_ms}
-                | self._backlog.held.keys()
+        unreadable = self._tables.unreadable
+        problems = [f"the log is damaged: {place}" for place in self._backlog.damage]
+        self._status = replace(
+            self._status,
+            state="running",
+            problems=(*problems_of(topics, self._stuck), *problems),
+            pending_bytes=sum(one.bytes for one in waiting),
+            oldest_pending_ms=now_ms - oldest,
+            stuck=sum(1 for _ in self._stuck.stuck()),
+            damaged_places=len(self._backlog.damage),
+            unreadable_tables=len(unreadable),
+            niceness=self._pace.niceness,
+            tables=table_states(
+                topics,
+                waiting,
+                self._ends,
+                unreadable,
+                self._stuck,
+                now_ms,
+                wall_ms=self._clock.now_ms(),
             ),
-            "damaged_places": len(self._backlog.damage),
-            "unreadable_tables": len(self._tables.unreadable),
-        }
+        )
 
-    def _tell_held(self) -> None:
+    def _log_held(self) -> None:
         """Each minute, the partitions that stop before damage in a segment."""
-        if self._clock.monotonic_ms() - self._held_told_ms < STUCK_PAUSE_MS:
-            return
-        for key, hole in self._backlog.held.items():
-            self._held_told_ms = self._clock.monotonic_ms()
-            log.error(
-                "a partition cannot be compacted",
-                topic=key[0], partition=key[1], why=str(hole),
-            )  # fmt: skip
+        now_ms = self._clock.monotonic_ms()
+        if self._backlog.held and now_ms - self._logged_ms >= LOG_AGAIN_MS:
+            self._logged_ms = now_ms
+            for key, hole in self._backlog.held.items():
+                _log_stuck(key, str(hole))
+
+    def _set_pace(self, waiting: list[Pending], now_ms: int) -> None:
+        """Step behind the producers, or take the full share of the machine."""
+        open_ = [one for one in waiting if not self._stuck.failed(one.key)]
+        pending = sum(one.bytes for one in open_)
+        compacted, self._compacted = self._compacted, 0
+        oldest_ms = min((one.since_ms for one in open_), default=now_ms)
+        self._pace = pace(
+            oldest_ms=now_ms - oldest_ms,
+            pending_bytes=pending,
+            inflow=self._inflow.look(pending, compacted, self._clock.monotonic_ms()),
+            flush_ms=self._settings.lake.flush_ms,
+            cores=self._cores,
+        )
+        niceness = self._pace.niceness
+        if niceness != self._niceness and self._set_niceness(niceness):
+            self._niceness = niceness
 
     def _maintain(self, topics: list[Topic], now_ms: int) -> None:
         if now_ms < self._maintain_at_ms:
             return
         self._maintain_at_ms = now_ms + self._maintain_every_ms
-        self._maintenance.run(topics, now_ms, self._holds_lease)
+        self._maintenance.run(topics, self._clock.now_ms(), self._holds_lease)
 
 
-def run(
-    settings: Settings,
-    *,
-    master: str = "local[*]",
-    announce: Callable[[str], None] = lambda line: None,
-) -> int:
-    """Compact until SIGTERM or SIGINT; the process's exit code.
-
-    ``announce`` gets ``compactor ready`` once Spark can work.
-    """
-    from jobs.driver import Driver
-
-    stop = threading.Event()
-    with Driver(settings, master) as driver:
-        _stop_on_signals(stop)
-        announce("compactor ready")
-        return _loop(driver, stop)
-
-
-def _loop(driver: Any, stop: threading.Event) -> int:
-    while not stop.is_set():
-        try:
-            if not driver.compactor.step():
-                stop.wait(POLL_S)
-        except driver.passing_troubles as error:
-            log.warning("a round failed", why=_first_line(error))
-            if not driver.spark_lives():
-                log.error("Spark is gone")
-                return 1
-            stop.wait(PAUSE_MS / 1000)
-    return 0
-
-
-def _first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"
-
-
-def _stop_on_signals(stop: threading.Event) -> None:
-    """The first signal ends the loop after the round; the second ends all at once."""
-
-    def ask(number: int, frame: Any) -> None:
-        if stop.is_set():
-            os._exit(128 + number)
-        stop.set()
-
-    signal.signal(signal.SIGTERM, ask)
-    signal.signal(signal.SIGINT, ask)
+def _log_stuck(key: TopicPartition, why: str) -> None:
+    if key[1] == WHOLE_TOPIC:
+        log.error("a topic cannot be compacted", topic=key[0], why=why)
+    else:
+        log.error(
+            "a partition cannot be compacted", topic=key[0], partition=key[1], why=why
+        )

@@ -1,30 +1,60 @@
-"""The compactor's surroundings, started in order and stopped in the reverse of it.
+"""The compactor as a process: its surroundings, its loop, its end.
 
-Catalog, lease, segment reader, Spark, status file. Spark takes seconds to start, so the
-lease is asked for meanwhile; what Spark's workers need is loaded by a first empty job.
+Catalog, lease, segment store, Spark, status file: started in order and stopped in the
+reverse of it. Spark takes seconds to start, so the lease is asked for meanwhile; what
+Spark's workers need is loaded by a first empty job.
 """
 
 import os
+import signal
 import socket
+import threading
+from collections.abc import Callable
 from types import TracebackType
+from typing import Any, Final
 
+import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from broker.catalog.catalog import Catalog
 from broker.clock import SystemClock
+from broker.protocol.errors import KafkaError
 from broker.settings import Settings
-from broker.storage.files import PosixFiles
 from broker.storage.manifest import ManifestDamaged
-from broker.storage.reader import SegmentReader
 from broker.storage.segment import StaleSegment
+from broker.storage.store import open_store
 from jobs.backlog import Backlog
 from jobs.compactor import Compactor
+from jobs.isolate import first_line
 from jobs.lease import LeaseKeeper
+from jobs.priority import set_session_niceness
 from jobs.round import on_spark
-from jobs.rows import write_files
+from jobs.rows import work
 from jobs.session import end_session, make_session
 from jobs.status import StatusFile
 from lakehouse.errors import LakehouseError
+
+POLL_S: Final = 0.2
+PAUSE_S: Final = 1.0
+
+log = structlog.get_logger("lakelog.compactor")
+
+
+def run(
+    settings: Settings,
+    *,
+    master: str = "local[*]",
+    announce: Callable[[str], None] = lambda line: None,
+) -> int:
+    """Compact until SIGTERM or SIGINT; the process's exit code.
+
+    ``announce`` gets ``compactor ready`` once Spark can work.
+    """
+    stop = threading.Event()
+    with Driver(settings, master) as driver:
+        _stop_on_signals(stop)
+        announce("compactor ready")
+        return _loop(driver, stop)
 
 
 class Driver:
@@ -36,8 +66,8 @@ class Driver:
         from pyspark.errors import PySparkException
 
         self.passing_troubles = (
-            OSError, SQLAlchemyError, StaleSegment, ManifestDamaged, LakehouseError,
-            Py4JError, PySparkException,
+            OSError, SQLAlchemyError, KafkaError, StaleSegment, ManifestDamaged,
+            LakehouseError, Py4JError, PySparkException,
         )  # fmt: skip
 
     def __enter__(self) -> "Driver":
@@ -50,18 +80,13 @@ class Driver:
         self._session = make_session(self._master, "lakelog compactor")
         context = self._session.sparkContext
         cores = context.defaultParallelism
-        context.parallelize([[]] * cores, cores).map(write_files).collect()
-        reader = SegmentReader(PosixFiles(), settings.data_dir / "wal")
+        context.parallelize([[]] * cores, cores).map(work).collect()
+        store = open_store(str(settings.data_dir / "wal"))
         self.compactor = Compactor(
-            settings, self._catalog, Backlog(reader), on_spark(context), cores, clock,
-            lambda: self._lease.held,
+            settings, self._catalog, Backlog(store), on_spark(context), cores, clock,
+            lambda: self._lease.held, set_session_niceness,
         )  # fmt: skip
-        self._status = StatusFile(
-            settings.data_dir / "run" / "compactor.json",
-            lambda: (
-                {"pid": os.getpid(), "at_ms": clock.now_ms()} | self.compactor.counts
-            ),
-        )
+        self._status = StatusFile(settings.data_dir, self.compactor.status)
         self._status.start()
         return self
 
@@ -79,8 +104,35 @@ class Driver:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.compactor.counts["state"] = "stopped"
+        self.compactor.set_state("stopped")
         self._status.stop()
         self._lease.stop()
         self._catalog.close()
         end_session(self._session)
+
+
+def _loop(driver: Driver, stop: threading.Event) -> int:
+    while not stop.is_set():
+        try:
+            if not driver.compactor.step():
+                stop.wait(POLL_S)
+        except driver.passing_troubles as error:
+            log.warning("a round failed", why=first_line(error))
+            driver.compactor.round_failed(first_line(error))
+            if not driver.spark_lives():
+                log.error("Spark is gone")
+                return 1
+            stop.wait(PAUSE_S)
+    return 0
+
+
+def _stop_on_signals(stop: threading.Event) -> None:
+    """The first signal ends the loop after the round; the second ends all at once."""
+
+    def ask(number: int, frame: Any) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+
+    signal.signal(signal.SIGTERM, ask)
+    signal.signal(signal.SIGINT, ask)

@@ -3,21 +3,29 @@
 `lakelog table` and `lakelog compact` are programs of their own, beside a running broker
 and compactor or without them. They look where the truth is: the catalog for the topics,
 the Delta log for the table's ends, the segments (up to the durable end) for the rest.
-Nothing is asked of the running parts except, through the catalog, to hurry.
+Nothing is asked of the running parts except, through the catalog, to hurry; whether the
+compactor is stuck, its status file says.
+
+What is damaged is told beside what is known: the end of a table that cannot be read is
+nobody's to guess, and is None.
 """
 
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from broker.catalog import requests
 from broker.catalog import topics as stored
 from broker.catalog.catalog import Catalog
-from broker.storage.entry import TopicPartition
-from broker.storage.files import PosixFiles
-from broker.storage.reader import SegmentReader
+from broker.ids import TopicPartition
+from broker.status.file import read as read_status
+from broker.status.schema import CompactorStatus
+from broker.storage.manifest import ManifestDamaged
+from broker.storage.store import open_store
 from broker.topics.topic import Topic
+from jobs.missing import read_checkpoint
 from lakehouse import delta_log
 from lakehouse.errors import TableMissing
 from lakehouse.location import table_path
@@ -35,13 +43,17 @@ class NotInTime(Exception):
     """The tables did not reach what was asked for."""
 
 
+class Stuck(Exception):
+    """Tables do not reach what was asked for, and will not by waiting."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionExtent:
-    """Offsets of one partition. All ends are exclusive."""
+    """Offsets of one partition. All ends are exclusive; ``table_end`` None: unknown."""
 
     partition: int
     log_start: int
-    table_end: int
+    table_end: int | None
     last_stable_offset: int
     high_watermark: int
     segment_bytes: int
@@ -49,25 +61,41 @@ class PartitionExtent:
 
 @dataclass(frozen=True, slots=True)
 class TopicExtent:
-    """``version`` is None where there is no table yet."""
+    """``version`` is None where there is no table yet, or none that can be read.
+
+    ``problem``: one sentence if something is damaged, else None.
+    """
 
     topic: str
     path: str
     version: int | None
     partitions: list[PartitionExtent]
+    problem: str | None = None
 
-    def pending(self) -> int:
-        """Offsets that are durable and not in the table."""
-        return sum(p.high_watermark - p.table_end for p in self.partitions)
+    def pending(self) -> int | None:
+        """Offsets that are durable and not in the table; None if nobody knows."""
+        ends = [p.table_end for p in self.partitions if p.table_end is not None]
+        if len(ends) < len(self.partitions):
+            return None
+        return sum(p.high_watermark for p in self.partitions) - sum(ends)
+
+
+class _Log(NamedTuple):
+    """What the log says: where each partition ends, its bytes in segments."""
+
+    ends: Offsets
+    sizes: Offsets
+    problem: str | None = None
 
 
 class Extents:
     """Reads a data directory; every method blocks."""
 
     def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
         self._tables = data_dir / "tables"
         self._catalog = Catalog.open(data_dir / "catalog.db")
-        self._segments = SegmentReader(PosixFiles(), data_dir / "wal")
+        self._segments = open_store(str(data_dir / "wal"))
 
     def close(self) -> None:
         self._catalog.close()
@@ -84,23 +112,25 @@ class Extents:
         """Where the named topics, or all, stand now.
 
         Segments are looked at before tables: what is let go in between is found in both
-        and not in neither. Raises NoSuchTopic and LakehouseError.
+        and not in neither. Raises NoSuchTopic and OSError.
         """
         topics = self.topics(names)
-        durable, sizes = self._in_segments()
+        log = self._in_log()
         starts = self._catalog.read(stored.load_log_starts)
-        return [self._extent(topic, durable, sizes, starts) for topic in topics]
+        return [self._extent(topic, log, starts) for topic in topics]
 
     def compact(self, names: Collection[str], timeout_s: float) -> list[TopicExtent]:
-        """Wait until the tables hold what is durable now; asks the compactor to hurry.
+        """Ask for a flush and wait until the tables hold what is durable now.
 
-        A topic that is deleted meanwhile is nothing to wait for. Raises NotInTime.
+        A topic that is deleted meanwhile is nothing to wait for. Raises NotInTime; and
+        Stuck, once nothing is late but what waiting does not help.
         """
         wanted = list(names) or None
-        late = [extent for extent in self.of(names) if extent.pending()]
+        late = [extent for extent in self.of(names) if extent.pending() != 0]
         self._catalog.change(lambda c: requests.ask(c, wanted, int(time.time() * 1000)))
         deadline = time.monotonic() + timeout_s
         while late := [extent for extent in late if not self._reached(extent)]:
+            self._give_up_if_stuck(late)
             if time.monotonic() > deadline:
                 names_late = ", ".join(extent.topic for extent in late)
                 raise NotInTime(
@@ -111,50 +141,69 @@ class Extents:
         known = {topic.name for topic in self.topics()}
         return self.of([name for name in names if name in known])
 
-    def _extent(
-        self, topic: Topic, durable: Offsets, sizes: Offsets, starts: Offsets
-    ) -> TopicExtent:
+    def _give_up_if_stuck(self, late: Collection[TopicExtent]) -> None:
+        status = read_status(self._data_dir, CompactorStatus, time.time())
+        tables = () if status is None else status.tables
+        why = {state.topic: state.why for state in tables if state.stuck}
+        why |= {extent.topic: extent.problem for extent in late if extent.problem}
+        if all(extent.topic in why for extent in late):
+            told = [f"{extent.topic} is stuck: {why[extent.topic]}" for extent in late]
+            raise Stuck("; ".join(told))
+
+    def _extent(self, topic: Topic, log: _Log, starts: Offsets) -> TopicExtent:
         path = table_path(self._tables, topic.name)
-        version, ends = self._table(path, topic)
+        version, ends, problem = self._table(path, topic)
         partitions = []
         for number in range(topic.partitions):
-            key = topic.number, number
-            start, end = starts.get(key, 0), ends.get(number, 0)
-            reached = max(start, end)
-            high = max(reached, durable.get(key, 0))
-            partitions.append(
-                PartitionExtent(number, start, reached, high, high, sizes.get(key, 0))
-            )
-        return TopicExtent(topic.name, path, version, partitions)
+            key = topic.key(number)
+            start = starts.get(key, 0)
+            reached = None if problem else max(start, ends.get(number, 0))
+            high = max(start, reached or 0, log.ends.get(key, 0))
+            size = log.sizes.get(key, 0)
+            partitions.append(PartitionExtent(number, start, reached, high, high, size))
+        damage = problem or log.problem
+        return TopicExtent(topic.name, path, version, partitions, damage)
 
     def _reached(self, target: TopicExtent) -> bool:
         found = [topic for topic in self.topics() if topic.name == target.topic]
         if not found:
             return True
-        _, ends = self._table(target.path, found[0])
+        _, ends, problem = self._table(target.path, found[0])
         starts = self._catalog.read(stored.load_log_starts)
-        return all(
-            max(ends.get(p.partition, 0), starts.get((found[0].number, p.partition), 0))
+        return problem is None and all(
+            max(ends.get(p.partition, 0), starts.get(found[0].key(p.partition), 0))
             >= p.high_watermark
             for p in target.partitions
         )
 
-    def _table(self, path: str, topic: Topic) -> tuple[int | None, dict[int, int]]:
+    def _table(
+        self, path: str, topic: Topic
+    ) -> tuple[int | None, dict[int, int], str | None]:
+        """Version and ends of a table, and why they are not known if they are not."""
         try:
             snapshot = delta_log.load(path)
         except TableMissing:
-            return None, {}
+            return None, {}, None
+        except Exception as error:  # noqa: BLE001  (an owner may do anything)
+            return None, {}, str(error) or type(error).__name__
         identity = topic.id.hex()
         if snapshot.topic_id != identity:  # an earlier topic of this name
-            return None, {}
-        return snapshot.version, delta_log.table_ends(snapshot, identity)
+            return None, {}, None
+        return snapshot.version, delta_log.table_ends(snapshot, identity), None
 
-    def _in_segments(self) -> tuple[Offsets, Offsets]:
-        """Where each partition ends in the segments, and its bytes there."""
+    def _in_log(self) -> _Log:
+        """Where each partition ends in the segments, or ended by the checkpoint: what
+        was released before it is in no segment any more.
+        """
         ends: Offsets = {}
         sizes: Offsets = {}
-        for info in self._segments.live():
-            for key, found in self._segments.columns(info.sequence).items():
-                ends[key] = max(ends.get(key, 0), int(found.last[-1]) + 1)
-                sizes[key] = sizes.get(key, 0) + int(found.length.sum())
-        return ends, sizes
+        try:
+            for info in self._segments.live():
+                for key, found in self._segments.columns(info.sequence).items():
+                    ends[key] = max(ends.get(key, 0), int(found.last[-1]) + 1)
+                    sizes[key] = sizes.get(key, 0) + int(found.length.sum())
+            for key, known in read_checkpoint(self._segments).items():
+                ends[key] = max(ends.get(key, 0), known.durable)
+        except (ManifestDamaged, ValueError) as error:
+            return _Log(ends, sizes, str(error))
+        return _Log(ends, sizes)

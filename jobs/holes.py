@@ -3,7 +3,7 @@
 The problem: a segment without a footer is walked, and the walk goes on behind a damaged
 place. Which batches of which partitions stood there cannot be told any more. If a
 partition's table went on behind the hole, the committed range would cover it, and the
-segment, with whatever could still be rescued from it, would be let go. The idea: the
+segment, with whatever could still be rescued from it, would be released. The idea: the
 offsets tell who may be concerned. A partition whose batches go on without a gap over
 the hole lost nothing there; one with a gap stops before it, as at any damaged batch.
 

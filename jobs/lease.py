@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from broker.catalog import leases
 from broker.catalog.catalog import Catalog
 from broker.clock import Clock
+from broker.protocol.errors import KafkaError
 
 NAME: Final = "compactor"
 TTL_MS: Final = 6_000
@@ -23,7 +24,7 @@ log = structlog.get_logger("lakelog.compactor")
 
 
 class LeaseKeeper:
-    """Acquires, renews on a thread of its own, and lets go at the end."""
+    """Acquires, renews on a thread of its own, and gives it up at the end."""
 
     def __init__(self, catalog: Catalog, holder: str, clock: Clock) -> None:
         self._catalog, self._holder, self._clock = catalog, holder, clock
@@ -43,7 +44,7 @@ class LeaseKeeper:
         return self._clock.monotonic_ms() < self._held_until_ms
 
     def stop(self) -> None:
-        """Let go, so that the next one need not wait."""
+        """Give the lease up, so that the next owner need not wait."""
         self._stop.set()
         self._thread.join()
         epoch, self._epoch, self._held_until_ms = self._epoch, None, 0
@@ -65,7 +66,7 @@ class LeaseKeeper:
                     connection, NAME, self._holder, now_ms, TTL_MS
                 )
             )
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, KafkaError) as error:
             log.warning("the lease cannot be renewed", why=str(error))
             return
         if epoch is not None:

@@ -4,7 +4,9 @@ The problem: retention moves the start of a log, killed rounds leave files behin
 deleted topics leave tables; yet somebody may be reading any of these files. The idea:
 each thing leaves in two steps. First nothing refers to it (a commit, a rename); then,
 after a delay, its bytes go. Only files that the compactor itself named are deleted:
-what the owner's OPTIMIZE wrote is for the owner's VACUUM.
+what the owner's OPTIMIZE wrote, or replaced, is for the owner's VACUUM. A file that no
+commit names is an orphan as long as it is so young that the log would tell if it left;
+later nobody knows.
 
 All of this runs in the process that holds the lease, between rounds, so that no file of
 a round in flight is taken for an orphan.
@@ -20,8 +22,8 @@ import structlog
 
 from broker.catalog import topics as catalog_topics
 from broker.catalog.catalog import Catalog
+from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.topics.topic import Topic
-from jobs.planner import TopicPartition
 from jobs.tables import Table, Tables
 from lakehouse.actions import DataFile
 from lakehouse.commit import drop, remove_files
@@ -60,18 +62,17 @@ def expire(table: Table, starts: Starts, now_ms: int) -> int:
         [(file.path, file.partition, file.size) for file in expired],
         now_ms=now_ms,
         log_starts={
-            file.partition: starts[table.topic.number, file.partition]
-            for file in expired
+            file.partition: starts[table.topic.key(file.partition)] for file in expired
         },
     )
     table.follow()
     return len(expired)
 
 
-def is_expired(file: DataFile, number: int, starts: Starts) -> bool:
+def is_expired(file: DataFile, number: TopicNumber, starts: Starts) -> bool:
     """Whether every row is below the log's start, as the statistics say."""
     return file.is_bounded and file.last_offset < starts.get(
-        (number, file.partition), 0
+        (number, PartitionNumber(file.partition)), 0
     )
 
 
@@ -83,23 +84,25 @@ def delete_files(table: Table, starts: Starts, now_ms: int, delay_ms: int) -> in
     snapshot = table.snapshot
     live = {file.relative_path for file in snapshot.files.values()}
     removed = {unquote(path): when for path, when in snapshot.removed.items()}
-    deleted = 0
+    told_ms = snapshot.removed_are_told_ms
+    kept = set()
     for path, modified_ms in present:
-        if path in live:
-            continue
         since_ms = removed.get(path, modified_ms)
-        if path in removed and not _below_start(path, table.topic.number, starts):
-            continue  # its owner rewrote it: older versions may still be wanted
-        if now_ms - since_ms >= delay_ms:
+        is_orphan = path not in removed and now_ms - modified_ms < told_ms
+        is_done_with = is_orphan or _below_start(path, table.topic.number, starts)
+        # What its owner rewrote stays: older versions may still be wanted.
+        if path in live or not is_done_with or now_ms - since_ms < delay_ms:
+            kept.add(path)
+        else:
             os.unlink(os.path.join(table.path, path))
-            deleted += 1
-    return deleted
+    snapshot.removed = {p: w for p, w in snapshot.removed.items() if unquote(p) in kept}
+    return len(present) - len(kept)
 
 
-def _below_start(path: str, number: int, starts: Starts) -> bool:
+def _below_start(path: str, number: TopicNumber, starts: Starts) -> bool:
     match = _OURS.fullmatch(path)
     assert match is not None
-    return int(match[3]) <= starts.get((number, int(match[1])), 0)
+    return int(match[3]) <= starts.get((number, PartitionNumber(int(match[1]))), 0)
 
 
 def _our_files(root: str) -> Iterator[tuple[str, int]]:
@@ -132,7 +135,7 @@ class Maintenance:
                 return
             try:
                 done = maintain_table(table, starts, now_ms, self._file_delay_ms)
-            except (LakehouseError, OSError) as error:
+            except Exception as error:  # noqa: BLE001  (an owner may do anything)
                 log.warning("not maintained", topic=table.topic.name, why=str(error))
                 self._tables.forget(table.topic.number)
                 continue

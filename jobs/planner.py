@@ -11,28 +11,34 @@ as there are cores, because a task costs more than a small slice does.
 The price: a partition with a large backlog gets several files in one round.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from broker.ids import TopicNumber, TopicPartition
+
 ITEM_BYTES: Final = 64 << 20
 ROUND_BYTES: Final = 256 << 20
 SPLIT_BYTES: Final = 8 << 20
 """A slice that is split for the sake of idle cores stays above this."""
+TRIAL_BYTES: Final = 64 << 10
+"""How much is tried of a topic that failed last time: its work may be for nothing."""
 
 Ints = npt.NDArray[np.int64]
-TopicPartition = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Batches of one partition in one segment, in order of offset."""
+    """Batches of one partition in one segment, in order of offset.
+
+    ``store``: the address of the segment's store.
+    """
 
     sequence: int
-    path: str
+    store: str
     base: Ints
     last: Ints
     position: Ints
@@ -44,7 +50,7 @@ class Batches:
     def cut(self, start: int, stop: int) -> "Batches":
         some = slice(start, stop)
         return Batches(
-            self.sequence, self.path, self.base[some], self.last[some],
+            self.sequence, self.store, self.base[some], self.last[some],
             self.position[some], self.length[some],
         )  # fmt: skip
 
@@ -66,6 +72,11 @@ class Pending:
     def __post_init__(self) -> None:
         self.bytes = sum(int(chunk.length.sum()) for chunk in self.chunks)
 
+    def front(self, bytes_max: int) -> "Pending":
+        """Its first batches, of at most ``bytes_max`` together, but at least one."""
+        taken = _Cursor(self).take(bytes_max).chunks
+        return Pending(self.key, self.start, list(taken), self.since_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -76,6 +87,14 @@ class Item:
     end: int
     chunks: tuple[Batches, ...]
     bytes: int
+
+    @property
+    def records(self) -> int:
+        """Records in the slice: one for each offset of a batch (LogValidator)."""
+        return sum(
+            int((chunk.last - np.maximum(chunk.base, self.start) + 1).sum())
+            for chunk in self.chunks
+        )
 
 
 @dataclass(slots=True)
@@ -96,7 +115,7 @@ def due(
     *,
     flush_ms: int,
     flush_bytes: int,
-    asked: frozenset[int] | None = frozenset(),
+    asked: frozenset[TopicNumber] | None = frozenset(),
 ) -> list[Pending]:
     """The partitions to compact now, the longest waiting first; none if none is due.
 
@@ -105,7 +124,7 @@ def due(
     waiting = sorted(
         (one for one in pending if one.bytes), key=lambda one: one.since_ms
     )
-    topic_bytes: dict[int, int] = {}
+    topic_bytes: dict[TopicNumber, int] = {}
     for one in waiting:
         topic_bytes[one.key[0]] = topic_bytes.get(one.key[0], 0) + one.bytes
 
@@ -120,6 +139,25 @@ def due(
     if not any(wanted(one, 1) for one in waiting):
         return []
     return [one for one in waiting if wanted(one, 2)]
+
+
+def trials(
+    due: Iterable[Pending], failed: Callable[[TopicPartition], TopicPartition | None]
+) -> list[Pending]:
+    """``due``, but of what failed last time only one small slice.
+
+    ``failed`` tells what of a partition failed: itself, its topic as a whole, or None.
+    """
+    chosen: list[Pending] = []
+    tried: set[TopicPartition] = set()
+    for one in due:
+        key = failed(one.key)
+        if key is None:
+            chosen.append(one)
+        elif key not in tried:
+            tried.add(key)
+            chosen.append(one.front(TRIAL_BYTES))
+    return chosen
 
 
 def plan(

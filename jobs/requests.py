@@ -8,8 +8,8 @@ meanwhile, is nothing to wait for.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from broker.ids import TopicNumber, TopicPartition
 from broker.topics.topic import Topic
-from jobs.planner import TopicPartition
 
 Ends = Mapping[TopicPartition, int]
 
@@ -29,13 +29,13 @@ class Requests:
 
     def __init__(self) -> None:
         self._targets: dict[int, dict[TopicPartition, int]] = {}
-        self.topics: frozenset[int] = frozenset()
+        self.topics: frozenset[TopicNumber] = frozenset()
         """Numbers of the topics that somebody waits for."""
 
     def look(
         self,
         asked: Sequence[Asked],
-        topics: Mapping[int, Topic],
+        topics: Mapping[TopicNumber, Topic],
         durable: Ends,
         tables: Ends,
     ) -> list[int]:
@@ -63,7 +63,7 @@ class Requests:
 
 
 def _target(
-    asked: Asked, topics: Mapping[int, Topic], durable: Ends
+    asked: Asked, topics: Mapping[TopicNumber, Topic], durable: Ends
 ) -> dict[TopicPartition, int]:
     return {
         key: end

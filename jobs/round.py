@@ -17,24 +17,24 @@ from typing import Any, Final
 import structlog
 
 from broker.failpoints import passing
-from jobs.planner import Batches, Item, Round, TopicPartition
-from jobs.rows import Failed, FileTask, Slice, Written, write_files
+from broker.ids import TopicNumber, TopicPartition
+from jobs.isolate import Spread, spread_isolated
+from jobs.planner import Batches, Item, Round
+from jobs.rows import Failed, FileTask, Slice, Written, work
 from jobs.tables import Table
 from lakehouse.commit import commit_files
-from lakehouse.errors import LakehouseError
 from lakehouse.new_file import NewFile, partition_directory
 
 COMMIT_THREADS: Final = 4
 
 log = structlog.get_logger("lakelog.compactor")
 
-Spread = Callable[[list[list[FileTask]]], list[list[Written | Failed]]]
-"""Runs tasks somewhere, in any order; results in the order of the tasks."""
-
 
 @dataclass(slots=True)
 class Outcome:
-    """What a round did. ``failed``: partition -> why it stopped short."""
+    """What a round did. ``failed``: partition -> why it stopped short; ``refused``:
+    topic -> why its table took no commit.
+    """
 
     rows: int = 0
     log_bytes: int = 0
@@ -42,7 +42,8 @@ class Outcome:
     files: int = 0
     commits: int = 0
     failed: dict[TopicPartition, Failed] = field(default_factory=dict)
-    refused: set[int] = field(default_factory=set)
+    refused: dict[TopicNumber, str] = field(default_factory=dict)
+    committed: set[TopicPartition] = field(default_factory=set)
 
     def add(self, other: "Outcome") -> None:
         self.rows += other.rows
@@ -52,13 +53,14 @@ class Outcome:
         self.commits += other.commits
         self.failed |= other.failed
         self.refused |= other.refused
+        self.committed |= other.committed
 
 
 def on_spark(context: Any) -> Spread:
     """Spread over the workers of a SparkContext, one Spark task per list."""
 
     def spread(tasks: list[list[FileTask]]) -> list[list[Written | Failed]]:
-        found = context.parallelize(tasks, len(tasks)).map(write_files).collect()
+        found = context.parallelize(tasks, len(tasks)).map(work).collect()
         return list(found)
 
     return spread
@@ -66,30 +68,37 @@ def on_spark(context: Any) -> Spread:
 
 def run_round(
     plan: Round,
-    tables: dict[int, Table],
+    tables: dict[TopicNumber, Table],
     spread: Spread,
     attempt: str,
     may_commit: Callable[[], bool],
+    niceness: int = 0,
 ) -> Outcome:
     """Write and commit everything in ``plan``.
 
     ``tables`` by topic number; items of other topics are left for later. ``attempt``
-    makes file names that nobody else makes. Raises what ``spread`` raises.
+    makes file names that nobody else makes. A slice that kills its worker fails alone;
+    raises what ``spread`` raises when it cannot do anything at all.
     """
     tasks = [[i for i in task if i.key[0] in tables] for task in plan.tasks]
     tasks = [task for task in tasks if task]
     if not tasks:
         return Outcome()
     passing("compact.before_files")
-    results = spread(
-        [[file_task(item, tables[item.key[0]], attempt) for item in t] for t in tasks]
+    results = spread_isolated(
+        spread,
+        [
+            [file_task(item, tables[item.key[0]], attempt, niceness) for item in task]
+            for task in tasks
+        ],
     )
     passing("compact.after_files")
-    done = list(zip(itertools.chain(*tasks), itertools.chain(*results), strict=True))
+    pairs = zip(itertools.chain(*tasks), itertools.chain(*results), strict=True)
+    done = [(item, _judged(item, result)) for item, result in pairs]
     return _commit_all(done, tables) if may_commit() else Outcome()
 
 
-def file_task(item: Item, table: Table, attempt: str) -> FileTask:
+def file_task(item: Item, table: Table, attempt: str, niceness: int = 0) -> FileTask:
     """The item as plain values for a worker, with the name of its file."""
     partition = item.key[1]
     name = f"{item.start:020d}-{item.end:020d}-{attempt}.parquet"
@@ -101,19 +110,20 @@ def file_task(item: Item, table: Table, attempt: str) -> FileTask:
         item.start,
         item.end,
         [_slice(chunk) for chunk in item.chunks],
+        niceness,
     )
 
 
 def _slice(chunk: Batches) -> Slice:
     columns = (chunk.base, chunk.position, chunk.length)
-    return Slice(chunk.path, chunk.sequence, *(c.tobytes() for c in columns))
+    return Slice(chunk.store, chunk.sequence, *(c.tobytes() for c in columns))
 
 
 Done = tuple[Item, Written | Failed]
 
 
-def _commit_all(done: list[Done], tables: dict[int, Table]) -> Outcome:
-    by_topic: dict[int, list[Done]] = {}
+def _commit_all(done: list[Done], tables: dict[TopicNumber, Table]) -> Outcome:
+    by_topic: dict[TopicNumber, list[Done]] = {}
     for item, result in done:
         by_topic.setdefault(item.key[0], []).append((item, result))
     whole = Outcome()
@@ -141,13 +151,15 @@ def _commit_topic(table: Table, done: list[Done]) -> Outcome:
     try:
         committed = commit_files(
             table.path, table.id, table.next_round, ranges, files,
+            records=_records(whole), known_ends=table.ends,
             on_committed=lambda: passing("compact.after_commit"),
         )  # fmt: skip
-    except (LakehouseError, OSError) as error:
+    except Exception as error:  # noqa: BLE001  (an owner may do anything to a table)
         log.warning("not committed", topic=table.topic.name, why=str(error))
-        outcome.refused.add(table.topic.number)
+        outcome.refused[table.topic.number] = str(error) or type(error).__name__
         return outcome
     passing("compact.after_sync")
+    outcome.committed = {item.key for item, _ in whole}
     if not committed.was_there:
         _count(outcome, whole)
     return outcome
@@ -164,6 +176,25 @@ def whole_prefixes(
         elif item.key not in failed:
             whole.append((item, result))
     return whole
+
+
+def _judged(item: Item, result: Written | Failed) -> Written | Failed:
+    """A file that lacks a record, or has one too many, is not committed."""
+    if isinstance(result, Failed) or result.rows == item.records:
+        return result
+    why = (
+        f"offsets {item.start} to {item.end} hold {item.records} records, and "
+        f"{result.rows} rows were written"
+    )
+    return Failed(result.path, why, stale=False)
+
+
+def _records(whole: list[tuple[Item, Written]]) -> dict[int, int]:
+    """Partition -> records that the log holds in what is committed."""
+    found: dict[int, int] = {}
+    for item, _ in whole:
+        found[item.key[1]] = found.get(item.key[1], 0) + item.records
+    return found
 
 
 def _new_file(item: Item, written: Written) -> NewFile:

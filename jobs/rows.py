@@ -1,9 +1,9 @@
 """One slice of a partition becomes one Parquet file. Runs in Spark's Python workers.
 
 The problem: this is where the bytes are, so it must be fast, and its memory must not
-follow the size of the slice or how far its batches unfold. The idea: batches are copied
-out of the mapped segment one by one, decoded in groups of a row group's size, and each
-group is written and forgotten.
+follow the size of the slice or how far its batches decompress. The idea: batches are
+copied out of their segment one by one, decoded in groups of a row group's size, and
+each group is written and forgotten.
 
 A segment's file is used again once everything in it stands in tables. Whoever reads it
 with an old plan must notice: each batch is copied first and looked at then, its entry
@@ -15,14 +15,18 @@ Source of the shape of a file: `lakehouse.schema` and the measurements it follow
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from broker.protocol.errors import KafkaError
 from broker.records.batch import read_header
 from broker.records.columns import decode
 from broker.storage.entry import ENTRY_HEADER_BYTES, mark_of
-from broker.storage.files import PosixFiles
 from broker.storage.segment import StaleSegment
+from broker.storage.store import SegmentBytes, SegmentStore, open_store
+from jobs.priority import set_worker_niceness
+
+STORES_KEPT_MAX: Final = 4
 
 _REPEATING: Any = [
     "partition",
@@ -36,10 +40,11 @@ _REPEATING: Any = [
 class Slice(NamedTuple):
     """Batches of one segment, in order: plain values, as they travel to a worker.
 
-    The three columns are int64 arrays as bytes.
+    ``store``: the address of the segment's store. ``sequence`` is the generation of its
+    entries too. The three columns are int64 arrays as bytes.
     """
 
-    path: str
+    store: str
     sequence: int
     bases: bytes
     positions: bytes
@@ -47,7 +52,10 @@ class Slice(NamedTuple):
 
 
 class FileTask(NamedTuple):
-    """The rows of ``[start, end)`` are to be written to ``root/path``."""
+    """The rows of ``[start, end)`` are to be written to ``root/path``.
+
+    ``niceness`` is the worker's while it does this.
+    """
 
     root: str
     path: str
@@ -56,6 +64,7 @@ class FileTask(NamedTuple):
     start: int
     end: int
     slices: Sequence[Slice]
+    niceness: int = 0
 
 
 class Written(NamedTuple):
@@ -79,8 +88,15 @@ class Failed(NamedTuple):
     stale: bool
 
 
+def work(tasks: Sequence[FileTask]) -> list[Written | Failed]:
+    """What a Spark task does: write its files, at the niceness that they ask for."""
+    if tasks:
+        set_worker_niceness(tasks[0].niceness)
+    return write_files(tasks)
+
+
 def write_files(tasks: Sequence[FileTask]) -> list[Written | Failed]:
-    """What a Spark task does. One slice that fails does not fail the others."""
+    """Write each file; one slice that fails does not fail the others."""
     done: list[Written | Failed] = []
     for task in tasks:
         try:
@@ -124,29 +140,24 @@ def read_batches(slices: Sequence[Slice]) -> Iterator[memoryview]:
     """Each batch, as a copy that nobody changes, verified to be the planned one."""
     import numpy as np
 
-    files = PosixFiles()
     for one in slices:
-        file = files.open_read(_as_path(one.path))
-        try:
-            mapped = files.map(file, files.size(file))
-        finally:
-            files.close(file)
         columns = (np.frombuffer(c, np.int64).tolist() for c in one[2:])
-        for base, position, length in zip(*columns, strict=True):
-            yield _batch(mapped.view, one.sequence, base, position, length)
-        mapped.close()
+        with _store(one.store).opened(one.sequence) as segment:
+            for base, position, length in zip(*columns, strict=True):
+                yield _batch(segment, one.sequence, base, position, length)
 
 
-def _as_path(path: str) -> Any:
-    from pathlib import Path
-
-    return Path(path)
+@lru_cache(STORES_KEPT_MAX)
+def _store(address: str) -> SegmentStore:
+    """One per worker: it remembers where segments are."""
+    return open_store(address)
 
 
 def _batch(
-    view: memoryview, sequence: int, base: int, position: int, length: int
+    segment: SegmentBytes, sequence: int, base: int, position: int, length: int
 ) -> memoryview:
-    copy = bytes(view[position - ENTRY_HEADER_BYTES : position + length])
+    start = position - ENTRY_HEADER_BYTES
+    copy = segment.read_range(start, ENTRY_HEADER_BYTES + length)
     batch = memoryview(copy)[ENTRY_HEADER_BYTES:]
     mark = mark_of(sequence)
     if not copy.startswith(mark) or read_header(batch).base_offset != base:

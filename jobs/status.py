@@ -1,45 +1,134 @@
-"""What the compactor says about itself: a small file, replaced once a second.
+"""What the compactor counts and says of itself, and its file, once a second.
 
-The broker's admin plane and the command line read it; nobody's correctness depends on
-it, so it is not synced.
+What is said is fixed in `broker.status`; here it is gathered. Tables that nothing waits
+for are left out, and of the others at most `TABLES_MAX` are named, those that are stuck
+first: a status is for people and alarms, not a listing.
 """
 
-import json
-import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-PERIOD_S = 1.0
+from broker.ids import PartitionNumber, TopicNumber, TopicPartition
+from broker.status import file
+from broker.status.schema import CompactorStatus, TableState
+from broker.storage.files import PosixFiles
+from broker.topics.topic import Topic
+from jobs.planner import Pending
+from jobs.stuck import WHOLE_TOPIC, Stuck
+
+PERIOD_S: Final = 1.0
+TABLES_MAX: Final = 1_000
+
+
+@dataclass(slots=True)
+class Counters:
+    """Plain integers since the start of the process."""
+
+    rounds: int = 0
+    rounds_failed: int = 0
+    rounds_ms: int = 0
+    rows: int = 0
+    log_bytes: int = 0
+    file_bytes: int = 0
+    files: int = 0
+    commits: int = 0
+
+    def totals(self) -> dict[str, int]:
+        """All of them, under names that end in ``_total``."""
+        return {f"{one.name}_total": getattr(self, one.name) for one in fields(self)}
+
+
+def problems_of(topics: Mapping[TopicNumber, Topic], stuck: Stuck) -> tuple[str, ...]:
+    """One sentence for each topic or partition that is stuck."""
+    return tuple(
+        f"{_name(topics, number, partition)} cannot be compacted: {failure.why}"
+        for (number, partition), failure in stuck.stuck()
+    )
+
+
+def _name(
+    topics: Mapping[TopicNumber, Topic], number: TopicNumber, partition: PartitionNumber
+) -> str:
+    name = topics[number].name if number in topics else f"topic {number}"
+    return name if partition == WHOLE_TOPIC else f"{name}-{partition}"
+
+
+def table_states(
+    topics: Mapping[TopicNumber, Topic],
+    waiting: Iterable[Pending],
+    ends: Mapping[TopicPartition, int],
+    unreadable: Mapping[TopicNumber, str],
+    stuck: Stuck,
+    now_ms: int,
+    *,
+    wall_ms: int,
+) -> tuple[TableState, ...]:
+    """The tables that records wait for, those that are stuck first, at most
+    `TABLES_MAX`.
+
+    ``now_ms`` is on the clock of ``waiting`` and ``stuck``; ``wall_ms`` is the same
+    instant as people know it.
+    """
+    failures = {key[0]: failure for key, failure in stuck.stuck()}
+    by_topic: dict[TopicNumber, list[Pending]] = {
+        number: [] for number in (*failures, *unreadable)
+    }
+    for one in waiting:
+        by_topic.setdefault(one.key[0], []).append(one)
+    known_ends: dict[TopicNumber, dict[int, int]] = {}
+    for (number, partition), end in ends.items():
+        known_ends.setdefault(number, {})[partition] = end
+    states = []
+    for number, pending in by_topic.items():
+        if number not in topics:
+            continue
+        failure = failures.get(number)
+        states.append(
+            TableState(
+                topics[number].name,
+                readable=number not in unreadable,
+                stuck=failure is not None,
+                why=failure.why if failure else unreadable.get(number, ""),
+                since_ms=wall_ms - now_ms + failure.since_ms if failure else 0,
+                ends=known_ends.get(number, {}),
+                pending_bytes=sum(one.bytes for one in pending),
+                lag_ms=max((now_ms - one.since_ms for one in pending), default=0),
+            )
+        )
+    states.sort(key=lambda state: (not state.stuck, state.readable, -state.lag_ms))
+    return tuple(states[:TABLES_MAX])
 
 
 class StatusFile:
-    """Writes what ``say`` returns, on a thread of its own."""
+    """Writes what ``say`` returns below ``data_dir``, on a thread of its own."""
 
-    def __init__(self, path: Path, say: Callable[[], dict[str, Any]]) -> None:
-        self._path, self._say = path, say
+    def __init__(self, data_dir: Path, say: Callable[[], CompactorStatus]) -> None:
+        self._path, self._say = file.path_of(data_dir, CompactorStatus), say
+        self._files = PosixFiles()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="status", daemon=True)
 
     def start(self) -> None:
+        """Write now and each second from now on."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self.write()
         self._thread.start()
 
     def stop(self) -> None:
-        """Say it one last time."""
+        """Write a last time and stop."""
         self._stop.set()
         self._thread.join()
         self.write()
 
     def write(self) -> None:
-        aside = self._path.with_suffix(".new")
+        """Write now; a disk that takes nothing is reported by what writes data."""
         try:
-            aside.write_text(json.dumps(self._say()))
-            os.replace(aside, self._path)
+            file.replace(self._files, self._path, file.encode(self._say()))
         except OSError:
-            return  # a full disk is told by what fails to write data
+            return
 
     def _run(self) -> None:
         while not self._stop.wait(PERIOD_S):

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from broker.ids import TopicNumber, TopicPartition
 from broker.topics.topic import Topic
-from jobs.planner import TopicPartition
 from lakehouse import delta_log
 from lakehouse.commit import create_table, repair
 from lakehouse.delta_log import Snapshot
-from lakehouse.errors import LakehouseError, TableMissing
+from lakehouse.errors import TableMissing
 from lakehouse.location import table_path
 
 log = structlog.get_logger("lakelog.compactor")
@@ -39,6 +39,13 @@ class Table:
         """A number above every round that the table has seen."""
         return self.snapshot.transactions.get(self.id, 0) + 1
 
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether the last entry that was read is not there any more, or another is:
+        what it says must not be gone on from."""
+        snapshot = self.snapshot
+        return delta_log.is_gone(self.path, snapshot.version, snapshot.mark)
+
     def follow(self) -> None:
         """Take in what was committed since. Raises LogDamaged."""
         if delta_log.follow(self.snapshot) or not self.ends:
@@ -50,18 +57,22 @@ class Tables:
 
     def __init__(self, warehouse: str) -> None:
         self._warehouse = warehouse
-        self._tables: dict[int, Table] = {}
-        self.unreadable: dict[int, str] = {}
+        self._tables: dict[TopicNumber, Table] = {}
+        self.unreadable: dict[TopicNumber, str] = {}
         """Topic number -> why nothing can be done with its table now."""
+        self.absent: dict[TopicNumber, str] = {}
+        """Topic number -> why it has no table, as of the last look."""
+        self._tried: dict[int, int] = {}
+        """Topic number -> how its log stood when it was last read."""
 
     def ends(self, topics: list[Topic]) -> dict[TopicPartition, int]:
         """Where the tables of ``topics`` end.
 
         Partitions that no commit has named yet are missing, and so are topics without
-        a table. A table that cannot be read is told once, see `unreadable`.
+        a table. A table that cannot be read is logged once, see `unreadable`.
         """
         return {
-            (table.topic.number, partition): end
+            table.topic.key(partition): end
             for table in self.present(topics)
             for partition, end in table.ends.items()
         }
@@ -83,9 +94,14 @@ class Tables:
             table = self._load(topic, table.path)
         return table
 
-    def forget(self, number: int) -> None:
+    def forget(self, number: TopicNumber) -> None:
         """Read it anew next time."""
         self._tables.pop(number, None)
+
+    def moved(self, topic: Topic) -> bool:
+        """Whether its log has changed since anybody here read it."""
+        stamp = delta_log.stamp(table_path(self._warehouse, topic.name))
+        return self._tried.get(topic.number, stamp) != stamp
 
     def present(self, topics: list[Topic]) -> list[Table]:
         """The tables that exist and can be read."""
@@ -93,26 +109,30 @@ class Tables:
         for topic in topics:
             try:
                 table = self._present(topic)
-            except (LakehouseError, OSError) as error:
-                self._tell(topic, str(error))
+            except Exception as error:  # noqa: BLE001  (an owner may do anything)
+                self._report(topic, str(error) or type(error).__name__)
                 continue
             self.unreadable.pop(topic.number, None)
             if table is not None:
                 found.append(table)
         return found
 
-    def _tell(self, topic: Topic, why: str) -> None:
+    def _report(self, topic: Topic, why: str) -> None:
         if self.unreadable.get(topic.number) != why:
             log.error("a table cannot be read", topic=topic.name, why=why)
         self.unreadable[topic.number] = why
         self.forget(topic.number)
 
     def _present(self, topic: Topic) -> Table | None:
+        path = table_path(self._warehouse, topic.name)
+        self._tried[topic.number] = delta_log.stamp(path)
         table = self._tables.get(topic.number)
-        if table is None:
+        if table is None or table.is_overtaken:
+            self.forget(topic.number)
             try:
-                return self._load(topic, table_path(self._warehouse, topic.name))
-            except TableMissing:
+                return self._load(topic, path)
+            except TableMissing as error:
+                self.absent[topic.number] = str(error)
                 return None
         table.follow()
         return table
@@ -124,4 +144,5 @@ class Tables:
         table = Table(topic, path, snapshot)
         table.follow()
         self._tables[topic.number] = table
+        self.absent.pop(topic.number, None)
         return table

@@ -15,18 +15,30 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from lakehouse.properties import RANGES
+from lakehouse.properties import LOG_START, RANGES, ROWS
 
 UNKNOWN_MIN = -(1 << 63)
 UNKNOWN_MAX = (1 << 63) - 1
 NO_PARTITION = -1
 
 _READABLE_FEATURES = {
-    "columnMapping",  # only with mode "none", looked at below
+    "columnMapping",  # as long as our columns keep their names in the files: see below
     "deletionVectors",  # only while no file has one, looked at by the snapshot
     "timestampNtz",
+    "typeWidening",  # a column is cast to the type that it was made with
+    "typeWidening-preview",
+    "v2Checkpoint",
     "vacuumProtocolCheck",
+    "variantShredding",  # of columns beside ours, which are not read
+    "variantShredding-preview",
+    "variantType",
+    "variantType-preview",
 }
+_COLUMNS = {
+    "partition", "offset", "timestamp", "timestampType", "key", "value", "headers",
+}  # fmt: skip
+"""What is read of a table; whatever else it has does not matter."""
+_PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 
 class DataFile(NamedTuple):
@@ -41,6 +53,7 @@ class DataFile(NamedTuple):
     partition: int
     size: int
     rows: int
+    """Those that are there: without what a deletion vector takes; -1: not known."""
     first_offset: int
     last_offset: int
     timestamp_min_ms: int
@@ -84,12 +97,25 @@ class Commit:
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     info: dict[str, Any] = field(default_factory=dict)
+    changes_data: bool = False
+    """Whether an action says that rows are added or removed, not only moved."""
+
+    @property
+    def is_owners(self) -> bool:
+        """Whether it changes rows and is no commit of the compactor's."""
+        return self.changes_data and not (RANGES in self.info or LOG_START in self.info)
 
     @property
     def ranges(self) -> dict[int, tuple[int, int]]:
         """Partition -> [first offset, end offset) that this commit says it added."""
         said = self.info.get(RANGES) or {}
         return {int(key): (int(pair[0]), int(pair[1])) for key, pair in said.items()}
+
+    @property
+    def rows(self) -> dict[int, int]:
+        """Partition -> records that the log held in its range, if the commit says."""
+        said = self.info.get(ROWS) or {}
+        return {int(key): int(count) for key, count in said.items()}
 
 
 def parse_commit(version: int, text: bytes) -> Commit:
@@ -111,10 +137,12 @@ def parse_commit(version: int, text: bytes) -> Commit:
 
 def _add(commit: Commit, body: Mapping[str, Any]) -> None:
     commit.adds.append(data_file(body))
+    commit.changes_data |= body.get("dataChange") is not False
 
 
 def _remove(commit: Commit, body: Mapping[str, Any]) -> None:
     commit.removes[body["path"]] = int(body.get("deletionTimestamp") or 0)
+    commit.changes_data |= body.get("dataChange") is not False
 
 
 def _transaction(commit: Commit, body: Mapping[str, Any]) -> None:
@@ -144,8 +172,12 @@ _ACTIONS = {
 
 
 def data_file(body: Mapping[str, Any]) -> DataFile:
-    """A file from an ``add``. Raises KeyError or ValueError if it is not one."""
-    stats = json.loads(body.get("stats") or "{}")
+    """A file from an ``add``. Raises KeyError or ValueError if it is not one.
+
+    ``stats_columns``: what a checkpoint says in columns, if not in ``stats``; times in
+    microseconds.
+    """
+    stats = body.get("stats_columns") or json.loads(body.get("stats") or "{}")
     low, high = stats.get("minValues") or {}, stats.get("maxValues") or {}
     partition = dict(body.get("partitionValues") or ()).get("partition")
     known = low.get("offset") is not None and high.get("offset") is not None
@@ -153,7 +185,7 @@ def data_file(body: Mapping[str, Any]) -> DataFile:
         path=body["path"],
         partition=NO_PARTITION if partition in (None, "") else int(partition),
         size=int(body["size"]),
-        rows=int(stats.get("numRecords", -1)),
+        rows=_rows(stats, body.get("deletionVector")),
         first_offset=int(low["offset"]) if known else UNKNOWN_MIN,
         last_offset=int(high["offset"]) if known else UNKNOWN_MAX,
         timestamp_min_ms=_milliseconds(low.get("timestamp"), UNKNOWN_MIN),
@@ -163,8 +195,17 @@ def data_file(body: Mapping[str, Any]) -> DataFile:
     )
 
 
-def _milliseconds(text: str | None, unknown: int) -> int:
-    """ISO 8601 of the statistics -> ms since the epoch."""
+def _rows(stats: Mapping[str, Any], vector: Mapping[str, Any] | None) -> int:
+    """``numRecords`` counts what a file holds, deleted or not."""
+    held = stats.get("numRecords")
+    deleted = 0 if vector is None else vector.get("cardinality")
+    return -1 if held is None or deleted is None else int(held) - int(deleted)
+
+
+def _milliseconds(text: str | int | None, unknown: int) -> int:
+    """ISO 8601 of the statistics, or microseconds -> ms since the epoch."""
+    if isinstance(text, int):
+        return text // 1000
     try:
         moment = datetime.fromisoformat(text or "")
         return _floor_ms(moment)
@@ -210,8 +251,22 @@ def why_unreadable(protocol: Protocol, metadata: Metadata | None) -> str | None:
         return f"it needs the reader features {', '.join(unknown)}"
     mapping = metadata.configuration.get("delta.columnMapping.mode", "none")
     if protocol.reader >= 2 and mapping != "none":
-        return f"its columns are mapped by {mapping}"
+        missing = sorted(_COLUMNS - _names_in_files(metadata))
+        if mapping != "name" or missing:
+            return f"its columns are mapped by {mapping}: {', '.join(missing)}"
     if metadata.partition_columns != ("partition",):
         columns = ", ".join(metadata.partition_columns) or "nothing"
         return f"it is partitioned by {columns}, not by partition"
     return None
+
+
+def _names_in_files(metadata: Metadata) -> set[str]:
+    """What the columns are called in the data files, whatever they are called now."""
+    try:
+        fields = json.loads(metadata.schema_string)["fields"]
+        return {
+            (field.get("metadata") or {}).get(_PHYSICAL_NAME, field["name"])
+            for field in fields
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return set()

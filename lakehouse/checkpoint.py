@@ -4,19 +4,32 @@ The problem: a table of a year has half a million log entries, and a start must 
 them all. The idea: the newest checkpoint gives the state at its version. The price:
 pyarrow is imported, and only here on the way to following a log.
 
-Classic checkpoints, whole or in parts. The V2 kind is only allowed with a table feature
-that makes the table unreadable here anyway.
+Classic checkpoints, whole or in parts, and those of the V2 kind: one file, Parquet or
+JSON, which names *sidecars* that hold the files of the table.
+
+Source: the Delta transaction log protocol, "Checkpoints" and "V2 Spec".
 """
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Any
 
-from lakehouse.actions import Commit, data_file, metadata_of, protocol_of
+from lakehouse.actions import (
+    Commit,
+    data_file,
+    metadata_of,
+    parse_commit,
+    protocol_of,
+)
 
 _NAME = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
+_V2_NAME = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:parquet|json)")
+_SIDECARS = "_sidecars"
 _FIELDS = {
+    "sidecar": ("path",),
     "add": ("path", "partitionValues", "size", "modificationTime", "stats"),
     "remove": ("path", "deletionTimestamp"),
     "txn": ("appId", "version"),
@@ -30,6 +43,9 @@ def complete_checkpoints(names: Iterable[str]) -> list[tuple[int, list[str]]]:
     whole: dict[int, list[str]] = {}
     parts: dict[tuple[int, int], list[str]] = {}
     for name in names:
+        v2 = _V2_NAME.fullmatch(name)
+        if v2 is not None:
+            whole[int(v2[1])] = [name]
         match = _NAME.fullmatch(name)
         if match is None:
             continue
@@ -50,27 +66,43 @@ def read_checkpoint(log_directory: str, version: int, names: list[str]) -> Commi
     Raises FileNotFoundError when it was cleaned away, ValueError when it is damaged.
     """
     state = Commit(version)
+    sidecars: list[str] = []
     for name in names:
-        _read_part(os.path.join(log_directory, name), state)
+        path = os.path.join(log_directory, name)
+        read = _read_json if name.endswith(".json") else _read_part
+        sidecars += read(path, state)
+    for name in sidecars:
+        if os.path.basename(name) != name:
+            raise ValueError(f"checkpoint {version} names the sidecar {name!r}")
+        _read_part(os.path.join(log_directory, _SIDECARS, name), state)
     if state.protocol is None or state.metadata is None:
         raise ValueError(f"checkpoint {version} lacks protocol or metaData")
     return state
 
 
-def _read_part(path: str, state: Commit) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def _read_json(path: str, state: Commit) -> list[str]:
+    """Add what a V2 checkpoint in JSON says; the names of its sidecars."""
+    with open(path, "rb") as file:
+        text = file.read()
     try:
-        # Unlike read_table, a ParquetFile never looks at directories beside the file.
-        with pq.ParquetFile(path) as file:
-            table = file.read(columns=list(_FIELDS), use_threads=False)
-    except (pa.ArrowInvalid, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
+        part = parse_commit(state.version, text)
+        actions = [json.loads(line) for line in text.split(b"\n") if line.strip()]
+        sidecars = [one["sidecar"]["path"] for one in actions if one.get("sidecar")]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: {error}") from error
-    for body in _rows(table, "add"):
-        state.adds.append(data_file(body))
+    state.adds += part.adds
+    state.removes |= part.removes
+    state.transactions |= part.transactions
+    state.protocol = part.protocol or state.protocol
+    state.metadata = part.metadata or state.metadata
+    return sidecars
+
+
+def _read_part(path: str, state: Commit) -> list[str]:
+    """Add what a file in Parquet says; the names of its sidecars."""
+    table = _table(path)
+    for body, stats in zip(_rows(table, "add"), _stats_columns(table), strict=True):
+        state.adds.append(data_file(body if body.get("stats") else body | stats))
     for body in _rows(table, "remove"):
         state.removes[body["path"]] = int(body.get("deletionTimestamp") or 0)
     for body in _rows(table, "txn"):
@@ -79,21 +111,86 @@ def _read_part(path: str, state: Commit) -> None:
         state.protocol = protocol_of(body)
     for body in _rows(table, "metaData"):
         state.metadata = metadata_of(body)
+    return [body["path"] for body in _rows(table, "sidecar")]
+
+
+def _table(path: str) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        # Unlike read_table, a ParquetFile never looks at directories beside the file.
+        with pq.ParquetFile(path) as file:
+            return file.read(columns=list(_FIELDS), use_threads=False)
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _stats_columns(table: Any) -> Iterator[dict[str, Any]]:
+    """For each ``add`` its statistics as columns say them, an owner's choice
+    (``delta.checkpoint.writeStatsAsStruct``); nothing where they do not."""
+    import pyarrow as pa
+
+    held = _held(table, "add")
+    count = 0 if held is None else len(held)
+    if held is None or "stats_parsed" not in [field.name for field in held.type]:
+        yield from repeat({}, count)
+        return
+    rows = _numbers(held, "numRecords") or [None] * count
+    bounds = []
+    for side in ("minValues", "maxValues"):
+        offsets = _numbers(held, side, "offset") or [None] * count
+        times = _numbers(held, side, "timestamp", kind=pa.timestamp("us", "UTC"))
+        bounds.append(list(zip(offsets, times or [None] * count, strict=True)))
+    for number, low, high in zip(rows, *bounds, strict=True):
+        yield {
+            "stats_columns": {
+                "numRecords": number,
+                "minValues": {"offset": low[0], "timestamp": low[1]},
+                "maxValues": {"offset": high[0], "timestamp": high[1]},
+            }
+        }
+
+
+def _numbers(held: Any, *path: str, kind: Any = None) -> list[int | None]:
+    """A column of the parsed statistics; empty if there is none. Times in us."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = held
+    for name in ("stats_parsed", *path):
+        if name not in [field.name for field in column.type]:
+            return []
+        column = pc.struct_field(column, name)
+    if kind is not None:
+        column = column.cast(kind, safe=False)
+    values: list[int | None] = column.cast(pa.int64()).to_pylist()
+    return values
 
 
 def _rows(table: Any, action: str) -> Iterator[dict[str, Any]]:
     """The rows that hold this action, with the fields that matter."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    if action not in table.column_names:
+    held = _held(table, action)
+    if held is None:
         return
-    column = table.column(action).combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks)
-    held = column.filter(column.is_valid())
     wanted = (*_FIELDS[action], "deletionVector")
     names = [field.name for field in held.type if field.name in wanted]
     values = [pc.struct_field(held, name).to_pylist() for name in names]
     for row in zip(*values, strict=True):
         yield dict(zip(names, row, strict=True))
+
+
+def _held(table: Any, action: str) -> Any:
+    """The column of an action without its nulls; None if there is none."""
+    import pyarrow as pa
+
+    if action not in table.column_names:
+        return None
+    column = table.column(action).combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks)
+    return column.filter(column.is_valid())

@@ -9,10 +9,15 @@ The idea: look at the row groups of a cluster as intervals of offsets. One that 
 no other and is small is a chunk: read it, sort it if need be. Where they overlap or
 are large, the offset column alone is read (a hundredth of the bytes) and cut into
 *runs*, stretches of rows whose offsets rise; the chunks are then ranges of offsets with
-the runs that reach into them. Since an offset is in a table once, a range of n offsets
-holds at most n rows.
+the runs that reach into them. Where a range ends is told by a sample of the offsets,
+not by how far they reach: an owner's row at a strange offset, or a gap of millions,
+makes no chunk larger.
 
-The price: a table sorted by something else has as many runs as rows, and reads slowly.
+A row group that is sorted by something else has as many runs as rows, each of which
+reaches into many ranges: the square of the rows, which no memory holds. It is one piece
+then, out of which each chunk picks its rows.
+
+The price: such a table reads slowly, as each chunk needs the whole row group.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,6 +33,8 @@ WHOLE_ROWS_MAX = 4 * ROW_GROUP_ROWS
 WHOLE_BYTES_MAX = 64 << 20
 WINDOW_BYTES = 8 << 20
 WINDOW_ROWS_MIN = 16
+PIECE_ROWS_MIN = 64
+"""A row group gives no more pieces, over all chunks, than one for so many rows."""
 
 
 class Piece(NamedTuple):
@@ -43,23 +50,26 @@ class Piece(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """What is read at once: all rows with offsets in [first, last]."""
+    """What is read at once: all rows with offsets in [first, last].
+
+    ``is_whole``: that is one row group, which nothing else reaches into.
+    """
 
     first_offset: int
     last_offset: int
     timestamp_max_ms: int
     pieces: tuple[Piece, ...]
-
-    @property
-    def is_whole(self) -> bool:
-        """One row group that nothing else reaches into."""
-        return self.pieces[0].rows == 0
+    is_whole: bool = False
 
 
 class _Unit(NamedTuple):
     path: str
     number: int
     group: RowGroup
+
+    @property
+    def whole(self) -> Piece:
+        return Piece(self.path, self.number)
 
 
 class _Run(NamedTuple):
@@ -108,48 +118,66 @@ def _chunks(component: Sequence[_Unit], footers: Footers) -> Iterator[Chunk]:
     unit, group = component[0], component[0].group
     small = group.rows <= WHOLE_ROWS_MAX and group.bytes <= WHOLE_BYTES_MAX
     if len(component) == 1 and small:
-        piece = Piece(unit.path, unit.number)
-        yield Chunk(
-            group.first_offset, group.last_offset, group.timestamp_max_ms, (piece,)
-        )
+        first, last, newest = *group[:2], group.timestamp_max_ms
+        yield Chunk(first, last, newest, (unit.whole,), is_whole=True)
         return
-    runs = [run for unit in component for run in _runs(unit, footers)]
+    columns = [_offsets(unit, footers) for unit in component]
+    cuts = _cuts(columns, _window_rows(component))
+    pairs = zip(component, columns, strict=True)
+    runs = [run for unit, offsets in pairs for run in _runs(unit, offsets, cuts)]
     newest = max(unit.group.timestamp_max_ms for unit in component)
-    yield from _windows(sorted(runs), _window_offsets(component), newest)
+    yield from _windows(sorted(runs), cuts.tolist(), newest)
 
 
-def _runs(unit: _Unit, footers: Footers) -> Iterator[_Run]:
+def _offsets(unit: _Unit, footers: Footers) -> Any:
     with footers.open(unit.path) as file:
         table = file.read_row_group(unit.number, columns=["offset"], use_threads=False)
-    offsets: Any = numbers(table.column(0))
-    cuts = np.flatnonzero(np.diff(offsets) <= 0) + 1
-    starts = [0, *cuts.tolist()]
-    ends = [*cuts.tolist(), len(offsets)]
-    for start, end in zip(starts, ends, strict=True):
-        piece = Piece(unit.path, unit.number, start, end - start)
-        yield _Run(int(offsets[start]), int(offsets[end - 1]), piece)
+    return numbers(table.column(0))
 
 
-def _window_offsets(component: Sequence[_Unit]) -> int:
-    """How many offsets a window spans so that it holds about a row group's rows."""
+def _cuts(columns: Sequence[Any], window_rows: int) -> Any:
+    """Where windows of about so many rows begin, but for the first, rising: told by a
+    sample of each row group's offsets."""
+    every = max(1, window_rows // len(columns))
+    sample = np.concatenate([np.sort(offsets)[::every] for offsets in columns])
+    sample.sort()
+    return np.unique(sample[:: window_rows // every])[1:]
+
+
+def _runs(unit: _Unit, offsets: Any, cuts: Any) -> Iterator[_Run]:
+    """The runs of a row group; itself as one if they are too many for windows that
+    begin at ``cuts``."""
+    falls = np.flatnonzero(np.diff(offsets) <= 0) + 1
+    starts, ends = np.append(0, falls), np.append(falls, len(offsets))
+    firsts, lasts = offsets[starts], offsets[ends - 1]
+    reached = np.searchsorted(cuts, lasts, "right")
+    pieces = int((reached - np.searchsorted(cuts, firsts, "right")).sum()) + len(starts)
+    if len(starts) > 1 and pieces > len(offsets) // PIECE_ROWS_MIN:
+        yield _Run(int(firsts.min()), int(lasts.max()), unit.whole)
+        return
+    columns = (starts, ends, firsts, lasts)
+    for start, end, first, last in zip(*(c.tolist() for c in columns), strict=True):
+        yield _Run(first, last, Piece(unit.path, unit.number, start, end - start))
+
+
+def _window_rows(component: Sequence[_Unit]) -> int:
+    """How many rows a window should hold: about a row group's, and not too heavy."""
     rows = sum(unit.group.rows for unit in component)
     size = sum(unit.group.bytes for unit in component)
-    first = min(unit.group.first_offset for unit in component)
-    last = max(unit.group.last_offset for unit in component)
     wanted = min(ROW_GROUP_ROWS, WINDOW_BYTES * rows // max(1, size))
-    span: int = (last - first + 1) * max(wanted, WINDOW_ROWS_MIN) // rows
-    return max(span, 1)
+    return max(wanted, WINDOW_ROWS_MIN)
 
 
-def _windows(runs: Sequence[_Run], span: int, newest: int) -> Iterator[Chunk]:
-    """Ranges of ``span`` offsets, each with the runs that reach into it."""
+def _windows(runs: Sequence[_Run], cuts: Sequence[int], newest: int) -> Iterator[Chunk]:
+    """Ranges of offsets that begin at ``cuts``, each with the runs that reach into it;
+    the first begins where the runs do.
+    """
     open_runs: list[_Run] = []
     waiting = list(reversed(runs))
     low, end = runs[0].first_offset, max(run.last_offset for run in runs)
-    while open_runs or waiting:
+    for high in (*(cut - 1 for cut in cuts), end):
         if not open_runs:
             low = max(low, waiting[-1].first_offset)
-        high = min(low + span - 1, end)
         while waiting and waiting[-1].first_offset <= high:
             open_runs.append(waiting.pop())
         yield Chunk(low, high, newest, tuple(run.piece for run in open_runs))

@@ -19,9 +19,11 @@ compactor's process only; everything here blocks.
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import deltalake
+import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -68,28 +70,37 @@ def commit_files(
     ranges: Ranges,
     files: Sequence[NewFile],
     *,
+    records: Mapping[int, int] | None = None,
+    known_ends: Mapping[int, int] | None = None,
     on_committed: Callable[[], None] = lambda: None,
 ) -> Committed:
     """Add ``files`` as one round: all of ``ranges``, durable when this returns.
 
-    A range may hold no rows at all. ``on_committed`` is called between the commit and
-    its fsync (a failpoint). Repeating a round that is there is a no-op.
+    A range may hold no rows at all. ``records``: how many records the log held in each
+    range, for who audits the table later; left out, the commit does not say.
+    ``known_ends``: where the caller saw partitions end; one that has no end any more
+    lost its commits.
+    ``on_committed`` is called between the commit and its fsync (a failpoint). Repeating
+    a round that is there is a no-op.
 
-    Raises CommitRefused when the table stands elsewhere than the ranges begin or
-    another writer was faster, CommitLost when the entry is not there when read back,
-    OSError when a file is not as it is described or cannot be synced.
+    Raises CommitRefused when the table stands elsewhere than the ranges begin, has such
+    rows although no end says so, or is to forget its ends, or another writer was
+    faster; CommitLost when the entry is not there when read back; OSError when a file
+    is not as it is described or cannot be synced.
     """
     assert ranges, "a round covers something"
     table = _open(path, topic_id)
+    _check_ends_are_kept(table)
     if _is_there(table, topic_id, round_number, ranges):
         _sync_entries(path, topic_id, table.version())
         return Committed(table.version(), was_there=True)
-    _check_starts(table, topic_id, ranges)
+    _check_starts(table, topic_id, ranges, known_ends or {})
+    _check_no_rows(table, topic_id, ranges)
     _check_and_sync_files(path, ranges, files)
     _write(
         table,
         [add_action(file) for file in files],
-        {properties.RANGES: {str(p): list(pair) for p, pair in ranges.items()}},
+        _round_metadata(ranges, records),
         _transactions(topic_id, round_number, ranges),
     )
     on_committed()
@@ -98,6 +109,17 @@ def commit_files(
     _sync_entries(path, topic_id, version)
     _checkpoint_if_due(path, version)
     return Committed(version)
+
+
+def _round_metadata(
+    ranges: Ranges, records: Mapping[int, int] | None
+) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        properties.RANGES: {str(p): list(pair) for p, pair in ranges.items()}
+    }
+    if records is not None:
+        said[properties.ROWS] = {str(p): records.get(p, 0) for p in ranges}
+    return said
 
 
 def remove_files(
@@ -114,7 +136,7 @@ def remove_files(
     owner changed one of them meanwhile: look again.
     """
     table = _open(path, topic_id)
-    actions = [
+    actions: list[AddAction | RemoveAction] = [
         RemoveAction(name, True, now_ms, size, {"partition": str(partition)})
         for name, partition, size in files
     ]
@@ -167,18 +189,66 @@ def _ends(
     }
 
 
-def _check_starts(table: deltalake.DeltaTable, topic_id: str, ranges: Ranges) -> None:
+def _check_starts(
+    table: deltalake.DeltaTable,
+    topic_id: str,
+    ranges: Ranges,
+    known_ends: Mapping[int, int],
+) -> None:
     """A range may only be added where the partition's table ends.
 
-    A partition with no ``txn`` yet may begin anywhere: its log may start above 0.
+    A partition with no ``txn`` yet may begin anywhere: its log may start above 0. But
+    its table has no rows of that range then: see `_check_no_rows`.
     """
     for p, (first, end) in ranges.items():
         assert first < end, f"partition {p}: [{first}, {end}) is empty"
         known = table.transaction_version(partition_application(topic_id, p))
+        if known is None and p in known_ends:
+            raise CommitRefused(
+                f"{table.table_uri}: partition {p} ended at {known_ends[p]}, and no "
+                "commit says so any more"
+            )
         if known is not None and known != first:
             raise CommitRefused(
                 f"{table.table_uri}: partition {p} ends at {known}, not at {first}"
             )
+
+
+def _check_no_rows(table: deltalake.DeltaTable, topic_id: str, ranges: Ranges) -> None:
+    """Of a partition without an end no file may reach into its range: such rows are of
+    commits that were forgotten, or an owner's own."""
+    new = {
+        p: pair
+        for p, pair in ranges.items()
+        if table.transaction_version(partition_application(topic_id, p)) is None
+    }
+    if not new:
+        return
+    actions: Any = pa.table(table.get_add_actions(flatten=True))
+    names = ("partition.partition", "min.offset", "max.offset")
+    columns = [
+        actions.column(name).to_pylist() if name in actions.column_names else ()
+        for name in names
+    ]
+    for p, low, high in zip_longest(*columns):
+        if p not in new:
+            continue
+        first, end = new[p]
+        if None in (low, high) or (low < end and high >= first):
+            raise CommitRefused(
+                f"{table.table_uri}: partition {p} has rows at offsets {low} to "
+                f"{high}, and no commit says where it ends"
+            )
+
+
+def _check_ends_are_kept(table: deltalake.DeltaTable) -> None:
+    """Spark's checkpoints leave our ``txn`` actions out when these may expire."""
+    duration = table.metadata().configuration.get(properties.TRANSACTIONS_EXPIRE)
+    if duration is not None:
+        raise CommitRefused(
+            f"{table.table_uri}: {properties.TRANSACTIONS_EXPIRE} is {duration}: it "
+            "would let the table forget how far it reaches; unset it"
+        )
 
 
 def _check_and_sync_files(path: str, ranges: Ranges, files: Sequence[NewFile]) -> None:

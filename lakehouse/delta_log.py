@@ -29,18 +29,30 @@ from lakehouse.actions import (
 )
 from lakehouse.checkpoint import complete_checkpoints, read_checkpoint
 from lakehouse.errors import LogDamaged, TableMissing
-from lakehouse.properties import TOPIC_ID, partition_application
+from lakehouse.properties import DELTA, TOPIC_ID, partition_application
 
 LOG_DIRECTORY = "_delta_log"
 _ENTRY = re.compile(r"(\d{20})\.json")
 _LOAD_ATTEMPTS = 3
+_REMOVED_ARE_TOLD = "delta.deletedFileRetentionDuration"
+_UNITS_MS = {
+    "week": 604_800_000, "day": 86_400_000, "hour": 3_600_000, "minute": 60_000,
+    "second": 1_000, "millisecond": 1,
+}  # fmt: skip
+
+
+Mark = tuple[int, int, int]
+"""Which file it is, when it was written (ns), how long it is: another entry of the same
+version has another one."""
 
 
 @dataclass(slots=True)
 class Snapshot:
     """The state of a table at a version; ``apply`` moves it on. One thread at a time.
 
-    ``removed`` holds the files that left and when (ms), for whoever deletes them.
+    ``mark`` is that of the last entry that was read, None if that was a checkpoint.
+    ``removed`` holds the files that left and when (ms), for whoever deletes them and
+    then forgets them; of a snapshot that ``keeps_removed`` only.
     """
 
     path: str
@@ -51,6 +63,8 @@ class Snapshot:
     protocol: Protocol = field(default_factory=Protocol)
     metadata: Metadata | None = None
     torn: str | None = None
+    mark: "Mark | None" = None
+    keeps_removed: bool = True
     _vectors: int = 0
 
     @property
@@ -61,6 +75,21 @@ class Snapshot:
     @property
     def configuration(self) -> dict[str, str]:
         return {} if self.metadata is None else dict(self.metadata.configuration)
+
+    @property
+    def removed_are_told_ms(self) -> int:
+        """For how long the log tells which files left: checkpoints drop what left
+        before. 0 where the table's property cannot be understood.
+        """
+        text = self.configuration.get(_REMOVED_ARE_TOLD, DELTA[_REMOVED_ARE_TOLD])
+        words = text.lower().removeprefix("interval").split()
+        if len(words) % 2 or not all(word.isdigit() for word in words[::2]):
+            return 0
+        units = [unit.removesuffix("s") for unit in words[1::2]]
+        if not set(units) <= _UNITS_MS.keys():
+            return 0
+        pairs = zip(words[::2], units, strict=True)
+        return sum(int(count) * _UNITS_MS[unit] for count, unit in pairs)
 
     @property
     def unreadable(self) -> str | None:
@@ -74,7 +103,8 @@ class Snapshot:
         self.version = commit.version
         for path, deleted_ms in commit.removes.items():
             self._forget(path)
-            self.removed[path] = deleted_ms
+            if self.keeps_removed:
+                self.removed[path] = deleted_ms
         for file in commit.adds:
             self._forget(file.path)
             self.removed.pop(file.path, None)
@@ -115,19 +145,53 @@ def read_entry(path: str, version: int) -> bytes:
         return file.read()
 
 
+def read_marked(path: str, version: int) -> tuple[bytes, Mark]:
+    """The same, and the mark of what was read. Raises FileNotFoundError."""
+    with open(entry_path(path, version), "rb") as file:
+        return file.read(), _mark_of(os.fstat(file.fileno()))
+
+
+def is_gone(path: str, version: int, mark: Mark | None) -> bool:
+    """Whether the entry that was read with this mark is not there any more: its owner
+    removed it, or put another one in its place. Of a checkpoint nobody can tell."""
+    try:
+        found = _mark_of(os.stat(entry_path(path, version)))
+    except FileNotFoundError:
+        return mark is not None
+    return mark is not None and found != mark
+
+
+def _mark_of(status: os.stat_result) -> Mark:
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
 def exists(path: str) -> bool:
     """Whether there is a table: at least one entry of a log."""
     return bool(_log_names(path))
 
 
-def load(path: str) -> Snapshot:
+def stamp(path: str) -> int:
+    """A number that changes when an entry of the log comes or goes; 0: there is none.
+
+    Cheaper than the log itself, whatever state that is in.
+    """
+    try:
+        return os.stat(os.path.join(path, LOG_DIRECTORY)).st_mtime_ns
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+
+
+def load(path: str, *, keep_removed: bool = True) -> Snapshot:
     """The newest state of the table at ``path``; blocks.
+
+    ``keep_removed``: for who deletes files. A table that is followed for months sheds
+    as many files as it gets.
 
     Raises TableMissing when there is none and LogDamaged when the log has a hole.
     """
     for _ in range(_LOAD_ATTEMPTS):
         try:
-            return _load(path)
+            return _load(path, keep_removed)
         except FileNotFoundError:
             continue  # cleaned away between listing and reading: list again
     raise LogDamaged(f"{path}: log entries vanish while they are read")
@@ -143,7 +207,7 @@ def follow(snapshot: Snapshot) -> list[Commit]:
     while True:
         version = snapshot.version + 1
         try:
-            text = read_entry(snapshot.path, version)
+            text, mark = read_marked(snapshot.path, version)
         except FileNotFoundError:
             snapshot.torn = None
             return commits
@@ -151,13 +215,14 @@ def follow(snapshot: Snapshot) -> list[Commit]:
         if commit is None:
             return commits
         snapshot.apply(commit)
+        snapshot.mark = mark
         commits.append(commit)
 
 
 def _parse(snapshot: Snapshot, version: int, text: bytes) -> Commit | None:
     try:
         commit = parse_commit(version, text)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         sentence = f"{entry_path(snapshot.path, version)} is torn: {error}"
         if os.path.exists(entry_path(snapshot.path, version + 1)):
             raise LogDamaged(sentence) from error
@@ -167,11 +232,11 @@ def _parse(snapshot: Snapshot, version: int, text: bytes) -> Commit | None:
     return commit
 
 
-def _load(path: str) -> Snapshot:
+def _load(path: str, keep_removed: bool) -> Snapshot:
     names = _log_names(path)
     if not names:
         raise TableMissing(f"{path} holds no Delta table")
-    snapshot = _from_checkpoint(path, names)
+    snapshot = _from_checkpoint(path, names, keep_removed)
     follow(snapshot)
     newest = max(_entry_versions(names), default=-1)
     if snapshot.version < newest and snapshot.torn is None:
@@ -184,12 +249,12 @@ def _load(path: str) -> Snapshot:
     return snapshot
 
 
-def _from_checkpoint(path: str, names: list[str]) -> Snapshot:
+def _from_checkpoint(path: str, names: list[str], keep_removed: bool) -> Snapshot:
     """The state at the newest checkpoint that can be read, or before version 0.
 
     A damaged checkpoint is passed over as long as the entries below it are there.
     """
-    snapshot = Snapshot(path)
+    snapshot = Snapshot(path, keeps_removed=keep_removed)
     directory = os.path.join(path, LOG_DIRECTORY)
     damage: ValueError | None = None
     for version, files in complete_checkpoints(names):

@@ -7,20 +7,27 @@ this blocks; call it on a thread.
 import os
 
 
+class SyncFailed(OSError):
+    """An fsync failed: what was written may be lost, and a second try may say yes."""
+
+
 def sync_file(path: str) -> None:
-    """Flush the bytes of a file. Raises OSError; do not try again after that."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Flush the bytes of a file. Raises SyncFailed, or OSError if it cannot be opened:
+    then nothing was lost, and it may be tried again."""
+    _sync(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def sync_directory(path: str) -> None:
-    """Flush the entries of a directory."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Flush the entries of a directory. Raises as `sync_file`."""
+    _sync(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _sync(path: str, flags: int) -> None:
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        raise SyncFailed(error.errno, error.strerror, path) from error
     finally:
         os.close(descriptor)
 

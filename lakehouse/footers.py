@@ -2,7 +2,8 @@
 
 The problem: a fetch wants ten thousand rows out of a million, and parsing the footer of
 a file with a hundred row groups costs as much as reading one of them. The idea: data
-files never change, so a footer is parsed once and kept, within a bound in bytes.
+files never change, so a footer is parsed once and kept, within a bound in bytes: those
+that it takes in memory, ten times what it is in the file.
 
 Any thread may ask.
 """
@@ -20,6 +21,11 @@ from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.plain import numbers
 
 CACHE_BYTES = 16 << 20
+FOOTER_BYTES = 13_000
+COLUMN_BYTES = 1_000
+"""For each column of each row group."""
+VALUE_BYTES = 32
+"""What a header takes in memory beside its bytes, with all that is made of it."""
 
 
 class RowGroup(NamedTuple):
@@ -31,6 +37,8 @@ class RowGroup(NamedTuple):
     bytes: int
     """Uncompressed."""
     timestamp_max_ms: int
+    headers_bytes: int = 0
+    """About what its headers take in memory: empty ones are nothing in a file."""
 
 
 class Footer(NamedTuple):
@@ -39,7 +47,7 @@ class Footer(NamedTuple):
 
 
 class Footers:
-    """Footers of data files by absolute path, the least recently used let go."""
+    """Footers of data files by absolute path, the least recently used dropped."""
 
     def __init__(self, bytes_max: int = CACHE_BYTES) -> None:
         self._bytes_max = bytes_max
@@ -63,14 +71,25 @@ class Footers:
         metadata = self.get(path).metadata
         return open_parquet(path, metadata)
 
+    @property
+    def size_bytes(self) -> int:
+        """About what the footers that are kept take in memory."""
+        return self._bytes
+
     def _keep(self, path: str, footer: Footer) -> None:
         with self._lock:
             if path not in self._kept:
                 self._kept[path] = footer
-                self._bytes += footer.metadata.serialized_size
+                self._bytes += _memory_bytes(footer)
             while self._bytes > self._bytes_max and len(self._kept) > 1:
                 _, gone = self._kept.popitem(last=False)
-                self._bytes -= gone.metadata.serialized_size
+                self._bytes -= _memory_bytes(gone)
+
+
+def _memory_bytes(footer: Footer) -> int:
+    """About what Arrow takes for a parsed footer (measured with Arrow 26)."""
+    columns: int = footer.metadata.num_columns
+    return FOOTER_BYTES + COLUMN_BYTES * columns * len(footer.groups)
 
 
 def open_parquet(path: str, metadata: Any = None) -> Any:
@@ -88,19 +107,30 @@ def open_parquet(path: str, metadata: Any = None) -> Any:
 def _read(path: str) -> Footer:
     with open_parquet(path) as file:
         metadata = file.metadata
-        names = metadata.schema.names
-        if "offset" not in names:
-            raise TableUnreadable(f"{os.path.basename(path)} has no column offset")
-        offset = names.index("offset")
-        timestamp = _microsecond_column(file)
-        groups = [
-            _row_group(file, metadata.row_group(number), number, offset, timestamp)
-            for number in range(metadata.num_row_groups)
-        ]
+        groups: list[RowGroup] = []
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            offset = _column(group, "offset")
+            if offset is None:
+                raise TableUnreadable(f"{os.path.basename(path)} has no column offset")
+            timestamp = _microsecond_column(file, group)
+            groups.append(_row_group(file, group, number, offset, timestamp))
     return Footer(metadata, groups)
 
 
-def _microsecond_column(file: Any) -> int | None:
+def _column(group: Any, name: str) -> int | None:
+    """Index of a column, from what a row group says of its columns.
+
+    Not from ``metadata.schema``: that and the metadata would hold each other, and both
+    would stay until somebody looks for garbage.
+    """
+    for number in range(group.num_columns):
+        if group.column(number).path_in_schema == name:
+            return number
+    return None
+
+
+def _microsecond_column(file: Any, group: Any) -> int | None:
     """Index of ``timestamp`` if its statistics are microseconds."""
     schema = file.schema_arrow
     if "timestamp" not in schema.names:
@@ -108,8 +138,7 @@ def _microsecond_column(file: Any) -> int | None:
     kind = schema.field("timestamp").type
     if not pa.types.is_timestamp(kind) or kind.unit != "us":
         return None
-    index: int = file.metadata.schema.names.index("timestamp")
-    return index
+    return _column(group, "timestamp")
 
 
 def _row_group(
@@ -121,7 +150,10 @@ def _row_group(
         column = group.column(timestamp)
         if _has_bounds(column) and column.physical_type == "INT64":
             newest = column.statistics.max_raw // 1000
-    return RowGroup(first, last, group.num_rows, group.total_byte_size, newest)
+    rows, size = group.num_rows, group.total_byte_size
+    values = (group.column(n).num_values for n in range(group.num_columns))
+    headers_bytes = VALUE_BYTES * sum(count - rows for count in values if count > rows)
+    return RowGroup(first, last, rows, size, newest, headers_bytes)
 
 
 def _has_bounds(column: Any) -> bool:

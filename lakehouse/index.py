@@ -71,6 +71,12 @@ class PartitionFiles:
             last = max(file.last_offset for file in found)
             found = self.cluster(last + 1)
 
+    def before(self, end: int) -> "PartitionFiles":
+        """Without the files that begin at ``end`` or later; itself if there is none."""
+        if not self._firsts or self._firsts[-1] < end:
+            return self
+        return PartitionFiles(self.files[: bisect_left(self._firsts, end)])
+
     def below(self, offset: int) -> list[DataFile]:
         """Files all of whose rows lie below ``offset``."""
         end = bisect_right(self._firsts, offset)

@@ -70,16 +70,6 @@ def set_aside_path(warehouse: str | os.PathLike[str], topic_id: str) -> str:
     return _contained(os.fspath(warehouse), _SET_ASIDE + topic_id.lower())
 
 
-def set_aside_ids(warehouse: str | os.PathLike[str]) -> list[str]:
-    """Ids of the deleted topics whose tables still wait."""
-    try:
-        names = os.listdir(warehouse)
-    except FileNotFoundError:
-        return []
-    start = len(_SET_ASIDE)
-    return sorted(name[start:] for name in names if name.startswith(_SET_ASIDE))
-
-
 def _contained(warehouse: str, name: str) -> str:
     path = os.path.join(warehouse, name)
     home = os.path.realpath(warehouse)

@@ -1,15 +1,13 @@
 """A data file that was written and is to be committed: what its ``add`` will say.
 
 The problem: without statistics in the log nobody can tell which file holds an offset.
-The idea: the writer describes the file as it knows it, or has it described from the
-Parquet footer, and both the log's statistics and the checks before a commit come from
-that description.
+The idea: the writer describes the file as it knows it, and both the log's statistics
+and the checks before a commit come from that description.
 """
 
 import json
-import os
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from deltalake.transaction import AddAction
 
@@ -34,50 +32,6 @@ class NewFile(NamedTuple):
 def partition_directory(partition: int) -> str:
     """Where the files of a Kafka partition lie, relative to the table."""
     return f"partition={partition}"
-
-
-def describe_file(root: str, path: str, partition: int) -> NewFile:
-    """Describe a written file from its Parquet footer; blocks.
-
-    The file must have rows, and statistics for offset and timestamp in each row group.
-    Raises ValueError when it has not.
-    """
-    import pyarrow.parquet as pq
-
-    full = os.path.join(root, path)
-    footer = pq.read_metadata(full)
-    offsets = _bounds(footer, "offset", full)
-    timestamps = _bounds(footer, "timestamp", full)
-    status = os.stat(full)
-    return NewFile(
-        path=path,
-        partition=partition,
-        size=status.st_size,
-        rows=footer.num_rows,
-        first_offset=offsets[0],
-        last_offset=offsets[1],
-        timestamp_min_ms=_to_ms(timestamps[0]),
-        timestamp_max_ms=_to_ms(timestamps[1]),
-        modified_ms=status.st_mtime_ns // 1_000_000,
-    )
-
-
-def _bounds(footer: Any, column: str, path: str) -> tuple[Any, Any]:
-    index = footer.schema.names.index(column)
-    found = []
-    for group in range(footer.num_row_groups):
-        statistics = footer.row_group(group).column(index).statistics
-        if statistics is None or not statistics.has_min_max:
-            raise ValueError(f"{path}: row group {group} has no bounds of {column}")
-        # The raw value: a timestamp may lie outside what a datetime can be.
-        found.append((statistics.min_raw, statistics.max_raw))
-    if not found:
-        raise ValueError(f"{path} has no rows")
-    return min(low for low, _ in found), max(high for _, high in found)
-
-
-def _to_ms(micros: int) -> int:
-    return micros // 1000
 
 
 def add_action(file: NewFile) -> AddAction:

@@ -8,10 +8,11 @@ numbers are what numpy wants. The price: only for columns of numbers without nul
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 
-def numbers(column: Any, dtype: Any = np.int64) -> Any:
+def numbers(column: Any, dtype: Any = np.int64) -> npt.NDArray[Any]:
     """The values of a ``pa.Array`` or ``pa.ChunkedArray`` as ``dtype``.
 
     Raises ValueError at a null (an owner may have written one), or if the column's
@@ -32,17 +33,21 @@ def numbers(column: Any, dtype: Any = np.int64) -> Any:
     return np.frombuffer(data, dtype)[column.offset :][: len(column)]
 
 
-def absent(column: Any) -> Any:
+def absent(column: Any) -> npt.NDArray[np.bool_]:
     """Which values of an ``pa.Array`` are null."""
     validity = column.buffers()[0]
     if validity is None or column.null_count == 0:
         return np.zeros(len(column), bool)
     bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
-    return bits[column.offset :][: len(column)] == 0
+    missing: npt.NDArray[np.bool_] = bits[column.offset :][: len(column)] == 0
+    return missing
 
 
-def column_of(values: Any, kind: Any) -> Any:
+def column_of(values: npt.NDArray[Any], kind: pa.DataType) -> Any:
     """A ``pa.Array`` of ``kind``: numbers of as many bytes as those of ``values``."""
-    contiguous: Any = np.ascontiguousarray(values)
-    data = pa.py_buffer(contiguous)
-    return pa.Array.from_buffers(kind, len(values), [None, data])
+    return pa.Array.from_buffers(kind, len(values), [None, buffer_of(values)])
+
+
+def buffer_of(values: npt.NDArray[Any]) -> pa.Buffer:
+    """Arrow's view of an array's memory; of a copy if it is not contiguous."""
+    return pa.py_buffer(np.ascontiguousarray(values).data)

@@ -12,8 +12,14 @@ PARTITIONS = "lakelog.partitions"
 
 RANGES = "lakelog.ranges"
 """Key in ``commitInfo``: {partition: [first offset, end offset)} that it added."""
+ROWS = "lakelog.rows"
+"""Key in ``commitInfo``: {partition: records that the log held in that range}, fewer
+than its offsets where some never were a record. Old commits do not say it."""
 LOG_START = "lakelog.logStart"
 """Key in ``commitInfo`` of a commit that only lets files go."""
+
+TRANSACTIONS_EXPIRE = "delta.setTransactionRetentionDuration"
+"""With it, checkpoints drop ``txn`` actions, and so the ends of partitions."""
 
 CHECKPOINT_INTERVAL = 100
 

@@ -16,6 +16,7 @@ last few such groups are kept.
 import os
 import threading
 from collections import OrderedDict
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +30,14 @@ from lakehouse.plain import column_of, numbers
 from lakehouse.schema import READ, WRITE
 
 PLANS_KEPT = 256
+PIECES_KEPT = 400_000
+"""Of all plans together; each takes about 150 bytes."""
 GROUPS_KEPT_BYTES = 128 << 20
 _GROUPS_KEPT_MIN = 2
+NO_END = 1 << 63
+HEADERS_BYTES_MAX = 1 << 30
+"""A row group whose headers take more is refused: millions of empty ones are some bytes
+in a file, and would take the memory of everybody."""
 
 
 class Found(NamedTuple):
@@ -47,6 +54,7 @@ class TableReader:
     def __init__(self) -> None:
         self._footers = Footers()
         self._plans: OrderedDict[tuple[str, ...], list[Chunk]] = OrderedDict()
+        self._pieces = 0
         self._groups: OrderedDict[tuple[str, int], Any] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -59,8 +67,11 @@ class TableReader:
                     return Found(paths, number, chunk)
         return None
 
-    def read(self, chunk: Chunk, columns: list[str] = READ) -> Any:
-        """The rows of a chunk as a ``pa.Table`` sorted by offset, none twice.
+    def read(
+        self, chunk: Chunk, columns: list[str] = READ, end_offset: int = NO_END
+    ) -> Any:
+        """The rows of a chunk as a ``pa.Table`` sorted by offset, none twice, and none
+        at ``end_offset`` or above.
 
         Raises FileVanished, or TableUnreadable when bytes are damaged.
         """
@@ -68,63 +79,83 @@ class TableReader:
             if chunk.is_whole:
                 table = self._row_group(chunk.pieces[0], columns)
             else:
-                parts = [self._part(chunk, piece, columns) for piece in chunk.pieces]
-                table = pa.concat_tables(parts)
+                table = pa.concat_tables(self._parts(chunk, columns))
         except FileNotFoundError as error:
             raise FileVanished(chunk.pieces[0].path) from error
         except (pa.ArrowException, OSError) as error:
             raise TableUnreadable(f"{chunk.pieces[0].path}: {error}") from error
-        return _sorted(table)
+        rows = _sorted(table)
+        if chunk.last_offset < end_offset:
+            return rows
+        return rows.slice(0, int((numbers(rows.column("offset")) < end_offset).sum()))
 
     def find_timestamp(
-        self, root: str, files: PartitionFiles, timestamp_ms: int, start_offset: int = 0
+        self,
+        root: str,
+        files: PartitionFiles,
+        timestamp_ms: int,
+        start_offset: int = 0,
+        end_offset: int = NO_END,
     ) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first row from ``start_offset`` on whose timestamp
-        is ``timestamp_ms`` or later; None if there is none. Raises as `read` does.
+        """(offset, timestamp) of the first row from ``start_offset`` on, and below
+        ``end_offset``, whose timestamp is ``timestamp_ms`` or later; None if there is
+        none. Raises as `read` does.
         """
         for cluster in files.clusters(start_offset):
             if max(file.timestamp_max_ms for file in cluster) < timestamp_ms:
                 continue
             for chunk in self._plan(_paths(root, cluster)):
-                found = self._first_at(chunk, timestamp_ms, start_offset)
+                found = self._first_at(chunk, timestamp_ms, start_offset, end_offset)
                 if found is not None:
                     return found
         return None
 
     def max_timestamp(
-        self, root: str, files: PartitionFiles, start_offset: int = 0
+        self,
+        root: str,
+        files: PartitionFiles,
+        start_offset: int = 0,
+        end_offset: int = NO_END,
     ) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first row with the greatest timestamp.
+        """(offset, timestamp) of the first row with the greatest timestamp in between.
 
         Chunks are read greatest bound first, until no other can hold more.
         """
         best: tuple[int, int] | None = None
         chunks = [
             chunk
-            for cluster in self._newest_first(files, start_offset)
+            for cluster in self._newest_first(files, start_offset, end_offset)
             for chunk in self._plan(_paths(root, cluster))
             if chunk.last_offset >= start_offset
         ]
         for chunk in sorted(chunks, key=lambda c: -c.timestamp_max_ms):
             if best is not None and chunk.timestamp_max_ms < best[1]:
                 break
-            best = _greater(best, self._newest(chunk, start_offset))
+            best = _greater(best, self._newest(chunk, start_offset, end_offset))
         return best
 
-    def _newest_first(self, files: PartitionFiles, start_offset: int) -> list[Cluster]:
+    def _newest_first(
+        self, files: PartitionFiles, start_offset: int, end_offset: int
+    ) -> list[Cluster]:
         """The clusters that may hold the greatest timestamp of all."""
         clusters = list(files.clusters(start_offset))
         bound = [max(file.timestamp_max_ms for file in c) for c in clusters]
-        floor = [max(file.timestamp_min_ms for file in c) for c in clusters]
+        floor = [
+            max(file.timestamp_min_ms for file in c)
+            for c in clusters
+            if all(file.last_offset < end_offset for file in c)
+        ]
         # Some row is as late as the greatest lower bound: earlier clusters are out.
         return [
             cluster
             for cluster, high in zip(clusters, bound, strict=True)
-            if high >= max(floor)
+            if high >= max(floor, default=high)
         ]
 
-    def _newest(self, chunk: Chunk, start_offset: int) -> tuple[int, int] | None:
-        offsets, times = self._times(chunk)
+    def _newest(
+        self, chunk: Chunk, start_offset: int, end_offset: int
+    ) -> tuple[int, int] | None:
+        offsets, times = self._times(chunk, end_offset)
         keep = offsets >= start_offset
         offsets, times = offsets[keep], times[keep]
         if not len(times):
@@ -133,17 +164,17 @@ class TableReader:
         return int(offsets[at]), int(times[at])
 
     def _first_at(
-        self, chunk: Chunk, timestamp_ms: int, start_offset: int
+        self, chunk: Chunk, timestamp_ms: int, start_offset: int, end_offset: int
     ) -> tuple[int, int] | None:
         if chunk.timestamp_max_ms < timestamp_ms or chunk.last_offset < start_offset:
             return None
-        offsets, times = self._times(chunk)
+        offsets, times = self._times(chunk, end_offset)
         hits = np.flatnonzero((times >= timestamp_ms) & (offsets >= start_offset))
         return (int(offsets[hits[0]]), int(times[hits[0]])) if len(hits) else None
 
-    def _times(self, chunk: Chunk) -> tuple[Any, Any]:
+    def _times(self, chunk: Chunk, end_offset: int) -> tuple[Any, Any]:
         """The offsets and timestamps (ms) of a chunk, in order of offsets."""
-        table = self.read(chunk, ["offset", "timestamp"])
+        table = self.read(chunk, ["offset", "timestamp"], end_offset)
         micros = numbers(table.column("timestamp"))
         return numbers(table.column("offset")), micros // 1000
 
@@ -155,30 +186,47 @@ class TableReader:
                 return known
         chunks = plan(paths, self._footers)
         with self._lock:
-            self._plans[paths] = chunks
-            while len(self._plans) > PLANS_KEPT:
-                self._plans.popitem(last=False)
+            self._keep_plan(paths, chunks)
         return chunks
 
+    def _keep_plan(self, paths: tuple[str, ...], chunks: list[Chunk]) -> None:
+        """Let the least recently used go while there are too many; one stays."""
+        if paths in self._plans:  # another thread was faster
+            return
+        self._plans[paths] = chunks
+        self._pieces += _pieces(chunks)
+        while len(self._plans) > 1 and (
+            len(self._plans) > PLANS_KEPT or self._pieces > PIECES_KEPT
+        ):
+            _, gone = self._plans.popitem(last=False)
+            self._pieces -= _pieces(gone)
+
     def _row_group(self, piece: Piece, columns: list[str]) -> Any:
+        group = self._footers.get(piece.path).groups[piece.row_group]
+        if "headers" in columns and group.headers_bytes > HEADERS_BYTES_MAX:
+            raise TableUnreadable(
+                f"{piece.path}: the headers of row group {piece.row_group} would take "
+                f"about {group.headers_bytes} bytes of memory"
+            )
         with self._footers.open(piece.path) as file:
             table = file.read_row_group(
                 piece.row_group, columns=columns, use_threads=False
             )
         return _as_written(table, columns)
 
-    def _part(self, chunk: Chunk, piece: Piece, columns: list[str]) -> Any:
-        """The rows of a piece that lie in the chunk's range."""
-        whole = (
-            self._large_group(piece)
-            if columns == READ
-            else (self._row_group(piece, columns))
-        )
-        rows = whole.slice(piece.start, piece.rows)
-        offsets = numbers(rows.column("offset"))
-        first = int(np.searchsorted(offsets, chunk.first_offset, "left"))
-        end = int(np.searchsorted(offsets, chunk.last_offset, "right"))
-        return rows.slice(first, end - first)
+    def _parts(self, chunk: Chunk, columns: list[str]) -> list[Any]:
+        """The rows of each piece that lie in the chunk's range; one row group at a
+        time, since all of them may not fit into memory."""
+        parts = []
+        for _, pieces in groupby(sorted(chunk.pieces), lambda piece: piece[:2]):
+            same = list(pieces)
+            group = (
+                self._large_group(same[0])
+                if columns == READ
+                else self._row_group(same[0], columns)
+            )
+            parts += [_inside(chunk, piece, group) for piece in same]
+        return parts
 
     def _large_group(self, piece: Piece) -> Any:
         """A row group that more chunks than one need: the last few are kept."""
@@ -207,6 +255,23 @@ def _paths(root: str, cluster: Cluster) -> tuple[str, ...]:
             raise TableUnreadable(f"{file.path} does not lie in {root}")
         paths.append(path)
     return tuple(paths)
+
+
+def _pieces(chunks: list[Chunk]) -> int:
+    return sum(len(chunk.pieces) for chunk in chunks)
+
+
+def _inside(chunk: Chunk, piece: Piece, group: Any) -> Any:
+    """The rows of a piece of a row group that lie in the chunk's range."""
+    rows = group.slice(piece.start, piece.rows) if piece.rows else group
+    offsets = numbers(rows.column("offset"))
+    low, high = chunk.first_offset, chunk.last_offset
+    if piece.rows:
+        first = int(np.searchsorted(offsets, low, "left"))
+        end = int(np.searchsorted(offsets, high, "right"))
+        return rows.slice(first, end - first)
+    chosen: Any = np.flatnonzero((offsets >= low) & (offsets <= high))
+    return rows.take(column_of(chosen, pa.int64()))
 
 
 def _greater(

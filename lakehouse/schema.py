@@ -12,20 +12,22 @@ from typing import Any
 
 import pyarrow as pa
 
-HEADERS: Any = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-
-WRITE: Any = pa.schema(
-    [
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("timestampType", pa.int32()),
-        ("topic", pa.string()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS),
-    ]
+HEADERS: "pa.ListType[Any]" = pa.list_(
+    pa.struct([("key", pa.string()), ("value", pa.binary())])
 )
+
+_COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),
+    ("timestamp", pa.timestamp("us", tz="UTC")),
+    ("timestampType", pa.int32()),
+    ("topic", pa.string()),
+    ("key", pa.binary()),
+    ("value", pa.binary()),
+    ("headers", HEADERS),
+]
+
+WRITE: pa.Schema = pa.schema(_COLUMNS)
 """What a data file holds, in this physical order. ``headers`` is null when there are
 none; ``partition`` is in the file too, so that a file explains itself."""
 

@@ -1,11 +1,9 @@
 """Is it alive; can clients come, and if not, why.
 
 Liveness asks nothing of the disk, of Spark or of the broker. Readiness is about Kafka
-clients: a compactor that is away is a warning, for acknowledged records wait for it
-safely in their segments.
+clients: a compactor that is away, or a table that takes no commit, is a warning, for
+acknowledged records wait safely in their segments.
 """
-
-from typing import Any
 
 from confluent_kafka import KafkaException
 from fastapi import APIRouter, Response
@@ -46,19 +44,18 @@ def _unreachable(kafka: Kafka) -> list[str]:
     return []
 
 
-def _of_broker(status: StatusFiles) -> list[str]:
-    broker = status.read("broker")
+def _of_broker(status: StatusFiles) -> tuple[str, ...]:
+    broker = status.broker()
     if broker is None:
-        return ["the broker's status file is missing or stale"]
-    return _texts(broker.get("problems"))
+        return ("the broker's status file is missing or stale",)
+    return broker.problems
 
 
 def _warnings(status: StatusFiles) -> list[str]:
-    compactor = status.read("compactor")
+    """What is not well and keeps no client from coming."""
+    broker, compactor = status.broker(), status.compactor()
+    warnings = list(broker.warnings) if broker else []
     if compactor is None:
-        return ["no compactor is running: acknowledged records wait in the segments"]
-    return _texts(compactor.get("problems"))
-
-
-def _texts(found: Any) -> list[str]:
-    return [str(text) for text in found] if isinstance(found, list) else []
+        waiting = "no compactor is running: acknowledged records wait in the segments"
+        return [*warnings, waiting]
+    return [*warnings, *compactor.problems]

@@ -1,12 +1,13 @@
 """Prometheus metrics, read off the status files of the parts.
 
-A number ``a.b`` of ``broker.json`` becomes ``lakelog_broker_a_b``; those that only
-grow (names ending in ``_total``) are counters, the rest gauges. The hot path counts in
-plain ints; nobody waits for a scrape.
+A number ``a.b`` of the broker's status becomes ``lakelog_broker_a_b``; what only grows
+is a counter and ends in ``_total``. The sentences come from `broker.status.schema`. A
+table that records wait for, or that cannot be read, has gauges labelled by its topic.
+The hot path counts in plain ints; nobody waits for a scrape.
 """
 
-import re
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -16,20 +17,49 @@ from prometheus_client.registry import Collector
 
 from admin_api.dependencies import StatusDep
 from admin_api.status import StatusFiles
+from broker.status.schema import (
+    COUNTERS_HELP,
+    BrokerStatus,
+    CompactorStatus,
+    TableState,
+)
 
 router = APIRouter(tags=["metrics"])
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-PARTS = ("broker", "compactor")
 
 
-def flatten(found: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, float]]:
-    """Every number below ``found`` with its full name; true and false are 1 and 0."""
-    for key, value in found.items():
-        name = f"{prefix}_{re.sub('[^a-zA-Z0-9]+', '_', key)}"
-        if isinstance(value, Mapping):
-            yield from flatten(value, name)
-        elif isinstance(value, bool | int | float):
-            yield name, float(value)
+def gauges(status: Any, prefix: str) -> Iterator[Metric]:
+    """A gauge for each field of ``status`` that has a sentence, and below it."""
+    for one in fields(status):
+        value, name = getattr(status, one.name), f"{prefix}_{one.name}"
+        if is_dataclass(value):
+            yield from gauges(value, name)
+        elif "help" in one.metadata:
+            yield GaugeMetricFamily(name, one.metadata["help"], float(value))
+
+
+def counters(found: Mapping[str, int], prefix: str) -> Iterator[Metric]:
+    """A counter for each; their names end in ``_total``."""
+    for name, value in found.items():
+        sentence = COUNTERS_HELP.get(name, name.replace("_", " "))
+        stem = name.removesuffix("_total")
+        yield CounterMetricFamily(f"{prefix}_{stem}", sentence, float(value))
+
+
+def tables(found: tuple[TableState, ...], prefix: str) -> Iterator[Metric]:
+    """How each table stands, labelled by its topic."""
+    families = {
+        "readable": "1 if the rows of the table can be read.",
+        "stuck": "1 if records wait and nothing can be committed.",
+        "pending_bytes": "Bytes of log that wait for the table.",
+        "lag_ms": "Age of the oldest record that waits for the table.",
+    }
+    for name, sentence in families.items():
+        family = GaugeMetricFamily(f"{prefix}_table_{name}", sentence, labels=["topic"])
+        for state in found:
+            family.add_metric([state.topic], float(getattr(state, name)))
+        if found:
+            yield family
 
 
 class PartsCollector(Collector):
@@ -39,23 +69,32 @@ class PartsCollector(Collector):
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
-        for part in PARTS:
-            found = self._status.read(part)
-            up = 0.0 if found is None else 1.0
-            yield GaugeMetricFamily(f"lakelog_{part}_up", f"The {part} runs.", up)
-            for name, value in flatten(found or {}, f"lakelog_{part}"):
-                yield _family(name, value)
+        """Everything that the parts say now."""
+        broker, compactor = self._status.broker(), self._status.compactor()
+        yield from _part("lakelog_broker", broker)
+        if broker is not None:
+            requests = {f"{api}_total": count for api, count in broker.requests.items()}
+            yield from counters(requests, "lakelog_broker_requests")
+        yield from _part("lakelog_compactor", compactor)
 
 
-def _family(name: str, value: float) -> Metric:
-    text = name.replace("_", " ")
-    if name.endswith("_total"):
-        return CounterMetricFamily(name.removesuffix("_total"), text, value)
-    return GaugeMetricFamily(name, text, value)
+def _part(
+    prefix: str, status: BrokerStatus | CompactorStatus | None
+) -> Iterator[Metric]:
+    up = 0.0 if status is None else 1.0
+    yield GaugeMetricFamily(f"{prefix}_up", "1 if its status is fresh.", up)
+    if status is None:
+        return
+    problems = float(len(status.problems))
+    yield GaugeMetricFamily(f"{prefix}_problems", "Problems that it reports.", problems)
+    yield from gauges(status, prefix)
+    yield from counters(status.counters, prefix)
+    yield from tables(status.tables, prefix)
 
 
 @router.get("/metrics")
 def metrics(status: StatusDep) -> Response:
+    """All metrics in the text format of Prometheus."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(PartsCollector(status))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE)

@@ -6,48 +6,31 @@ and still what older clients send.
 Version notes: none that changes behavior.
 """
 
-from collections.abc import Awaitable
-
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.protocol.api_keys import ApiKey
-from broker.protocol.errors import KafkaError
 from broker.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from broker.runtime.alterations import named_once, topic_to_alter
 from broker.runtime.services import Broker
+from broker.runtime.topics.config_alter import alter_each, topic_to_alter
 from broker.topics.configs import validate
 
 
 @serves(ApiKey.ALTER_CONFIGS, versions=(0, 2))
-def alter_configs(
+async def alter_configs(
     request: AlterConfigsRequest, context: Context
-) -> Awaitable[AlterConfigsResponse]:
-    return _alter_all(request, context.broker)
-
-
-async def _alter_all(
-    request: AlterConfigsRequest, broker: Broker
 ) -> AlterConfigsResponse:
-    answer = AlterConfigsResponse()
-    for resource, error in named_once(request.resources):
-        result = AlterConfigsResourceResponse(
-            error_message=None,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
+    return AlterConfigsResponse(
+        responses=await alter_each(
+            request.resources,
+            AlterConfigsResourceResponse,
+            lambda one: _alter(one, request.validate_only, context.broker),
         )
-        try:
-            if error is not None:
-                raise error
-            await _alter(resource, request.validate_only, broker)
-        except KafkaError as refused:
-            result.error_code, result.error_message = refused.code, refused.message
-        answer.responses.append(result)
-    return answer
+    )
 
 
 async def _alter(

@@ -13,6 +13,7 @@ Versions
 """
 
 import re
+from typing import Final
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import Listed, serves
@@ -27,6 +28,9 @@ from broker.protocol.messages.api_versions import (
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What a name and a version may look like: ``ApiVersionsRequest.isValid``."""
 
+KEPT_MAX: Final = 64
+"""Characters of each that are remembered, and shown: a client may send megabytes."""
+
 
 @serves(ApiKey.API_VERSIONS, versions=(0, 4))
 def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
@@ -35,7 +39,8 @@ def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVersionsRe
     if context.version >= 3:
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        context.software.name, context.software.version = name, version
+        software = context.software
+        software.name, software.version = name[:KEPT_MAX], version[:KEPT_MAX]
     return ApiVersionsResponse(api_keys=_entries(context.listed))
 
 

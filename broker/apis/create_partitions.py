@@ -48,12 +48,7 @@ async def _grow_all(
 async def _grow(
     asked: CreatePartitionsTopic, validate_only: bool, broker: Broker
 ) -> None:
-    topic = broker.topics.get(asked.name)
-    if topic is None:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            "This server does not host this topic-partition.",
-        )
+    topic = broker.topics.named(asked.name)
     broker.topics.check_added(topic, asked.count)
     _check_assignments(asked, asked.count - topic.partitions, broker.node_id)
     if not validate_only:

@@ -2,17 +2,18 @@
 
 Behavior: one node, so a replication factor is 1 (or -1, the default) and a manual
 assignment names this node alone and excludes counts. A topic is durable in the catalog
-before it is answered; the client's timeout is therefore never needed.
+before it is answered; the client's timeout is therefore never needed. More partitions
+than one request may make, or than this broker may have, are POLICY_VIOLATION.
 Version notes: v1 messages and validate_only; v4 the default counts (-1, KIP-464);
 v5 the configurations in the answer (KIP-525); v7 the topic's id (KIP-516).
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import side_by_side
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.create_topics import (
@@ -22,8 +23,9 @@ from broker.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from broker.runtime.described import described_topic_configs
 from broker.runtime.services import Broker
+from broker.runtime.topics.config_describe import describe_topic_configs
+from broker.runtime.topics.topics import check_created_at_once
 
 DEFAULT = -1
 
@@ -39,23 +41,33 @@ async def _create_all(
     request: CreateTopicsRequest, broker: Broker
 ) -> CreateTopicsResponse:
     asked = Counter(topic.name for topic in request.topics)
-    created = await asyncio.gather(  # side by side: the catalog commits them together
-        *(
-            _create(topic, request.validate_only, broker)
-            for topic in request.topics
-            if asked[topic.name] == 1
-        )
+    try:
+        check_created_at_once(sum(_counted(topic, broker) for topic in request.topics))
+    except KafkaError as error:  # all of them: Kafka makes none of such a request
+        return CreateTopicsResponse(topics=[_refused(name, error) for name in asked])
+    created = await side_by_side(  # the catalog commits them together
+        _create(topic, request.validate_only, broker)
+        for topic in request.topics
+        if asked[topic.name] == 1
     )
-    repeated = [_duplicate(name) for name, times in asked.items() if times > 1]
+    duplicate = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    repeated = [_refused(name, duplicate) for name, n in asked.items() if n > 1]
     return CreateTopicsResponse(topics=[*created, *repeated])
 
 
-def _duplicate(name: str) -> CreatableTopicResult:
+def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(
-        name=name,
-        error_code=ErrorCode.INVALID_REQUEST,
-        error_message="Duplicate topic name.",
+        name=name, error_code=error.code, error_message=error.message
     )
+
+
+def _counted(asked: CreatableTopic, broker: Broker) -> int:
+    """Partitions that a topic counts for in its request, right or wrong."""
+    if asked.assignments:
+        return len(asked.assignments)
+    if asked.num_partitions == DEFAULT:
+        return int(broker.settings.broker.num_partitions)
+    return max(0, asked.num_partitions)
 
 
 async def _create(
@@ -70,9 +82,7 @@ async def _create(
             created = await broker.topics.create(asked.name, partitions, kept)
             topic_id = created.id
     except KafkaError as error:
-        return CreatableTopicResult(
-            name=asked.name, error_code=error.code, error_message=error.message
-        )
+        return _refused(asked.name, error)
     return CreatableTopicResult(
         name=asked.name,
         topic_id=topic_id,
@@ -87,7 +97,7 @@ async def _create(
                 config_source=config.source,
                 is_sensitive=False,
             )
-            for config in described_topic_configs(kept, broker.settings)
+            for config in describe_topic_configs(kept, broker.settings)
         ],
     )
 

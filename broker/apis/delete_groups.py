@@ -1,7 +1,7 @@
 """DeleteGroups: groups go, with their offsets.
 
 Behavior: NON_EMPTY_GROUP while there are members, GROUP_ID_NOT_FOUND for an unknown
-one; answered when the deletion is durable.
+one; a name that is given twice is answered once; answered when the deletion is durable.
 Version notes: v2 flexible.
 """
 
@@ -17,6 +17,10 @@ from broker.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from broker.runtime.coordination.coordinator import Coordinator
+
+GROUPS_A_TURN = 50
+"""So many are deleted before others have their turn on the loop."""
 
 _Pending = list[tuple[DeletableGroupResult, "asyncio.Future[None]"]]
 
@@ -25,14 +29,21 @@ _Pending = list[tuple[DeletableGroupResult, "asyncio.Future[None]"]]
 def delete_groups(
     request: DeleteGroupsRequest, context: Context
 ) -> Awaitable[DeleteGroupsResponse]:
-    groups = context.broker.groups
+    return _delete(request, context.broker.groups)
+
+
+async def _delete(
+    request: DeleteGroupsRequest, groups: Coordinator
+) -> DeleteGroupsResponse:
     results, pending = [], _Pending()
-    for group_id in request.groups_names:
+    for count, group_id in enumerate(dict.fromkeys(request.groups_names), 1):
+        if count % GROUPS_A_TURN == 0:
+            await asyncio.sleep(0)
         result = DeletableGroupResult(group_id, groups.delete_refusal(group_id))
         results.append(result)
         if not result.error_code:
             pending.append((result, groups.delete(group_id)))
-    return _when_durable(pending, DeleteGroupsResponse(results=results))
+    return await _when_durable(pending, DeleteGroupsResponse(results=results))
 
 
 async def _when_durable(

@@ -6,10 +6,12 @@ table that lie wholly below are removed by a job.
 Version notes: none that changes behavior.
 """
 
+import asyncio
 from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import ITEMS_A_TURN
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.delete_records import (
@@ -18,7 +20,7 @@ from broker.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from broker.runtime.partition import Partition
+from broker.runtime.partitions.partition import Partition
 from broker.runtime.services import Broker
 
 TO_HIGH_WATERMARK = -1
@@ -39,6 +41,7 @@ async def _delete(
     answer = DeleteRecordsResponse()
     moves: Moves = {}
     moved: Results = []
+    looked_at = 0
     for topic in request.topics:
         result = DeleteRecordsTopicResult(name=topic.name)
         answer.topics.append(result)
@@ -53,6 +56,9 @@ async def _delete(
                 moved.append((partition, one))
             except KafkaError as error:
                 one.error_code = error.code
+            looked_at += 1
+            if looked_at % ITEMS_A_TURN == 0:
+                await asyncio.sleep(0)
     try:
         await broker.partitions.raise_log_starts(moves)
     except KafkaError as error:
@@ -65,6 +71,7 @@ async def _delete(
 
 
 def _new_start(partition: Partition, offset: int) -> int:
+    partition.check_stored()
     if partition.config.compacted and not partition.config.deleted:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,

@@ -1,16 +1,17 @@
 """DeleteTopics: topics that are gone when the answer leaves.
 
-Behavior: the partitions vanish at once and waiting fetches are answered; the table goes
-after a delay, by a job. A topic made again under the name has another id.
+Behavior: when the catalog has committed, the partitions vanish and waiting fetches are
+answered; a deletion that fails changes nothing. The table goes after a delay, by a job.
+A topic made again under the name has another id.
 Version notes: v5 messages; v6 by id (KIP-516).
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import side_by_side
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.delete_topics import (
@@ -39,13 +40,11 @@ async def _delete_all(
     asked: list[DeleteTopicState], broker: Broker
 ) -> DeleteTopicsResponse:
     times = Counter((one.name, one.topic_id) for one in asked)
-    results = await asyncio.gather(
-        *(
-            _delete(DeleteTopicState(name, topic_id), count > 1, broker)
-            for (name, topic_id), count in times.items()
-        )
+    results = await side_by_side(
+        _delete(DeleteTopicState(name, topic_id), count > 1, broker)
+        for (name, topic_id), count in times.items()
     )
-    return DeleteTopicsResponse(responses=list(results))
+    return DeleteTopicsResponse(responses=results)
 
 
 async def _delete(
@@ -71,16 +70,9 @@ def _find(asked: DeleteTopicState, broker: Broker) -> Topic:
             "You may not specify both topic name and topic id.",
         )
     if by_id:
-        found = broker.topics.by_id(asked.topic_id)
-        code, message = ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host it."
-    elif asked.name is not None:
-        found = broker.topics.get(asked.name)
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        message = "This server does not host this topic-partition."
-    else:
+        return broker.topics.identified(asked.topic_id)
+    if asked.name is None:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."
         )
-    if found is None:
-        raise KafkaError(code, message)
-    return found
+    return broker.topics.named(asked.name)

@@ -1,14 +1,17 @@
 """DescribeGroups: a group's state and its members.
 
-Behavior: metadata and assignments are shown of a stable group only, as Kafka does.
+Behavior: metadata is shown of a stable group only, assignments always, as Kafka does.
 Version notes: v3 authorized operations (KIP-430); v4 instance ids (KIP-345); v6 an
 unknown group is GROUP_ID_NOT_FOUND with a message (KIP-1043); up to v5 it is "Dead",
 without an error.
 """
 
+from collections.abc import Awaitable
+
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.groups.classic import GroupView
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
+from broker.groups.group import GroupView
 from broker.groups.states import GroupState
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode
@@ -19,15 +22,22 @@ from broker.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 
-# READ, DELETE and DESCRIBE, as bits: what anybody may do without an authorizer.
-_ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
+# READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS, as bits: what anybody may
+# do with a group without an authorizer (AclEntry.supportedOperations).
+_ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
 @serves(ApiKey.DESCRIBE_GROUPS, versions=(0, 6))
 def describe_groups(
     request: DescribeGroupsRequest, context: Context
-) -> DescribeGroupsResponse:
-    answers = []
+) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
+    return in_turns(_describe_all(request, context))
+
+
+def _describe_all(
+    request: DescribeGroupsRequest, context: Context
+) -> Steps[DescribeGroupsResponse]:
+    answers, work = [], 0
     for group_id in request.groups:
         view = context.broker.groups.describe(group_id)
         answer = (
@@ -38,6 +48,10 @@ def describe_groups(
         if request.include_authorized_operations and not answer.error_code:
             answer.authorized_operations = _ALL_OPERATIONS
         answers.append(answer)
+        work += 1 + len(answer.members)
+        if work > ITEMS_A_TURN:
+            work = 0
+            yield
     return DescribeGroupsResponse(groups=answers)
 
 

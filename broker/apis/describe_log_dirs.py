@@ -7,10 +7,11 @@ directories (KIP-1066): never.
 """
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -26,18 +27,31 @@ from broker.topics.topic import Topic
 @serves(ApiKey.DESCRIBE_LOG_DIRS, versions=(0, 5))
 def describe_log_dirs(
     request: DescribeLogDirsRequest, context: Context
-) -> DescribeLogDirsResponse:
+) -> DescribeLogDirsResponse | Awaitable[DescribeLogDirsResponse]:
+    return in_turns(_directory(request, context))
+
+
+def _directory(
+    request: DescribeLogDirsRequest, context: Context
+) -> Steps[DescribeLogDirsResponse]:
     broker = context.broker
     directory = str(broker.settings.data_dir)
     volume = shutil.disk_usage(directory)
+    topics: list[DescribeLogDirsTopic] = []
+    looked_at = 0
+    for topic, indexes in _asked(request, broker):
+        partitions: list[DescribeLogDirsPartition] = []
+        topics.append(DescribeLogDirsTopic(topic.name, partitions))
+        for index in indexes:
+            partitions.append(_described(topic, index, broker))
+            looked_at += 1
+            if looked_at % ITEMS_A_TURN == 0:
+                yield
     return DescribeLogDirsResponse(
         results=[
             DescribeLogDirsResult(
                 log_dir=directory,
-                topics=[
-                    _described(topic, indexes, broker)
-                    for topic, indexes in _asked(request, broker)
-                ],
+                topics=topics,
                 total_bytes=volume.total,
                 usable_bytes=volume.free,
             )
@@ -59,18 +73,10 @@ def _asked(
             yield known, [i for i in asked.partitions if 0 <= i < known.partitions]
 
 
-def _described(
-    topic: Topic, indexes: Iterable[int], broker: Broker
-) -> DescribeLogDirsTopic:
-    return DescribeLogDirsTopic(
-        name=topic.name,
-        partitions=[
-            DescribeLogDirsPartition(
-                partition_index=index,
-                partition_size=broker.partitions.bytes_of(topic.number, index),
-                offset_lag=0,
-                is_future_key=False,
-            )
-            for index in indexes
-        ],
+def _described(topic: Topic, index: int, broker: Broker) -> DescribeLogDirsPartition:
+    return DescribeLogDirsPartition(
+        partition_index=index,
+        partition_size=broker.partitions.bytes_of(*topic.key(index)),
+        offset_lag=0,
+        is_future_key=False,
     )

@@ -5,10 +5,11 @@ partitions is reached; then a cursor says where the next page begins. No topic n
 means all. Kafka: ``DescribeTopicPartitionsRequestHandler``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages import describe_topic_partitions as messages
@@ -17,15 +18,27 @@ from broker.runtime.services import Broker
 from broker.topics.topic import Topic
 
 PARTITIONS_MAX = 2_000
+Response = messages.DescribeTopicPartitionsResponse
 
 
 @serves(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0))
 def describe_topic_partitions(
     request: messages.DescribeTopicPartitionsRequest, context: Context
-) -> messages.DescribeTopicPartitionsResponse:
+) -> Response | Awaitable[Response]:
+    return in_turns(_page(request, context))
+
+
+def _page(
+    request: messages.DescribeTopicPartitionsRequest, context: Context
+) -> Steps[Response]:
+    work = 0
     answer = messages.DescribeTopicPartitionsResponse()
     room = max(1, min(request.response_partition_limit, PARTITIONS_MAX))
     for name, first in _asked(request, context.broker):
+        if work > ITEMS_A_TURN:
+            work = 0
+            yield
+        work += 1
         topic = context.broker.topics.get(name)
         if topic is None:
             answer.topics.append(_unknown(name, context.broker))
@@ -36,6 +49,7 @@ def describe_topic_partitions(
         last = min(topic.partitions, first + room)
         answer.topics.append(_described(topic, first, last, context.broker))
         room -= max(0, last - first)
+        work += max(0, last - first)
         if last < topic.partitions:
             answer.next_cursor = _cursor(name, last)
             break

@@ -3,14 +3,15 @@
 Behavior: answered at once if there is an error, if ``min_bytes`` are there, or if the
 client will not wait; else parked until an append, a deletion or time completes it. The
 first partition that has anything gives at least one whole batch; then the limits hold.
-What is in memory is sent as it lies there; the rest is read on threads.
+No fetch waits longer than a connection may be silent. What is in memory is sent as it
+lies there; the rest is read on threads, into memory that all fetches have in common.
 Version notes: v5 log start; v7 sessions (KIP-227): a session id is never given out
 (0), which every client takes for "go on without", and an epoch above 0 is refused;
 v9 the leader epoch fences (KIP-320); v12 the epoch fetched last; v13 topics by id
 (KIP-516); v16 endpoints, v17 and v18 fields of followers: not needed by one node.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
@@ -25,14 +26,14 @@ from broker.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from broker.runtime.fetches import Fetch, check_offset
-from broker.runtime.partition import (
+from broker.runtime.partitions.fetches import TURN_PLACES, Fetch, check_offset
+from broker.runtime.partitions.partition import (
     LEADER_EPOCH,
     Partition,
     bare,
     check_leader_epoch,
 )
-from broker.runtime.reads import Place
+from broker.runtime.partitions.reads import Place
 from broker.runtime.services import Broker
 
 BY_ID_SINCE = 13
@@ -47,19 +48,31 @@ def fetch(
     if request.session_epoch > 0:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     broker, version = context.broker, context.version
-    places = [
-        _place(topic, asked, version, broker)
-        for topic in request.topics
-        for asked in topic.partitions
-    ]
+    places: list[Place] = []
     operation = Fetch(
         places,
         broker.partitions.reader,
+        broker.fetched,
         min_bytes=request.min_bytes,
         bytes_max=min(request.max_bytes, broker.settings.broker.fetch_max_bytes),
+        count=sum(len(topic.partitions) for topic in request.topics),
+        fill=lambda: _fill(request, places, version, broker),
         answer=lambda: _answer(request, places, version, broker),
     )
-    return operation.run(broker.waits, request.max_wait_ms)
+    request.forgotten_topics_data = []  # a fetch that waits retains its request
+    longest_ms = broker.settings.network.idle_ms
+    return operation.run(broker.purgatory, min(request.max_wait_ms, longest_ms))
+
+
+def _fill(
+    request: FetchRequest, places: list[Place], version: int, broker: Broker
+) -> Generator[None, None, None]:
+    """Find the places; yields after each ``TURN_PLACES``."""
+    for topic in request.topics:
+        for asked in topic.partitions:
+            if places and len(places) % TURN_PLACES == 0:
+                yield
+            places.append(_place(topic, asked, version, broker))
 
 
 def _place(
@@ -91,10 +104,11 @@ def _check_last_fetched(asked: FetchPartition) -> None:
 
 def _answer(
     request: FetchRequest, places: list[Place], version: int, broker: Broker
-) -> FetchResponse:
+) -> Generator[None, None, FetchResponse]:
+    """The response; yields after each ``TURN_PLACES`` partitions."""
     response = FetchResponse()
     committed = request.isolation_level == READ_COMMITTED
-    filled = iter(places)
+    filled = iter(enumerate(places, 1))
     size = 0
     for topic in request.topics:
         answers: list[PartitionData] = []
@@ -102,11 +116,14 @@ def _answer(
             FetchableTopicResponse(topic.topic, topic.topic_id, answers)
         )
         for asked in topic.partitions:
-            place = next(filled)
+            count, place = next(filled)
             data = _data(asked.partition, place, version)
             data.aborted_transactions = _aborted(committed)
             answers.append(data)
-            size += place.size
+            if place.buffers:
+                size += place.size
+            if count % TURN_PLACES == 0:
+                yield
     broker.counters.bytes_out += size
     return response
 
@@ -117,15 +134,17 @@ def _aborted(committed: bool) -> list[AbortedTransaction] | None:
 
 
 def _data(index: int, place: Place, version: int) -> PartitionData:
+    """A partition's part; with an error all its offsets are -1, as Kafka's."""
     data = PartitionData(index, high_watermark=-1, records=b"")
     if place.error is not None:
         data.error_code = _code(place.error, version, place.partition)
+        return data
     if place.partition is not None and not place.partition.deleted:
         offsets = place.partition.log.offsets
         data.high_watermark = offsets.durable
         data.last_stable_offset = offsets.stable
         data.log_start_offset = offsets.start
-    if place.error is None and place.buffers:
+    if place.buffers:
         data.records = place.buffers
     return data
 

@@ -4,8 +4,9 @@ Behavior: this one, always, under the address that Metadata gives. Transactions 
 served yet: a transactional producer is refused here, where an answer has room for
 words, with the code that all clients take as final (with any other, librdkafka asks
 again until its time is up). Other kinds of keys are INVALID_REQUEST.
-Version notes: v0 groups only; v1 key type and message; v4 many keys (KIP-699); v6 share
-groups (KIP-932), which are not served.
+Version notes: v0 groups only; v1 key type and message, "NONE" if all is well; v4 many
+keys (KIP-699), and an empty message then; v6 share groups (KIP-932), which are not
+served.
 """
 
 from broker.dispatch.context import Context
@@ -32,7 +33,7 @@ def find_coordinator(
     one = _coordinator(request.key, request.key_type, context)
     return FindCoordinatorResponse(
         error_code=one.error_code,
-        error_message=one.error_message,
+        error_message=one.error_message or ErrorCode.NONE.name,
         node_id=one.node_id,
         host=one.host,
         port=one.port,
@@ -43,7 +44,7 @@ def _coordinator(key: str, key_type: int, context: Context) -> Coordinator:
     if key_type == GROUP:
         broker = context.broker
         host, port = broker.advertised
-        return Coordinator(key, broker.node_id, host, port, error_message=None)
+        return Coordinator(key, broker.node_id, host, port, error_message="")
     if key_type == TRANSACTION:
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return _nowhere(key, code, "Transactions are not served by this broker yet.")

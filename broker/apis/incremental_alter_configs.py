@@ -6,49 +6,34 @@ before the answer.
 Version notes: none that changes behavior (KIP-339).
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.protocol.api_keys import ApiKey
-from broker.protocol.errors import KafkaError
 from broker.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from broker.runtime.alterations import named_once, topic_to_alter
-from broker.runtime.described import topic_defaults
 from broker.runtime.services import Broker
-from broker.topics.alterations import Alteration, alter
+from broker.runtime.topics.config_alter import alter_each, topic_to_alter
+from broker.runtime.topics.config_describe import topic_defaults
+from broker.topics.config_alter import Alteration, alter
 
 
 @serves(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1))
-def incremental_alter_configs(
+async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, context: Context
-) -> Awaitable[IncrementalAlterConfigsResponse]:
-    return _alter_all(request, context.broker)
-
-
-async def _alter_all(
-    request: IncrementalAlterConfigsRequest, broker: Broker
 ) -> IncrementalAlterConfigsResponse:
-    answer = IncrementalAlterConfigsResponse()
-    for resource, error in named_once(request.resources):
-        result = AlterConfigsResourceResponse(
-            error_message=None,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
+    return IncrementalAlterConfigsResponse(
+        responses=await alter_each(
+            request.resources,
+            AlterConfigsResourceResponse,
+            lambda one: _alter(one, request.validate_only, context.broker),
         )
-        try:
-            if error is not None:
-                raise error
-            await _alter(resource, request.validate_only, broker)
-        except KafkaError as refused:
-            result.error_code, result.error_message = refused.code, refused.message
-        answer.responses.append(result)
-    return answer
+    )
 
 
 async def _alter(

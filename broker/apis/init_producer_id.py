@@ -48,7 +48,7 @@ def _refused(code: ErrorCode) -> InitProducerIdResponse:
 
 async def _new_id(context: Context) -> InitProducerIdResponse:
     try:
-        producer_id: int = await context.broker.producer_ids.next()
+        producer_id = await context.broker.producer_ids.next()
     except KafkaError:
         # As Kafka when it gets no block of ids: every client asks again.
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

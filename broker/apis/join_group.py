@@ -24,7 +24,7 @@ from broker.protocol.messages.join_group import (
 )
 
 
-@serves(ApiKey.JOIN_GROUP, versions=(0, 9))
+@serves(ApiKey.JOIN_GROUP, versions=(0, 9), awaits_others=True)
 def join_group(
     request: JoinGroupRequest, context: Context
 ) -> Awaitable[JoinGroupResponse]:

@@ -6,10 +6,11 @@ Version notes: v3 flexible; v4 states, and a filter by them (KIP-518); v5 types,
 filter by them (KIP-848): all groups here are classic.
 """
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.messages.list_groups import (
     ListedGroup,
@@ -21,17 +22,25 @@ _TYPE = "classic"
 
 
 @serves(ApiKey.LIST_GROUPS, versions=(0, 5))
-def list_groups(request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
+def list_groups(
+    request: ListGroupsRequest, context: Context
+) -> ListGroupsResponse | Awaitable[ListGroupsResponse]:
+    return in_turns(_list(request, context))
+
+
+def _list(request: ListGroupsRequest, context: Context) -> Steps[ListGroupsResponse]:
     states, types = _folded(request.states_filter), _folded(request.types_filter)
     if types and _TYPE not in types:
         return ListGroupsResponse()
-    return ListGroupsResponse(
-        groups=[
-            ListedGroup(group_id, protocol_type, state, _TYPE)
-            for group_id, protocol_type, state in context.broker.groups.groups()
-            if not states or state.casefold() in states
-        ]
-    )
+    listed: list[ListedGroup] = []
+    # As they are now: groups come and go between two turns.
+    groups = list(context.broker.groups.groups())
+    for count, (group_id, protocol_type, state) in enumerate(groups, 1):
+        if not states or state.casefold() in states:
+            listed.append(ListedGroup(group_id, protocol_type, state, _TYPE))
+        if count % ITEMS_A_TURN == 0:
+            yield
+    return ListGroupsResponse(groups=listed)
 
 
 def _folded(names: Iterable[str]) -> frozenset[str]:

@@ -1,18 +1,24 @@
 """Metadata: which topics there are, and who leads their partitions.
 
 Behavior: one node leads everything, at leader epoch 0. Asking for a topic creates it
-if client and broker both allow that; asking for all topics never does.
+if client and broker both allow that; asking for all topics never does, nor for Kafka's
+own, of which ``__consumer_offsets`` is shown and always empty.
 Version notes: v0 takes an empty list for all topics, v1+ null; v4 lets the client
 refuse creation (before, it is always willing); v8 authorized operations (KIP-430);
 v10 topic ids and v12 look-up by them (KIP-516); v13 a top-level error, for
 rebootstrapping, which one node never needs.
 """
 
+import asyncio
+import struct
 from collections.abc import Awaitable, Iterable
 
 from broker.dispatch.context import Context
+from broker.dispatch.encoded import Encoded
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import Steps, in_turns, to_the_end
 from broker.protocol.api_keys import ApiKey
+from broker.protocol.codec import response_encoder
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.metadata import (
     MetadataRequest,
@@ -22,24 +28,31 @@ from broker.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from broker.protocol.wire import uvarint
 from broker.runtime.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from broker.runtime.services import Broker
-from broker.topics.topic import Topic
+from broker.topics.topic import INTERNAL, Topic
 
 NO_ID = bytes(16)
+PARTITIONS_A_TURN = 500
+"""Described before others have their turn on the loop: some milliseconds."""
+_KEPT_FOR_ONE_NEW = 10  # parts that are looked up in the time that one is made in
 
 
 @serves(ApiKey.METADATA, versions=(0, 13))
 def metadata(
     request: MetadataRequest, context: Context
-) -> MetadataResponse | Awaitable[MetadataResponse]:
+) -> MetadataResponse | Awaitable[MetadataResponse | Encoded]:
     asked = _asked(request, context.version)
     if asked is None:
-        return _answer(request, context, _all_topics(request, context.broker))
+        topics = list(context.broker.topics.all())
+        if sum(topic.partitions for topic in topics) > PARTITIONS_A_TURN:
+            return _all_in_turns(topics, request, context)
+        return in_turns(_all_at_once(topics, request, context))
     missing = _to_create(asked, request, context)
     if missing:
         return _create_then_answer(asked, missing, request, context)
-    return _answer(request, context, _topics(asked, {}, request, context))
+    return in_turns(_topics(asked, {}, request, context))
 
 
 def _asked(request: MetadataRequest, version: int) -> list[MetadataRequestTopic] | None:
@@ -62,6 +75,7 @@ def _to_create(
         for topic in asked
         if topic.name is not None
         and not (context.version >= 10 and topic.topic_id != NO_ID)
+        and topic.name not in INTERNAL
         and broker.topics.get(topic.name) is None
     ]
 
@@ -80,7 +94,7 @@ async def _create_then_answer(
             )
         except KafkaError as error:
             errors[name] = error.code
-    return _answer(request, context, _topics(asked, errors, request, context))
+    return await to_the_end(_topics(asked, errors, request, context))
 
 
 def _topics(
@@ -88,8 +102,29 @@ def _topics(
     errors: dict[str, ErrorCode],
     request: MetadataRequest,
     context: Context,
-) -> list[MetadataResponseTopic]:
-    return [_one(topic, errors, request, context) for topic in asked]
+) -> Steps[MetadataResponse]:
+    """The answer about the topics that were asked for."""
+    told: list[MetadataResponseTopic] = []
+    work = 0
+    for topic in asked:
+        one = yield from _one(topic, errors, request, context)
+        told.append(one)
+        work += 1 + len(one.partitions)
+        if work > PARTITIONS_A_TURN:
+            work = 0
+            yield
+    return _answer(request, context, told)
+
+
+def _all_at_once(
+    topics: Iterable[Topic], request: MetadataRequest, context: Context
+) -> Steps[MetadataResponse]:
+    """The answer about all topics, where they are few: it never yields."""
+    told: list[MetadataResponseTopic] = []
+    for topic in topics:
+        one = yield from _described(topic, request, context.broker)
+        told.append(one)
+    return _answer(request, context, told)
 
 
 def _one(
@@ -97,7 +132,7 @@ def _one(
     errors: dict[str, ErrorCode],
     request: MetadataRequest,
     context: Context,
-) -> MetadataResponseTopic:
+) -> Steps[MetadataResponseTopic]:
     topics, version = context.broker.topics, context.version
     by_id = asked.topic_id != NO_ID
     if version < 12 and (by_id or asked.name is None):
@@ -107,14 +142,14 @@ def _one(
         found = topics.by_id(asked.topic_id)
         if found is None:
             return _refused(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
-        return _described(found, request, context.broker)
+        return (yield from _described(found, request, context.broker))
     if asked.name is None:
         return _refused(ErrorCode.INVALID_REQUEST, None, NO_ID)
     found = topics.get(asked.name)
     if found is None:
         code = errors.get(asked.name) or _why_unknown(asked.name, context.broker)
         return _refused(code, asked.name, NO_ID)
-    return _described(found, request, context.broker)
+    return (yield from _described(found, request, context.broker))
 
 
 def _why_unknown(name: str, broker: Broker) -> ErrorCode:
@@ -128,24 +163,73 @@ def _why_unknown(name: str, broker: Broker) -> ErrorCode:
 def _refused(
     code: ErrorCode, name: str | None, topic_id: bytes
 ) -> MetadataResponseTopic:
-    return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id)
+    return MetadataResponseTopic(
+        error_code=code, name=name, topic_id=topic_id, is_internal=name in INTERNAL
+    )
 
 
-def _all_topics(
-    request: MetadataRequest, broker: Broker
-) -> list[MetadataResponseTopic]:
-    return [_described(topic, request, broker) for topic in broker.topics.all()]
+async def _all_in_turns(
+    topics: list[Topic], request: MetadataRequest, context: Context
+) -> Encoded:
+    """The answer about all topics, of parts that are encoded once and kept."""
+    around = _Around(context.version)
+    operations = request.include_topic_authorized_operations
+    kept = context.broker.topics.derived(("metadata", context.version, operations))
+    parts: list[bytes] = []
+    work = 0
+    for topic in topics:
+        known = kept.get(topic.number)
+        if known is None or known[0] is not topic:
+            described = in_turns(_described(topic, request, context.broker))
+            if isinstance(described, Awaitable):
+                described = await described
+            part = around.encoded(described)
+            known = topic, part
+            if context.broker.topics.by_number(topic.number) is topic:
+                kept[topic.number] = known
+            work += (topic.partitions + 1) * _KEPT_FOR_ONE_NEW
+        parts.append(known[1])
+        work += 1
+        if work > PARTITIONS_A_TURN * _KEPT_FOR_ONE_NEW:
+            work = 0
+            await asyncio.sleep(0)
+    return Encoded([around.joined(_answer(request, context, []), parts)])
 
 
-def _described(
-    topic: Topic, request: MetadataRequest, broker: Broker
-) -> MetadataResponseTopic:
-    node = broker.node_id
-    answer = MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.id,
-        is_internal=topic.internal,
-        partitions=[
+class _Around:
+    """Where the topics stand in a response of one version."""
+
+    def __init__(self, version: int) -> None:
+        self._encode = response_encoder(int(ApiKey.METADATA), version)
+        self._flexible = version >= 9
+        # cluster_authorized_operations, error_code, tagged fields
+        self._after = 4 * (8 <= version <= 10) + 2 * (version >= 13) + self._flexible
+        self._empty = len(self._bytes(MetadataResponse()))
+
+    def encoded(self, topic: MetadataResponseTopic) -> bytes:
+        """Return the bytes of one topic: by what they make a response longer."""
+        one = self._bytes(MetadataResponse(topics=[topic]))
+        end = len(one) - self._after
+        return one[end - (len(one) - self._empty) : end]
+
+    def joined(self, answer: MetadataResponse, topics: list[bytes]) -> bytes:
+        """Return the answer, which has no topics of its own, with these in it."""
+        whole, count = self._bytes(answer), len(topics)
+        end = len(whole) - self._after
+        start = end - (1 if self._flexible else 4)
+        length = uvarint(count + 1) if self._flexible else struct.pack(">i", count)
+        return b"".join([whole[:start], length, *topics, whole[end:]])
+
+    def _bytes(self, response: MetadataResponse) -> bytes:
+        return b"".join(map(bytes, self._encode(response)))
+
+
+def _partitions(count: int, node: int) -> Steps[list[MetadataResponsePartition]]:
+    made: list[MetadataResponsePartition] = []
+    for first in range(0, count, PARTITIONS_A_TURN):
+        if first:
+            yield
+        made += [
             MetadataResponsePartition(
                 partition_index=index,
                 leader_id=node,
@@ -153,8 +237,20 @@ def _described(
                 replica_nodes=[node],
                 isr_nodes=[node],
             )
-            for index in range(topic.partitions)
-        ],
+            for index in range(first, min(count, first + PARTITIONS_A_TURN))
+        ]
+    return made
+
+
+def _described(
+    topic: Topic, request: MetadataRequest, broker: Broker
+) -> Steps[MetadataResponseTopic]:
+    partitions = yield from _partitions(topic.partitions, broker.node_id)
+    answer = MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.internal,
+        partitions=partitions,
     )
     if request.include_topic_authorized_operations:
         answer.topic_authorized_operations = TOPIC_OPERATIONS

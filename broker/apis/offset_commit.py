@@ -5,16 +5,19 @@ simple commit, which only a group without members takes. Metadata and leader epo
 kept as they came; errors are per partition.
 Version notes: v1 a commit timestamp per partition; v2-4 a retention time, honoured;
 v5 none; v6 leader epoch (KIP-320); v7 static members (KIP-345); v9 epochs of the new
-groups (KIP-848), which for a classic group still is the generation; v10 topic ids
+groups (KIP-848), which for a classic group still is the generation, and
+GROUP_ID_NOT_FOUND where ILLEGAL_GENERATION was; v10 topic ids
 (KIP-848), UNKNOWN_TOPIC_ID for one that is not known.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.groups.offsets import NO_EXPIRY, Committed, TopicPartition
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
+from broker.groups.offsets import NO_EXPIRY, Committed
+from broker.ids import TopicPartition
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.offset_commit import (
@@ -36,52 +39,74 @@ _NEVER_MS = 2**63 - 1
 def offset_commit(
     request: OffsetCommitRequest, context: Context
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    groups = context.broker.groups
-    refusal = groups.admit_commit(
+    return in_turns(_commit(request, context, _refusal(request, context)))
+
+
+def _refusal(request: OffsetCommitRequest, context: Context) -> ErrorCode:
+    """Why this member may not commit now; NONE if it may."""
+    refusal: ErrorCode = context.broker.groups.admit_commit(
         request.group_id,
         request.member_id,
         request.group_instance_id,
         request.generation_id_or_member_epoch,
     )
+    if refusal is ErrorCode.GROUP_ID_NOT_FOUND and context.version < 9:
+        refusal = ErrorCode.ILLEGAL_GENERATION
+    return refusal
+
+
+def _commit(
+    request: OffsetCommitRequest, context: Context, refusal: ErrorCode
+) -> Steps[OffsetCommitResponse | Awaitable[OffsetCommitResponse]]:
     taken: dict[TopicPartition, Committed] = {}
-    response = OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                topic.name,
-                topic.topic_id,
-                _take(topic, request, context, refusal, taken),
-            )
-            for topic in request.topics
-        ]
-    )
+    response, looked_at = OffsetCommitResponse(), 0
+    for topic in request.topics:
+        take = _taker(topic, request, context, refusal, taken)
+        answers: list[OffsetCommitResponsePartition] = []
+        response.topics.append(
+            OffsetCommitResponseTopic(topic.name, topic.topic_id, answers)
+        )
+        for partition in topic.partitions:
+            answers.append(take(partition))
+            looked_at += 1
+            if looked_at % ITEMS_A_TURN == 0:
+                yield
+    if taken and looked_at >= ITEMS_A_TURN:  # it may have been fenced between turns
+        refusal = _refusal(request, context)
+        if refusal:
+            return _refused(response, refusal)
     if not taken:
         return response
-    return _when_durable(groups.commit(request.group_id, taken), response)
+    durable = context.broker.groups.commit(request.group_id, taken)
+    return _when_durable(durable, response)
 
 
-def _take(
+def _taker(
     asked: OffsetCommitRequestTopic,
     request: OffsetCommitRequest,
     context: Context,
     refusal: ErrorCode,
     taken: dict[TopicPartition, Committed],
-) -> list[OffsetCommitResponsePartition]:
-    """Put what may be committed of one topic into ``taken``; a code for each."""
+) -> Callable[[OffsetCommitRequestPartition], OffsetCommitResponsePartition]:
+    """What puts a partition of one topic into ``taken`` if it may be committed."""
     topics = context.broker.topics
     by_id = context.version >= 10
     topic = topics.by_id(asked.topic_id) if by_id else topics.get(asked.name)
     now_ms = context.broker.clock.now_ms()
-    answers = []
-    for partition in asked.partitions:
+
+    def take(
+        partition: OffsetCommitRequestPartition,
+    ) -> OffsetCommitResponsePartition:
         index = partition.partition_index
         code = _unknown(topic, index, by_id=by_id) or refusal
         if not code and _too_long(partition, context):
             code = ErrorCode.OFFSET_METADATA_TOO_LARGE
         if not code and topic is not None:
             committed = _committed(partition, request.retention_time_ms, now_ms)
-            taken[topic.number, index] = committed
-        answers.append(OffsetCommitResponsePartition(index, code))
-    return answers
+            taken[topic.key(index)] = committed
+        return OffsetCommitResponsePartition(index, code)
+
+    return take
 
 
 def _unknown(topic: Topic | None, index: int, *, by_id: bool) -> ErrorCode:
@@ -117,7 +142,13 @@ async def _when_durable(
     try:
         await durable
     except KafkaError as error:
-        for topic in response.topics:
-            for partition in topic.partitions:
-                partition.error_code = partition.error_code or error.code
+        _refused(response, error.code)
+    return response
+
+
+def _refused(response: OffsetCommitResponse, code: ErrorCode) -> OffsetCommitResponse:
+    """The response, with this code for all that had none."""
+    for topic in response.topics:
+        for partition in topic.partitions:
+            partition.error_code = partition.error_code or code
     return response

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.groups.offsets import TopicPartition
+from broker.ids import TopicPartition
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.offset_delete import (
@@ -62,7 +62,7 @@ def _take(
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         else:
             code = ErrorCode.NONE
-            taken.append((topic.number, index))
+            taken.append(topic.key(index))
         answers.append(OffsetDeleteResponsePartition(index, code))
     return answers
 

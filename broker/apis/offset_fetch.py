@@ -9,12 +9,14 @@ the new groups (KIP-848), not looked at for classic ones; v10 topic ids,
 UNKNOWN_TOPIC_ID for one that is not known.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.groups.offsets import Committed, TopicPartition
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
+from broker.groups.offsets import Committed
+from broker.ids import TopicNumber, TopicPartition
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.offset_fetch import (
@@ -43,13 +45,23 @@ class _Found(NamedTuple):
 
 
 @serves(ApiKey.OFFSET_FETCH, versions=(1, 10))
-def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
+def offset_fetch(
+    request: OffsetFetchRequest, context: Context
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
+    return in_turns(_fetch(request, context))
+
+
+def _fetch(request: OffsetFetchRequest, context: Context) -> Steps[OffsetFetchResponse]:
     if context.version >= 8:
-        groups = [_group(group, context) for group in request.groups]
+        groups: list[OffsetFetchResponseGroup] = []
+        for group in request.groups:
+            one = yield from _group(group, context)
+            groups.append(one)
         return OffsetFetchResponse(groups=groups)
     broker = context.broker
     offsets = broker.groups.fetch(request.group_id)
     if request.topics is None:
+        rows: list[tuple[str, Iterable[_Found]]]
         rows = [(topic.name, found) for topic, found in _all(offsets, broker)]
     else:
         rows = [
@@ -57,55 +69,54 @@ def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetFetchRe
             for asked in request.topics
             for topic in [broker.topics.get(asked.name)]
         ]
-    return OffsetFetchResponse(
-        topics=[
-            OffsetFetchResponseTopic(
-                name, [OffsetFetchResponsePartition(*_fields(one)) for one in found]
-            )
-            for name, found in rows
-        ]
-    )
+    topics, work = [], 0
+    for name, found in rows:
+        answers: list[OffsetFetchResponsePartition] = []
+        topics.append(OffsetFetchResponseTopic(name, answers))
+        for one_found in found:
+            answers.append(OffsetFetchResponsePartition(*_fields(one_found)))
+            work += 1
+            if work % ITEMS_A_TURN == 0:
+                yield
+    return OffsetFetchResponse(topics=topics)
 
 
 def _group(
     asked: OffsetFetchRequestGroup, context: Context
-) -> OffsetFetchResponseGroup:
+) -> Steps[OffsetFetchResponseGroup]:
+    topics, work = [], 0
+    for name, topic_id, found in _rows(asked, context):
+        answers: list[OffsetFetchResponsePartitions] = []
+        topics.append(OffsetFetchResponseTopics(name, topic_id, answers))
+        for one in found:
+            answers.append(OffsetFetchResponsePartitions(*_fields(one)))
+            work += 1
+            if work % ITEMS_A_TURN == 0:
+                yield
+    return OffsetFetchResponseGroup(asked.group_id, topics)
+
+
+def _rows(
+    asked: OffsetFetchRequestGroup, context: Context
+) -> Iterator[tuple[str, bytes, Iterable[_Found]]]:
+    """Name, id and what was found of each topic, looked up as it is asked for."""
     broker = context.broker
     offsets = broker.groups.fetch(asked.group_id)
     if asked.topics is None:
-        rows = [(t.name, t.id, found) for t, found in _all(offsets, broker)]
-    elif context.version >= 10:
-        rows = [
-            (
-                topic.name,
-                topic.topic_id,
-                _by_id(offsets, broker, topic.topic_id, indexes),
-            )
-            for topic in asked.topics
-            for indexes in [topic.partition_indexes]
-        ]
-    else:
-        rows = [
-            (t.name, t.topic_id, _some(offsets, broker.topics.get(t.name), indexes))
-            for t in asked.topics
-            for indexes in [t.partition_indexes]
-        ]
-    return OffsetFetchResponseGroup(
-        asked.group_id,
-        [
-            OffsetFetchResponseTopics(
-                name,
-                topic_id,
-                [OffsetFetchResponsePartitions(*_fields(one)) for one in found],
-            )
-            for name, topic_id, found in rows
-        ],
-    )
+        yield from ((t.name, t.id, found) for t, found in _all(offsets, broker))
+        return
+    for topic in asked.topics:
+        indexes = topic.partition_indexes
+        if context.version >= 10:
+            found = _by_id(offsets, broker, topic.topic_id, indexes)
+        else:
+            found = _some(offsets, broker.topics.get(topic.name), indexes)
+        yield topic.name, topic.topic_id, found
 
 
 def _all(offsets: Offsets, broker: Broker) -> list[tuple[Topic, list[_Found]]]:
     """Everything the group has, of topics that exist."""
-    found: dict[int, list[_Found]] = {}
+    found: dict[TopicNumber, list[_Found]] = {}
     for (number, index), committed in offsets.items():
         found.setdefault(number, []).append(_Found(index, committed))
     topics = ((broker.topics.by_number(number), found[number]) for number in found)
@@ -114,20 +125,19 @@ def _all(offsets: Offsets, broker: Broker) -> list[tuple[Topic, list[_Found]]]:
 
 def _some(
     offsets: Offsets, topic: Topic | None, indexes: Iterable[int]
-) -> list[_Found]:
+) -> Iterator[_Found]:
     if topic is None:
-        return [_Found(index, _NEVER) for index in indexes]
-    number = topic.number
-    return [_Found(i, offsets.get((number, i), _NEVER)) for i in indexes]
+        return (_Found(index, _NEVER) for index in indexes)
+    return (_Found(i, offsets.get(topic.key(i), _NEVER)) for i in indexes)
 
 
 def _by_id(
     offsets: Offsets, broker: Broker, topic_id: bytes, indexes: Iterable[int]
-) -> list[_Found]:
+) -> Iterator[_Found]:
     topic = broker.topics.by_id(topic_id)
     if topic is None:
         unknown = ErrorCode.UNKNOWN_TOPIC_ID
-        return [_Found(index, _NEVER, unknown) for index in indexes]
+        return (_Found(index, _NEVER, unknown) for index in indexes)
     return _some(offsets, topic, indexes)
 
 

@@ -5,8 +5,11 @@ answer is (0, high watermark): never below what a consumer was allowed to read.
 Version notes: v2 fences the client's own epoch; v3 names the replica; v4 flexible.
 """
 
+from collections.abc import Awaitable
+
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import KafkaError
 from broker.protocol.messages.offset_for_leader_epoch import (
@@ -16,26 +19,30 @@ from broker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from broker.runtime.partition import LEADER_EPOCH, check_leader_epoch
+from broker.runtime.partitions.partition import LEADER_EPOCH, check_leader_epoch
 from broker.runtime.services import Broker
 
 
 @serves(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4))
 def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, context: Context
-) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[
-                    _end(topic.topic, asked, context.broker)
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
+    return in_turns(_ends(request, context.broker))
+
+
+def _ends(
+    request: OffsetForLeaderEpochRequest, broker: Broker
+) -> Steps[OffsetForLeaderEpochResponse]:
+    response, looked_at = OffsetForLeaderEpochResponse(), 0
+    for topic in request.topics:
+        ends: list[EpochEndOffset] = []
+        response.topics.append(OffsetForLeaderTopicResult(topic.topic, ends))
+        for asked in topic.partitions:
+            ends.append(_end(topic.topic, asked, broker))
+            looked_at += 1
+            if looked_at % ITEMS_A_TURN == 0:
+                yield
+    return response
 
 
 def _end(name: str, asked: OffsetForLeaderPartition, broker: Broker) -> EpochEndOffset:

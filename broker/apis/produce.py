@@ -1,10 +1,11 @@
 """Produce: batches into partitions, in the order in which they come.
 
 Behavior: every partition entry is checked, gets its offset and goes to the write-ahead
-log before this returns; the answer follows when all of them are durable (acks 1 and -1
-alike) or refused. acks 0 is never answered, but keeps its place in the line until it is
-on disk, so that a producer cannot outrun the disk; if it was refused the connection
-closes, as Kafka's does, so that the client looks for the reason.
+log before this returns, so those of a connection are pipelined; the answer follows when
+all of them are durable (acks 1 and -1 alike) or refused. acks 0 is never answered, but
+keeps its place in the line until it is on disk, so that a producer cannot outrun the
+disk; if it was refused the connection closes, as Kafka's does, so that the client looks
+for the reason.
 Version notes: 0 to 2 (old message sets) are listed but refused, as Kafka 4 does, since
 librdkafka before 2.12 turns compression off otherwise; v4 knows KAFKA_STORAGE_ERROR;
 v5 the log start; v8 messages and the records at fault (KIP-467); v13 topics by id
@@ -13,26 +14,25 @@ v5 the log start; v8 messages and the records at fault (KIP-467); v13 topics by 
 
 from collections.abc import Awaitable
 
+from broker.apis._produce_again import partition_of, repeat
+from broker.apis._produce_refused import refuse
 from broker.dispatch.context import Context
 from broker.dispatch.pending import Pending
 from broker.dispatch.registry import serves
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from broker.protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
     TopicProduceResponse,
 )
-from broker.runtime.partition import Partition, Reply
+from broker.runtime.partitions.overdue import NO_TIMEOUT
+from broker.runtime.partitions.partition import Partition, Reply
 from broker.runtime.services import Broker
-from broker.topics.topic import Topic
 
 NO_ACKS = 0
-BY_ID_SINCE = 13
-STORAGE_ERROR_SINCE = 4
 
 
 class Answer(Pending[ProduceResponse | None]):
@@ -60,22 +60,18 @@ class Answer(Pending[ProduceResponse | None]):
                 answer.log_append_time_ms = stamp_ms
                 answer.log_start_offset = partition.log.offsets.start
             else:
-                self.refuse(answer, error)
+                self.refuse(answer, error, partition.log.offsets.start)
             self.open -= 1
             if self.open == 0 and self.asked:
                 self.finish()
 
         return reply
 
-    def refuse(self, answer: PartitionProduceResponse, error: KafkaError) -> None:
+    def refuse(
+        self, answer: PartitionProduceResponse, error: KafkaError, log_start: int = -1
+    ) -> None:
         self.refused = error
-        answer.error_code = _known_code(error.code, self.version)
-        answer.base_offset = -1
-        answer.log_start_offset = -1
-        answer.error_message = error.message or None
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(*one) for one in error.records
-        ]
+        refuse(answer, error, self.version, log_start)
 
     def finish(self) -> None:
         if self.acks != NO_ACKS:
@@ -89,7 +85,7 @@ class Answer(Pending[ProduceResponse | None]):
         return ProtocolError(f"a produce with acks=0 was refused: {self.refused}")
 
 
-@serves(ApiKey.PRODUCE, versions=(3, 13), listed_from=0)
+@serves(ApiKey.PRODUCE, versions=(3, 13), listed_from=0, pipelined=True, repeat=repeat)
 def produce(
     request: ProduceRequest, context: Context
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
@@ -97,8 +93,10 @@ def produce(
     if request.acks not in (-1, 0, 1):
         return _refuse_acks(request, answer)
     now_ms = context.broker.clock.now_ms()
+    # who asks for no answer is held back until it is on disk, however long
+    timeout_ms = NO_TIMEOUT if request.acks == NO_ACKS else request.timeout_ms
     for data in request.topic_data:
-        _append_topic(data, answer, context.broker, now_ms)
+        _append_topic(data, answer, context.broker, now_ms, timeout_ms)
     if request.acks == NO_ACKS and answer.refused is not None:
         raise answer.unanswered()
     if answer.open == 0:
@@ -108,12 +106,8 @@ def produce(
 
 
 def _append_topic(
-    data: TopicProduceData, answer: Answer, broker: Broker, now_ms: int
+    data: TopicProduceData, answer: Answer, broker: Broker, now_ms: int, timeout_ms: int
 ) -> None:
-    by_id = answer.version >= BY_ID_SINCE
-    topic = (
-        broker.topics.by_id(data.topic_id) if by_id else broker.topics.get(data.name)
-    )
     answers: list[PartitionProduceResponse] = []
     answer.response.responses.append(
         TopicProduceResponse(data.name, data.topic_id, answers)
@@ -121,23 +115,13 @@ def _append_topic(
     for one in data.partition_data:
         partition_answer = PartitionProduceResponse(one.index)
         answers.append(partition_answer)
-        partition = None
-        if topic is not None:
-            partition = broker.partitions.get(topic.number, one.index)
-        if partition is None:
-            answer.refuse(partition_answer, _unknown(topic, by_id))
-        else:
-            reply = answer.reply_to(partition_answer, partition)
-            partition.append(one.records, answer.version, now_ms, reply)
-
-
-def _unknown(topic: Topic | None, by_id: bool) -> KafkaError:
-    if topic is None and by_id:
-        return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This topic id is not known.")
-    return KafkaError(
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        "This server does not host this topic-partition.",
-    )
+        try:
+            partition = partition_of(data, one.index, answer.version, broker.partitions)
+        except KafkaError as error:
+            answer.refuse(partition_answer, error)
+            continue
+        reply = answer.reply_to(partition_answer, partition)
+        partition.append(one.records, answer.version, now_ms, reply, timeout_ms)
 
 
 def _refuse_acks(request: ProduceRequest, answer: Answer) -> ProduceResponse:
@@ -152,10 +136,3 @@ def _refuse_acks(request: ProduceRequest, answer: Answer) -> ProduceResponse:
             TopicProduceResponse(data.name, data.topic_id, answers)
         )
     return answer.response
-
-
-def _known_code(code: ErrorCode, version: int) -> ErrorCode:
-    """No code that is newer than the client's version (``ProduceResponse.java``)."""
-    if code is ErrorCode.KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_SINCE:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return code

@@ -3,7 +3,8 @@
 Behavior: a follower's answer is parked until the leader's request is there. Whom the
 leader forgot gets empty bytes.
 Version notes: v3 static members (KIP-345); v5 the member says which protocol it
-believes to be chosen, and INCONSISTENT_GROUP_PROTOCOL tells it otherwise (KIP-559).
+believes to be chosen, and INCONSISTENT_GROUP_PROTOCOL tells it otherwise, or that it
+said nothing (KIP-559).
 """
 
 import asyncio
@@ -13,13 +14,16 @@ from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.groups.commands import Refused, Sync, Synced
 from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-@serves(ApiKey.SYNC_GROUP, versions=(0, 5))
+@serves(ApiKey.SYNC_GROUP, versions=(0, 5), awaits_others=True)
 def sync_group(
     request: SyncGroupRequest, context: Context
-) -> Awaitable[SyncGroupResponse]:
+) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+    if context.version >= 5 and None in (request.protocol_type, request.protocol_name):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     command = Sync(
         member_id=request.member_id,
         generation=request.generation_id,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import DatabaseError
@@ -23,6 +23,7 @@ from broker.catalog import migrations, schema
 from broker.catalog.engine import BUSY_MS, WRITING, open_engine
 from broker.catalog.errors import CatalogError
 from broker.catalog.writer import Writer
+from broker.threads import SYSTEM_THREADS, Threads
 
 T = TypeVar("T")
 
@@ -44,6 +45,7 @@ class Catalog:
         read_only: bool = False,
         busy_ms: int = BUSY_MS,
         chance: Callable[[int], bytes] = os.urandom,
+        threads: Threads = SYSTEM_THREADS,
     ) -> "Catalog":
         """Open the SQLite file, creating it or bringing it up to date.
 
@@ -66,17 +68,31 @@ class Catalog:
         except CatalogError:
             engine.dispose()
             raise
-        return cls(engine, cluster_id, None if read_only else Writer(engine))
+        return cls(engine, cluster_id, None if read_only else Writer(engine, threads))
 
     @property
     def commits(self) -> int:
         """Transactions committed by this process."""
         return self._writer.commits if self._writer else 0
 
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can be changed now; None: all is well."""
+        return self._writer.trouble if self._writer else None
+
     def submit(self, change: Callable[[Connection], T]) -> "Future[T]":
         """Make a change; the result comes once it is durable. See ``Writer.submit``."""
         assert self._writer is not None, "the catalog was opened to read"
         return self._writer.submit(change)
+
+    def write(
+        self,
+        change: Callable[[Connection], Any],
+        on_done: Callable[[BaseException | None], None],
+    ) -> None:
+        """As ``submit``, without a result: see ``Writer.write``."""
+        assert self._writer is not None, "the catalog was opened to read"
+        self._writer.write(change, on_done)
 
     def change(self, change: Callable[[Connection], T]) -> T:
         """``submit``, and wait: for programs that have no loop."""

@@ -11,6 +11,7 @@ a process cannot have the write lock it waits ``busy_ms``: broker, compactor and
 line write to one file, each for a few milliseconds.
 """
 
+import sqlite3
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,9 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from broker.catalog.errors import CatalogError, CatalogMissing
 
-BUSY_MS: Final = 30_000
+BUSY_MS: Final = 5_000
+"""How long to wait for another process. One that holds the lock for longer was stopped
+inside its transaction, and everybody's commits stand until it goes on or is killed."""
 WRITING: Final = "lakelog_writing"
 """Execution option: the transaction will write, and takes the lock at its begin."""
 
@@ -40,18 +43,31 @@ def open_engine(
         URL.create("sqlite", database=str(path)),
         connect_args={"timeout": busy_ms / 1000, "check_same_thread": False},
     )
-    event.listen(engine, "connect", _settle_readonly if read_only else _settle)
+    event.listen(engine, "connect", _configure_readonly if read_only else _configure)
     event.listen(engine, "begin", _begin)
     return engine
 
 
-def _settle(connection: Any, _record: Any) -> None:
+def is_locked(error: BaseException) -> bool:
+    """Whether another process holds the write lock."""
+    cause = getattr(error, "orig", None)
+    code = getattr(cause, "sqlite_errorcode", 0)
+    return code & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def set_busy_ms(connection: Connection, busy_ms: int) -> None:
+    """How long this connection waits for the write lock from now on."""
+    raw: Any = connection.connection.driver_connection
+    raw.execute(f"PRAGMA busy_timeout={busy_ms:d}")
+
+
+def _configure(connection: Any, _record: Any) -> None:
     connection.isolation_level = None
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
 
 
-def _settle_readonly(connection: Any, _record: Any) -> None:
+def _configure_readonly(connection: Any, _record: Any) -> None:
     connection.isolation_level = None
     connection.execute("PRAGMA query_only=ON")
 

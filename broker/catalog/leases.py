@@ -5,7 +5,9 @@ what it protects refuses a smaller one. The lease alone fences nothing: a holder
 was stopped for longer than its lease goes on until it looks. That is why a table's
 commits carry numbers that only grow.
 
-Times are the wall clock's, of processes on one machine.
+Times are the wall clock's, of processes on one machine. A lease that reaches further
+than one that is given now was given before the clock was set back, and counts no more:
+whoever lives renews in time, or finds another holder.
 """
 
 from typing import NamedTuple
@@ -43,7 +45,7 @@ def acquire(
     was released: somebody else may have held it in between.
     """
     present = get(connection, name)
-    held = present is not None and present.expires_ms > now_ms
+    held = present is not None and now_ms < present.expires_ms <= now_ms + ttl_ms
     if present is not None and held and present.holder != holder:
         return None
     before = present.epoch if present else 0
@@ -63,30 +65,8 @@ def acquire(
     return epoch
 
 
-def renew(
-    connection: Connection,
-    name: str,
-    holder: str,
-    epoch: int,
-    now_ms: int,
-    ttl_ms: int,
-) -> bool:
-    """Hold on to it. False if it was lost: to another, or to time."""
-    renewed = connection.execute(
-        update(leases)
-        .where(
-            leases.c.name == name,
-            leases.c.holder == holder,
-            leases.c.epoch == epoch,
-            leases.c.expires_ms > now_ms,
-        )
-        .values(expires_ms=now_ms + ttl_ms)
-    )
-    return renewed.rowcount == 1
-
-
 def release(connection: Connection, name: str, holder: str, epoch: int) -> bool:
-    """Let go of it, so that the next need not wait. False if it was not held."""
+    """Give the lease up, so that the next owner need not wait. False if not held."""
     released = connection.execute(
         update(leases)
         .where(

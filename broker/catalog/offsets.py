@@ -12,8 +12,7 @@ from sqlalchemy import delete as delete_from
 
 from broker.catalog.schema import group_offsets
 from broker.catalog.upserts import upsert
-
-TopicPartition = tuple[int, int]
+from broker.ids import TopicPartition
 
 
 class CommittedOffset(NamedTuple):

@@ -13,10 +13,9 @@ from sqlalchemy.exc import IntegrityError
 
 from broker.catalog.schema import group_offsets, log_starts, topics
 from broker.catalog.upserts import upsert
-from broker.protocol.errors import ErrorCode, KafkaError
+from broker.ids import TopicNumber, TopicPartition
+from broker.protocol.errors import ErrorCode, KafkaError, unknown_partition
 from broker.topics.topic import Topic
-
-TopicPartition = tuple[int, int]
 
 
 class DeletedTopic(NamedTuple):
@@ -55,7 +54,7 @@ def create(
     return Topic(key[0], topic_id, name, partitions, dict(configs))
 
 
-def delete(connection: Connection, number: int, now_ms: int) -> None:
+def delete(connection: Connection, number: TopicNumber, now_ms: int) -> None:
     """Take a topic from the clients, with all offsets committed for it.
 
     Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION.
@@ -66,7 +65,7 @@ def delete(connection: Connection, number: int, now_ms: int) -> None:
     )
 
 
-def add_partitions(connection: Connection, number: int, total: int) -> None:
+def add_partitions(connection: Connection, number: TopicNumber, total: int) -> None:
     """Raise the number of partitions to ``total``.
 
     Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS if that is not
@@ -87,7 +86,7 @@ def add_partitions(connection: Connection, number: int, total: int) -> None:
 
 
 def alter_configs(
-    connection: Connection, number: int, configs: Mapping[str, str]
+    connection: Connection, number: TopicNumber, configs: Mapping[str, str]
 ) -> None:
     """Replace all settings. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION."""
     _change(connection, number, configs=dict(configs))
@@ -128,7 +127,7 @@ def list_deleted(connection: Connection) -> list[DeletedTopic]:
     return [DeletedTopic(_topic(row), row.deleted_ms) for row in rows]
 
 
-def forget(connection: Connection, number: int) -> None:
+def forget(connection: Connection, number: TopicNumber) -> None:
     """A deleted topic's table is gone: nothing of the topic is left."""
     connection.execute(
         delete_from(topics).where(
@@ -140,17 +139,14 @@ def forget(connection: Connection, number: int) -> None:
     )
 
 
-def _change(connection: Connection, number: int, **values: Any) -> None:
+def _change(connection: Connection, number: TopicNumber, **values: Any) -> None:
     changed = connection.execute(
         update(topics)
         .where(topics.c.number == number, topics.c.deleted_ms.is_(None))
         .values(**values)
     )
     if changed.rowcount == 0:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            "This server does not host this topic-partition.",
-        )
+        raise unknown_partition()
 
 
 def _topic(row: Row[Any]) -> Topic:

@@ -9,6 +9,10 @@ While one fsync runs, the next group gathers. Each change has a savepoint of its
 that one that fails, by a rule or by a constraint, takes back itself and not its
 neighbours.
 
+A process that is stopped inside a transaction of its own keeps the lock. So the wait
+for it is bounded: a group waits `PATIENCE_MS`, is then refused, and as long as the lock
+is held the groups after it are refused after a moment. ``trouble`` says so.
+
 The price. Results come a thread switch later, and a failed commit (a full disk) fails
 everybody in the group: nothing was written, and nothing is tried again.
 """
@@ -16,36 +20,79 @@ everybody in the group: nothing was written, and nothing is tried again.
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import SQLAlchemyError
+import structlog
+from sqlalchemy import Connection, Engine, Transaction
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from broker.catalog.engine import WRITING
+from broker.catalog.engine import BUSY_MS, WRITING, is_locked, set_busy_ms
 from broker.failpoints import passing
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.threads import SYSTEM_THREADS, Queue, Threads
 
 T = TypeVar("T")
 Change = Callable[[Connection], T]
-_Waiting = tuple[Change[Any], "Future[Any]"]
+OnDone = Callable[[BaseException | None], None]
 
+log = structlog.get_logger("lakelog.catalog")
+
+PATIENCE_MS: Final = BUSY_MS
+"""A group of changes waits so long for the lock."""
+AGAIN_MS: Final = 500
+"""And the groups after one that did not get it, so long."""
 GROUP_MAX: Final = 512
 """Changes in one transaction: a bound on what one failed commit can fail."""
+
+
+class _Waiting:
+    """A change that waits, and what is called when it is committed or failed."""
+
+    __slots__ = ("begins", "change", "is_finished", "on_done", "result")
+
+    def __init__(
+        self,
+        change: Change[Any],
+        on_done: OnDone,
+        begins: Callable[[], bool] | None = None,
+    ) -> None:
+        self.change = change
+        self.on_done = on_done
+        self.begins = begins
+        """Whether it is still wanted when it begins; None: it is."""
+        self.result: Any = None
+        self.is_finished = False
+
+    def finish(self, error: BaseException | None) -> None:
+        """Call it; no fault of it ends the thread: others wait, too."""
+        self.is_finished = True
+        on_done = self.on_done
+        del self.on_done  # with it the change and its result would be in a circle
+        try:
+            on_done(error)
+        except Exception:
+            log.exception("a fault in what a change called when it was done")
 
 
 class Writer:
     """The one writer of this process."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        threads: Threads = SYSTEM_THREADS,
+        patience_ms: int = PATIENCE_MS,
+    ) -> None:
         self._engine = engine
-        self._queue: SimpleQueue[_Waiting | None] = SimpleQueue()
+        self._patience_ms = patience_ms
+        self.trouble: str | None = None
+        """Why nothing can be committed now; None: all is well."""
+        self._queue: Queue[_Waiting | None] = threads.queue()
         self._lock = threading.Lock()
         self._closed = False
         self.commits = 0
-        self._thread = threading.Thread(
-            target=self._run, name="catalog-writer", daemon=True
-        )
+        self._thread = threads.thread("catalog-writer", self._run)
         self._thread.start()
 
     def submit(self, change: Change[T]) -> "Future[T]":
@@ -55,11 +102,30 @@ class Writer:
         the catalog could not be written. Changes run in the order of submission.
         """
         future: Future[T] = Future()
+
+        def done(error: BaseException | None) -> None:
+            if error is None:
+                future.set_result(waiting.result)
+            else:
+                future.set_exception(error)
+
+        waiting = _Waiting(change, done, future.set_running_or_notify_cancel)
+        self._put(waiting)
+        return future
+
+    def write(self, change: Change[Any], on_done: OnDone) -> None:
+        """As ``submit``, for who needs no result and has a thread of its own.
+
+        ``on_done`` is called with the error, or None, on the writer's thread. A future
+        costs more than a small change does.
+        """
+        self._put(_Waiting(change, on_done))
+
+    def _put(self, waiting: _Waiting) -> None:
         with self._lock:
             if self._closed:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the catalog is closed")
-            self._queue.put((change, future))
-        return future
+            self._queue.put(waiting)
 
     def close(self) -> None:
         """Commit what waits, then stop."""
@@ -91,49 +157,73 @@ class Writer:
         return group, False
 
     def _commit(self, group: list[_Waiting]) -> None:
-        asked = [one for one in group if one[1].set_running_or_notify_cancel()]
-        results: list[tuple[Future[Any], Any]] = []
+        asked = [one for one in group if one.begins is None or one.begins()]
         try:
             with self._engine.connect() as connection:
                 writing = connection.execution_options(**{WRITING: True})
-                with writing.begin():
-                    results = _run_all(writing, asked)
+                with self._begin(writing):
+                    _run_all(writing, asked)
                     passing("catalog.before_commit")
             passing("catalog.after_commit")
-        except Exception as error:  # noqa: BLE001 - it is told to everybody who waits
-            for _, future in asked:
-                if not future.done():
-                    future.set_exception(_told(error))
+        except Exception as error:  # noqa: BLE001 - everybody who waits is given it
+            for one in asked:
+                if not one.is_finished:
+                    one.finish(_as_kafka_error(error))
             return
         self.commits += 1
-        for future, result in results:
-            future.set_result(result)
+        if self.trouble is not None:
+            log.info("the catalog can be written again")
+            self.trouble = None
+        for one in asked:
+            if not one.is_finished:
+                one.finish(None)
 
-
-def _run_all(
-    connection: Connection, group: list[_Waiting]
-) -> list[tuple["Future[Any]", Any]]:
-    """The results of those that succeeded; the others are told at once."""
-    results: list[tuple[Future[Any], Any]] = []
-    for change, future in group:
-        savepoint = connection.begin_nested()
+    def _begin(self, connection: Connection) -> Transaction:
+        """A transaction that has the lock. Raises OperationalError if it is not given
+        in time: less of it while the last group did not get it either.
+        """
+        stalled = self.trouble is not None
+        set_busy_ms(
+            connection,
+            min(AGAIN_MS, self._patience_ms) if stalled else self._patience_ms,
+        )
         try:
-            result = change(connection)
-        except Exception as error:  # noqa: BLE001 - it is told to who asked
-            savepoint.rollback()
-            future.set_exception(_told(error))
-        else:
-            savepoint.commit()
-            results.append((future, result))
-    return results
+            return connection.begin()
+        except OperationalError as error:
+            if is_locked(error):
+                self._report_locked()
+            raise
+
+    def _report_locked(self) -> None:
+        if self.trouble is None:
+            self.trouble = "another process holds the catalog's write lock"
+            log.error("the catalog cannot be written", why=self.trouble)
 
 
-def _told(error: Exception) -> Exception:
+def _run_all(connection: Connection, group: list[_Waiting]) -> None:
+    """Run each; those that fail are finished at once.
+
+    The savepoints are set by the driver: SQLAlchemy's cost twice what an offset's
+    change does.
+    """
+    cursor = connection.connection.cursor()
+    for one in group:
+        cursor.execute("savepoint one_change")
+        try:
+            one.result = one.change(connection)
+        except Exception as error:  # noqa: BLE001 - who asked is given it
+            # By SQLAlchemy, which names the error of a transaction that is lost.
+            connection.exec_driver_sql("rollback to one_change")
+            one.finish(_as_kafka_error(error))
+        cursor.execute("release one_change")
+
+
+def _as_kafka_error(error: Exception) -> Exception:
     """What the database refuses is a failure of storage to the rest of the broker."""
     if isinstance(error, SQLAlchemyError):
-        told = KafkaError(
+        refused = KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR, f"the catalog could not be written: {error}"
         )
-        told.__cause__ = error
-        return told
+        refused.__cause__ = error
+        return refused
     return error

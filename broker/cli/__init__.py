@@ -6,8 +6,8 @@ import sys
 def main() -> None:
     """The console script; a mistake of the user ends in one sentence."""
     from broker.cli.app import app
-    from broker.cli.failures import told
+    from broker.cli.failures import reported
 
-    with told():
+    with reported():
         app(prog_name="lakelog", standalone_mode=True)
     sys.exit(0)

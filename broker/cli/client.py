@@ -50,9 +50,9 @@ def _listens(address: str) -> bool:
     return True
 
 
-def settle(futures: dict[Any, Any]) -> list[Any]:
+def await_all(futures: dict[Any, Any]) -> list[Any]:
     """Wait for each future of an admin call; the first failure is raised.
 
-    The caller keeps the client until then: one that is let go gives up its calls.
+    The caller keeps the client until then: one that is closed gives up its calls.
     """
     return [future.result(timeout=TIMEOUT_S) for future in futures.values()]

@@ -1,4 +1,4 @@
-"""What a user did wrong, told in one sentence instead of a traceback."""
+"""What a user did wrong, in one sentence instead of a traceback."""
 
 import sys
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def fail(message: str, code: int = 1) -> typer.Exit:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def reported() -> Iterator[None]:
     """Turn the errors that users cause into a sentence and an exit code."""
     from confluent_kafka import KafkaException
 

@@ -11,7 +11,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from broker.cli import output
-from broker.cli.client import TIMEOUT_S, admin, settle
+from broker.cli.client import TIMEOUT_S, admin, await_all
 from broker.cli.failures import UserError
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 
@@ -40,7 +40,7 @@ def describe(
 ) -> None:
     """State, members, and per partition: committed offset, end and lag."""
     client = admin(bootstrap)
-    [found] = settle(client.describe_consumer_groups([group]))
+    [found] = await_all(client.describe_consumer_groups([group]))
     if found.state is ConsumerGroupState.DEAD:
         raise UserError(f"there is no group {group!r}")
     offsets = _offsets(client, group)
@@ -67,7 +67,7 @@ def delete(
 ) -> None:
     """Delete an empty group with its committed offsets."""
     client = admin(bootstrap)
-    settle(client.delete_consumer_groups([group]))
+    await_all(client.delete_consumer_groups([group]))
     output.one({"deleted": group}, json)
 
 
@@ -83,7 +83,7 @@ def _member(member: Any) -> dict[str, Any]:
 
 def _offsets(client: AdminClient, group: str) -> list[dict[str, Any]]:
     asked = [ConsumerGroupTopicPartitions(group)]
-    [found] = settle(client.list_consumer_group_offsets(asked))
+    [found] = await_all(client.list_consumer_group_offsets(asked))
     parts = sorted(found.topic_partitions, key=lambda p: (p.topic, p.partition))
     ends = _ends(client, parts)
     return [

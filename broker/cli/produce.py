@@ -52,15 +52,15 @@ def produce(
     producer = Producer(
         connection(bootstrap) | {"enable.idempotence": True, "linger.ms": 5}
     )
-    told = Deliveries()
+    deliveries = Deliveries()
     separator = key_separator.encode() if key_separator else None
     for line in sys.stdin.buffer:
         key, value = split(line.rstrip(b"\r\n"), separator)
-        _queue(producer, topic, value, key, headers, partition, told)
+        _queue(producer, topic, value, key, headers, partition, deliveries)
     producer.flush()
-    if told.first_error:
-        raise UserError(told.first_error)
-    output.one({"produced": told.acknowledged}, json)
+    if deliveries.first_error:
+        raise UserError(deliveries.first_error)
+    output.one({"produced": deliveries.acknowledged}, json)
 
 
 def _queue(
@@ -70,12 +70,12 @@ def _queue(
     key: bytes | None,
     headers: list[tuple[str, bytes]],
     partition: int,
-    told: Deliveries,
+    deliveries: Deliveries,
 ) -> None:
     while True:
         try:
             producer.produce(
-                topic, value, key, partition, on_delivery=told, headers=headers
+                topic, value, key, partition, on_delivery=deliveries, headers=headers
             )
         except BufferError:
             producer.poll(0.1)

@@ -50,7 +50,7 @@ def up(
     no_admin: Annotated[bool, typer.Option("--no-admin")] = False,
 ) -> None:
     """A broker, a compactor with an embedded Spark, and the admin plane."""
-    from broker.runtime.logging import configure_logging
+    from broker.runtime.process.logging import configure_logging
 
     settings = settings_of(
         data_dir, config, extra, listener=listener, advertised=advertised, admin=admin
@@ -102,8 +102,8 @@ def compactor(
     settings = settings_of(data_dir, config, extra)
     if not java_found():
         raise fail(NO_JAVA)
-    from broker.runtime.logging import configure_logging
-    from jobs.compactor import run
+    from broker.runtime.process.logging import configure_logging
+    from jobs.driver import run
 
     _spark_speaks_into(settings.data_dir / "run" / "spark.log")
     configure_logging(settings)

@@ -1,6 +1,6 @@
 """``lakelog up``: the parts as children, watched, and stopped in order.
 
-The broker is what people came for: if it dies, all stops and the reason is told. The
+The broker is what people came for: if it dies, all stops and the reason is printed. The
 compactor and the admin plane are restarted, with pauses that grow while they keep
 dying, and never take the broker down. A child asks the kernel to be killed when its
 parent goes (``PR_SET_PDEATHSIG``), so that nothing outlives an ``up`` that was killed
@@ -73,18 +73,18 @@ class Child:
 
     async def run(self) -> int:
         """Start it; its exit code when it and all that it started have ended."""
-        hearing_end, speaking_end = os.pipe()
+        read_end, write_end = os.pipe()
         try:
             self.process = await asyncio.create_subprocess_exec(
                 *self.command(),
-                stdout=speaking_end,
+                stdout=write_end,
                 stdin=asyncio.subprocess.DEVNULL,
                 env=os.environ | {PARENT_VARIABLE: str(os.getpid())},
                 start_new_session=True,  # ctrl-C reaches us alone; we stop in order
             )
         finally:
-            os.close(speaking_end)
-        hearing = asyncio.create_task(self._hear(hearing_end))
+            os.close(write_end)
+        hearing = asyncio.create_task(self._hear(read_end))
         code = await self.process.wait()
         await self._gone(self.process.pid)
         await hearing
@@ -173,7 +173,7 @@ class Supervisor:
         self.others: list[Child] = []
         self.facts: dict[str, str] = {}
         self.announced = False
-        self.stop_asked = asyncio.Event()
+        self.stop_requested = asyncio.Event()
         self.signals = 0
 
     async def run(self) -> int:
@@ -183,7 +183,7 @@ class Supervisor:
             loop.add_signal_handler(number, self._on_signal)
         broker = loop.create_task(self.broker.run())
         follow = loop.create_task(self._start_others())
-        stop = loop.create_task(self.stop_asked.wait())
+        stop = loop.create_task(self.stop_requested.wait())
         await asyncio.wait({broker, stop}, return_when=asyncio.FIRST_COMPLETED)
         died = broker.done()
         if died:
@@ -214,7 +214,7 @@ class Supervisor:
 
     def _on_signal(self) -> None:
         self.signals += 1
-        self.stop_asked.set()
+        self.stop_requested.set()
         if self.signals > 1:
             for child in (*self.others, self.broker):
                 child.signal(signal.SIGKILL)

@@ -25,7 +25,10 @@ def compact(
     extra: Extra = None,
     json: Json = False,
 ) -> None:
-    """Return when everything committed by now stands in the tables."""
+    """Return when everything committed by now stands in the tables.
+
+    Exit code 1 if it does not in time, or at once if that is stuck, with the reason.
+    """
     settings = settings_of(data_dir, config, extra)
     with _extents(settings.data_dir) as extents:
         found = extents.compact(topics or [], timeout_s)
@@ -39,17 +42,25 @@ def table(
     extra: Extra = None,
     json: Json = False,
 ) -> None:
-    """A topic's table: path, Delta version, and how far each partition reaches."""
+    """A topic's table: path, Delta version, and how far each partition reaches.
+
+    What is damaged is told beside what is known; the exit code is 1 then.
+    """
     settings = settings_of(data_dir, config, extra)
     with _extents(settings.data_dir) as extents:
         [found] = extents.of([topic])
     partitions = [asdict(part) for part in found.partitions]
-    head = {"topic": found.topic, "path": found.path, "version": found.version}
+    head: dict[str, object] = {
+        "topic": found.topic, "path": found.path, "version": found.version,
+        "problem": found.problem, **_state(settings.data_dir, found.topic),
+    }  # fmt: skip
     if json:
         output.one(head | {"partitions": partitions}, as_json=True)
-        return
-    output.one(head, as_json=False)
-    output.rows(partitions, as_json=False)
+    else:
+        output.one(head, as_json=False)
+        output.rows(partitions, as_json=False)
+    if found.problem:
+        raise UserError(found.problem)
 
 
 def check(
@@ -58,20 +69,53 @@ def check(
     extra: Extra = None,
     json: Json = False,
 ) -> None:
-    """Read all of a data directory and verify it; exit code 1 on a problem."""
+    """Read all of a data directory and verify it; exit code 1 on loss or damage."""
     from jobs.check import check_data_directory
 
     settings = settings_of(data_dir, config, extra)
     _known(settings.data_dir)
     report = check_data_directory(settings.data_dir)
     if json:
-        output.one({**report.counts, "problems": report.problems}, as_json=True)
+        sentences = {"problems": report.problems, "remarks": report.remarks}
+        output.one({**report.counts, **sentences}, as_json=True)
     else:
         output.one(report.counts, as_json=False)
+        for remark in report.remarks:
+            typer.echo(f"REMARK {remark}")
         for problem in report.problems:
             typer.echo(f"PROBLEM {problem}")
         typer.echo("all is well" if not report.problems else "not well")
     raise typer.Exit(1 if report.problems else 0)
+
+
+def _state(data_dir: "Path", topic: str) -> dict[str, object]:
+    """How the table stands, as the parts that run say; nothing if none of them does."""
+    import time
+
+    from broker.status import file
+    from broker.status.schema import BrokerStatus, CompactorStatus
+
+    now_s = time.time()  # noqa: TID251  (compared with the files' own times)
+    statuses = (
+        file.read(data_dir, CompactorStatus, now_s),
+        file.read(data_dir, BrokerStatus, now_s),
+    )
+    if not any(statuses):
+        return {}
+    named = [
+        state
+        for status in statuses
+        if status is not None
+        for state in status.tables
+        if state.topic == topic
+    ]
+    return {
+        "readable": all(state.readable for state in named),
+        "stuck": any(state.stuck for state in named),
+        "why": "; ".join(dict.fromkeys(s.why for s in named if s.why)) or None,
+        "since_ms": min((s.since_ms for s in named if s.since_ms), default=None),
+        "lag_ms": max((state.lag_ms for state in named), default=0),
+    }
 
 
 def _known(data_dir: "Path") -> None:
@@ -83,14 +127,13 @@ def _known(data_dir: "Path") -> None:
 def _extents(data_dir: "Path") -> "Iterator[Extents]":
     from broker.catalog.errors import CatalogError
     from broker.storage.segment import StaleSegment
-    from jobs.extent import Extents, NoSuchTopic, NotInTime
-    from lakehouse.errors import LakehouseError
+    from jobs.extent import Extents, NoSuchTopic, NotInTime, Stuck
 
     _known(data_dir)
     try:
         with closing(Extents(data_dir)) as extents:
             yield extents
-    except (NoSuchTopic, NotInTime, CatalogError, LakehouseError, OSError) as error:
+    except (NoSuchTopic, NotInTime, Stuck, CatalogError, OSError) as error:
         raise UserError(str(error)) from None
     except StaleSegment:
         raise UserError("segments went while they were read; try again") from None

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
 )
 
 from broker.cli import output
-from broker.cli.client import TIMEOUT_S, admin, settle
+from broker.cli.client import TIMEOUT_S, admin, await_all
 from broker.cli.failures import UserError
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json, pairs
 
@@ -43,7 +43,7 @@ def create(
         config=dict(pairs(extra)),
     )
     client = admin(bootstrap)
-    settle(client.create_topics([topic], operation_timeout=TIMEOUT_S))
+    await_all(client.create_topics([topic], operation_timeout=TIMEOUT_S))
     output.one(_summary(client, name), json)
 
 
@@ -79,11 +79,11 @@ def alter(
     """Raise the partition count; set configurations (an empty value resets one)."""
     client = admin(bootstrap)
     if partitions:
-        settle(client.create_partitions([NewPartitions(name, partitions)]))
+        await_all(client.create_partitions([NewPartitions(name, partitions)]))
     if extra:
         changes = [_change(key, value) for key, value in pairs(extra)]
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=changes)
-        settle(client.incremental_alter_configs([resource]))
+        await_all(client.incremental_alter_configs([resource]))
     output.one(_summary(client, name), json)
 
 
@@ -93,7 +93,7 @@ def delete(
 ) -> None:
     """Delete a topic; its table goes after a delay."""
     client = admin(bootstrap)
-    settle(client.delete_topics([name], operation_timeout=TIMEOUT_S))
+    await_all(client.delete_topics([name], operation_timeout=TIMEOUT_S))
     output.one({"deleted": name}, json)
 
 
@@ -107,7 +107,7 @@ def _summary(client: AdminClient, name: str) -> dict[str, Any]:
     found = client.list_topics(timeout=TIMEOUT_S).topics.get(name)
     if found is None:
         raise UserError(f"there is no topic {name!r}")
-    [configs] = settle(
+    [configs] = await_all(
         client.describe_configs([ConfigResource(ResourceType.TOPIC, name)])
     )
     own = {key: entry.value for key, entry in configs.items() if not entry.is_default}

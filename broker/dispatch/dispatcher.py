@@ -5,8 +5,9 @@ up piece by piece costs more than a small request itself. The idea: all of it is
 once for each (key, version) and kept as a ``Route``: decoder, handler, encoder and the
 head of the answer. A session is what a connection adds to that: who the peer is.
 
-``Session.start`` runs the ordered part of a handler before it returns; the caller calls
-it in the order in which the frames arrived. It never awaits.
+``Session.start`` runs a handler up to its return; the caller calls it in the order in
+which the frames arrived, and behind a request that is still open only if both are of
+``pipelined`` routes. It never awaits.
 """
 
 from collections.abc import Callable
@@ -14,10 +15,18 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from broker.dispatch.context import Context, Software
-from broker.dispatch.registry import Registry, Served
+from broker.dispatch.encoded import Encoded
+from broker.dispatch.registry import Registry, Repeat, Served
+from broker.dispatch.turns import LARGE_BYTES, Reading, Steps
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.buffers import Buffer
-from broker.protocol.codec import request_decoder, response_encoder
+from broker.protocol.codec import (
+    EncoderInTurns,
+    request_decoder,
+    request_decoder_in_turns,
+    response_encoder,
+    response_encoder_in_turns,
+)
 from broker.protocol.errors import ErrorCode, ProtocolError
 from broker.protocol.frames import decode_header, encode_response_head
 from broker.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -28,24 +37,79 @@ HEAD = Struct(">hhi")
 _LENGTH_AND_ID = Struct(">ii")
 _SMALL = 4096
 
+REPEATS_MAX = 64
+"""Of a connection; each takes some 500 bytes."""
+
+PREFIX_LENGTHS_MAX = 4
+"""Each is tried with every request: a connection has one or two."""
+
+KEPT_BYTES_MAX = 1 << 10
+"""What a request begins with is kept up to this length: a client's name is short, and
+tagged fields, which may be as long as a frame, are not its memory's business."""
+
 
 class Route:
-    """How one API is read, answered and written in one version."""
+    """How one API is read, answered and written in one version.
 
-    __slots__ = ("decode", "encode", "handler", "key", "tail", "version")
+    The answers of pipelined ones are small and many: these are written at a stroke,
+    all others in turns if they are large.
+    """
+
+    __slots__ = (
+        "awaits_others", "decode", "encode", "encode_in_turns", "handler", "key",
+        "pipelined", "repeat", "tail", "version",
+    )  # fmt: skip
 
     def __init__(self, served: Served, version: int) -> None:
         self.key = int(served.key)
         self.version = version
+        self.pipelined = served.pipelined
+        self.awaits_others = served.awaits_others
         self.handler: Callable[[Any, Context], Any] = served.handler
+        self.repeat = served.repeat
         self.decode = request_decoder(self.key, version)
-        self.encode: Callable[[Any], list[Buffer]] = response_encoder(self.key, version)
+        self.encode: Callable[[Any], list[Buffer]] | None = None
+        self.encode_in_turns: EncoderInTurns | None = None
+        if served.pipelined:
+            self.encode = response_encoder(self.key, version)
+        else:
+            self.encode_in_turns = response_encoder_in_turns(self.key, version)
         # What follows the correlation id: empty tagged fields in flexible versions.
         self.tail = bytes(encode_response_head(self.key, version, 0)[4:])
 
+    def read_in_turns(self, frame: memoryview, position: int) -> Steps[Any]:
+        """Read a large request; see ``decode``."""
+        return request_decoder_in_turns(self.key, self.version)(frame, position)
+
     def answer(self, correlation_id: int, response: Any) -> tuple[list[Buffer], int]:
         """The bytes of a response with its length in front, and how many they are."""
-        parts = self.encode(response)
+        if self.encode is not None:
+            return self._headed(correlation_id, self.encode(response))
+        steps = self.answer_in_turns(correlation_id, response)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                answer: tuple[list[Buffer], int] = end.value
+                return answer
+
+    def answer_in_turns(
+        self, correlation_id: int, response: Any
+    ) -> Steps[tuple[list[Buffer], int]]:
+        """Give the same; yields where others may have their turn."""
+        if type(response) is Encoded:
+            parts = response.parts
+        elif self.encode_in_turns is not None:
+            parts = yield from self.encode_in_turns(response)
+        else:
+            assert self.encode is not None
+            parts = self.encode(response)
+        return self._headed(correlation_id, parts)
+
+    def _headed(
+        self, correlation_id: int, parts: list[Buffer]
+    ) -> tuple[list[Buffer], int]:
+        """Put the length and the correlation id before the parts."""
         size = 4 + len(self.tail)
         for part in parts:
             size += len(part)
@@ -65,6 +129,7 @@ class Dispatcher:
         self.broker = broker
         self.listener = listener
         self.listed = registry.listed()
+        self.pipelined = registry.pipelined
         self._routes: dict[tuple[int, int], Route] = {}
 
     def session(self, peer_host: str) -> "Session":
@@ -103,34 +168,72 @@ class Session:
     """A connection's view of the dispatcher.
 
     A client says the same things about itself in each header. So the header of a
-    request is compared with the last one's, and read only when it differs.
+    request is compared with the last one's, and read only when it differs. An API whose
+    requests mostly begin alike, body included, may keep what they have in common: then
+    even less is read (`Repeat`).
     """
 
-    __slots__ = ("_dispatcher", "_known", "peer_host", "software")
+    __slots__ = (
+        "_dispatcher", "_known", "_prefix_ends", "_repeats", "peer_host", "software",
+    )  # fmt: skip
 
     def __init__(self, dispatcher: Dispatcher, peer_host: str) -> None:
         self._dispatcher = dispatcher
         self._known: dict[tuple[int, int], Known] = {}
+        self._repeats: dict[bytes, tuple[Route, Repeat]] = {}
+        self._prefix_ends: tuple[int, ...] = ()
         self.peer_host = peer_host
         self.software = Software()
 
     def start(self, frame: memoryview) -> tuple[Route, int, Any]:
         """Start a request: its route, its correlation id, and what the handler gave.
 
-        That is a response, None (nothing is to be sent), or an awaitable of either.
+        That is a response, None (nothing is to be sent), or an awaitable of either; or
+        a ``Reading``, where the request is so large that it is read in turns.
 
         Raises:
             ProtocolError: the frame is no request that is served here.
         """
         key, version, correlation_id = HEAD.unpack_from(frame)
+        for end in self._prefix_ends:
+            found = self._repeats.get(bytes(frame[HEAD.size : end]))
+            if found is not None:
+                route, repeat = found
+                if route.version == version and route.key == key:
+                    result = repeat.start(frame, correlation_id)
+                    if result is not None:
+                        return route, correlation_id, result
+                break
         known = self._known.get((key, version))
         if known is None or frame[HEAD.size : known.body_position] != known.head:
             if key == ApiKey.API_VERSIONS and self._is_newer(version):
                 return self._step_down(correlation_id)
             known = self._read_header(frame)
         route = known.route
+        if len(frame) > LARGE_BYTES and not route.pipelined:
+            steps = route.read_in_turns(frame, known.body_position)
+            return (
+                route,
+                correlation_id,
+                Reading(steps, route.handler, known.context).step(),
+            )
         request = route.decode(frame, known.body_position)
+        if route.repeat is not None and len(self._repeats) < REPEATS_MAX:
+            self._remember(
+                route, route.repeat(frame, request, known.context, route.answer)
+            )
         return route, correlation_id, route.handler(request, known.context)
+
+    def _remember(self, route: Route, repeat: Repeat | None) -> None:
+        """Start requests that begin like this one by it."""
+        if repeat is None or len(repeat.prefix) > KEPT_BYTES_MAX:
+            return
+        end = HEAD.size + len(repeat.prefix)
+        if end not in self._prefix_ends:
+            if len(self._prefix_ends) == PREFIX_LENGTHS_MAX:
+                return
+            self._prefix_ends += (end,)
+        self._repeats[repeat.prefix] = route, repeat
 
     def _is_newer(self, version: int) -> bool:
         return self._dispatcher.registry.find(ApiKey.API_VERSIONS, version) is None
@@ -142,7 +245,8 @@ class Session:
         head = bytes(frame[HEAD.size : header.body_position])
         context = self._context(key, version, header.client_id)
         known = Known(route, head, header.body_position, context)
-        self._known[key, version] = known
+        if len(head) <= KEPT_BYTES_MAX:
+            self._known[key, version] = known
         return known
 
     def _step_down(self, correlation_id: int) -> tuple[Route, int, Any]:

@@ -37,8 +37,12 @@ class Pending(Generic[T]):
         return response
 
     def set_result(self, response: T) -> None:
+        assert not self._complete, "a response comes once"
         self._response = response
-        self._end()
+        self._complete = True
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            waiter(self)
 
     def set_exception(self, error: Exception) -> None:
         self._error = error
@@ -61,6 +65,27 @@ class Pending(Generic[T]):
 
     def _end(self) -> None:
         assert not self._complete, "a response comes once"
+        self._complete = True
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            waiter(self)
+
+
+class PendingBytes(Pending[Any]):
+    """A response that comes as the bytes of a whole answer, unless it is unusual."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self) -> None:
+        self._complete = False
+        self._error = self._waiter = self._response = None
+        self.answer: bytes | None = None
+        """The answer, its length in front, if it came so; the result, too."""
+
+    def set_answer(self, answer: bytes) -> None:
+        """As ``set_result``."""
+        assert not self._complete, "a response comes once"
+        self.answer = self._response = answer
         self._complete = True
         waiter, self._waiter = self._waiter, None
         if waiter is not None:

@@ -13,16 +13,37 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from broker.protocol.api_keys import ApiKey
+from broker.protocol.buffers import Buffer
 
 Handler = Callable[..., Any]
-"""``handler(request, context)``: a plain function. What it does before it returns is
-done in the order in which a connection's requests arrived. It returns the response, or
-a future or coroutine of it, or None when nothing is to be sent."""
+"""``handler(request, context)``: a plain function. It returns the response, or a future
+or coroutine of it, or None when nothing is to be sent. An awaitable may have
+``retained_bytes``, what it keeps in memory if that is not the request's length, and
+``abandon()``, which ends it when its connection is lost before it is answered, and
+``cut_short()``, which ends its waiting: what waits must not keep all others out."""
 
 H = TypeVar("H", bound=Handler)
+
+
+Answer = Callable[[int, Any], tuple[list[Buffer], int]]
+"""(correlation id, response) to a whole answer, and how many bytes it has."""
+
+
+class Repeat(Protocol):
+    """Starts requests that begin with the same bytes as one that was read before."""
+
+    prefix: bytes
+    """Those bytes, from behind the correlation id on."""
+
+    def start(self, frame: memoryview, correlation_id: int, /) -> Any:
+        """As a handler; None: nothing was done, and the request is to be read."""
+
+
+RepeatOf = Callable[[memoryview, Any, Any, Answer], Repeat | None]
+"""(frame, request, context, answer) to what is kept of it, if anything."""
 
 
 class Listed(NamedTuple):
@@ -40,6 +61,13 @@ class Served:
     ``listed_from`` is the lowest version that ApiVersions names where that is lower
     than what is really served: Kafka 4 lists Produce from 0 and refuses 0 to 2, since
     librdkafka before 2.12 turns compression off otherwise (KAFKA-18659).
+
+    ``pipelined``: requests have taken their effect, in order, when the handler returns,
+    and only their answers come later; so a connection's next one may start already.
+    All others are handled one at a time, as Kafka handles a connection's requests.
+
+    ``awaits_others``: an answer may wait for other clients' requests. So it holds none
+    of the memory that these have to wait for, or nobody could go on.
     """
 
     key: ApiKey
@@ -47,6 +75,9 @@ class Served:
     last_version: int
     listed_from: int
     handler: Handler
+    pipelined: bool = False
+    repeat: RepeatOf | None = None
+    awaits_others: bool = False
 
     @property
     def listed(self) -> Listed:
@@ -54,16 +85,28 @@ class Served:
 
 
 def serves(
-    key: ApiKey, *, versions: tuple[int, int], listed_from: int | None = None
+    key: ApiKey,
+    *,
+    versions: tuple[int, int],
+    listed_from: int | None = None,
+    pipelined: bool = False,
+    repeat: RepeatOf | None = None,
+    awaits_others: bool = False,
 ) -> Callable[[H], H]:
-    """Mark a function as the handler of an API in versions first to last, inclusive."""
+    """Mark a function as the handler of an API in versions first to last, inclusive.
+
+    ``pipelined``, ``listed_from`` and ``awaits_others`` are those of ``Served``.
+    ``repeat`` may keep of a request what lets later ones like it be started faster.
+    """
     first, last = versions
     assert 0 <= first <= last, f"{key.name}: versions {versions} are no range"
     lowest = first if listed_from is None else listed_from
     assert 0 <= lowest <= first, f"{key.name}: listed_from {lowest} is above {first}"
 
     def mark(handler: H) -> H:
-        handler.__dict__["served"] = Served(key, first, last, lowest, handler)
+        handler.__dict__["served"] = Served(
+            key, first, last, lowest, handler, pipelined, repeat, awaits_others
+        )
         return handler
 
     return mark
@@ -78,6 +121,7 @@ class Registry:
             assert api.key not in table, f"{api.key.name} is served twice"
             table[int(api.key)] = api
         self.by_key: Mapping[int, Served] = MappingProxyType(table)
+        self.pipelined = frozenset(key for key, api in table.items() if api.pipelined)
 
     @classmethod
     def discover(cls, package: str = "broker.apis") -> "Registry":

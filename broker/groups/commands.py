@@ -1,20 +1,18 @@
-"""What a group is asked, what it answers, and what it wishes of the world.
+"""What a group is asked, and what it answers.
 
 The machine is pure: it never waits. A command carries a *ticket*, an opaque value of
 the caller's; an answer names the ticket it is for. So a parked join is a ticket that
-has not been answered yet, and a timer is a wish ("call me with this key in so many
-ms"). The shell keeps futures and timers; tests keep names and a list.
+has not been answered yet, and a timer is named by its key. The shell keeps futures and
+timers; tests keep names and a list.
 """
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from broker.groups.snapshot import GroupSnapshot
+from broker.machine import Ticket
 from broker.protocol.errors import ErrorCode
 
-Ticket = Hashable
 Protocols = tuple[tuple[str, bytes], ...]  # (assignor, metadata), most wanted first
 
 
@@ -68,6 +66,56 @@ class Heartbeat:
     ticket: Ticket = None
 
 
+class Leaver(NamedTuple):
+    """Who is to leave: by member id, or, for a static member, by instance id alone."""
+
+    member_id: str
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Members go, all of them before the one rebalance that follows."""
+
+    leavers: tuple[Leaver, ...]
+    ticket: Ticket = None
+
+
+@dataclass(frozen=True, slots=True)
+class AdmitCommit:
+    """Whether this member may commit offsets now; a commit is a sign of life."""
+
+    member_id: str
+    instance_id: str | None
+    generation: int
+    ticket: Ticket = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """A timer ran out."""
+
+    key: "TimerKey"
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The group is deleted; only an empty one may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """The group was read from the catalog: its members' sessions begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The snapshot of this serial is durable, or could not be written (``code``)."""
+
+    serial: int
+    code: ErrorCode = ErrorCode.NONE
+
+
 class MemberSummary(NamedTuple):
     """What the leader is told about a member."""
 
@@ -76,8 +124,7 @@ class MemberSummary(NamedTuple):
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(NamedTuple):
     """The join phase is over; ``members`` is filled for the leader only."""
 
     member_id: str
@@ -89,8 +136,7 @@ class Joined:
     skip_assignment: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Synced:
+class Synced(NamedTuple):
     """A member's assignment: opaque bytes of the leader's, empty if it gave none."""
 
     protocol_type: str
@@ -111,7 +157,14 @@ class Refused:
     member_id: str = ""
 
 
-Reply = Joined | Synced | Alive | Refused
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A code for each who was to leave."""
+
+    codes: tuple[ErrorCode, ...]
+
+
+Reply = Joined | Synced | Alive | Left | Refused
 
 
 class TimerKind(StrEnum):
@@ -129,21 +182,6 @@ class TimerKey(NamedTuple):
     member_id: str = ""
 
 
-class Store(NamedTuple):
-    """Make this durable, then say how it went: ``ClassicGroup.stored(serial, ...)``."""
-
-    serial: int
-    snapshot: GroupSnapshot
-
-
-@dataclass(slots=True)
-class Effects:
-    """What one step of the machine asks of the shell, to be carried out in order.
-
-    ``timers`` maps a key to its delay in ms, or to None to cancel it: only the last
-    wish per key within one step counts. ``store`` is what is to be made durable.
-    """
-
-    replies: list[tuple[Ticket, Reply]] = field(default_factory=list)
-    timers: dict[TimerKey, int | None] = field(default_factory=dict)
-    store: Store | None = None
+Command = (
+    Join | Sync | Heartbeat | Leave | AdmitCommit | Expire | Delete | Resume | Written
+)

@@ -13,12 +13,17 @@ _DAY_MS = 24 * 60 * _MINUTE_MS
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """Kafka's defaults; times in milliseconds, sizes in members or characters."""
+    """Kafka's defaults; times in milliseconds, sizes in members, bytes or characters.
+
+    ``metadata_bytes_max`` is ours: what the members of one group may say of their
+    assignors together. Kafka has the size of a request and of a stored record instead.
+    """
 
     initial_rebalance_delay_ms: int = 3 * _SECOND_MS
     session_timeout_min_ms: int = 6 * _SECOND_MS
     session_timeout_max_ms: int = 30 * _MINUTE_MS
     members_max: int = 2**31 - 1
+    metadata_bytes_max: int = 64 << 20
     # A new member has no id to heartbeat with while its first join is parked, so the
     # join itself must end some day (Kafka: classicGroupNewMemberJoinTimeoutMs).
     new_member_join_timeout_ms: int = 5 * _MINUTE_MS

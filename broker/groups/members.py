@@ -3,22 +3,26 @@
 A rebalance of hundreds of members asks "has everybody joined?" and "which assignors do
 all of them know?" once per join. Both are kept as counts here, so that a join costs its
 own protocols and not the whole group; the price is that every change of a member goes
-through the roster.
+through the roster. Members are values: a changed one is put in the place of the old
+one, so that a copy of the roster is a copy of its dicts and shares the members.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from broker.groups.commands import Protocols, Ticket
+from broker.groups.commands import Protocols
+from broker.machine import Ticket
 
 
-@dataclass(slots=True)
-class Member:
+class Member(NamedTuple):
     """One member, and the request of it that is parked, if any.
 
     ``is_new`` holds until its first join is answered: it does not know its id, cannot
     heartbeat, and is not kept alive by its parked join for ever.
+
+    A tuple, since a decision may make one of each of a thousand members.
     """
 
     member_id: str
@@ -45,15 +49,27 @@ class Member:
         return self.join_ticket is not None or self.sync_ticket is not None
 
 
+@dataclass(slots=True)
 class Roster:
     """The members of one group in order of arrival, static names, pending ids."""
 
-    def __init__(self) -> None:
-        self._members: dict[str, Member] = {}
-        self._static_ids: dict[str, str] = {}
-        self._support: Counter[str] = Counter()
-        self._joining = 0
-        self.pending: set[str] = set()
+    _members: dict[str, Member] = field(default_factory=dict)
+    _static_ids: dict[str, str] = field(default_factory=dict)
+    _support: Counter[str] = field(default_factory=Counter)
+    _joining: int = 0
+    pending: set[str] = field(default_factory=set)
+    metadata_bytes: int = 0
+
+    def copy(self) -> "Roster":
+        """A roster of its own with the same members; costs a pointer a member."""
+        return Roster(
+            self._members.copy(),
+            self._static_ids.copy(),
+            self._support.copy(),
+            self._joining,
+            self.pending.copy(),
+            self.metadata_bytes,
+        )
 
     def __len__(self) -> int:
         return len(self._members)
@@ -68,6 +84,10 @@ class Roster:
         """The member of that id, or None; a pending id is not a member."""
         return self._members.get(member_id)
 
+    def first_id(self) -> str:
+        """The id of who is longest in it; empty if nobody is."""
+        return next(iter(self._members), "")
+
     def static_id(self, instance_id: str | None) -> str | None:
         """The member id that holds this ``group.instance.id`` now."""
         return None if instance_id is None else self._static_ids.get(instance_id)
@@ -81,37 +101,31 @@ class Roster:
         """Whether every member rejoined and no id is out that has not joined yet."""
         return self._joining == len(self._members) and not self.pending
 
-    def add(self, member: Member) -> None:
-        """Take a member in; its id stops being pending."""
-        assert member.member_id not in self._members
-        assert self.static_id(member.instance_id) is None
-        self.pending.discard(member.member_id)
+    def put(self, member: Member) -> None:
+        """Take a member in, whose id stops being pending, or replace it by this."""
+        before = self._members.get(member.member_id)
+        if before is None:
+            assert self.static_id(member.instance_id) is None
+            self.pending.discard(member.member_id)
+            if member.instance_id is not None:
+                self._static_ids[member.instance_id] = member.member_id
+        else:
+            assert before.instance_id == member.instance_id
+            self._joining -= before.join_ticket is not None
+        if before is None or before.protocols != member.protocols:
+            if before is not None:
+                self._count(before.protocols, -1)
+            self._count(member.protocols, 1)
         self._members[member.member_id] = member
-        if member.instance_id is not None:
-            self._static_ids[member.instance_id] = member.member_id
-        self._count(member.protocols, 1)
         self._joining += member.join_ticket is not None
 
-    def remove(self, member: Member) -> None:
-        """Let a member go."""
-        del self._members[member.member_id]
+    def remove(self, member_id: str) -> None:
+        """Take a member out."""
+        member = self._members.pop(member_id)
         if member.instance_id is not None:
             del self._static_ids[member.instance_id]
         self._count(member.protocols, -1)
         self._joining -= member.join_ticket is not None
-
-    def park_join(self, member: Member, ticket: Ticket | None) -> Ticket | None:
-        """Set (or with None clear) a member's parked join; gives the one before."""
-        assert self._members[member.member_id] is member
-        before, member.join_ticket = member.join_ticket, ticket
-        self._joining += (ticket is not None) - (before is not None)
-        return before
-
-    def change_protocols(self, member: Member, protocols: Protocols) -> None:
-        """Replace what a member supports."""
-        self._count(member.protocols, -1)
-        self._count(protocols, 1)
-        member.protocols = protocols
 
     def rebalance_timeout_ms(self) -> int:
         """How long a rebalance may wait: the most patient member's timeout."""
@@ -133,10 +147,16 @@ class Roster:
         return max(votes, key=votes.__getitem__)
 
     def _count(self, protocols: Protocols, by: int) -> None:
-        for name in {name for name, _ in protocols}:
+        self.metadata_bytes += by * size_of(protocols)
+        for name in dict(protocols):  # each once
             self._support[name] += by
             if not self._support[name]:
                 del self._support[name]
+
+
+def size_of(protocols: Protocols) -> int:
+    """Bytes of names and metadata, a character of a name taken for one."""
+    return sum(len(name) + len(metadata) for name, metadata in protocols)
 
 
 def _first_of(protocols: Protocols, candidates: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ makes its offsets live longer, never shorter.
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-TopicPartition = tuple[int, int]  # (topic number, partition)
+from broker.ids import TopicNumber, TopicPartition
 
 NO_EXPIRY = -1
 
@@ -33,7 +33,7 @@ class Committed(NamedTuple):
     expires_ms: int = NO_EXPIRY
 
 
-class Standing(NamedTuple):
+class RetentionState(NamedTuple):
     """What is known of a group: since when it is empty, or what its members read.
 
     ``empty_since_ms`` is None while there are members; ``subscribed`` is None unless
@@ -46,8 +46,8 @@ class Standing(NamedTuple):
 
 def expired(
     offsets: Mapping[TopicPartition, Committed],
-    standing: Standing,
-    topic_names: Mapping[int, str],
+    retention_state: RetentionState,
+    topic_names: Mapping[TopicNumber, str],
     *,
     now_ms: int,
     retention_ms: int,
@@ -60,22 +60,27 @@ def expired(
     for key, committed in offsets.items():
         name = topic_names.get(key[0])
         if name is None or (
-            _may_expire(standing, name)
-            and _deadline_ms(committed, standing, retention_ms) <= now_ms
+            _may_expire(retention_state, name)
+            and _deadline_ms(committed, retention_state, retention_ms) <= now_ms
         ):
             yield key
 
 
-def _may_expire(standing: Standing, topic_name: str) -> bool:
-    if standing.empty_since_ms is not None:
+def _may_expire(retention_state: RetentionState, topic_name: str) -> bool:
+    if retention_state.empty_since_ms is not None:
         return True
-    return standing.subscribed is not None and topic_name not in standing.subscribed
+    return (
+        retention_state.subscribed is not None
+        and topic_name not in retention_state.subscribed
+    )
 
 
-def _deadline_ms(committed: Committed, standing: Standing, retention_ms: int) -> int:
+def _deadline_ms(
+    committed: Committed, retention_state: RetentionState, retention_ms: int
+) -> int:
     if committed.expires_ms != NO_EXPIRY:
         return committed.expires_ms
-    empty_since_ms = standing.empty_since_ms
+    empty_since_ms = retention_state.empty_since_ms
     since_ms = committed.committed_ms
     if empty_since_ms is not None and empty_since_ms > since_ms:
         since_ms = empty_since_ms

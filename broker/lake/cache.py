@@ -26,7 +26,7 @@ T = TypeVar("T", bound=Sized)
 
 
 class Cache(Generic[T]):
-    """Least recently used entries are let go above ``bytes_max``; one is always kept.
+    """Least recently used entries are dropped above ``bytes_max``; one is always kept.
 
     Any thread may use it.
     """

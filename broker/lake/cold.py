@@ -5,11 +5,13 @@ must be found, decompressed, sorted perhaps, and turned into record batches agai
 none of it may be felt by a producer or by a consumer at the tail. The idea: all of it
 happens on a few threads (decoding and encoding leave the interpreter's lock), a chunk
 of about ten thousand rows at a time. Rebuilt chunks are kept in a bounded cache, and
-while one is sent the next is made. What that does to others is bounded (`courtesy.py`).
+while one is sent the next is made. What that does to others is bounded
+(``cpu_throttle.py``).
 
 What can go wrong on the way: a file that its owner vacuumed is looked for again in a
 fresh snapshot, once. A table that cannot be read gives KAFKA_STORAGE_ERROR, whose
-message says why. An offset that is not in the table is a gap.
+message says why. An offset that is not in the table is a gap. A row at the table's end
+or above is its owner's INSERT: that offset is, or will be, another record's.
 
 The price: rebuilt batches are not compressed, and not those that were produced.
 """
@@ -21,11 +23,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 from broker.lake.cache import Cache
-from broker.lake.courtesy import Courtesy
+from broker.lake.cpu_throttle import CpuThrottle
 from broker.lake.table import TopicTable, View
 from broker.memory import give_back_compiler
 from broker.protocol.errors import ErrorCode, KafkaError
 from lakehouse.errors import FileVanished, LakehouseError
+from lakehouse.index import PartitionFiles
 
 CROSS_BELOW_BYTES = 256 << 10
 """An answer smaller than this waits for the next chunk, a larger one does not."""
@@ -43,6 +46,16 @@ class ColdRead(NamedTuple):
 
     batches: list[memoryview]
     next_offset: int
+
+
+class Searched(NamedTuple):
+    """What a search by time found: (offset, timestamp ms) or None.
+
+    ``end``: the table's end when it was searched; what follows was not looked at.
+    """
+
+    found: tuple[int, int] | None
+    end: int
 
 
 class Rebuilt(NamedTuple):
@@ -70,16 +83,12 @@ class Rebuilt(NamedTuple):
 class ColdReader:
     """Reads tables on threads of its own; used from the event loop."""
 
-    def __init__(self, cache_bytes: int, threads: int, courtesy: Courtesy) -> None:
+    def __init__(self, cache_bytes: int, threads: int, throttle: CpuThrottle) -> None:
         self._cache: Cache[Rebuilt] = Cache(cache_bytes)
         self._pool = ThreadPoolExecutor(threads, "lake-cold")
-        self._courtesy = courtesy
+        self._throttle = throttle
         self._ahead: set[tuple[str, int]] = set()
         self._reader: Any = None
-
-    @property
-    def cached_bytes(self) -> int:
-        return self._cache.size_bytes
 
     async def read(
         self, table: TopicTable, partition: int, offset: int, bytes_max: int
@@ -94,23 +103,25 @@ class ColdReader:
 
     async def find_timestamp(
         self, table: TopicTable, partition: int, timestamp_ms: int, start_offset: int
-    ) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record so late or later; None: none."""
-        return await self._run(
+    ) -> Searched:
+        """The first record stamped ``timestamp_ms`` or later, in order of offsets."""
+        return await self._search(
             table,
-            lambda view: self._table_reader().find_timestamp(
-                table.path, view.files(partition), timestamp_ms, start_offset
+            partition,
+            lambda files, end: self._table_reader().find_timestamp(
+                table.path, files, timestamp_ms, start_offset, end
             ),
         )
 
     async def max_timestamp(
         self, table: TopicTable, partition: int, start_offset: int
-    ) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record with the greatest timestamp."""
-        return await self._run(
+    ) -> Searched:
+        """The first record with the greatest timestamp."""
+        return await self._search(
             table,
-            lambda view: self._table_reader().max_timestamp(
-                table.path, view.files(partition), start_offset
+            partition,
+            lambda files, end: self._table_reader().max_timestamp(
+                table.path, files, start_offset, end
             ),
         )
 
@@ -121,7 +132,7 @@ class ColdReader:
     def _warm(self) -> None:
         import pyarrow as pa
 
-        from broker.records.columns import from_columns
+        from broker.records.rebatch import from_columns
         from lakehouse.schema import READ, WRITE
 
         self._table_reader()
@@ -133,6 +144,18 @@ class ColdReader:
         """Finish what is under way; blocks."""
         self._pool.shutdown(cancel_futures=True)
 
+    async def _search(
+        self,
+        table: TopicTable,
+        partition: int,
+        look: Callable[[PartitionFiles, int], Any],
+    ) -> Searched:
+        def work(view: View) -> Searched:
+            end = view.ends.get(partition, 0)
+            return Searched(look(view.files(partition), end), end)
+
+        return await self._run(table, work)
+
     async def _run(self, table: TopicTable, work: Callable[[View], T]) -> T:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, _with_retry, table, work)
@@ -141,37 +164,40 @@ class ColdReader:
         self, table: TopicTable, view: View, partition: int, offset: int, bytes_max: int
     ) -> ColdRead:
         batches: list[memoryview] = []
-        size, position = 0, offset
-        while size < bytes_max:
+        size, position, table_end = 0, offset, view.ends.get(partition, 0)
+        while size < bytes_max and position < table_end:
             found = self._table_reader().find(
                 table.path, view.files(partition), position
             )
             if found is None:
-                position = max(position, view.ends.get(partition, 0))
+                position = table_end
                 break
-            ready = self._cache.is_ready(found[:2])
+            ready = self._cache.is_ready(_name(found, table_end))
             if size >= CROSS_BELOW_BYTES and not ready:
                 break
-            rebuilt = self._rebuilt(found)
+            rebuilt = self._rebuilt(found, table_end)
             start, end = rebuilt.take(position, bytes_max - size, greedy=not batches)
             batches += rebuilt.batches[start:end]
             size += sum(map(len, rebuilt.batches[start:end]))
             if end < len(rebuilt.batches):
                 position = rebuilt.lasts[end - 1] + 1 if end > start else position
                 break
-            position = found.chunk.last_offset + 1
+            position = min(found.chunk.last_offset + 1, table_end)
         self._read_ahead(table, view, partition, position)
         return ColdRead(batches, position)
 
-    def _rebuilt(self, found: Any) -> Rebuilt:
-        return self._cache.get(found[:2], lambda: self._rebuild(found.chunk))
+    def _rebuilt(self, found: Any, table_end: int) -> Rebuilt:
+        return self._cache.get(
+            _name(found, table_end), lambda: self._rebuild(found.chunk, table_end)
+        )
 
-    def _rebuild(self, chunk: Any) -> Rebuilt:
+    def _rebuild(self, chunk: Any, table_end: int) -> Rebuilt:
         from broker.records.batch import read_header
-        from broker.records.columns import from_columns
+        from broker.records.rebatch import from_columns
 
-        with self._courtesy.piece():
-            batches = from_columns(self._table_reader().read(chunk))
+        with self._throttle.piece():
+            rows = self._table_reader().read(chunk, end_offset=table_end)
+            batches = from_columns(rows) if rows.num_rows else []
         lasts = [read_header(batch).last_offset for batch in batches]
         return Rebuilt(batches, lasts, sum(map(len, batches)))
 
@@ -190,13 +216,14 @@ class ColdReader:
 
     def _make_ahead(self, key: tuple[str, int], view: View, position: int) -> None:
         path, partition = key
+        table_end = view.ends.get(partition, 0)
         try:
             for _ in range(AHEAD_CHUNKS):
                 found = self._table_reader().find(path, view.files(partition), position)
                 if found is None:
                     return
-                if not self._cache.holds(found[:2]):
-                    self._rebuilt(found)
+                if not self._cache.holds(_name(found, table_end)):
+                    self._rebuilt(found, table_end)
                 position = found.chunk.last_offset + 1
         except (LakehouseError, ValueError):
             pass  # whoever wants the rows will meet it, and tell
@@ -210,6 +237,12 @@ class ColdReader:
 
             self._reader = TableReader()
         return self._reader
+
+
+def _name(found: Any, table_end: int) -> tuple[Any, ...]:
+    """The name of a chunk in the cache; where the table ends inside, that counts."""
+    cut = table_end if found.chunk.last_offset >= table_end else None
+    return *found[:2], cut
 
 
 def _any_value(pa: Any, kind: Any) -> Any:

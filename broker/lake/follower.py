@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from broker.ids import TopicNumber
 from broker.lake.table import TopicTable
 
 CallSoon = Callable[[Callable[[], None]], Any]
-OnAdvance = Callable[[int], None]
+OnAdvance = Callable[[TopicNumber], None]
 
 _LOAD_THREADS = 4
-_CATCH_UP_ROUNDS = 240
+_CATCH_UP_ROUNDS = 20
 
 
 class Follower:
@@ -35,31 +36,35 @@ class Follower:
         self._follow_ms = follow_ms
         self._call_soon = call_soon
         self._on_advance = on_advance
-        self._tables: dict[int, TopicTable] = {}
+        self._tables: dict[TopicNumber, TopicTable] = {}
         self._wake = threading.Event()
         self._closed = False
         self._thread = threading.Thread(
             target=self._run, name="lake-follower", daemon=True
         )
 
-    def start(self, tables: Iterable[tuple[int, TopicTable]]) -> None:
+    def start(self, tables: Iterable[tuple[TopicNumber, TopicTable]]) -> None:
         """Load these tables, then follow them. Blocks until all are loaded."""
         self._tables = dict(tables)
         with ThreadPoolExecutor(_LOAD_THREADS, "lake-load") as pool:
             list(pool.map(TopicTable.poll, self._tables.values()))
         self._thread.start()
 
-    def add(self, number: int, table: TopicTable) -> None:
+    def add(self, number: TopicNumber, table: TopicTable) -> None:
         """Follow one more."""
         self._tables = {**self._tables, number: table}
 
-    def drop(self, number: int) -> None:
+    def drop(self, number: TopicNumber) -> None:
         """Follow this one no more."""
         self._tables = {n: t for n, t in self._tables.items() if n != number}
 
-    def get(self, number: int) -> TopicTable | None:
+    def get(self, number: TopicNumber) -> TopicTable | None:
         """The table of a topic; any thread may ask."""
         return self._tables.get(number)
+
+    def items(self) -> list[tuple[TopicNumber, TopicTable]]:
+        """(Topic number, table) of all that are followed; any thread may ask."""
+        return list(self._tables.items())
 
     def wake(self) -> None:
         """Look now."""
@@ -87,8 +92,8 @@ class Follower:
             if catch_up:
                 table.catch_up()
             if table.poll():
-                self._tell(number)
+                self._notify(number)
 
-    def _tell(self, number: int) -> None:
+    def _notify(self, number: TopicNumber) -> None:
         if not self._closed:
             self._call_soon(lambda: self._on_advance(number))

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import structlog
 
-from broker.lake.cold import ColdRead, ColdReader
-from broker.lake.courtesy import Courtesy
+from broker.ids import PartitionNumber, TopicNumber
+from broker.lake.cold import ColdRead, ColdReader, Searched
+from broker.lake.cpu_throttle import CpuThrottle
 from broker.lake.follower import CallSoon, Follower, OnAdvance
 from broker.lake.table import TopicTable, View
 from broker.lake.verify import Verifier
@@ -49,8 +50,11 @@ class Lake:
         self._warehouse = warehouse
         self.on_advance = on_advance
         self._follower = Follower(follow_ms, call_soon, self._advanced)
-        self._cold = ColdReader(cold_cache_bytes, read_threads, Courtesy(others_work))
-        self._verifiers: dict[int, Verifier] = {}
+        self._cold = ColdReader(
+            cold_cache_bytes, read_threads, CpuThrottle(others_work)
+        )
+        self._verifiers: dict[TopicNumber, Verifier] = {}
+        self._changes: dict[TopicNumber, int] = {}
         self._warm = False
 
     def start(self, topics: Iterable[Topic]) -> None:
@@ -76,37 +80,75 @@ class Lake:
         """Forget a topic's table."""
         self._follower.drop(topic.number)
         self._verifiers.pop(topic.number, None)
+        self._changes.pop(topic.number, None)
 
     def wake(self) -> None:
         """Look at the tables now."""
         self._follower.wake()
 
-    def table_end(self, number: int, partition: int) -> int:
+    def table_end(self, number: TopicNumber, partition: PartitionNumber) -> int:
         """First offset that is not in the table; 0 if there is no table."""
         return self._view(number).ends.get(partition, 0)
 
-    def table_version(self, number: int) -> int:
+    def take_changed(self) -> list[TopicNumber]:
+        """The topics, by number, whose owners changed rows since the last call; also
+        those whose tables were loaded, since nobody knows what happened before."""
+        changed = []
+        for number, table in self._follower.items():
+            view = table.view
+            if view.unreadable is None and self._changes.get(number, -1) < view.changed:
+                self._changes[number] = view.changed
+                changed.append(number)
+        return changed
+
+    def table_version(self, number: TopicNumber) -> int:
         """Delta version that is followed; -1: there is no table."""
         return self._view(number).version
 
-    def log_first(self, number: int, partition: int) -> int | None:
-        """Lowest offset that the table may hold; None when it holds nothing."""
-        return self._view(number).files(partition).first_offset
-
-    def table_bytes(self, number: int, partition: int) -> int:
+    def table_bytes(self, number: TopicNumber, partition: PartitionNumber) -> int:
         """Bytes of the partition's data files."""
         return self._view(number).files(partition).size_bytes
 
-    def files(self, number: int, partition: int) -> list[DataFile]:
+    def files(self, number: TopicNumber, partition: PartitionNumber) -> list[DataFile]:
         """The partition's data files, by first offset; not to be changed."""
         return self._view(number).files(partition).files
 
-    def unreadable(self, number: int) -> str | None:
+    def unreadable(self, number: TopicNumber) -> str | None:
         """One sentence if the table cannot be read, else None."""
         return self._view(number).unreadable
 
+    def why_missing(self, number: TopicNumber, partition: PartitionNumber) -> str:
+        """One sentence: why the table does not have what it should."""
+        view = self._view(number)
+        why = view.unreadable or view.absent
+        if why is not None:
+            return why
+        end = view.ends.get(partition, 0)
+        torn = "" if view.torn is None else f", and {view.torn}"
+        return f"the table's commits end at offset {end}{torn}"
+
+    def unreadable_topics(self) -> dict[TopicNumber, str]:
+        """Topic number -> one sentence, for each whose rows cannot be served."""
+        return {
+            number: table.view.unreadable
+            for number, table in self._follower.items()
+            if table.view.unreadable is not None
+        }
+
+    def problems(self) -> list[str]:
+        """One sentence for each table whose rows cannot be served."""
+        return [
+            f"the table {table.path} cannot be read: {table.view.unreadable}"
+            for _, table in self._follower.items()
+            if table.view.unreadable is not None
+        ]
+
     async def read(
-        self, number: int, partition: int, offset: int, bytes_max: int
+        self,
+        number: TopicNumber,
+        partition: PartitionNumber,
+        offset: int,
+        bytes_max: int,
     ) -> ColdRead:
         """Batches from ``offset`` on; see `ColdRead`.
 
@@ -118,30 +160,34 @@ class Lake:
         return await self._cold.read(table, partition, offset, bytes_max)
 
     async def find_timestamp(
-        self, number: int, partition: int, timestamp_ms: int, start_offset: int = 0
-    ) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record in the table, from ``start_offset``
-        on, stamped ``timestamp_ms`` or later; None if there is none. Raises as `read`.
+        self,
+        number: TopicNumber,
+        partition: PartitionNumber,
+        timestamp_ms: int,
+        start_offset: int = 0,
+    ) -> Searched:
+        """The first record in the table, from ``start_offset`` on, that is stamped
+        ``timestamp_ms`` or later. Raises as `read`.
         """
         table = self._follower.get(number)
         if table is None:
-            return None
+            return Searched(None, 0)
         return await self._cold.find_timestamp(
             table, partition, timestamp_ms, start_offset
         )
 
     async def max_timestamp(
-        self, number: int, partition: int, start_offset: int = 0
-    ) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record with the greatest timestamp in the
-        table, from ``start_offset`` on; None if there is none. Raises as `read`.
+        self, number: TopicNumber, partition: PartitionNumber, start_offset: int = 0
+    ) -> Searched:
+        """The first record with the greatest timestamp in the table, from
+        ``start_offset`` on. Raises as `read`.
         """
         table = self._follower.get(number)
         if table is None:
-            return None
+            return Searched(None, 0)
         return await self._cold.max_timestamp(table, partition, start_offset)
 
-    def verified_ends(self, number: int) -> dict[int, int]:
+    def verified_ends(self, number: TopicNumber) -> dict[int, int]:
         """Partition -> end below which all is in the table for sure; see `Verifier`.
 
         Blocks; one thread at a time. A view that claims more than the log on disk has
@@ -167,15 +213,15 @@ class Lake:
     def _table(self, topic: Topic) -> TopicTable:
         return TopicTable(topic.id.hex(), table_path(self._warehouse, topic.name))
 
-    def _view(self, number: int) -> View:
+    def _view(self, number: TopicNumber) -> View:
         table = self._follower.get(number)
         return _NO_TABLE if table is None else table.view
 
-    def _advanced(self, number: int) -> None:
+    def _advanced(self, number: TopicNumber) -> None:
         self._warm_if_needed(number)
         self.on_advance(number)
 
-    def _warm_if_needed(self, number: int) -> None:
+    def _warm_if_needed(self, number: TopicNumber) -> None:
         """Old offsets may be asked for soon: be ready."""
         if not self._warm and self._view(number).ends:
             self._warm = True

@@ -3,8 +3,11 @@
 The problem: the loop asks thousands of times a second where a table ends, and must not
 wait; the table changes on disk whenever it likes. The idea: a thread follows the Delta
 log and publishes a `View`, which never changes; the loop reads the newest one. The
-price: the view is up to a poll old, which is only ever too modest: a table's end does
-not go back.
+price: the view is up to a poll old, which is only ever too modest.
+
+A table may be gone, replaced or damaged: at a start, or at any later time. It is then
+never taken for an empty one. What it held last stays in the view, which says why its
+rows cannot be served; and where there was no view yet, `absent` says why.
 """
 
 import os
@@ -14,11 +17,27 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from lakehouse.delta_log import LOG_DIRECTORY, Snapshot, follow, load, table_ends
+from lakehouse.actions import parse_commit
+from lakehouse.delta_log import (
+    LOG_DIRECTORY,
+    Snapshot,
+    entry_path,
+    follow,
+    is_gone,
+    load,
+    read_entry,
+    table_ends,
+)
 from lakehouse.errors import LakehouseError, TableMissing
 from lakehouse.index import OffsetIndex, PartitionFiles
 
 log = structlog.get_logger("lakelog.lake")
+
+_POLLS_BETWEEN_LOADS = 20
+"""A table that cannot be loaded is read whole at each attempt."""
+
+_YOUNG_VERSIONS = 50
+"""A table that was not there at the last look has few; of more nobody asks each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,9 +49,17 @@ class View:
     index: OffsetIndex = field(default_factory=lambda: OffsetIndex(-1, {}))
     unreadable: str | None = None
     """One sentence if its rows cannot be served."""
+    absent: str | None = None
+    """One sentence if no table of this topic was found so far."""
+    changed: int = -1
+    """Version of the last change by an owner, or of the load, which may hide one."""
+    torn: str | None = None
+    """One sentence if the last log entry is not whole, and does not count."""
 
     def files(self, partition: int) -> PartitionFiles:
-        return self.index.files_of(partition)
+        """The files with rows of the log: an owner's INSERT at or above the table's end
+        took no place in it."""
+        return self.index.files_of(partition).before(self.ends.get(partition, 0))
 
 
 class TopicTable:
@@ -41,9 +68,11 @@ class TopicTable:
     def __init__(self, topic_id: str, path: str) -> None:
         self.topic_id = topic_id
         self.path = path
-        self.view = View()
+        self.view = View(absent=f"there is no table at {path}")
         self._snapshot: Snapshot | None = None
-        self._foreign: tuple[int, int] | None = None
+        self._passed_over: tuple[int, int] | None = None
+        self._polls_until_load = 0
+        self._was_absent = False
         self._lock = threading.Lock()
 
     def poll(self) -> bool:
@@ -55,23 +84,34 @@ class TopicTable:
             before = self.view
             try:
                 self._advance()
-            except TableMissing:
-                self._snapshot = None
+            except TableMissing as error:
+                self._lose(str(error))
             except (LakehouseError, OSError) as error:
                 self._publish(replace(before, unreadable=str(error)))
+            except Exception as error:  # the follower's thread serves all tables
+                log.exception("a fault while following a table", table=self.path)
+                self._publish(replace(before, unreadable=repr(error)))
             return self.view is not before
 
     def reload(self) -> None:
         """Read the log anew, from its newest checkpoint. Blocks."""
         with self._lock:
             self._snapshot = None
+            self._forget_failure()
         self.poll()
 
     def catch_up(self) -> None:
-        """Reload if a checkpoint is ahead of the view: its entries may be gone."""
-        if self._snapshot is None or not self._is_behind(self._snapshot.version):
+        """Reload if a checkpoint is ahead of the view, whose entries may be gone by
+        now, or if the entry at which the view stands is not there any more, or is
+        another one."""
+        snapshot = self._snapshot
+        if snapshot is None:
             return
-        self.reload()
+        version = snapshot.version
+        is_there = os.path.exists(entry_path(self.path, version))
+        is_other = is_gone(self.path, version, snapshot.mark)
+        if not is_there or is_other or self._is_behind(version):
+            self.reload()
 
     def _is_behind(self, version: int) -> bool:
         try:
@@ -90,35 +130,85 @@ class TopicTable:
             return
         index, torn = self.view.index, snapshot.torn
         in_step = index.version == snapshot.version
+        version, mark = snapshot.version, snapshot.mark
         commits = follow(snapshot)
+        if commits and is_gone(self.path, version, mark):
+            log.warning(
+                "a log entry was replaced or removed", table=self.path, version=version
+            )
+            self._snapshot = None  # what it says now follows from another entry
+            self._forget_failure()
+            self._begin()
+            return
         if snapshot.torn and snapshot.torn != torn:
             log.warning("the last log entry is torn", why=snapshot.torn)
-        if in_step and not commits and self.view.unreadable is None:
+        is_reported = snapshot.torn == self.view.torn
+        if in_step and not commits and is_reported and self.view.unreadable is None:
             return
+        changed = self.view.changed
         if not in_step:  # an earlier call stopped half-way
-            index = OffsetIndex.of(snapshot)
+            index, changed = OffsetIndex.of(snapshot), snapshot.version
         elif commits:
             index = index.advanced(snapshot, commits)
-        self._publish(_view(snapshot, index))
+            owners = [commit.version for commit in commits if commit.is_owners]
+            changed = max([changed, *owners])
+        self._publish(self._view(snapshot, index, changed))
 
     def _begin(self) -> None:
+        """Load what is there; what failed or was another topic's is not loaded again
+        before it changes, or some rounds later."""
         try:
             status = os.stat(self._log_path(""))
         except FileNotFoundError:
-            return
+            raise TableMissing(f"there is no table at {self.path}") from None
         place = status.st_ino, status.st_mtime_ns
-        if place == self._foreign:
-            return  # still the table of an earlier topic of that name
-        snapshot = load(self.path)
-        if snapshot.topic_id != self.topic_id:
-            self._foreign = place
+        if place == self._passed_over and self._polls_until_load:
+            self._polls_until_load -= 1
             return
+        self._passed_over, self._polls_until_load = place, _POLLS_BETWEEN_LOADS
+        snapshot = load(self.path, keep_removed=False)
+        if not self._is_ours(snapshot):
+            self._lose(f"the table at {self.path} is not this topic's")
+            return
+        self._forget_failure()
         self._snapshot = snapshot
-        self._publish(_view(snapshot, OffsetIndex.of(snapshot)))
+        changed = _last_change(snapshot) if self._was_absent else snapshot.version
+        self._was_absent = False
+        self._publish(self._view(snapshot, OffsetIndex.of(snapshot), changed))
+
+    def _is_ours(self, snapshot: Snapshot) -> bool:
+        """By its properties; or, if an owner replaced these, by what was committed."""
+        if snapshot.topic_id == self.topic_id:
+            return True
+        return bool(table_ends(snapshot, self.topic_id))
+
+    def _forget_failure(self) -> None:
+        self._passed_over, self._polls_until_load = None, 0
+
+    def _lose(self, why: str) -> None:
+        """There is no such table now. What was known of it is kept, and refused."""
+        self._snapshot = None
+        view = self.view
+        self._was_absent = view.version < 0
+        if view.version >= 0:
+            self._publish(replace(view, unreadable=why))
+        elif view.absent != why or view.unreadable is not None:
+            self.view = replace(view, absent=why, unreadable=None)
+
+    def _view(self, snapshot: Snapshot, index: OffsetIndex, changed: int) -> View:
+        why = snapshot.unreadable
+        if snapshot.metadata is not None and snapshot.topic_id != self.topic_id:
+            why = (
+                "its properties do not name this topic's id any more: "
+                "its owner replaced the table, or took the id out"
+            )
+        ends = table_ends(snapshot, self.topic_id)
+        return View(snapshot.version, ends, index, why, None, changed, snapshot.torn)
 
     def _publish(self, view: View) -> None:
         said, why = self.view.unreadable, view.unreadable
-        if view.index is self.view.index and why == said:
+        same = why == said and view.torn == self.view.torn
+        if view.index is self.view.index and same:
             return
         if why is not None and why != said:
             log.error("table cannot be read", table=self.path, why=why)
@@ -130,8 +220,20 @@ class TopicTable:
         return os.path.join(self.path, LOG_DIRECTORY, name)
 
 
-def _view(snapshot: Snapshot, index: OffsetIndex) -> View:
-    ends, why = table_ends(snapshot), snapshot.unreadable
-    if snapshot.metadata is not None and snapshot.topic_id is None:
-        why = why or "its owner took the topic's id out of its properties"
-    return View(snapshot.version, ends, index, why)
+def _last_change(snapshot: Snapshot) -> int:
+    """The last version of a new table by which its owner changed rows, -1: none did.
+
+    The table was not there at the last look, which may be long ago. Where the log does
+    not tell, it is the newest version.
+    """
+    if snapshot.version > _YOUNG_VERSIONS:
+        return snapshot.version
+    changed = -1
+    for version in range(snapshot.version + 1):
+        try:
+            commit = parse_commit(version, read_entry(snapshot.path, version))
+        except FileNotFoundError:
+            return snapshot.version
+        if commit.is_owners:
+            changed = version
+    return changed

@@ -1,6 +1,6 @@
 """What a table holds for sure: its commits read again from disk, and made durable.
 
-The problem: the segments behind a commit may be let go only when the commit cannot be
+The problem: the segments behind a commit may be released only when the commit cannot be
 lost any more. Delta does not fsync; the compactor does, but may be killed in between;
 and on a local disk another writer may overwrite a log entry. The idea: before a segment
 goes, the broker reads the entries itself, checks that each file they add is there in
@@ -9,23 +9,27 @@ not what it followed.
 
 The price: an open and an fsync per file, once, mostly of what is on disk already. A
 failed fsync is never repeated: the kernel may have dropped the bytes and say yes the
-second time. That table releases nothing until the broker starts anew.
+second time. That table releases nothing until the broker starts anew. Any other error,
+such as too many open files, was before the fsync, and the next call tries again.
 """
 
 import os
+from collections.abc import Callable
 
 import structlog
 
 from lakehouse.actions import Commit, DataFile, parse_commit
 from lakehouse.delta_log import (
     LOG_DIRECTORY,
+    Mark,
     Snapshot,
     entry_path,
+    is_gone,
     load,
-    read_entry,
+    read_marked,
     table_ends,
 )
-from lakehouse.durable import sync_directory, sync_file, sync_files
+from lakehouse.durable import SyncFailed, sync_directory, sync_file, sync_files
 from lakehouse.errors import LakehouseError, LogDamaged, TableMissing
 
 log = structlog.get_logger("lakelog.lake")
@@ -38,8 +42,10 @@ class Verifier:
         self._topic_id = topic_id
         self._path = path
         self._version = -1
+        self._mark: Mark | None = None
         self._ends: dict[int, int] = {}
         self._failed: str | None = None
+        self._logged: str | None = None
 
     @property
     def version(self) -> int:
@@ -59,27 +65,47 @@ class Verifier:
         except TableMissing:
             return {}
         except (LakehouseError, FileNotFoundError, ValueError, KeyError) as error:
-            log.error("table not verified", table=self._path, why=str(error))
+            self._log_once(log.error, "table not verified", str(error))
             return None
-        except OSError as error:
+        except SyncFailed as error:
             self._failed = str(error)
             log.critical("table cannot be synced", table=self._path, why=self._failed)
             return None
+        except OSError as error:  # too many open files, say: it passes
+            self._log_once(log.warning, "table not verified yet", str(error))
+            return None
+        self._logged = None
         return dict(self._ends)
 
+    def _log_once(self, say: Callable[..., object], what: str, why: str) -> None:
+        """Say it once: it is tried again, twice a second."""
+        if why != self._logged:
+            self._logged = why
+            say(what, table=self._path, why=why)
+
     def _advance(self, wanted: int) -> None:
-        if self._version < 0:
+        if self._version < 0 or self._is_gone():
             self._begin()
             return
         while True:
             version = self._version + 1
             try:
-                text = read_entry(self._path, version)
+                text, mark = read_marked(self._path, version)
             except FileNotFoundError:
                 if version <= wanted:
                     self._begin()  # cleaned away: start from a checkpoint
                 return
+            if is_gone(self._path, self._version, self._mark):
+                self._begin()  # between the first look and the reading
+                return
             self._take(parse_commit(version, text))
+            self._mark = mark
+
+    def _is_gone(self) -> bool:
+        """Whether the last entry that was verified is not there any more, or another
+        stands in its place."""
+        there = os.path.exists(entry_path(self._path, self._version))
+        return not there or is_gone(self._path, self._version, self._mark)
 
     def _begin(self) -> None:
         """Verify the table as a whole: at start, or when entries are gone."""
@@ -90,7 +116,7 @@ class Verifier:
             raise LogDamaged(snapshot.unreadable)
         self._sync_data(list(snapshot.files.values()))
         self._sync_log()
-        self._version = snapshot.version
+        self._version, self._mark = snapshot.version, snapshot.mark
         self._ends = table_ends(snapshot, self._topic_id)
 
     def _take(self, commit: Commit) -> None:
@@ -128,6 +154,11 @@ class Verifier:
         for name in os.listdir(directory):
             if name[:20].isdigit() or name == "_last_checkpoint":
                 sync_file(os.path.join(directory, name))
+        sidecars = os.path.join(directory, "_sidecars")
+        if os.path.isdir(sidecars):
+            for name in os.listdir(sidecars):
+                sync_file(os.path.join(sidecars, name))
+            sync_directory(sidecars)
         sync_directory(directory)
         sync_directory(self._path)
         sync_directory(os.path.dirname(self._path))

@@ -5,36 +5,57 @@ said about producers. The checkpoint keeps that, for all partitions in one paylo
 the write-ahead log writes atomically (and checks when it reads it back).
 
 Layout, big-endian: format, count; then for each partition its topic's number, its own,
-the durable end, and the producers' bytes behind their length.
+the durable end, and the producers' bytes behind their length. Then the number of holes
+that refused batches left, and for each the topic's number, the partition, the first
+offset and the end. Format 1 is read as well: it had no holes, and the producers had
+batches in flight, which the entries behind its position did not repeat.
 """
 
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from broker.log.partition import LogSnapshot, PartitionLog
+from broker.ids import TopicPartition
+from broker.log.partition import Hole, LogSnapshot, PartitionLog
 
-TopicPartition = tuple[int, int]
-
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+_WITH_IN_FLIGHT: Final = 1
 _HEAD: Final = struct.Struct(">BI")
 _PARTITION: Final = struct.Struct(">IiqI")
+_COUNT: Final = struct.Struct(">I")
+_HOLE: Final = struct.Struct(">Iiqq")
 
 
 def pack(logs: Iterable[tuple[TopicPartition, PartitionLog]]) -> bytes:
     """The payload for these logs, of (topic number, partition)."""
-    parts, count = [b""], 0
-    for (number, partition), log in logs:
+    payload = Payload()
+    for key, log in logs:
+        payload.add(key, log)
+    return b"".join(payload.pieces())
+
+
+class Payload:
+    """A payload that is put together log by log; its pieces are not joined here."""
+
+    __slots__ = ("_holes", "_logs")
+
+    def __init__(self) -> None:
+        self._logs: list[bytes] = []
+        self._holes: list[bytes] = []
+
+    def add(self, key: TopicPartition, log: PartitionLog) -> None:
+        """Take in what one log says of itself now."""
         snapshot = log.snapshot()
-        parts.append(
-            _PARTITION.pack(
-                number, partition, snapshot.durable, len(snapshot.producers)
-            )
-        )
-        parts.append(snapshot.producers)
-        count += 1
-    parts[0] = _HEAD.pack(_FORMAT, count)
-    return b"".join(parts)
+        producers = snapshot.producers
+        self._logs.append(_PARTITION.pack(*key, snapshot.durable, len(producers)))
+        self._logs.append(producers)
+        for hole in snapshot.holes or ():
+            self._holes.append(_HOLE.pack(*key, *hole))
+
+    def pieces(self) -> tuple[bytes, ...]:
+        """The payload, piece by piece."""
+        head = _HEAD.pack(_FORMAT, len(self._logs) // 2)
+        return (head, *self._logs, _COUNT.pack(len(self._holes)), *self._holes)
 
 
 def unpack(payload: bytes) -> Mapping[TopicPartition, LogSnapshot]:
@@ -42,7 +63,7 @@ def unpack(payload: bytes) -> Mapping[TopicPartition, LogSnapshot]:
     snapshots: dict[TopicPartition, LogSnapshot] = {}
     try:
         version, count = _HEAD.unpack_from(payload)
-        if version != _FORMAT:
+        if version not in (_FORMAT, _WITH_IN_FLIGHT):
             raise ValueError(f"checkpoint of format {version}")
         position = _HEAD.size
         for _ in range(count):
@@ -53,10 +74,30 @@ def unpack(payload: bytes) -> Mapping[TopicPartition, LogSnapshot]:
             producers = payload[position : position + length]
             if len(producers) != length:
                 raise ValueError("the checkpoint is cut off")
-            snapshots[number, partition] = LogSnapshot(durable, producers)
+            snapshots[number, partition] = LogSnapshot(durable, producers, None)
             position += length
+        if version == _FORMAT:
+            position = _unpack_holes(payload, position, snapshots)
     except struct.error as error:
         raise ValueError("the checkpoint is cut off") from error
     if position != len(payload):
         raise ValueError("the checkpoint goes on after its end")
     return snapshots
+
+
+def _unpack_holes(
+    payload: bytes, position: int, snapshots: dict[TopicPartition, LogSnapshot]
+) -> int:
+    """Add the holes to the snapshots; the position behind them."""
+    holes: dict[TopicPartition, tuple[Hole, ...]] = dict.fromkeys(snapshots, ())
+    (count,) = _COUNT.unpack_from(payload, position)
+    position += _COUNT.size
+    for _ in range(count):
+        number, partition, first, end = _HOLE.unpack_from(payload, position)
+        if (number, partition) not in holes:
+            raise ValueError("the checkpoint has a hole in no partition")
+        holes[number, partition] += ((first, end),)
+        position += _HOLE.size
+    for key, found in holes.items():
+        snapshots[key] = snapshots[key]._replace(holes=found)
+    return position

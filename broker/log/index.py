@@ -11,6 +11,8 @@ that "how many bytes from here to there" and "how far do these bytes reach" are 
 look-ups. Timestamps do not grow, and are asked for seldom: they are scanned, at a
 million a millisecond.
 
+Batches that are carried into another segment get other locations, in the same order.
+
 The price. Only the front can be dropped, by moving the rest down: linear, and done when
 a segment is released, not for each batch.
 
@@ -20,7 +22,7 @@ the position of the batch in the lower 32 bits.
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +38,15 @@ class Entry(NamedTuple):
     max_timestamp: int
     location: int
     length: int
+
+
+class Part(NamedTuple):
+    """What one segment holds: the offset behind its last batch, bytes, newest time."""
+
+    sequence: int
+    end: int
+    bytes: int
+    max_timestamp: int
 
 
 class Span(NamedTuple):
@@ -194,6 +205,29 @@ class BatchIndex:
             return 0
         return self._end[until - 1] - self._end[first] + self._length[first]
 
+    def parts(self) -> list[Part]:
+        """What each segment holds, by sequence."""
+        if not self._base:
+            return []
+        sequences = np.frombuffer(self._location, "i8") >> SEQUENCE_SHIFT
+        starts = [0, *(np.flatnonzero(np.diff(sequences)) + 1).tolist()]
+        newest = np.maximum.reduceat(np.frombuffer(self._time, "i8"), starts).tolist()
+        parts = []
+        for at, end, stamp in zip(
+            starts, [*starts[1:], len(self._base)], newest, strict=True
+        ):
+            size = self._end[end - 1] - self._end[at] + self._length[at]
+            sequence = int(sequences[at])
+            parts.append(Part(sequence, self._last[end - 1] + 1, size, stamp))
+        return parts
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """The offsets [first, end) between two batches that neither of them has."""
+        bases, lasts = np.frombuffer(self._base, "i8"), np.frombuffer(self._last, "i8")
+        at = np.flatnonzero(bases[1:] > lasts[:-1] + 1)
+        ends = bases[1:][at].tolist()
+        return list(zip((lasts[at] + 1).tolist(), ends, strict=True))
+
     def find_timestamp(self, timestamp: int, start: int = 0) -> int | None:
         """The first batch, from offset ``start`` on, that holds a record stamped
         ``timestamp`` or later; the record in it is for the caller to find."""
@@ -215,6 +249,35 @@ class BatchIndex:
     def release(self, sequence: int) -> int:
         """Drop the batches of segment ``sequence`` and of those before it."""
         return self._drop(bisect_left(self._location, (sequence + 1) << SEQUENCE_SHIFT))
+
+    def part_of(self, sequence: int, offset: int) -> tuple[int, int]:
+        """Bytes and number of the batches of a segment that reach ``offset``."""
+        start = bisect_left(self._location, sequence << SEQUENCE_SHIFT)
+        until = bisect_left(self._location, (sequence + 1) << SEQUENCE_SHIFT, start)
+        first = max(start, self.find(offset))
+        if first >= until:
+            return 0, 0
+        before = self._end[first] - self._length[first]
+        return self._end[until - 1] - before, until - first
+
+    def move(self, old: Any, new: Any, left: Collection[int]) -> int:
+        """The batches at the locations ``old`` lie at ``new`` now; both are integer
+        columns that ascend, and what lies behind ``old`` lies behind ``new`` as well.
+
+        What else lies in the segments ``left`` is dropped, with all before it: it is
+        not needed any more. Returns how many batches were dropped.
+        """
+        if not self._base:
+            return 0
+        locations = np.array(self._location, "i8")
+        old, new = np.asarray(old, "i8"), np.asarray(new, "i8")
+        moved = np.isin(locations, old)
+        gone = np.isin(locations >> SEQUENCE_SHIFT, list(left)) & ~moved
+        locations[moved] = new[np.searchsorted(old, locations[moved])]
+        count = int(np.flatnonzero(gone)[-1]) + 1 if gone.any() else 0
+        assert bool((np.diff(locations[count:]) > 0).all()), "still in their order"
+        self._location = array("q", locations.tobytes())
+        return self._drop(count)
 
     def _drop(self, count: int) -> int:
         if count:

@@ -2,8 +2,8 @@
 
 ``start <= stable <= durable <= next`` holds at every instant: what may be read, what
 is decided, what is on disk, what has been given away. They are correlated, so they are
-moved by one function and checked there; a broken order is our own mistake, and is told
-before it is served.
+moved by the functions here and checked there; a broken order is our own mistake, and is
+told before it is served.
 
 Source: Kafka's ``UnifiedLog`` (log start, last stable offset, high watermark, log end);
 the single setter is that of redpanda's ``offset_tracker``.
@@ -35,7 +35,7 @@ class LogOffsets:
         durable: int | None = None,
         next_offset: int | None = None,
     ) -> None:
-        """The only setter. ``start`` and ``durable`` never go back."""
+        """Move any of them. ``start`` and ``durable`` never go back."""
         if next_offset is not None:
             self.next = next_offset
         if durable is not None:
@@ -48,6 +48,16 @@ class LogOffsets:
             assert start >= self.start, f"start {self.start} -> {start}"
             self.start = start
         assert self.start <= self.stable <= self.durable <= self.next, self
+
+    def give_away(self, end: int) -> None:
+        """The offsets below ``end`` are given to a batch: ``next`` grows."""
+        assert end > self.next, f"next {self.next} -> {end}"
+        self.next = end
+
+    def advance(self, end: int) -> None:
+        """All below ``end`` is on disk and decided: ``durable`` and ``stable`` grow."""
+        assert self.durable < end <= self.next, f"durable {self.durable} -> {end}"
+        self.durable = self.stable = end
 
     def __repr__(self) -> str:
         return (

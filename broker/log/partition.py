@@ -5,8 +5,8 @@ later, and hundreds of others arrive meanwhile. In between it must be nowhere to
 seen, and it may still be refused.
 
 The idea. Three verbs. ``admit`` decides: is it the producer's next batch? and gives
-offsets away. ``settle`` makes it visible, once it is durable. ``abandon`` takes it
-back, when the writer refused it. Settling and abandoning come in the order of
+offsets away. ``commit`` makes it visible, once it is durable. ``abandon`` takes it
+back, when the writer refused it. Committing and abandoning come in the order of
 admission, which is how the write-ahead log calls back; so the durable end only moves
 forward, and nothing beyond it is in the index.
 
@@ -15,39 +15,45 @@ given away again. Otherwise they stay empty, which Kafka's clients know from com
 The durable end is always the end of a batch, never of a hole, so that what a consumer
 was told before a crash holds after it.
 
-The price of settling, index included, is about two microseconds.
+The price of committing, index included, is about two microseconds.
 """
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from broker.ids import ProducerId
 from broker.log.index import BatchIndex
 from broker.log.offsets import LogOffsets
 from broker.log.producers import Duplicate, Producers
 from broker.records.batch import BatchHeader
 
-
-class Admitted(NamedTuple):
-    """The batch has its place; it is not durable yet."""
-
-    base_offset: int
+Hole = tuple[int, int]
+"""Offsets [first, end) that were given to a batch which was refused."""
 
 
 class LogSnapshot(NamedTuple):
-    """What a checkpoint keeps of a partition: the rest is in segments and tables."""
+    """What a checkpoint keeps of a partition: the rest is in segments and tables.
+
+    ``holes`` is None where an older version wrote it: it did not tell, and has batches
+    among the producers' that were not durable yet.
+    """
 
     durable: int
     producers: bytes
+    holes: tuple[Hole, ...] | None = ()
 
 
 class PartitionLog:
     """Offsets, producers and index of one partition."""
 
-    __slots__ = ("index", "offsets", "producers")
+    __slots__ = ("holes", "index", "offsets", "producers")
 
     def __init__(self, start: int = 0, durable: int | None = None) -> None:
         self.offsets = LogOffsets(start, durable)
         self.producers = Producers()
         self.index = BatchIndex()
+        self.holes: list[Hole] = []
+        """Of those that may lie beyond the table's end: the newest ones."""
 
     @property
     def start(self) -> int:
@@ -69,8 +75,8 @@ class PartitionLog:
         """The offset that the next batch gets."""
         return self.offsets.next
 
-    def admit(self, header: BatchHeader, now_ms: int) -> Admitted | Duplicate:
-        """Place a batch that ``check_produced`` has passed.
+    def admit(self, header: BatchHeader, now_ms: int) -> int | Duplicate:
+        """Place a batch that ``check_produced`` has passed; its base offset.
 
         A duplicate is answered with the offsets of its first coming, once the log is
         durable beyond its last one. Where the broker stamps the time, the header is
@@ -86,19 +92,23 @@ class PartitionLog:
             if duplicate is not None:
                 return duplicate
             self.producers.record(header, base, now_ms)
-        offsets.move(next_offset=base + header.last_offset_delta + 1)
-        return Admitted(base)
+        offsets.give_away(base + header.last_offset_delta + 1)
+        return base
 
-    def settle(
+    def commit(
         self, base: int, last: int, max_timestamp: int, location: int, length: int
     ) -> None:
         """The batch is on disk: from now on it is read."""
         offsets = self.offsets
-        assert base >= offsets.durable, "settled in the order of admission"
+        assert base >= offsets.durable, "committed in the order of admission"
+        if base > offsets.durable:
+            self.holes.append((offsets.durable, base))
         self.index.append(base, last, max_timestamp, location, length)
-        offsets.move(durable=last + 1, stable=last + 1)
+        offsets.advance(last + 1)
 
-    def abandon(self, base: int, last: int, producer_id: int | None = None) -> None:
+    def abandon(
+        self, base: int, last: int, producer_id: ProducerId | None = None
+    ) -> None:
         """The batch was refused: it never was.
 
         Its offsets are given away again if nothing was admitted after it, so whoever
@@ -121,11 +131,47 @@ class PartitionLog:
             return False
         self.offsets.move(start=offset)
         self.index.trim_below(offset)
+        self.holes = [hole for hole in self.holes if hole[1] > offset]
         return True
 
     def snapshot(self) -> LogSnapshot:
-        """For a checkpoint that is written behind all that was admitted so far."""
-        return LogSnapshot(self.offsets.durable, self.producers.snapshot())
+        """What is committed, for a checkpoint; the rest is replayed if it is there."""
+        durable = self.offsets.durable
+        return LogSnapshot(durable, self.producers.snapshot(durable), tuple(self.holes))
+
+    def is_in_segments(self, offset: int) -> bool:
+        """Whether all from ``offset`` to the index's end is in segments, but for
+        refused batches. Behind that end nothing is."""
+        index = self.index
+        first, end = index.first_offset, index.end_offset
+        return first is not None and end is not None and first <= offset < end
+
+    def hole_end(self, offset: int) -> int | None:
+        """The end of the refused batches at ``offset``; None: a record was there."""
+        for first, end in self.holes:
+            if first <= offset < end:
+                return end
+        return None
+
+    def release(self, sequence: int) -> None:
+        """Segment ``sequence`` was released: the table has what was in it."""
+        self.index.release(sequence)
+        self._forget_holes()
+
+    def move(self, old: Any, new: Any, left: Collection[int]) -> None:
+        """Batches were carried out of the segments ``left``, from the locations ``old``
+        to ``new``; the table has what else was in these."""
+        self.index.move(old, new, left)
+        self._forget_holes()
+
+    def _forget_holes(self) -> None:
+        """Those before the table's end, but for the newest."""
+        first = self.index.first_offset
+        end = self.offsets.durable if first is None else first
+        # One hole may lie between the table's end and the first batch that is left.
+        below = [hole for hole in self.holes if hole[1] <= end]
+        if len(below) > 1:
+            self.holes = [hole for hole in self.holes if hole[1] >= below[-1][1]]
 
     @classmethod
     def restore(
@@ -141,7 +187,10 @@ class PartitionLog:
         ``columns`` has the attributes base, last, max_ts, location and length, integer
         columns of all entries that are live. The durable end is the greatest of all
         that is known, so it never falls behind what was visible. Follow with
-        ``replay`` for each entry after the checkpoint.
+        ``replay`` for each entry that was not committed when the snapshot was taken.
+
+        Between two entries may lie a refused batch, or records whose segment was let
+        go before that of the first: these are the table's, and so is what is below.
         """
         index = BatchIndex()
         if columns is not None:
@@ -156,15 +205,40 @@ class PartitionLog:
         log = cls(start, max(start, table_end, kept, index.end_offset or 0))
         log.index = index
         index.trim_below(start)
+        known = snapshot.holes if snapshot else ()
+        log._find_holes(known, kept, table_end)
         if snapshot:
             log.producers = Producers.restore(snapshot.producers)
-            for base in log.producers.unconfirmed(max(kept, table_end)):
-                if not index.holds(base):  # in flight at the checkpoint, then refused
-                    log.producers.abandon(base)
+            if snapshot.holes is None:
+                log._abandon_refused(max(kept, table_end))
         return log
 
+    def _find_holes(
+        self, known: tuple[Hole, ...] | None, kept: int, table_end: int
+    ) -> None:
+        """``known`` up to the offset ``kept``; behind it every gap is a hole."""
+        index = self.index
+        self.holes = list(known or ())
+        first = index.first_offset
+        if known is None and table_end > 0 and first is not None and table_end < first:
+            self.holes.append((table_end, first))
+        for gap in index.gaps():
+            if known is None or gap[0] >= kept:
+                self.holes.append(gap)
+            elif gap not in known:
+                index.trim_below(gap[1])
+        if (index.end_offset or 0) < table_end:  # so are those of a newer segment
+            index.trim_below(table_end)
+
+    def _abandon_refused(self, durable: int) -> None:
+        """Take back what was in flight at an older version's checkpoint and is not
+        there: as good as can be known from offsets."""
+        for base in self.producers.unconfirmed(durable):
+            if not self.index.holds(base):
+                self.producers.abandon(base)
+
     def replay(self, header: BatchHeader, now_ms: int) -> None:
-        """Take up an entry after the checkpoint: what it says of its producer."""
+        """Take up an entry: what it says of its producer, unless that is known."""
         assert header.last_offset < self.offsets.durable
         if header.producer_id >= 0:
             self.producers.replay(header, now_ms)

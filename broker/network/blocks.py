@@ -18,8 +18,12 @@ one block, the ``Arena``, rather than one block each.
 
 from collections import deque
 
-BLOCK_BYTES = 1 << 20
-"""The smallest block; up to ``STEP_BYTES`` blocks are powers of two times this."""
+BLOCK_BYTES = 128 << 10
+"""The smallest block; up to ``STEP_BYTES`` blocks are powers of two times this, so that
+none is twice as large as what was asked for."""
+
+ARENA_BYTES = 1 << 20
+"""The blocks that all connections share."""
 
 STEP_BYTES = 4 << 20
 """The largest block that is kept, and the most that is allocated on a peer's word."""
@@ -77,25 +81,25 @@ class BlockPool:
 class Arena:
     """The block that all connections receive small requests into, one after another.
 
-    ``offer`` and ``claim`` are called in pairs with nothing in between: the loop reads
-    a socket right after it asked where to.
+    ``offer`` and the read into it have nothing in between: the loop reads a socket
+    right after it asked where to. ``claim`` is called for each frame that is cut.
     """
 
     __slots__ = ("_block", "_look_at", "_pool", "position", "view")
 
     def __init__(self, pool: BlockPool) -> None:
         self._pool = pool
-        self._block = pool.take(BLOCK_BYTES)
+        self._block = pool.take(ARENA_BYTES)
         self.view = memoryview(self._block)
         self.position = 0
         self._look_at = READ_BYTES
 
-    def offer(self, prefix: bytearray | None = None) -> memoryview:
+    def offer(self, prefix: memoryview | None = None) -> memoryview:
         """Room for one read at ``position``, behind ``prefix``, which is put there."""
         if self.position >= self._look_at:
             self._rewind()
         ahead = len(prefix) if prefix else 0
-        if self.position + ahead + READ_BYTES > BLOCK_BYTES:
+        if self.position + ahead + READ_BYTES > ARENA_BYTES:
             self._renew()
         start = self.position
         if prefix:
@@ -121,7 +125,7 @@ class Arena:
     def _renew(self) -> None:
         self.view.release()
         self._pool.give(self._block)
-        self._block = self._pool.take(BLOCK_BYTES)
+        self._block = self._pool.take(ARENA_BYTES)
         self.view = memoryview(self._block)
         self.position = 0
         self._look_at = READ_BYTES

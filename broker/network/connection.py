@@ -2,16 +2,21 @@
 
 Everything happens on the loop, in whole steps that never wait:
 
-    bytes come      -> frames are cut, handlers are started (their ordered part runs)
+    bytes come      -> frames are cut, handlers are started as far as order allows
     a handler ends  -> its answer is written once all before it are
     the loop turns  -> what was gathered meanwhile goes out in one write
 
 A handler's response that is there at once is written without a task, a future or a
-place in the line. A coroutine gets a task; a future calls back.
+place in the pipeline. A coroutine gets a task; a future calls back.
 
-Back-pressure. A connection stops reading its socket when it has too many requests open,
-when its peer does not read its answers, or when all connections together have too many
-bytes under way. Frames already received stay where they are and are not started.
+Order. A connection's requests take effect one after another, as Kafka's do. Requests of
+a pipelined route (Produce) have taken theirs when the handler returns, so the next of
+that kind starts while they are open; anything else starts when nothing is open.
+
+Back-pressure. A connection stops reading its socket when its next request has to wait
+for those before it, when it has too many requests open, when its peer does not read its
+answers, or when all connections together have too many bytes under way. Frames already
+received stay in its receiver and are not started.
 """
 
 import asyncio
@@ -20,17 +25,21 @@ from typing import Any, cast
 
 import structlog
 
-from broker.network.budget import Budget
-from broker.network.exchange import Exchange
+from broker.dispatch.dispatcher import Route
+from broker.dispatch.pending import PendingBytes
+from broker.dispatch.turns import Reading
+from broker.network.exchange import OPEN_BYTES, Exchange
 from broker.network.hub import Hub
+from broker.network.large import LargeRequest
+from broker.network.sending import Sending
 from broker.protocol.buffers import Buffer
 from broker.protocol.errors import ProtocolError
+from broker.runtime.budget import Budget
 
 log = structlog.get_logger("lakelog.network")
 
-HURRY_MS = 5_000
+EVICT_SLOW_MS, EVICT_GRACE_MS = 5_000, 1_000
 """So fast a large request must come while others wait for the memory it holds."""
-HURRY_GRACE_MS = 1_000
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -40,20 +49,18 @@ class Connection(asyncio.BufferedProtocol):
         self._hub = hub
         self._limits = hub.limits
         self._counters = hub.counters
+        self._producing = hub.producing
+        self._pipelined = hub.dispatcher.pipelined
         self._receiver = hub.receiver()
-        self._line: deque[Exchange] = deque()
+        self._sending = Sending(hub, self._takes_nothing)
+        self._pipeline: deque[Exchange] = deque()
+        self._large: LargeRequest | None = None
         self._out: list[Buffer] = []
-        self._unsent = 0
-        self._held = 0
-        self._closing = False
-        self._ending = False
-        self._reading_paused = False
-        self._writing_paused = False
-        self._waits_for_bytes = False
-        self._resuming = False
-        self._partial_since_ms = 0
-        self._active_ms = 0
-        self._left_to_send = 0
+        self._unsent = self._held = 0
+        self._closing = self._refused = False
+        self._reading_paused = self._writing_paused = False
+        self._waits_for_bytes = self._resuming = self._was_active = False
+        self._partial_since_ms = self._active_ms = self._left_to_send = 0
         self._timer: Any = None
 
     # What the transport tells
@@ -64,8 +71,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = str(peer[0]) if peer else "?"
         self._session = self._hub.dispatcher.session(self.peer)
         if not self._hub.admit(self):
-            self._closing = True
-            self._transport.abort()
+            self.abort()
             return
         self._transport.set_write_buffer_limits(high=self._limits.unsent_bytes_max)
         self._active_ms = self._hub.clock.monotonic_ms()
@@ -76,6 +82,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._counters.network_bytes_in += nbytes
+        held_up = self._out or self._large or self._closing or self._reading_paused
+        if not (held_up or self._is_full() or self._hub.is_short):
+            frame = self._receiver.only_frame(nbytes, self._next_keys())
+            if frame is not None:
+                self._start_alone(frame)
+                return
         self._receiver.received(nbytes)
         self._advance()
 
@@ -87,7 +99,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._writing_paused = False
-        self._resume_soon()
+        self._sending.after_write(self._transport)
+        self.resume_soon()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
@@ -95,6 +108,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._timer is not None:
             self._timer.cancel()
         self._out.clear()
+        self._sending.close()
+        self._abandon_pipeline()
         self._hub.forget(self)
 
     # What the listener asks
@@ -102,13 +117,13 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def busy(self) -> bool:
         """Whether a request is open or an answer is not handed over yet."""
-        return bool(self._line or self._out or self._transport.get_write_buffer_size())
+        waits = self._pipeline or self._large or self._out
+        return bool(waits or self._transport.get_write_buffer_size())
 
     def stop_reading(self) -> None:
         """Start no more requests; what is open may finish."""
         self._closing = True
-        if not self._transport.is_closing():
-            self._pause()
+        self._pause()
 
     def abort(self) -> None:
         """Close at once."""
@@ -117,7 +132,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Close when what was written has been sent; ``_watch`` cuts off the rest."""
-        self._closing = self._ending = True
+        self._closing = True
         self._transport.close()
 
     # Requests
@@ -129,7 +144,7 @@ class Connection(asyncio.BufferedProtocol):
         started = stalled = False
         try:
             while not self._closing:
-                if stalled := self._stalled():
+                if stalled := self._must_wait():
                     break
                 frame = self._receiver.next_frame()
                 if frame is None:
@@ -144,16 +159,33 @@ class Connection(asyncio.BufferedProtocol):
         if not self._closing:
             self._read_on(stalled)
 
+    def _next_keys(self) -> frozenset[int] | None:
+        """Of which APIs a request may start now; None: of all."""
+        if not self._pipeline:
+            return None
+        return self._pipelined if self._pipeline[-1].route.pipelined else frozenset()
+
+    def _start_alone(self, frame: memoryview) -> None:
+        """As `_advance`, with a frame that came alone and may start now."""
+        self._was_active = True
+        self._partial_since_ms = 0
+        self._start(frame)
+        del frame  # nothing of ours may keep the buffer in use
+        if self._out:
+            self.flush()
+        elif self._pipeline and self._is_full() and not self._closing:
+            self._pause()
+
     def _read_on(self, stalled: bool) -> None:
         """Read more, or wait for what makes it possible."""
         if not self._receiver.rest():
             self._wait_for_bytes(self._hub.receiving, self._receiver.wanted)
-            self._hub.hurry()
+            self._hub.evict_slow_receivers()
             self._pause()
         elif stalled:
             self._pause()
-            if not self._stalled():  # what was gathered has left meanwhile
-                self._resume_soon()
+            if not self._must_wait():  # what was gathered has left meanwhile
+                self.resume_soon()
         elif self._reading_paused:
             self._reading_paused = False
             self._transport.resume_reading()
@@ -161,65 +193,140 @@ class Connection(asyncio.BufferedProtocol):
     def _start(self, frame: memoryview) -> None:
         try:
             route, correlation_id, result = self._session.start(frame)
-        except ProtocolError:
-            raise
-        except Exception as error:  # noqa: BLE001 - told by _fail
-            self._fail(error)
+        except Exception as error:  # noqa: BLE001 - told by broken
+            self.broken(error)
             return
+        if type(result) is Reading:
+            self._large = LargeRequest(
+                self, self._hub, route, correlation_id, len(frame), result
+            )
+        else:
+            self.started(route, correlation_id, len(frame), result)
+
+    def started(self, route: Route, number: int, size: int, result: Any) -> None:
+        """A handler returned; its request was of so many bytes."""
+        self._large = None
         self._counters.requests[route.key] += 1
         if result is None:
             return
-        if getattr(result, "__await__", None) is not None:
-            self._await(Exchange(self, route, correlation_id, len(frame)), result)
-        elif self._line:
-            exchange = Exchange(self, route, correlation_id, 0)
-            self._line.append(exchange)
-            self._settle(exchange, result)
+        weight = size + OPEN_BYTES
+        if isinstance(result, PendingBytes):
+            exchange = Exchange(self, route, number, weight, result)
+            self._pipeline.append(exchange)
+            self._producing.take(weight)
+            result.add_done_callback(exchange)
+        elif getattr(result, "__await__", None) is not None:
+            if route.awaits_others:
+                weight = 0
+            if not route.pipelined:
+                weight = getattr(result, "retained_bytes", weight)
+            self._await(Exchange(self, route, number, weight, result))
         else:
-            try:
-                self._write(*route.answer(correlation_id, result))
-            except Exception as error:  # noqa: BLE001 - told by _fail
-                self._fail(error)
+            exchange = Exchange(self, route, number, 0)
+            self._pipeline.append(exchange)
+            self._complete(exchange, result)
+            self._answer_in_order()
 
-    def _await(self, exchange: Exchange, result: Any) -> None:
-        """Let a request run on; it takes its place in the line."""
-        self._line.append(exchange)
-        self._hub.answering.take(exchange.weight)
+    def _await(self, exchange: Exchange) -> None:
+        """Let a request run on; it takes its place in the pipeline."""
+        self._pipeline.append(exchange)
+        budget = self._hub.budget_of(exchange.route.pipelined)
+        budget.take(exchange.weight)
+        result = exchange.result
         if getattr(result, "add_done_callback", None) is None:
             result = self._hub.loop.create_task(result)
         result.add_done_callback(exchange)
+        if budget.spent:
+            cut_short = getattr(result, "cut_short", None)
+            if cut_short is not None:
+                cut_short()
 
     def finished(self, exchange: Exchange, future: Any) -> None:
         """The handler of a request is done: called by its future."""
-        self._hub.answering.give(exchange.weight)
+        self._give_back(exchange)
+        # Also of an answer that comes too late: it is released with the connection.
+        exchange.reservation = getattr(future, "reservation", None)
         if self._transport.is_closing():
+            return
+        answer = future.answer if isinstance(future, PendingBytes) else None
+        if answer is not None and not self._refused and exchange is self._pipeline[0]:
+            self._answer_first(answer)
             return
         try:
             response = future.result()
         except ProtocolError as error:
             self._refuse(error)
-            return
+            response = None
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - told
             self._fail(error)
             return
-        self._settle(exchange, response)
-        line = self._line
-        while line and line[0].done:
-            first = line.popleft()
+        self._complete(exchange, response)
+        self._after_answer()
+
+    def _answer_in_order(self) -> None:
+        """Write the answers that no other has to leave before."""
+        pipeline = self._pipeline
+        while pipeline and pipeline[0].done:
+            first = pipeline.popleft()
             self._held -= first.size
+            if first.reservation is not None:
+                self._sending.add(first.reservation)
             if first.parts:
                 self._write(first.parts, first.size)
-        if self._out:
-            self._hub.flush_soon(self)
-        elif self._reading_paused:
-            self._resume_soon()
 
-    def _settle(self, exchange: Exchange, response: Any) -> None:
+    def _after_answer(self) -> None:
+        """Go on when an answer is there: write what may leave, and read on."""
+        self._answer_in_order()
+        if self._refused:
+            self._close_if_answered()
+        elif self._out:
+            self._hub.flush_soon(self)
+        if self._reading_paused:
+            self.resume_soon()
+
+    def _answer_first(self, answer: bytes) -> None:
+        """As `_answer_in_order`, for the request that is the first in line."""
+        self._pipeline.popleft()
+        self._write([answer], len(answer))
+        self._after_answer()
+
+    def _give_back(self, exchange: Exchange) -> None:
+        exchange.result = None
+        weight, exchange.weight = exchange.weight, 0
+        self._hub.budget_of(exchange.route.pipelined).give(weight)
+
+    def _complete(self, exchange: Exchange, response: Any) -> None:
         try:
-            exchange.settle(response)
+            exchange.complete(response, self._hub.loop)
         except Exception as error:  # noqa: BLE001 - told by _fail
             self._fail(error)
-        self._held += exchange.size
+        self._held += exchange.size  # 0 while it is being written
+
+    def written(self, exchange: Exchange, error: Exception | None) -> None:
+        """A large answer is whole, or could not be written."""
+        if error is not None:
+            self._fail(error)
+        elif not self._transport.is_closing():
+            self._held += exchange.size
+            self._after_answer()
+
+    def _abandon_pipeline(self) -> None:
+        """Nobody hears the answers any more. What only waited to be heard ends.
+
+        Everything else runs on. A pipelined request (a Produce) retains what it was
+        received into until it is done; others have copied what they keep.
+        """
+        if self._large is not None:
+            self._large.abandon()
+        pipeline, self._pipeline = self._pipeline, deque()
+        for exchange in pipeline:
+            abandon = getattr(exchange.result, "abandon", None)
+            if exchange.reservation is not None:
+                exchange.reservation.release()
+            if not exchange.route.pipelined:
+                self._give_back(exchange)
+            if abandon is not None:
+                abandon()
 
     # Answers
 
@@ -233,29 +340,57 @@ class Connection(asyncio.BufferedProtocol):
         out = self._out
         if not out or self._transport.is_closing():
             return
-        self._out = []
-        self._unsent = 0
-        self._transport.writelines(out)
+        self._out, self._unsent = [], 0
+        if self._sending.is_empty:
+            self._transport.writelines(out)
+        else:
+            self._sending.before_write(self._transport)
+            self._transport.writelines(out)
+            self._sending.after_write(self._transport)
         if self._reading_paused:
-            self._resume_soon()
+            self.resume_soon()
 
     # Limits
 
-    def _stalled(self) -> bool:
-        """Whether to start no more requests for now."""
-        if (
+    def _must_wait(self) -> bool:
+        """Whether the next request may not start for now."""
+        held = self._large or (self._pipeline and self._is_held())
+        return bool(held) or self._stalled()
+
+    def _is_held(self) -> bool:
+        """Whether the next request is whole and waits for those before it."""
+        keys, key = self._next_keys(), self._receiver.next_key()
+        return keys is not None and key is not None and key not in keys
+
+    def _is_full(self) -> bool:
+        """Whether the connection's own limits allow no more requests for now."""
+        return (
             self._writing_paused
-            or len(self._line) >= self._limits.pipeline_max
+            or len(self._pipeline) >= self._limits.pipeline_max
             or self._unsent + self._held >= self._limits.unsent_bytes_max
-        ):
+        )
+
+    def _stalled(self) -> bool:
+        """Whether limits allow no more requests for now."""
+        if self._is_full():
             return True
-        if self._hub.answering.spent:
-            self._wait_for_bytes(self._hub.answering)
-            return True
-        return False
+        spent = self._spent_budget()
+        if spent is not None:
+            self._wait_for_bytes(spent)
+        return spent is not None
+
+    def _spent_budget(self) -> Budget | None:
+        """The budget that the next request has to wait for; None: it has not."""
+        if not self._hub.is_short:
+            return None
+        key = self._receiver.next_key()
+        if key is None:  # it shows when it is whole
+            return None
+        budget = self._hub.budget_of(key in self._pipelined)
+        return budget if budget.spent else None
 
     def _pause(self) -> None:
-        if not self._reading_paused:
+        if not (self._reading_paused or self._transport.is_closing()):
             self._reading_paused = True
             self._transport.pause_reading()
 
@@ -266,9 +401,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _woken(self) -> None:
         self._waits_for_bytes = False
-        self._resume_soon()
+        self.resume_soon()
 
-    def _resume_soon(self) -> None:
+    def resume_soon(self) -> None:
         """Look again at the loop's next turn: never from within another's step."""
         if not (self._resuming or self._closing):
             self._resuming = True
@@ -281,20 +416,19 @@ class Connection(asyncio.BufferedProtocol):
 
     def _note_progress(self, started: bool) -> None:
         """Since when a frame has been arriving; 0 if none is."""
-        now_ms = self._hub.clock.monotonic_ms()
-        if started:
-            self._active_ms = now_ms
+        self._was_active |= started
         if not self._receiver.waits_for_more:
             self._partial_since_ms = 0
         elif started or self._reading_paused or not self._partial_since_ms:
-            self._partial_since_ms = now_ms  # the time that we did not read is ours
+            # the time that we did not read is ours
+            self._partial_since_ms = self._hub.clock.monotonic_ms()
 
     def _watch(self) -> None:
         """Close a connection that says nothing, or never ends what it says.
 
         One that does not even take its last answers is cut off at the next look.
         """
-        if self._ending:
+        if self._transport.is_closing():
             self.abort()
             return
         now_ms = self._hub.clock.monotonic_ms()
@@ -303,42 +437,60 @@ class Connection(asyncio.BufferedProtocol):
         if late and not self._reading_paused:
             self._refuse(ProtocolError("a request did not arrive whole in time"))
         left = self._transport.get_write_buffer_size()
-        if left < self._left_to_send:  # it reads, however slowly
-            self._active_ms = now_ms
+        if self._was_active or left < self._left_to_send:  # it reads, however slowly
+            self._active_ms, self._was_active = now_ms, False
         self._left_to_send = left
-        waits = bool(self._line) or (since_ms and not self._reading_paused)
+        waits = bool(self._pipeline) or (since_ms and not self._reading_paused)
         if not waits and now_ms - self._active_ms >= self._limits.idle_ms:
             log.debug("idle connection closed", peer=self.peer)
             self.close()
         pause_ms = min(self._limits.half_frame_ms, self._limits.idle_ms)
         self._timer = self._hub.timers.after(max(pause_ms // 4, 1), self._watch)
 
-    def hurry(self, now_ms: int) -> None:
+    def evict_if_slow(self, now_ms: int) -> None:
         """Others wait for memory: a frame that does not come fast gives its up."""
         reserved, arrived = self._receiver.share
         held_ms = now_ms - self._partial_since_ms
-        if not reserved or held_ms < HURRY_GRACE_MS:
+        would_send = self._reading_paused and not self._writing_paused
+        if not reserved or held_ms < EVICT_GRACE_MS or would_send:
             return
-        if self._reading_paused and not self._writing_paused:
-            return  # it would send if we read
-        if arrived * HURRY_MS < reserved * held_ms:
+        if arrived * EVICT_SLOW_MS < reserved * held_ms:
             self._refuse(ProtocolError("a large request came slowly, others waited"))
             self.abort()
 
+    def _takes_nothing(self) -> None:
+        """Others wait for the memory of answers that this peer does not read."""
+        why = "others wait for the memory of answers that it does not read"
+        self._hub.log_refusal("connection closed", why=why, peer=self.peer)
+        self.abort()
+
     # Ends
 
+    def broken(self, error: Exception) -> None:
+        """A request could not be read, or its handler failed."""
+        if isinstance(error, ProtocolError):
+            self._refuse(error)
+        else:
+            self._fail(error)
+
     def _refuse(self, error: ProtocolError) -> None:
-        """The peer does not speak the protocol."""
+        """The peer does not speak the protocol: what was started is still answered."""
         self._counters.protocol_errors += 1
         software = self._session.software
-        self._hub.complain(
+        self._hub.log_refusal(
             "connection closed: not what we speak",
-            peer=self.peer,
             why=str(error),
+            peer=self.peer,
             software=f"{software.name} {software.version}".strip() or "unknown",
         )
-        self.flush()
-        self.close()
+        self._closing = self._refused = True
+        self._pause()
+        self._close_if_answered()
+
+    def _close_if_answered(self) -> None:
+        if not self._pipeline:
+            self.flush()
+            self.close()
 
     def _fail(self, error: BaseException) -> None:
         """A handler failed: our own mistake, told in full; the peer asks again."""

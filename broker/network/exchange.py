@@ -1,14 +1,19 @@
 """A request whose answer is not there yet.
 
-Requests of a connection run at the same time, and Kafka's clients match answers to
-requests by their order. So each request that is not answered at once takes its place
-in a line, and an answer leaves when all before it have left.
+Pipelined requests of a connection run at the same time, and Kafka's clients match
+answers to requests by their order. So each request that is not answered at once takes
+its place in a queue, and an answer leaves when all before it have left.
 """
 
+import asyncio
 from typing import Any, Protocol
 
 from broker.dispatch.dispatcher import Route
+from broker.dispatch.turns import Steps
 from broker.protocol.buffers import Buffer
+
+OPEN_BYTES = 1 << 10
+"""What an open request takes beside its frame: a small one is mostly that."""
 
 
 class Owner(Protocol):
@@ -17,20 +22,35 @@ class Owner(Protocol):
     def finished(self, exchange: "Exchange", future: Any) -> None:
         """The handler of a request is done."""
 
+    def written(self, exchange: "Exchange", error: Exception | None) -> None:
+        """A large answer is whole, or could not be written."""
+
 
 class Exchange:
-    """One place in the line; also what its handler's future calls when it is done."""
+    """One place in the queue; also what its handler's future calls when it is done."""
 
-    __slots__ = ("correlation_id", "done", "owner", "parts", "route", "size", "weight")
+    __slots__ = (
+        "correlation_id", "done", "owner", "parts", "reservation", "result",
+        "route", "size", "weight",
+    )  # fmt: skip
 
     def __init__(
-        self, owner: Owner, route: Route, correlation_id: int, weight: int
+        self,
+        owner: Owner,
+        route: Route,
+        correlation_id: int,
+        weight: int,
+        result: Any = None,
     ) -> None:
         self.owner = owner
         self.route = route
         self.correlation_id = correlation_id
         self.weight = weight
-        """Bytes of the request, which are under way until it is answered."""
+        """Bytes that the request retains until it is answered."""
+        self.result = result
+        """What the handler gave, while the request is open."""
+        self.reservation: Any = None
+        """Memory that the answer takes until it is sent; None: none is counted."""
         self.parts: list[Buffer] = []
         self.size = 0
         self.done = False
@@ -38,8 +58,39 @@ class Exchange:
     def __call__(self, future: Any) -> None:
         self.owner.finished(self, future)
 
-    def settle(self, response: Any) -> None:
-        """The answer is there; None: nothing is to be sent."""
-        self.done = True
-        if response is not None:
-            self.parts, self.size = self.route.answer(self.correlation_id, response)
+    def complete(self, response: Any, loop: asyncio.AbstractEventLoop) -> None:
+        """The answer is there; None: nothing is to be sent.
+
+        One that is so large that it is written in turns is not ``done`` yet when this
+        returns: its owner hears of it.
+        """
+        if type(response) is bytes:  # a whole answer already
+            self.parts, self.size, self.done = [response], len(response), True
+        elif response is None:
+            self.done = True
+        else:
+            steps = self.route.answer_in_turns(self.correlation_id, response)
+            if not self._write(steps):
+                loop.call_soon(self._write_on, steps, loop)
+
+    def _write(self, steps: Steps[tuple[list[Buffer], int]]) -> bool:
+        """Write one piece of the answer; whether that was the last."""
+        try:
+            next(steps)
+        except StopIteration as end:
+            self.parts, self.size = end.value
+            self.done = True
+        return self.done
+
+    def _write_on(
+        self, steps: Steps[tuple[list[Buffer], int]], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        try:
+            whole = self._write(steps)
+        except Exception as error:  # noqa: BLE001 - told by the owner
+            self.owner.written(self, error)
+            return
+        if whole:
+            self.owner.written(self, None)
+        else:
+            loop.call_soon(self._write_on, steps, loop)

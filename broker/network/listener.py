@@ -42,6 +42,7 @@ class Listener:
 
     def close(self) -> None:
         """Let nobody in any more, and start no more requests."""
+        self._hub.stopping = True
         if self._server is not None:
             self._server.close()
         for connection in list(self._hub.connections):

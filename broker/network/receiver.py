@@ -22,12 +22,16 @@ Bytes of large frames are taken from a budget before they are received. No I/O h
 from struct import Struct
 
 from broker.network.blocks import READ_BYTES, STEP_BYTES, Arena, BlockPool
-from broker.network.budget import Budget
 from broker.protocol.errors import ProtocolError
+from broker.runtime.budget import Budget
 
 _LENGTH = Struct(">i")
+_KEY = Struct(">h")
 FRAME_BYTES_MIN = 8
 """Key, version and correlation id are in every request."""
+REFUSALS_MAX = 200
+"""So often is a frame passed over by smaller ones while it waits for the budget."""
+_LEAST_BYTES = 4 + FRAME_BYTES_MIN
 
 
 class Receiver:
@@ -39,9 +43,10 @@ class Receiver:
         "_budget",
         "_end",
         "_frame_bytes_max",
+        "_leftover",
         "_pool",
         "_position",
-        "_put_by",
+        "_refusals",
         "_reserved",
         "_view",
     )
@@ -57,8 +62,9 @@ class Receiver:
         self._position = 0
         self._end = 0
         self._block: bytearray | None = None
-        self._put_by: bytearray | None = None
+        self._leftover: bytearray | None = None
         self._reserved = 0
+        self._refusals = 0
 
     @property
     def waits_for_more(self) -> bool:
@@ -80,7 +86,7 @@ class Receiver:
         if self._block is None and self._end - self._position > READ_BYTES:
             self._move(self._end - self._position + READ_BYTES)
         if self._block is None:
-            return self._arena.offer(self._put_by)
+            return self._arena.offer(self._left() if self._leftover else None)
         if self._end == len(self._block):
             self._move(min(self._wanted(), 2 * len(self._block)))
         assert self._view is not None
@@ -90,12 +96,51 @@ class Receiver:
     def received(self, count: int) -> None:
         """So many bytes were put into the buffer."""
         if self._block is None:
-            ahead = len(self._put_by) if self._put_by else 0
-            self._put_by = None
+            ahead = self._end - self._position if self._leftover else 0
+            self._leftover = None
             self._view = self._arena.view
             self._position = self._arena.position
             self._end = self._position + ahead
         self._end += count
+
+    def only_frame(
+        self, count: int, keys: frozenset[int] | None = None
+    ) -> memoryview | None:
+        """What so many bytes received into the arena are, if that is one frame.
+
+        As ``received``, ``next_frame`` and ``rest`` together, for the ordinary case: a
+        small request that came alone and whole, and is of one of ``keys`` if these are
+        given. None: nothing was done.
+        """
+        arena = self._arena
+        start = arena.position
+        if (
+            self._view is not None
+            or not _LEAST_BYTES <= count <= self._frame_bytes_max
+            or _LENGTH.unpack_from(arena.view, start)[0] != count - 4
+        ):
+            return None
+        view = arena.view
+        if keys is not None and _KEY.unpack_from(view, start + 4)[0] not in keys:
+            return None
+        arena.claim(start + count)
+        return view[start + 4 : start + count]
+
+    def next_key(self) -> int | None:
+        """The API key of the next frame, which stays; None if that is not whole.
+
+        -1 if it is none that ``next_frame`` would return.
+        """
+        start = self._position + 4
+        if self._view is None or start > self._end:
+            return None
+        (length,) = _LENGTH.unpack_from(self._view, self._position)
+        if not FRAME_BYTES_MIN <= length <= self._frame_bytes_max:
+            return -1
+        if start + length > self._end:
+            return None
+        key: int = _KEY.unpack_from(self._view, start)[0]
+        return key
 
     def next_frame(self) -> memoryview | None:
         """The next whole frame, without its length; None if it is not whole.
@@ -112,6 +157,8 @@ class Receiver:
         if start + length > self._end:
             return None
         self._position = start + length
+        if self._block is None and self._leftover is None:
+            self._arena.claim(self._position)  # here: no way out can forget it
         if self._reserved:
             self._release()
         return self._view[start : self._position]
@@ -120,27 +167,24 @@ class Receiver:
         """Leave the arena to others. False: wait for the budget, then ask again."""
         if self._view is None:
             return True
-        if self._block is None and self._put_by is None:
-            self._arena.claim(self._position)
         if self._position == self._end:
             self._forget()
             return True
         if not self._reserve():
-            self._put_aside()
+            self._stash()
             return False
         wanted = self._wanted()
         room = len(self._block) - self._position if self._block is not None else 0
-        if max(wanted, READ_BYTES) <= room or (self._block and not self._position):
-            return True
-        if wanted > READ_BYTES:
+        if not self._reserved:  # nothing of the budget is held, so no block is
+            self._stash()
+        elif wanted > room and not (self._block and not self._position):
             self._move(min(wanted, STEP_BYTES))
-        else:
-            self._put_aside()
         return True
 
     def close(self) -> None:
         """Give back what is held."""
         self._forget()
+        self._budget.step_back(self)
         if self._reserved:
             self._release()
 
@@ -152,13 +196,19 @@ class Receiver:
         return length + 4
 
     def _reserve(self) -> bool:
-        """Take a large frame's bytes from the budget, unless that was done."""
+        """Take a large frame's bytes from the budget, unless that was done.
+
+        A length that no request can have takes none: it is refused in its turn.
+        """
         wanted = self._wanted()
-        if self._reserved or wanted <= READ_BYTES:
+        if self._reserved or not READ_BYTES < wanted <= self._frame_bytes_max + 4:
             return True
-        if not self._budget.try_take(wanted):
+        if not self._budget.try_take(wanted, self):
+            self._refusals += 1
+            if self._refusals >= REFUSALS_MAX:
+                self._budget.put_first(self)
             return False
-        self._reserved = wanted
+        self._reserved, self._refusals = wanted, 0
         return True
 
     def _release(self) -> None:
@@ -175,27 +225,27 @@ class Receiver:
         block = self._pool.take(max(size, len(left) + 1))
         view = memoryview(block)
         view[: len(left)] = left
-        self._settle(view, block, None, len(left))
+        self._hold(view, block, None, len(left))
 
-    def _put_aside(self) -> None:
+    def _stash(self) -> None:
         """Keep a copy of what is there, and hold no block."""
-        if self._put_by is None or self._position:
+        if self._leftover is None:
             left = bytearray(self._left())
-            self._settle(memoryview(left), None, left, len(left))
+            self._hold(memoryview(left), None, left, len(left))
 
     def _forget(self) -> None:
-        self._settle(None, None, None, 0)
+        self._hold(None, None, None, 0)
 
-    def _settle(
+    def _hold(
         self,
         view: memoryview | None,
         block: bytearray | None,
-        put_by: bytearray | None,
+        leftover: bytearray | None,
         end: int,
     ) -> None:
         if self._block is not None:
             self._pool.give(self._block)
-        self._view, self._block, self._put_by = view, block, put_by
+        self._view, self._block, self._leftover = view, block, leftover
         self._position, self._end = 0, end
 
 

@@ -4,13 +4,16 @@ A broker speaks some five hundred layouts, and a handful of them all day. So eac
 compiled into a straight-line function when it is first asked for, from the definition
 of its API; `decoding` and `encoding` tell what these functions look like. Importing
 this module compiles nothing.
+
+A message may have half a million elements, which take a second to read. So there is a
+second form of both for large ones, that gives way after some hundred elements.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from importlib import import_module
 from types import CodeType
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 from broker.protocol.api_keys import VERSIONS, ApiKey
 from broker.protocol.buffers import Buffer
@@ -19,17 +22,13 @@ from broker.protocol.encoding import encoder_source
 from broker.protocol.errors import ProtocolError
 from broker.protocol.schema import Definition, Struct, definition, structs
 
-
-class Message(Protocol):
-    """Any request or response of `broker.protocol.messages`."""
-
-    API_KEY: ClassVar[ApiKey]
-
-
 # (frame, position of the message in it) -> message; what follows it is passed over.
 Decoder = Callable[[memoryview, int], Any]
 # message -> what to write, in order; `records` uncopied, as elements of their own.
 Encoder = Callable[[Any], list[Buffer]]
+# The same, yielding after each `wire.ELEMENTS_A_TURN` elements of arrays.
+DecoderInTurns = Callable[[memoryview, int], Generator[None, None, Any]]
+EncoderInTurns = Callable[[Any], Generator[None, None, list[Buffer]]]
 
 
 def known_versions(key: int) -> range:
@@ -46,21 +45,32 @@ def request_decoder(key: int, version: int) -> Decoder:
             anything but a whole message.
     """
     api = _definition(key, version)
-    return _decoder(api, api.request, version)
+    decode: Decoder = _decoder(api, api.request, version)
+    return decode
+
+
+@cache
+def request_decoder_in_turns(key: int, version: int) -> DecoderInTurns:
+    """What reads a large request; see `request_decoder`."""
+    api = _definition(key, version)
+    decode: DecoderInTurns = _decoder(api, api.request, version, in_turns=True)
+    return decode
 
 
 @cache
 def response_decoder(key: int, version: int) -> Decoder:
     """What reads a response; see `request_decoder`."""
     api = _definition(key, version)
-    return _decoder(api, api.response, version)
+    decode: Decoder = _decoder(api, api.response, version)
+    return decode
 
 
 @cache
 def request_encoder(key: int, version: int) -> Encoder:
     """What writes a request; see `response_encoder`."""
     api = _definition(key, version)
-    return _encoder(api, api.request, version)
+    encode: Encoder = _encoder(api, api.request, version)
+    return encode
 
 
 @cache
@@ -71,7 +81,16 @@ def response_encoder(key: int, version: int) -> Encoder:
         ProtocolError: an unknown key or version.
     """
     api = _definition(key, version)
-    return _encoder(api, api.response, version)
+    encode: Encoder = _encoder(api, api.response, version)
+    return encode
+
+
+@cache
+def response_encoder_in_turns(key: int, version: int) -> EncoderInTurns:
+    """What writes a large response; see `response_encoder`."""
+    api = _definition(key, version)
+    encode: EncoderInTurns = _encoder(api, api.response, version, in_turns=True)
+    return encode
 
 
 def _definition(key: int, version: int) -> Definition:
@@ -80,18 +99,20 @@ def _definition(key: int, version: int) -> Definition:
     return definition(ApiKey(key).name.lower())
 
 
-def _decoder(api: Definition, message: Struct, version: int) -> Decoder:
-    text, names = decoder_source(message, version, api.flexible(version))
-    scope = _scope(api, message, f"decode v{version}", text, names)
-    decode: Decoder = scope["decode"]
-    return decode
+def _decoder(
+    api: Definition, message: Struct, version: int, *, in_turns: bool = False
+) -> Any:
+    flexible = api.flexible(version)
+    text, names = decoder_source(message, version, flexible, in_turns=in_turns)
+    return _scope(api, message, f"decode v{version}", text, names)["decode"]
 
 
-def _encoder(api: Definition, message: Struct, version: int) -> Encoder:
-    text, names = encoder_source(message, version, api.flexible(version))
-    scope = _scope(api, message, f"encode v{version}", text, names)
-    encode: Encoder = scope["encode"]
-    return encode
+def _encoder(
+    api: Definition, message: Struct, version: int, *, in_turns: bool = False
+) -> Any:
+    flexible = api.flexible(version)
+    text, names = encoder_source(message, version, flexible, in_turns=in_turns)
+    return _scope(api, message, f"encode v{version}", text, names)["encode"]
 
 
 def _scope(

@@ -28,15 +28,18 @@ _VARIABLE = {
 
 
 def decoder_source(
-    message: Struct, version: int, flexible: bool
+    message: Struct, version: int, flexible: bool, *, in_turns: bool = False
 ) -> tuple[str, dict[str, object]]:
     """The source of `decode(buffer, at)`, and the names that it refers to.
 
-    The classes of the structures are referred to by name and are the caller's to add.
+    ``in_turns``: a generator, that yields now and then and returns the message. The
+    classes of the structures are referred to by name and are the caller's to add.
     """
-    writer = _Decoder(version, flexible)
+    writer = _Decoder(version, flexible, in_turns)
     source = writer.source
     with source.block("def decode(buffer, at)"):
+        if in_turns:
+            source.begin_turns()
         source.line("end = len(buffer)")
         source.line(f"budget = {wire.ELEMENTS_MAX}")
         with source.block("try"):
@@ -66,9 +69,10 @@ def decoder_source(
 class _Decoder:
     """Writes the reading of one message at one version."""
 
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, in_turns: bool = False) -> None:
         self.version = version
         self.flexible = flexible
+        self.in_turns = in_turns
         self.source = Source("unpack_from")
         self.tag_readers = ""
 
@@ -181,6 +185,8 @@ class _Decoder:
                 self.primitive(field, value, False)
             self.flush()
             source.line(f"{target}.append({value})")
+            if self.in_turns:
+                source.give_way()
 
     def single(self, struct: Struct, target: str, nullable: bool) -> None:
         """Write the reading of a structure that stands by itself."""

@@ -17,16 +17,20 @@ from broker.protocol.source import Source
 
 
 def encoder_source(
-    message: Struct, version: int, flexible: bool
+    message: Struct, version: int, flexible: bool, *, in_turns: bool = False
 ) -> tuple[str, dict[str, object]]:
     """The source of `encode(message)`, and the names that it refers to.
 
-    The classes of the structures are referred to by name and are the caller's to add.
+    ``in_turns``: a generator, that yields now and then and returns the buffers. The
+    classes of the structures are referred to by name and are the caller's to add.
     """
-    writer = _Encoder(version, flexible)
+    writer = _Encoder(version, flexible, in_turns)
     source = writer.source
     opaque = any(f.type == "records" for s in structs([message]) for f in s.fields)
+    opaque = opaque or in_turns  # or all that was gathered were joined in the last one
     with source.block("def encode(message)"):
+        if in_turns:
+            source.begin_turns()
         if opaque:
             source.line("buffers = []")
         writer.open()
@@ -51,9 +55,10 @@ def encoder_source(
 class _Encoder:
     """Writes the writing of one message at one version."""
 
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, in_turns: bool = False) -> None:
         self.version = version
         self.flexible = flexible
+        self.in_turns = in_turns
         self.source = Source("pack")
         self.tag_writers = ""
 
@@ -185,6 +190,8 @@ class _Encoder:
             else:
                 self.primitive(field.type, item, False)
             self.flush()
+            if self.in_turns:
+                source.give_way('buffers.append(b"".join(parts))', "parts.clear()")
 
     def single(self, struct: Struct, value: str, nullable: bool) -> None:
         """Write a structure that stands by itself."""

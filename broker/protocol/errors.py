@@ -215,5 +215,20 @@ class KafkaError(Exception):
         return f"{self.code.name}: {self.message}" if self.message else self.code.name
 
 
+def unknown_partition() -> KafkaError:
+    """Return the error for a topic, or a partition of one, that is not here."""
+    return KafkaError(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "This server does not host this topic-partition.",
+    )
+
+
+def unknown_topic_id() -> KafkaError:
+    """Return the error for a topic id that is not here (KIP-516)."""
+    return KafkaError(
+        ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
+    )
+
+
 class ProtocolError(Exception):
     """The peer's bytes are not the protocol: its connection closes, unanswered."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from broker.protocol.schema import FIXED
+from broker.protocol.wire import ELEMENTS_A_TURN
 
 _LETTERS = {"?": "t", "16s": "u"}
 _BYTES = {"b": 1, "B": 1, "?": 1, "x": 1, "h": 2, "H": 2, "i": 4, "q": 8, "d": 8}
@@ -43,6 +44,24 @@ class Source:
         if len(self._lines) == before:
             self.line("pass")
         self._depth -= 1
+
+    def begin_turns(self) -> None:
+        """At the head of a function that gives way: it is a generator."""
+        self.line("work = 0")
+        with self.block("if False"):  # also where there is no loop
+            self.line("yield")
+
+    def give_way(self, *before: str) -> None:
+        """In a loop: yield after each ``ELEMENTS_A_TURN`` elements, of all loops.
+
+        ``before``: lines that are run before it yields.
+        """
+        self.line("work += 1")
+        with self.block(f"if work > {ELEMENTS_A_TURN}"):
+            self.line("work = 0")
+            for line in before:
+                self.line(line)
+            self.line("yield")
 
     def variable(self, name: str) -> str:
         """A name that nothing else has."""

@@ -14,6 +14,9 @@ from broker.protocol.errors import ProtocolError
 # Far above what clients send: the partitions of a whole large cluster are fewer.
 ELEMENTS_MAX = 1 << 19
 
+# What a codec that works in turns does in one of them: some hundred microseconds.
+ELEMENTS_A_TURN = 500
+
 SMALL_UVARINTS = tuple(bytes((n,)) for n in range(128))
 
 

@@ -19,15 +19,31 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from broker.ids import ProducerId
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.records.layout import (
+    ATTRIBUTES_AT,
+    BASE_OFFSET_AT,
+    CHECKED,
+    CHECKED_AT,
+    CODEC_BITS,
+    CONTROL_BIT,
+    CRC_AT,
+    HEADER,
+    HEADER_BYTES,
+    LEADER_EPOCH_AT,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    TIMESTAMP_BIT,
+    TRANSACTIONAL_BIT,
+)
+from broker.records.layout import LOG_OVERHEAD_BYTES as LOG_OVERHEAD_BYTES
+from broker.records.layout import MAGIC as MAGIC
 
 Buffer = bytes | bytearray | memoryview
 
-HEADER_BYTES: Final = 61
-LOG_OVERHEAD_BYTES: Final = 12
-MAGIC: Final = 2
 NO_TIMESTAMP: Final = -1
-NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_ID: Final = ProducerId(-1)
 
 CODEC_NONE: Final = 0
 CODEC_GZIP: Final = 1
@@ -38,21 +54,10 @@ CODEC_ZSTD: Final = 4
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
 
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_CHECKED: Final = struct.Struct(">hiqqqhii")
 _INT64: Final = struct.Struct(">q")
 _UINT32: Final = struct.Struct(">I")
 _INT32: Final = struct.Struct(">i")
 _INT16: Final = struct.Struct(">h")
-_EPOCH_AT: Final = 12
-_MAGIC_AT: Final = 16
-_CRC_AT: Final = 17
-_CHECKED_AT: Final = 21  # the checksum covers everything from here on
-_MAX_TIMESTAMP_AT: Final = 35
-_CODEC_BITS: Final = 0x07
-_TIMESTAMP_BIT: Final = 0x08
-_TRANSACTIONAL_BIT: Final = 0x10
-_CONTROL_BIT: Final = 0x20
 _INT32_MAX: Final = 2**31 - 1
 _ZSTD_SINCE_VERSION: Final = 7
 
@@ -69,7 +74,7 @@ class BatchHeader(NamedTuple):
     last_offset_delta: int
     base_timestamp: int
     max_timestamp: int
-    producer_id: int
+    producer_id: ProducerId
     producer_epoch: int
     base_sequence: int
     record_count: int
@@ -77,20 +82,20 @@ class BatchHeader(NamedTuple):
     @property
     def codec(self) -> int:
         """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; 5 to 7 are nobody's."""
-        return self.attributes & _CODEC_BITS
+        return self.attributes & CODEC_BITS
 
     @property
     def timestamp_type(self) -> int:
         """0 = the producer's, 1 = the broker's (``max_timestamp`` for all)."""
-        return LOG_APPEND_TIME if self.attributes & _TIMESTAMP_BIT else CREATE_TIME
+        return LOG_APPEND_TIME if self.attributes & TIMESTAMP_BIT else CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL_BIT)
+        return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & _CONTROL_BIT)
+        return bool(self.attributes & CONTROL_BIT)
 
     @property
     def size(self) -> int:
@@ -116,12 +121,12 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """
     if len(buffer) - position < HEADER_BYTES:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch ends inside its header")
-    return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    return BatchHeader._make(HEADER.unpack_from(buffer, position))
 
 
 def checksum(batch: Buffer) -> int:
     """CRC-32C of what the header's ``crc`` covers: all from the attributes on."""
-    return int(crc32c(memoryview(batch)[_CHECKED_AT:]))
+    return int(crc32c(memoryview(batch)[CHECKED_AT:]))
 
 
 def split(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -149,6 +154,9 @@ def check_produced(records: Buffer, bytes_max: int, version: int) -> BatchHeader
     Raises KafkaError: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE,
     UNSUPPORTED_COMPRESSION_TYPE, INVALID_TIMESTAMP, INVALID_TXN_STATE.
     """
+    header = _sound_header(records, bytes_max, version)
+    if header is not None:
+        return header
     header = _check_bounds(records, bytes_max)
     if checksum(records) != header.crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch fails its checksum")
@@ -157,14 +165,42 @@ def check_produced(records: Buffer, bytes_max: int, version: int) -> BatchHeader
     return header
 
 
+def _sound_header(records: Buffer, bytes_max: int, version: int) -> BatchHeader | None:
+    """The header if nothing at all is wrong: what almost every batch comes to."""
+    length = len(records)
+    if not HEADER_BYTES <= length <= bytes_max:
+        return None
+    header = tuple.__new__(BatchHeader, HEADER.unpack_from(records))
+    _, size, _, magic, crc, attributes, last, _, _, producer_id, _, _, count = header
+    if (
+        size + LOG_OVERHEAD_BYTES == length
+        and magic == MAGIC
+        and 0 <= attributes <= CODEC_ZSTD  # no flags
+        and (attributes != CODEC_ZSTD or version >= _ZSTD_SINCE_VERSION)
+        and count == last + 1 > 0
+        and (producer_id == NO_PRODUCER_ID or _is_idempotent(header))
+        and crc32c(memoryview(records)[CHECKED_AT:]) == crc
+    ):
+        return header
+    return None
+
+
+def _is_idempotent(header: BatchHeader) -> bool:
+    return (
+        header.producer_id >= 0
+        and header.base_sequence >= 0
+        and header.producer_epoch >= 0
+    )
+
+
 def _check_bounds(records: Buffer, bytes_max: int) -> BatchHeader:
     length = len(records)
     if length == 0:
         raise KafkaError(ErrorCode.INVALID_RECORD, "there is no batch")
-    if length > _MAGIC_AT and records[_MAGIC_AT] != MAGIC:
+    if length > MAGIC_AT and records[MAGIC_AT] != MAGIC:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
-            f"only magic {MAGIC} is accepted, not {records[_MAGIC_AT]}",
+            f"only magic {MAGIC} is accepted, not {records[MAGIC_AT]}",
         )
     header = read_header(records)
     if header.size < HEADER_BYTES or header.size > length:
@@ -222,8 +258,8 @@ def assign(
     records: bytearray | memoryview, base_offset: int, leader_epoch: int = 0
 ) -> None:
     """Place the batch, in place: both fields lie outside the checksum."""
-    _INT64.pack_into(records, 0, base_offset)
-    _INT32.pack_into(records, _EPOCH_AT, leader_epoch)
+    _INT64.pack_into(records, BASE_OFFSET_AT, base_offset)
+    _INT32.pack_into(records, LEADER_EPOCH_AT, leader_epoch)
 
 
 def stamp_log_append_time(records: bytearray | memoryview, now_ms: int) -> None:
@@ -232,9 +268,9 @@ def stamp_log_append_time(records: bytearray | memoryview, now_ms: int) -> None:
     The records keep their deltas; readers of the type bit take ``max_timestamp``.
     Source: Kafka's ``DefaultRecordBatch.setMaxTimestamp``.
     """
-    (attributes,) = _INT16.unpack_from(records, _CHECKED_AT)
-    _INT16.pack_into(records, _CHECKED_AT, attributes | _TIMESTAMP_BIT)
-    _INT64.pack_into(records, _MAX_TIMESTAMP_AT, now_ms)
+    (attributes,) = _INT16.unpack_from(records, ATTRIBUTES_AT)
+    _INT16.pack_into(records, ATTRIBUTES_AT, attributes | TIMESTAMP_BIT)
+    _INT64.pack_into(records, MAX_TIMESTAMP_AT, now_ms)
     seal(records)
 
 
@@ -243,18 +279,13 @@ def correct_max_timestamp(records: bytearray | memoryview, newest_ms: int) -> No
 
     Source: Kafka's ``LogValidator``, which never takes a producer's word for it.
     """
-    _INT64.pack_into(records, _MAX_TIMESTAMP_AT, newest_ms)
+    _INT64.pack_into(records, MAX_TIMESTAMP_AT, newest_ms)
     seal(records)
 
 
 def seal(batch: bytearray | memoryview) -> None:
     """Write the checksum of what the batch now holds."""
-    _UINT32.pack_into(batch, _CRC_AT, checksum(batch))
-
-
-def pack_header(header: BatchHeader) -> bytes:
-    """The 61 bytes as they stand in ``header``, checksum included."""
-    return _HEADER.pack(*header)
+    _UINT32.pack_into(batch, CRC_AT, checksum(batch))
 
 
 def empty_batches(first_offset: int, end_offset: int) -> list[bytes]:
@@ -267,13 +298,13 @@ def empty_batches(first_offset: int, end_offset: int) -> list[bytes]:
     position = first_offset
     while position < end_offset:
         delta = min(end_offset - position - 1, _INT32_MAX)
-        checked = _CHECKED.pack(
+        checked = CHECKED.pack(
             0, delta, NO_TIMESTAMP, NO_TIMESTAMP, NO_PRODUCER_ID, -1, -1, 0
         )
         batches.append(
-            _HEADER.pack(
+            HEADER.pack(
                 position, HEADER_BYTES - LOG_OVERHEAD_BYTES, 0, MAGIC, crc32c(checked),
-                *_CHECKED.unpack(checked),
+                *CHECKED.unpack(checked),
             )
         )  # fmt: skip
         position += delta + 1

@@ -9,49 +9,42 @@ does not.
 
 Memory is bounded by what one call is given at a time: columns come in groups of about
 `lakehouse.schema.ROW_GROUP_ROWS` rows or 16 MiB, whichever is first, however many
-batches go in and however far they unfold.
+batches go in and however far they decompress.
+
+Importing this loads numpy, pyarrow and the compiled loops: a broker does it on a
+thread, when some table holds something.
 
 Source: Kafka's ``DefaultRecordBatch``; Arrow's columnar format.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.records import kernels
 from broker.records.batch import (
     CODEC_NONE,
-    HEADER_BYTES,
     BatchHeader,
     Buffer,
     checksum,
     read_header,
 )
-from broker.records.compression import UNCOMPRESSED_BYTES_MAX
-from broker.records.rebatch import from_columns
-from broker.records.unfold import Unfolder
-
-__all__ = ["GROUP_BYTES", "decode", "from_columns", "to_columns"]
+from broker.records.decompress import Decompressor
+from broker.records.layout import HEADER_BYTES
+from broker.records.limits import HEADERS_MAX, UNCOMPRESSED_BYTES_MAX
+from lakehouse.plain import buffer_of, column_of
+from lakehouse.schema import HEADERS, ROW_GROUP_ROWS, WRITE
 
 GROUP_BYTES: Final = 16 << 20
 _OFFSET_MAX: Final = 2**63 - 1
 _ROW_FIELDS: Final = 9
 
-
-@cache
-def _tools() -> Any:
-    """numpy, pyarrow, the schema and the compiled loops: loaded when first needed."""
-    from types import SimpleNamespace
-
-    import numpy
-    import pyarrow
-
-    from broker.records import kernels
-    from lakehouse import plain, schema
-
-    return SimpleNamespace(
-        np=numpy, pa=pyarrow, kernels=kernels, schema=schema, plain=plain
-    )
+Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
 
 
 def to_columns(
@@ -61,18 +54,17 @@ def to_columns(
     *,
     topic: str = "",
     partition: int = 0,
-) -> Any:
+) -> pa.RecordBatch:
     """All records as one ``pa.RecordBatch`` of `lakehouse.schema.WRITE`.
 
     Only offsets in ``[start_offset, end_offset)`` are taken. Raises as `decode` does.
     """
-    tools = _tools()
     parts = list(
         decode(batches, start_offset, end_offset, topic=topic, partition=partition)
     )
     if len(parts) == 1:
         return parts[0]
-    table = tools.pa.Table.from_batches(parts, tools.schema.WRITE)
+    table = pa.Table.from_batches(parts, WRITE)
     whole = table.combine_chunks().to_batches()
     return whole[0] if whole else _no_rows()
 
@@ -86,33 +78,34 @@ def decode(
     partition: int = 0,
     rows_max: int = 0,
     bytes_max: int = GROUP_BYTES,
-) -> Iterator[Any]:
+) -> Iterator[pa.RecordBatch]:
     """The records of many batches as ``pa.RecordBatch`` es of bounded size.
 
     A group closes when it has ``rows_max`` rows (default: a row group's) or
-    ``bytes_max`` bytes of unfolded records. Batches are taken as they are needed.
+    ``bytes_max`` bytes of decompressed records. Batches are taken as they are needed.
 
     Raises KafkaError CORRUPT_MESSAGE if a batch is cut off, fails its checksum or does
-    not unfold, INVALID_RECORD if a record is not what it should be.
+    not decompress, INVALID_RECORD if a record is not what it should be.
     """
-    rows_max = rows_max or _tools().schema.ROW_GROUP_ROWS
+    rows_max = rows_max or ROW_GROUP_ROWS
     first = 0 if start_offset is None else start_offset
     end = _OFFSET_MAX if end_offset is None else end_offset
     for group in _groups(batches, rows_max, bytes_max):
         for rows, arena in _scan(group, first, end, 2 * rows_max):
-            yield _record_batch(rows, arena, topic, partition)
+            for some in _by_headers(rows):
+                yield _record_batch(some, arena, topic, partition)
 
 
 def _groups(
     batches: Iterable[Buffer], rows_max: int, bytes_max: int
 ) -> Iterator[list[tuple[Buffer, Buffer]]]:
-    """Runs of (header, unfolded records) that together are one group."""
+    """Runs of (header, decompressed records) that together are one group."""
     group: list[tuple[Buffer, Buffer]] = []
     rows = size = 0
-    unfolder = Unfolder()
+    decompressor = Decompressor()
     for batch in batches:
         header = _verified(batch)
-        records = _unfolded(batch, header, unfolder)
+        records = _decompressed(batch, header, decompressor)
         group.append((memoryview(batch)[:HEADER_BYTES], records))
         rows += header.record_count
         size += len(records)
@@ -133,19 +126,19 @@ def _verified(batch: Buffer) -> BatchHeader:
     return header
 
 
-def _unfolded(batch: Buffer, header: BatchHeader, unfolder: Unfolder) -> Buffer:
+def _decompressed(
+    batch: Buffer, header: BatchHeader, decompressor: Decompressor
+) -> Buffer:
     records = memoryview(batch)[HEADER_BYTES:]
     if header.codec == CODEC_NONE:
         return records
-    return bytes(unfolder.unfold(header.codec, records, UNCOMPRESSED_BYTES_MAX))
+    return bytes(decompressor.decompress(header.codec, records, UNCOMPRESSED_BYTES_MAX))
 
 
 def _scan(
     group: list[tuple[Buffer, Buffer]], first: int, end: int, rows_max: int
-) -> Iterator[tuple[Any, Any]]:
+) -> Iterator[tuple[Ints, Bytes]]:
     """Yield (rows, arena): what `kernels.scan` finds, and the bytes it points to."""
-    tools = _tools()
-    np, kernels = tools.np, tools.kernels
     # One arena for the group, because the loop takes one buffer. The copy costs a
     # fiftieth of what writing the same bytes as Parquet does.
     arena = np.frombuffer(b"".join([part for pair in group for part in pair]), np.uint8)
@@ -166,59 +159,68 @@ def _scan(
             yield rows[:, :filled], arena
 
 
-def _record_batch(rows: Any, arena: Any, topic: str, partition: int) -> Any:
-    tools = _tools()
-    np, pa = tools.np, tools.pa
+def _by_headers(rows: Ints) -> Iterator[Ints]:
+    """The rows in runs of at most `HEADERS_MAX` headers, or of one row."""
+    counts = rows[8]
+    if counts.sum() <= HEADERS_MAX:
+        yield rows
+        return
+    ends = np.cumsum(counts)
+    start = 0
+    while start < len(ends):
+        before = ends[start - 1] if start else 0
+        stop = int(np.searchsorted(ends, before + HEADERS_MAX, side="right"))
+        stop = max(stop, start + 1)
+        yield rows[:, start:stop]
+        start = stop
+
+
+def _record_batch(
+    rows: Ints, arena: Bytes, topic: str, partition: int
+) -> pa.RecordBatch:
     count = rows.shape[1]
-    schema, column_of = tools.schema.WRITE, tools.plain.column_of
     columns = [
         column_of(np.full(count, partition, np.int32), pa.int32()),
         column_of(rows[0], pa.int64()),
-        column_of(rows[1] * 1000, schema.field("timestamp").type),
+        column_of(rows[1] * 1000, WRITE.field("timestamp").type),
         column_of(rows[2].astype(np.int32), pa.int32()),
         _repeated(topic, count),
         _binary(arena, rows[3], rows[4], pa.binary()),
         _binary(arena, rows[5], rows[6], pa.binary()),
         _headers(arena, rows[7], rows[8]),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_arrays(columns, schema=WRITE)
 
 
-def _repeated(text: str, count: int) -> Any:
-    tools = _tools()
-    np, pa = tools.np, tools.pa
+def _repeated(text: str, count: int) -> "pa.Array[Any]":
     one = text.encode()
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(one))
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(one * count)]
+    buffers = [None, buffer_of(offsets), pa.py_buffer(one * count)]
     return pa.Array.from_buffers(pa.string(), count, buffers)
 
 
-def _binary(arena: Any, at: Any, length: Any, kind: Any) -> Any:
-    tools = _tools()
-    np, pa = tools.np, tools.pa
+def _binary(arena: Bytes, at: Ints, length: Ints, kind: pa.DataType) -> "pa.Array[Any]":
     at, length = np.ascontiguousarray(at), np.ascontiguousarray(length)
     count = len(at)
     offsets = np.empty(count + 1, np.int32)
     validity = np.zeros((count + 7) // 8, np.uint8)
     data = np.empty(int(np.maximum(length, 0).sum()), np.uint8)
-    nulls = tools.kernels.gather(arena, at, length, offsets, validity, data)
+    nulls = kernels.gather(arena, at, length, offsets, validity, data)
     buffers = [
-        pa.py_buffer(validity) if nulls else None,
-        *map(pa.py_buffer, (offsets, data)),
+        buffer_of(validity) if nulls else None,
+        buffer_of(offsets),
+        buffer_of(data),
     ]
     return pa.Array.from_buffers(kind, count, buffers, null_count=nulls)
 
 
-def _headers(arena: Any, at: Any, count: Any) -> Any:
+def _headers(arena: Bytes, at: Ints, count: Ints) -> "pa.Array[Any]":
     """A list of (key, value) per row; null, not empty, where there are none."""
-    tools = _tools()
-    np, pa = tools.np, tools.pa
-    kind = tools.schema.HEADERS
     total = int(count.sum())
     if total == 0:
-        return pa.nulls(len(count), kind)
+        return pa.nulls(len(count), HEADERS)
     spans = np.empty((4, total), np.int64)
-    tools.kernels.locate_headers(
+    kernels.locate_headers(
         arena, np.ascontiguousarray(at), np.ascontiguousarray(count), spans
     )
     pairs = pa.StructArray.from_arrays(
@@ -226,20 +228,18 @@ def _headers(arena: Any, at: Any, count: Any) -> Any:
             _binary(arena, spans[0], spans[1], pa.string()),
             _binary(arena, spans[2], spans[3], pa.binary()),
         ],
-        fields=list(kind.value_type),
+        fields=list(HEADERS.value_type),
     )
     offsets = np.zeros(len(count) + 1, np.int32)
     np.cumsum(count, out=offsets[1:])
     present = np.packbits(count > 0, bitorder="little")
     return pa.ListArray.from_buffers(
-        kind, len(count), [pa.py_buffer(present), pa.py_buffer(offsets)],
+        HEADERS, len(count), [buffer_of(present), buffer_of(offsets)],
         children=[pairs],
     )  # fmt: skip
 
 
-def _no_rows() -> Any:
-    tools = _tools()
-    schema = tools.schema.WRITE
-    return tools.pa.RecordBatch.from_arrays(
-        [tools.pa.nulls(0, field.type) for field in schema], schema=schema
+def _no_rows() -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.nulls(0, field.type) for field in WRITE], schema=WRITE
     )

@@ -1,9 +1,9 @@
 """The codecs of a record batch, with the output bounded before it is made.
 
-A few kilobytes can declare or unfold to gigabytes. Each library has its own trap: one
-trusts the size that the data declare, one ignores the limit it is given when a size is
-declared, one has no limit at all. So every codec here goes the way that was found to
-stop: the declared size is checked first, and the rest is unfolded in steps.
+A few kilobytes can declare or decompress to gigabytes. Each library has its own trap:
+one trusts the size that the data declare, one ignores the limit it is given when a size
+is declared, one has no limit at all. So every codec here goes the way that was found to
+stop: the declared size is checked first, and the rest is decompressed in steps.
 
 What clients really send: gzip in one or more members; snappy raw, or in the chunks of
 xerial's Java stream (any version bytes); an lz4 frame, with or without its size; zstd
@@ -27,9 +27,6 @@ from broker.records.batch import (
     Buffer,
 )
 
-UNCOMPRESSED_BYTES_MAX: Final = 64 << 20
-"""No batch may unfold to more; Kafka has no such limit, memory here is bounded."""
-
 _STEP_BYTES: Final = 1 << 20
 _GZIP_WINDOW: Final = 31  # zlib's way to say: with gzip's header
 _GZIP_STEP_BYTES: Final = 8 << 10
@@ -43,7 +40,7 @@ _INT32: Final = struct.Struct(">i")
 
 
 def decompress(codec: int, data: Buffer, limit: int) -> Buffer:
-    """``data`` unfolded, at most ``limit`` bytes.
+    """``data`` decompressed, at most ``limit`` bytes.
 
     Raises KafkaError: CORRUPT_MESSAGE if the data are damaged or cut off,
     INVALID_RECORD if they would exceed the limit, UNSUPPORTED_COMPRESSION_TYPE.
@@ -51,13 +48,13 @@ def decompress(codec: int, data: Buffer, limit: int) -> Buffer:
     if codec == CODEC_NONE:
         _bounded_size(len(data), limit)
         return data
-    unfold = _DECOMPRESS.get(codec)
-    if unfold is None:
+    decompress = _DECOMPRESS.get(codec)
+    if decompress is None:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown codec {codec}"
         )
     try:
-        return unfold(data, limit)
+        return decompress(data, limit)
     except KafkaError:
         raise
     except Exception as error:
@@ -66,7 +63,7 @@ def decompress(codec: int, data: Buffer, limit: int) -> Buffer:
 
 
 def compress(codec: int, data: Buffer) -> bytes:
-    """``data`` folded as a producer would; for tools and tests."""
+    """``data`` compressed as a producer would; for tools and tests."""
     if codec == CODEC_NONE:
         return bytes(data)
     if codec == CODEC_GZIP:
@@ -125,7 +122,8 @@ def _gzip(data: Buffer, limit: int) -> Buffer:
 def _bounded_size(size: int, limit: int) -> None:
     if size > limit:
         raise KafkaError(
-            ErrorCode.INVALID_RECORD, f"the batch unfolds to more than {limit} bytes"
+            ErrorCode.INVALID_RECORD,
+            f"the batch decompresses to more than {limit} bytes",
         )
 
 
@@ -193,20 +191,20 @@ def _zstd(data: Buffer, limit: int) -> Buffer:
     import zstandard
 
     declared = declared_size(data, limit)
-    unfolder = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
     if declared > 0:
-        return unfolder.decompress(data, allow_extra_data=False)
-    return _zstd_stream(unfolder, data, limit)
+        return decompressor.decompress(data, allow_extra_data=False)
+    return _zstd_stream(decompressor, data, limit)
 
 
-def _zstd_stream(unfolder: Any, data: Buffer, limit: int) -> Buffer:
+def _zstd_stream(decompressor: Any, data: Buffer, limit: int) -> Buffer:
     parts: list[bytes] = []
     size = 0
-    stream = unfolder.decompressobj(write_size=_ZSTD_BLOCK_BYTES)
+    stream = decompressor.decompressobj(write_size=_ZSTD_BLOCK_BYTES)
     view = memoryview(data)
     position = 0
-    # In small steps: four bytes may unfold to a block, so a step overshoots the limit
-    # by 8 MiB at worst.
+    # In small steps: four bytes may decompress to a block, so a step overshoots the
+    # limit by 8 MiB at worst.
     while not stream.eof and position < len(view):
         part = stream.decompress(view[position : position + _ZSTD_STEP_BYTES])
         position += _ZSTD_STEP_BYTES

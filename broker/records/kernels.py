@@ -20,6 +20,16 @@ import numpy as np
 from numba import njit, types
 
 from broker.records.kernels_copy import copy_bytes
+from broker.records.layout import (
+    ATTRIBUTES_AT,
+    BASE_OFFSET_AT,
+    BASE_TIMESTAMP_AT,
+    HEADER_BYTES,
+    LAST_OFFSET_DELTA_AT,
+    MAX_TIMESTAMP_AT,
+    RECORD_COUNT_AT,
+    TIMESTAMP_BIT,
+)
 
 OK: Final = 0
 BAD_LENGTH: Final = 1
@@ -47,8 +57,6 @@ TIMESTAMP_MS_MAX: Final = (2**63 - 1) // 1000
 
 BYTES: Final = types.Array(types.uint8, 1, "C", readonly=True)
 _I64: Final = types.int64
-_TIMESTAMP_BIT: Final = 0x08
-_HEADER_BYTES: Final = 61
 
 
 def compiled(*signature: Any) -> Any:
@@ -225,12 +233,12 @@ def in_time(base, delta):  # type: ignore[no-untyped-def]
 @compiled()
 def _read_head(b, at, head):  # type: ignore[no-untyped-def]
     """What records take from their batch, into ``head``: see `_read_row`."""
-    head[0] = big_endian(b, at, 8)  # base offset
-    head[1] = big_endian(b, at + 23, 4)  # last offset delta
-    head[2] = big_endian(b, at + 27, 8)  # base timestamp
-    head[3] = big_endian(b, at + 35, 8)  # max timestamp
-    head[4] = (b[at + 22] & _TIMESTAMP_BIT) != 0
-    head[5] = big_endian(b, at + 57, 4)  # record count
+    head[0] = big_endian(b, at + BASE_OFFSET_AT, 8)
+    head[1] = big_endian(b, at + LAST_OFFSET_DELTA_AT, 4)
+    head[2] = big_endian(b, at + BASE_TIMESTAMP_AT, 8)
+    head[3] = big_endian(b, at + MAX_TIMESTAMP_AT, 8)
+    head[4] = (b[at + ATTRIBUTES_AT + 1] & TIMESTAMP_BIT) != 0
+    head[5] = big_endian(b, at + RECORD_COUNT_AT, 4)
 
 
 @compiled()
@@ -271,7 +279,7 @@ def _put_row(rows, i, head, out):  # type: ignore[no-untyped-def]
 def scan(b, starts, progress, first, end, rows):  # type: ignore[no-untyped-def]
     """Fill ``rows`` from the batches that begin at ``starts``; go on where it stopped.
 
-    Each batch is its 61-byte header and its unfolded records, up to the next start
+    Each batch is its 61-byte header and its decompressed records, up to the next start
     (``starts`` ends with the end of the buffer). Only offsets in ``[first, end)``
     are taken. ``progress`` is (batch, record, position, last offset delta, code) and
     starts as zeros: kept between calls, so that a batch of millions of tiny records
@@ -286,7 +294,7 @@ def scan(b, starts, progress, first, end, rows):  # type: ignore[no-untyped-def]
         stop = starts[batch + 1]
         _read_head(b, starts[batch], head)
         if progress[1] == 0:
-            progress[2], progress[3] = starts[batch] + _HEADER_BYTES, -1
+            progress[2], progress[3] = starts[batch] + HEADER_BYTES, -1
         progress[0] = batch
         while progress[1] < head[5]:
             if filled == rows.shape[1]:

@@ -20,9 +20,15 @@ from broker.records.kernels import (
     read_record,
 )
 
+NO_KEY: Final = 1
+OUT_OF_TIME: Final = 2
+SEEN: Final = 7
+"""How many numbers ``check_records`` takes down."""
+
 _NO_TIMESTAMP: Final = -1
 _PLACE = types.UniTuple(types.int64, 2)
 _SEEN = types.Array(types.int64, 1, "C")
+_FAULTS = types.Array(types.int64, 2, "C")
 
 
 @compiled()
@@ -42,9 +48,10 @@ def _see(seen, i, timestamp, key_length):  # type: ignore[no-untyped-def]
 def check_records(b, at, end, count, base_timestamp, seen):  # type: ignore[no-untyped-def]
     """Walk the records of a produced batch, which number 0, 1, 2 ... to its end.
 
-    ``seen``, six zeros, becomes: number of null keys, the first of them; oldest
+    ``seen``, seven zeros, becomes: number of null keys, the first of them; oldest
     timestamp that is one and its record, which is -1 if there is none; newest
-    timestamp and its record. Returns (code, index of the record at fault).
+    timestamp and its record; number of headers. Returns (code, index of the record at
+    fault).
     """
     out = np.zeros(8, np.int64)
     seen[3] = -1
@@ -56,7 +63,43 @@ def check_records(b, at, end, count, base_timestamp, seen):  # type: ignore[no-u
             return BAD_OFFSET, i
         if not in_time(base_timestamp, out[0]):
             return BAD_TIMESTAMP, i
+        seen[6] += out[7]
         _see(seen, i, base_timestamp + out[0], out[3])
     if at != end:
         return BAD_END, count
     return OK, count
+
+
+@compiled(
+    types.int64(
+        BYTES, types.int64, types.int64, types.int64, types.int64, types.boolean,
+        types.int64, types.int64, _FAULTS,
+    )
+)  # fmt: skip
+def find_faults(  # type: ignore[no-untyped-def]
+    b, at, end, count, base_timestamp, needs_keys, oldest, newest, faults
+):
+    """The records of a sound batch that their topic does not take; returns how many.
+
+    A column of ``faults`` becomes (record, what is wrong, timestamp), as long as there
+    is room. A record with two faults is named for its key.
+    """
+    out = np.zeros(8, np.int64)
+    found = np.int64(0)
+    for i in range(count):
+        at, _ = read_record(b, at, end, out)
+        timestamp = base_timestamp + out[0]
+        what = 0
+        if needs_keys and out[3] < 0:
+            what = NO_KEY
+        elif timestamp != _NO_TIMESTAMP and not oldest <= timestamp <= newest:
+            what = OUT_OF_TIME
+        if what != 0:
+            if found < faults.shape[1]:
+                faults[0, found], faults[1, found], faults[2, found] = (
+                    i,
+                    what,
+                    timestamp,
+                )
+            found += 1
+    return found

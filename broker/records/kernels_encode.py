@@ -16,13 +16,29 @@ import numpy as np
 from numba import njit, types
 
 from broker.records.kernels_copy import copy_bytes
+from broker.records.layout import (
+    ATTRIBUTES_AT,
+    BASE_OFFSET_AT,
+    BASE_TIMESTAMP_AT,
+    CRC_AT,
+    HEADER_BYTES,
+    LAST_OFFSET_DELTA_AT,
+    LEADER_EPOCH_AT,
+    LENGTH_AT,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    PRODUCER_ID_AT,
+    RECORD_COUNT_AT,
+    TIMESTAMP_BIT,
+)
 
 _I64: Final = types.int64
 _BYTES: Final = types.Array(types.uint8, 1, "C", readonly=True)
 _OUT: Final = types.Array(types.uint8, 1, "C")
 _INTS: Final = types.Array(_I64, 1, "C")
 _TABLE: Final = types.Array(_I64, 2, "C")
-_HEADER_BYTES: Final = 61
 _INT32_MAX: Final = 2**31 - 1
 
 OFFSET: Final = 0
@@ -127,7 +143,7 @@ def plan(rows, headers, batch_bytes, sizes, firsts, ends):  # type: ignore[no-un
                 ends[batches - 1] = at
             firsts[batches] = i
             batches, base, begun = batches + 1, i, at
-            at += _HEADER_BYTES
+            at += HEADER_BYTES
             size = _body_bytes(rows, i, base, headers)
             whole = size + _varint_bytes(size)
         sizes[i] = size
@@ -143,18 +159,20 @@ def _put_header(out, at, end, rows, first, stop):  # type: ignore[no-untyped-def
     time_max = rows[TIMESTAMP, first]
     for i in range(first, stop):
         time_max = max(time_max, rows[TIMESTAMP, i])
-    _put_big_endian(out, at, rows[OFFSET, first], 8)
-    _put_big_endian(out, at + 8, end - at - 12, 4)
-    _put_big_endian(out, at + 12, 0, 4)  # leader epoch
-    out[at + 16] = 2  # magic
-    _put_big_endian(out, at + 17, 0, 4)
-    _put_big_endian(out, at + 21, rows[KIND, first] << 3, 2)
-    _put_big_endian(out, at + 23, rows[OFFSET, stop - 1] - rows[OFFSET, first], 4)
-    _put_big_endian(out, at + 27, rows[TIMESTAMP, first], 8)
-    _put_big_endian(out, at + 35, time_max, 8)
-    for i in range(at + 43, at + 57):  # producer id, epoch, sequence: none
+    _put_big_endian(out, at + BASE_OFFSET_AT, rows[OFFSET, first], 8)
+    _put_big_endian(out, at + LENGTH_AT, end - at - LOG_OVERHEAD_BYTES, 4)
+    _put_big_endian(out, at + LEADER_EPOCH_AT, 0, 4)
+    out[at + MAGIC_AT] = MAGIC
+    _put_big_endian(out, at + CRC_AT, 0, 4)
+    _put_big_endian(out, at + ATTRIBUTES_AT, rows[KIND, first] * TIMESTAMP_BIT, 2)
+    delta = rows[OFFSET, stop - 1] - rows[OFFSET, first]
+    _put_big_endian(out, at + LAST_OFFSET_DELTA_AT, delta, 4)
+    _put_big_endian(out, at + BASE_TIMESTAMP_AT, rows[TIMESTAMP, first], 8)
+    _put_big_endian(out, at + MAX_TIMESTAMP_AT, time_max, 8)
+    # Producer id, epoch and sequence: none.
+    for i in range(at + PRODUCER_ID_AT, at + RECORD_COUNT_AT):
         out[i] = 0xFF
-    _put_big_endian(out, at + 57, stop - first, 4)
+    _put_big_endian(out, at + RECORD_COUNT_AT, stop - first, 4)
 
 
 @_compiled()
@@ -185,7 +203,7 @@ def encode(rows, headers, columns, sizes, firsts, ends, out):  # type: ignore[no
     for batch in range(len(ends)):
         first, stop = firsts[batch], firsts[batch + 1]
         _put_header(out, at, ends[batch], rows, first, stop)
-        at += _HEADER_BYTES
+        at += HEADER_BYTES
         for i in range(first, stop):
             at = _put_varint(out, at, sizes[i])
             at = _put_record(out, at, rows, i, first, columns, headers)

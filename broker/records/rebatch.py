@@ -5,36 +5,33 @@ rest of a batch is not kept in a table and comes out as a plain producer's would
 compressed, no producer id. Rows that share a batch must share the timestamp type, and
 with LogAppendTime the timestamp, so that some batches end early.
 
-The buffers of the Arrow columns are read where they lie.
+The buffers of the Arrow columns are read where they lie. Importing this loads numpy,
+pyarrow and the compiled loops, as ``columns.py`` does.
 
 Source: Kafka's ``DefaultRecordBatch``; Arrow's columnar format.
 """
 
-from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from broker.records import kernels_encode as kernels
 from broker.records.batch import seal
+from lakehouse.plain import absent, numbers
 
 BATCH_BYTES: Final = 256 << 10
 _MICROSECONDS: Final = 1000
 
-
-@cache
-def _tools() -> Any:
-    """numpy, pyarrow and the compiled loops: loaded when first needed."""
-    from types import SimpleNamespace
-
-    import numpy
-    import pyarrow
-
-    from broker.records import kernels_encode
-    from lakehouse import plain
-
-    return SimpleNamespace(np=numpy, pa=pyarrow, kernels=kernels_encode, plain=plain)
+Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
 
 
-def from_columns(rows: Any, batch_bytes: int = BATCH_BYTES) -> list[memoryview]:
+def from_columns(
+    rows: pa.Table | pa.RecordBatch, batch_bytes: int = BATCH_BYTES
+) -> list[memoryview]:
     """Batches of at most ``batch_bytes`` (a larger record has one for itself).
 
     ``rows`` is a ``pa.RecordBatch`` or ``pa.Table`` with the columns of
@@ -43,13 +40,11 @@ def from_columns(rows: Any, batch_bytes: int = BATCH_BYTES) -> list[memoryview]:
 
     The batches of one part of ``rows`` share their memory, which is theirs alone.
     """
-    parts = rows.to_batches() if hasattr(rows, "to_batches") else [rows]
+    parts = rows.to_batches() if isinstance(rows, pa.Table) else [rows]
     return [batch for part in parts for batch in _from_part(part, batch_bytes)]
 
 
-def _from_part(part: Any, batch_bytes: int) -> list[memoryview]:
-    tools = _tools()
-    np, kernels = tools.np, tools.kernels
+def _from_part(part: pa.RecordBatch, batch_bytes: int) -> list[memoryview]:
     count = part.num_rows
     if count == 0:
         return []
@@ -62,7 +57,7 @@ def _from_part(part: Any, batch_bytes: int) -> list[memoryview]:
     kernels.encode(
         rows, headers, columns, sizes, firsts[: batches + 1], ends[:batches], out
     )
-    return _cut(memoryview(out), [0, *ends[:batches].tolist()])
+    return _cut(out.data, [0, *ends[:batches].tolist()])
 
 
 def _cut(out: memoryview, bounds: list[int]) -> list[memoryview]:
@@ -75,10 +70,10 @@ def _cut(out: memoryview, bounds: list[int]) -> list[memoryview]:
     return batches
 
 
-def _spans(part: Any) -> tuple[Any, Any, tuple[Any, Any, Any, Any]]:
+def _spans(
+    part: pa.RecordBatch,
+) -> tuple[Ints, Ints, tuple[Bytes, Bytes, Bytes, Bytes]]:
     """(rows, headers, bytes): where each field lies, as `kernels_encode` takes it."""
-    tools = _tools()
-    np, kernels = tools.np, tools.kernels
     rows = np.empty((kernels.ROW_FIELDS, part.num_rows), np.int64)
     _numbers(part, rows)
     rows[kernels.KEY_AT], rows[kernels.KEY_LENGTH], keys = _binary(part["key"])
@@ -88,9 +83,7 @@ def _spans(part: Any) -> tuple[Any, Any, tuple[Any, Any, Any, Any]]:
     return rows, headers, (keys, values, *header_bytes)
 
 
-def _numbers(part: Any, rows: Any) -> None:
-    tools = _tools()
-    np, pa, kernels, numbers = tools.np, tools.pa, tools.kernels, tools.plain.numbers
+def _numbers(part: pa.RecordBatch, rows: Ints) -> None:
     offset, timestamp = part["offset"], part["timestamp"]
     if offset.null_count or timestamp.null_count:
         raise ValueError("a row has no offset or no timestamp")
@@ -106,10 +99,8 @@ def _numbers(part: Any, rows: Any) -> None:
     rows[kernels.KIND] = numbers(kind, np.int32) == 1
 
 
-def _binary(column: Any) -> tuple[Any, Any, Any]:
+def _binary(column: Any) -> tuple[npt.NDArray[np.int32], Ints, Bytes]:
     """(start, length or -1 for null, bytes) of a binary or string column."""
-    tools = _tools()
-    np, pa = tools.np, tools.pa
     if column.type not in (pa.binary(), pa.string()):
         column = column.cast(pa.binary())
     _, offsets, data = column.buffers()
@@ -119,27 +110,24 @@ def _binary(column: Any) -> tuple[Any, Any, Any]:
         bounds = np.frombuffer(offsets, np.int32)[column.offset :][: len(column) + 1]
     length = np.diff(bounds).astype(np.int64)
     if column.null_count:
-        length[tools.plain.absent(column)] = -1
+        length[absent(column)] = -1
     content = np.frombuffer(data, np.uint8) if data is not None else _nothing()
     return bounds[:-1], length, content
 
 
-def _nothing() -> Any:
-    np = _tools().np
+def _nothing() -> Bytes:
     return np.zeros(0, np.uint8)
 
 
-def _headers(column: Any) -> tuple[Any, Any, Any, tuple[Any, Any]]:
+def _headers(column: Any) -> tuple[Ints | int, Ints | int, Ints, tuple[Bytes, Bytes]]:
     """(first header, count) per row, the spans of all headers, their bytes."""
-    tools = _tools()
-    np = tools.np
     if column.null_count == len(column):
         return 0, 0, np.zeros((4, 0), np.int64), (_nothing(), _nothing())
     pairs = column.values
-    bounds = tools.plain.numbers(column.offsets, np.int32).astype(np.int64)
+    bounds = numbers(column.offsets, np.int32).astype(np.int64)
     counts = np.diff(bounds)
     if column.null_count:
-        counts[tools.plain.absent(column)] = 0
+        counts[absent(column)] = 0
     headers = np.empty((4, len(pairs)), np.int64)
     headers[0], headers[1], keys = _binary(_field(pairs, "key"))
     headers[2], headers[3], values = _binary(_field(pairs, "value"))

@@ -1,30 +1,21 @@
 """The faces of the parts that the runtime drives but does not build.
 
-The tables, the timers and the counters are rooms of their own. Naming here exactly
-what is used of them keeps the direction of imports, and lets a test hand in the real
-part or a small fake of it.
+The tables and the counters are rooms of their own. Naming here exactly what is used of
+them keeps the direction of imports, and lets a test hand in the real part or a small
+fake of it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from broker.ids import PartitionNumber, TopicNumber
 from broker.protocol.buffers import Buffer
-
-
-class Timer(Protocol):
-    """Something that will happen unless it is cancelled."""
-
-    def cancel(self) -> object: ...
-
-
-class Timers(Protocol):
-    """Delays of the event loop (``runtime/loop_timers.py``)."""
-
-    def after(self, delay_ms: int, callback: Callable[[], None], /) -> Timer: ...
+from broker.topics.topic import Topic
+from lakehouse.actions import DataFile
 
 
 class InCounters(Protocol):
-    """What is counted of appends (``runtime/status.py``)."""
+    """What is counted of appends (``runtime/process/status.py``)."""
 
     batches_in: int
     records_in: int
@@ -41,25 +32,79 @@ class ColdRead(Protocol):
     def next_offset(self) -> int: ...
 
 
+class Searched(Protocol):
+    """What a search of a table by time found, and the table's end at that time."""
+
+    @property
+    def found(self) -> tuple[int, int] | None: ...
+
+    @property
+    def end(self) -> int: ...
+
+
 class Lake(Protocol):
     """The tables, as the broker reads them (``broker/lake``)."""
 
-    def table_end(self, number: int, partition: int) -> int:
+    def table_end(self, number: TopicNumber, partition: PartitionNumber) -> int:
         """First offset that is not in the table; 0 if there is no table."""
 
-    def table_bytes(self, number: int, partition: int, /) -> int:
+    def table_bytes(self, number: TopicNumber, partition: PartitionNumber, /) -> int:
         """Bytes of the partition's files in the table."""
 
+    def why_missing(self, number: TopicNumber, partition: PartitionNumber, /) -> str:
+        """One sentence: why the table does not have what it should."""
+
     async def read(
-        self, number: int, partition: int, offset: int, bytes_max: int
+        self,
+        number: TopicNumber,
+        partition: PartitionNumber,
+        offset: int,
+        bytes_max: int,
     ) -> ColdRead: ...
 
     async def find_timestamp(
-        self, number: int, partition: int, timestamp_ms: int, start_offset: int, /
-    ) -> tuple[int, int] | None:
+        self,
+        number: TopicNumber,
+        partition: PartitionNumber,
+        timestamp_ms: int,
+        start_offset: int,
+        /,
+    ) -> Searched:
         """First (offset, timestamp) from ``start_offset`` on, stamped so or later."""
 
     async def max_timestamp(
-        self, number: int, partition: int, start_offset: int, /
-    ) -> tuple[int, int] | None:
+        self, number: TopicNumber, partition: PartitionNumber, start_offset: int, /
+    ) -> Searched:
         """First (offset, timestamp) with the greatest timestamp from there on."""
+
+
+class Tables(Lake, Protocol):
+    """The tables as a whole: also their life, and what maintenance asks of them."""
+
+    def start(self, topics: Iterable[Topic]) -> None:
+        """Find the tables of these topics and begin to follow them. Blocks."""
+
+    def close(self) -> None: ...
+
+    def topic_created(self, topic: Topic) -> None: ...
+
+    def topic_changed(self, topic: Topic) -> None: ...
+
+    def topic_deleted(self, topic: Topic) -> None: ...
+
+    def files(
+        self, number: TopicNumber, partition: PartitionNumber, /
+    ) -> Sequence[DataFile]:
+        """The partition's data files, by first offset; not to be changed."""
+
+    def take_changed(self) -> list[TopicNumber]:
+        """The topics whose owners may have changed rows since the last call."""
+
+    def problems(self) -> list[str]:
+        """One sentence for each table whose rows cannot be served."""
+
+    def unreadable_topics(self) -> Mapping[TopicNumber, str]:
+        """Topic number -> one sentence, for each whose rows cannot be served."""
+
+    def verified_ends(self, number: TopicNumber, /) -> Mapping[int, int]:
+        """Partition -> end below which all is in the table for sure. Blocks."""

@@ -6,19 +6,20 @@ made by the node once and handed to every request in its ``Context``. The price:
 part is a new field here, which is also how one learns what a broker consists of.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from broker.catalog.catalog import Catalog
 from broker.clock import Clock
-from broker.runtime.coordinator import Coordinator
-from broker.runtime.partitions import Partitions
-from broker.runtime.ports import Lake, Timers
-from broker.runtime.producer_ids import ProducerIds
-from broker.runtime.status import Counters
-from broker.runtime.topics import Topics
+from broker.runtime.budget import Budget
+from broker.runtime.coordination.coordinator import Coordinator
+from broker.runtime.coordination.producer_ids import ProducerIds
+from broker.runtime.partitions.partitions import Partitions
+from broker.runtime.ports import Lake
+from broker.runtime.process.status import Counters
+from broker.runtime.topics.topics import Topics
 from broker.settings import Settings
 from broker.storage.wal import Wal
-from broker.timing.delayed import DelayedOperations
+from broker.timing.delayed import DelayedOperations, Timers
 
 
 @dataclass(slots=True)
@@ -38,8 +39,13 @@ class Broker:
     producer_ids: ProducerIds
     lake: Lake
     wal: Wal
-    waits: DelayedOperations
+    purgatory: DelayedOperations
     counters: Counters
     cluster_id: str
     node_id: int
     advertised: tuple[str, int]
+    fetched: Budget = field(init=False)
+    """Bytes of records that fetches read into memory and that are not sent yet."""
+
+    def __post_init__(self) -> None:
+        self.fetched = Budget(self.settings.network.fetched_bytes_max)

@@ -5,21 +5,24 @@ would cost a hundred megabytes and seconds; a scan of the segment reads all of i
 
 The idea. One packed row of 36 bytes per entry, collected while writing and put behind
 the entries as the footer when the segment is sealed. Reading it is one
-``numpy.frombuffer``; grouping by partition is one stable sort.
+``numpy.frombuffer``; grouping by partition is one stable sort, at a start one for the
+rows of all segments together.
 
 The price. The footer takes its room from the segment: 36 bytes per entry, which is a
 fifth for the smallest batches there are and nothing for those of a busy producer.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from broker.storage.entry import Append, Entry, TopicPartition, location_of
+from broker.ids import TopicPartition
+from broker.storage.entry import Append, Entry, location_of
 
 ROW: Final = struct.Struct("<IiqiqII")
 ROW_BYTES: Final = ROW.size
@@ -56,6 +59,16 @@ class EntryColumns:
     def __len__(self) -> int:
         return len(self.base)
 
+    def cut(self, first: int, end: int) -> "EntryColumns":
+        """Those from ``first`` up to ``end``, not copied."""
+        return EntryColumns(
+            self.base[first:end],
+            self.last[first:end],
+            self.max_timestamp[first:end],
+            self.location[first:end],
+            self.length[first:end],
+        )
+
 
 def pack_row(append: Append, position: int, length: int) -> bytes:
     return ROW.pack(
@@ -76,20 +89,42 @@ def rows_of(footer: bytes | bytearray | memoryview) -> Rows:
 
 def group(rows: Rows, sequence: int) -> dict[TopicPartition, EntryColumns]:
     """The rows of one segment, a set of columns per partition."""
+    return group_all([(rows, sequence)])
+
+
+def group_all(
+    segments: Sequence[tuple[Rows, int]],
+) -> dict[TopicPartition, EntryColumns]:
+    """The rows of segments, each with its sequence, in order; columns per partition.
+
+    One sort for all of them: what is done per partition is to cut, once.
+    """
+    segments = [(rows, sequence) for rows, sequence in segments if len(rows)]
+    if not segments:
+        return {}
+    rows = np.concatenate([rows for rows, _ in segments])
+    starts = [np.full(len(rows), location_of(n, 0)) for rows, n in segments]
+    order, bounds = by_partition(rows)
+    columns = _columns(rows[order], np.concatenate(starts)[order])
+    firsts = rows[order[bounds[:-1]]]
+    keys = zip(firsts["topic"].tolist(), firsts["partition"].tolist(), strict=True)
+    cuts = bounds.tolist()
     return {
-        key: _columns(rows[chosen], sequence)
-        for key, chosen in _chosen_by_partition(rows)
+        key: columns.cut(first, end)
+        for key, first, end in zip(keys, cuts, cuts[1:], strict=False)
     }
 
 
 def ranges_of(rows: Rows) -> Ranges:
     """Per partition the first offset and the one behind the last."""
-    ranges: Ranges = {}
-    for key, chosen in _chosen_by_partition(rows):
-        first, last = rows[chosen[0]], rows[chosen[-1]]
-        end = int(last["base"]) + int(last["last_delta"]) + 1
-        ranges[key] = (int(first["base"]), end)
-    return ranges
+    if not len(rows):
+        return {}
+    order, bounds = by_partition(rows)
+    first, last = rows[order[bounds[:-1]]], rows[order[bounds[1:] - 1]]
+    ends = last["base"] + last["last_delta"] + 1
+    keys = zip(first["topic"].tolist(), first["partition"].tolist(), strict=True)
+    offsets = zip(first["base"].tolist(), ends.tolist(), strict=True)
+    return dict(zip(keys, offsets, strict=True))
 
 
 def join(parts: Iterable[EntryColumns]) -> EntryColumns:
@@ -106,26 +141,46 @@ def join(parts: Iterable[EntryColumns]) -> EntryColumns:
     )
 
 
-def _chosen_by_partition(
-    rows: Rows,
-) -> list[tuple[TopicPartition, npt.NDArray[np.intp]]]:
-    if not len(rows):
-        return []
-    keys = rows["topic"].astype(np.int64) << 32 | rows["partition"].astype(np.int64)
-    order = np.argsort(keys, kind="stable")
-    cuts = np.flatnonzero(np.diff(keys[order])) + 1
+def newest_copies(segments: Sequence[tuple[Rows, int]]) -> list[Rows]:
+    """The rows of each of these segments (rows, sequence), one row for each batch.
+
+    Of a batch that several hold the last of them keeps it. What lies behind a batch of
+    higher offset is left out, too: that is so only with what was released long ago.
+    """
+    rows = np.concatenate([rows for rows, _ in segments])
+    starts = [np.full(len(some), location_of(n, 0)) for some, n in segments]
+    location = rows["position"].astype(np.int64) + np.concatenate(starts)
+    order, bounds = by_partition(rows)
+    keep = np.zeros(len(rows), bool)
+    for first, end in pairwise(bounds.tolist()):
+        at = order[first:end]
+        at = at[np.lexsort((location[at], rows["base"][at]))]
+        base = rows["base"][at]
+        at = at[np.append(base[1:] != base[:-1], True)]
+        least = np.minimum.accumulate(location[at][::-1])[::-1]
+        keep[at[location[at] <= least]] = True
+    cuts = np.cumsum([len(some) for some, _ in segments])[:-1]
     return [
-        ((int(rows["topic"][some[0]]), int(rows["partition"][some[0]])), some)
-        for some in np.split(order, cuts)
+        some[mask]
+        for (some, _), mask in zip(segments, np.split(keep, cuts), strict=True)
     ]
 
 
-def _columns(rows: Rows, sequence: int) -> EntryColumns:
+def by_partition(rows: Rows) -> tuple[Ints, Ints]:
+    """The order of the rows by partition, and where in it each one begins and ends."""
+    keys = rows["topic"].astype(np.int64) << 32 | rows["partition"].astype(np.int64)
+    order = np.argsort(keys, kind="stable")
+    cuts = np.flatnonzero(np.diff(keys[order])) + 1
+    return order, np.concatenate(([0], cuts, [len(rows)]))
+
+
+def _columns(rows: Rows, start: Ints) -> EntryColumns:
+    """``start``: the location of byte 0 of each row's segment."""
     base = rows["base"].astype(np.int64)
     return EntryColumns(
         base,
         base + rows["last_delta"],
         rows["max_timestamp"].astype(np.int64),
-        rows["position"].astype(np.int64) + location_of(sequence, 0),
+        rows["position"].astype(np.int64) + start,
         rows["length"].astype(np.int64),
     )

@@ -11,7 +11,8 @@ from typing import Final
 
 from broker.storage.files import Files
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""2: manifests that know carried segments. What 1 wrote is read."""
 _PARTS: Final = ("wal", "tables", "run")
 _NOTE_BYTES_MAX: Final = 4096
 
@@ -90,6 +91,8 @@ def _check_version(files: Files, path: Path) -> None:
             f"{path} was written by a newer version of Lakelog (format {text}; "
             f"this one knows {VERSION}): start that version"
         )
+    if int(text) < VERSION:  # before anything that an older one would misread
+        _write_version(files, path)
 
 
 def _write_version(files: Files, path: Path) -> None:

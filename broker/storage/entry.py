@@ -31,27 +31,28 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from broker.ids import PartitionNumber, TopicNumber
 from broker.protocol.errors import KafkaError
-from broker.records.batch import MAGIC as BATCH_MAGIC
 from broker.records.batch import BatchHeader
+from broker.records.layout import (
+    CHECKED_AT,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    PLACED,
+    TIMED,
+)
+from broker.records.layout import MAGIC as BATCH_MAGIC
 from broker.storage.files import Buffer
 
 MAGIC: Final = 0x1E6B57A1  # "lakelog's entry, version 1"; a new layout is a new magic
 ENTRY_HEADER_BYTES: Final = 48
-BATCH_HEADER_BYTES: Final = 61
 
 HEAD: Final = struct.Struct("<IQIIiqiII")
 CHECKSUM: Final = struct.Struct("<I")
 MARK: Final = struct.Struct("<IQ")
 MAGIC_BYTES: Final = struct.pack("<I", MAGIC)
-BATCH_HEAD: Final = struct.Struct(">qiibI")  # base, length, epoch, magic, crc
 _ENTRY: Final = struct.Struct("<IQIIiqiIII")
-_BATCH: Final = struct.Struct(">qiibIhiqq")
-_LENGTH_EXCLUDED: Final = 12
-_BATCH_CHECKED_AT: Final = 21
 _POSITION_MASK: Final = 0xFFFFFFFF
-
-TopicPartition = tuple[int, int]
 
 
 class Append:
@@ -68,8 +69,8 @@ class Append:
 
     def __init__(
         self,
-        topic_number: int,
-        partition: int,
+        topic_number: TopicNumber,
+        partition: PartitionNumber,
         batch: Buffer,
         header: BatchHeader,
         base_offset: int,
@@ -92,8 +93,8 @@ class Append:
 class Entry(NamedTuple):
     """A verified entry. ``position`` is that of its batch in the file."""
 
-    topic_number: int
-    partition: int
+    topic_number: TopicNumber
+    partition: PartitionNumber
     base_offset: int
     last_delta: int
     max_timestamp: int
@@ -125,13 +126,26 @@ def pack_entry(
 ) -> bytes:
     """The header of an entry; the fields are read from the batch as it will stand."""
     batch = append.batch
-    base, length, epoch, magic, crc = BATCH_HEAD.unpack_from(batch)
+    base, length, epoch, magic, crc = PLACED.unpack_from(batch)
     assert magic == BATCH_MAGIC, "not a batch of this format"
     assert base == append.base_offset, "the batch was not given its offset"
-    assert length + _LENGTH_EXCLUDED == len(batch), "not one whole batch"
+    assert length + LOG_OVERHEAD_BYTES == len(batch), "not one whole batch"
     head = HEAD.pack(
         MAGIC, generation, synced_below, append.topic_number, append.partition,
         base, epoch, len(batch), crc,
+    )  # fmt: skip
+    return head + CHECKSUM.pack(crc32c(head, position))
+
+
+def moved_head(view: memoryview, entry: Entry, generation: int, position: int) -> bytes:
+    """The header of a verified entry of ``view`` for another segment, at ``position``.
+
+    It says that nothing before it was durable: nobody reads there before all is.
+    """
+    _, _, epoch, _, crc = PLACED.unpack_from(view, entry.position)
+    head = HEAD.pack(
+        MAGIC, generation, 0, entry.topic_number, entry.partition,
+        entry.base_offset, epoch, entry.length, crc,
     )  # fmt: skip
     return head + CHECKSUM.pack(crc32c(head, position))
 
@@ -157,16 +171,18 @@ def read_entry(
     if crc32c(view[position : body - 4], position if place < 0 else place) != checksum:
         return "the entry's header fails its checksum"
     end = body + length
-    if length < BATCH_HEADER_BYTES or end > limit:
+    if length < HEADER_BYTES or end > limit:
         return "the entry does not fit"
-    head = _BATCH.unpack_from(view, body)
-    if head[:5] != (base, length - _LENGTH_EXCLUDED, epoch, BATCH_MAGIC, crc):
+    head = TIMED.unpack_from(view, body)
+    if head[:5] != (base, length - LOG_OVERHEAD_BYTES, epoch, BATCH_MAGIC, crc):
         return f"the batch of {name_of(topic, partition, base)} is not the entry's"
-    if crc32c(view[body + _BATCH_CHECKED_AT : end]) != crc:
+    if crc32c(view[body + CHECKED_AT : end]) != crc:
         return f"the batch of {name_of(topic, partition, base)} fails its checksum"
     return Entry(topic, partition, base, head[6], head[8], body, length, synced)
 
 
-def name_of(topic_number: int, partition: int, base_offset: int) -> str:
+def name_of(
+    topic_number: TopicNumber, partition: PartitionNumber, base_offset: int
+) -> str:
     """How messages name a batch (topics are known by number down here)."""
     return f"topic {topic_number} partition {partition} offset {base_offset}"

@@ -13,6 +13,7 @@ The price. One call more per write than ``os`` alone; nobody measured it.
 """
 
 import contextlib
+import ctypes
 import fcntl
 import mmap
 import os
@@ -20,9 +21,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+import numpy as np
+
 Buffer = bytes | bytearray | memoryview
 
 IOV_MAX: Final = 1024
+
+_mincore = ctypes.CDLL(None).mincore
+_mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 
 
 class MappedFile(Protocol):
@@ -34,6 +40,9 @@ class MappedFile(Protocol):
 
     def forget(self) -> None:
         """Let the kernel take the pages back; touching them reads them again."""
+
+    def is_resident(self, position: int, length: int) -> bool:
+        """Whether these bytes can be read without waiting for a disk."""
 
     def close(self) -> None:
         """Unmap. Raises BufferError while a part of ``view`` is alive: try later."""
@@ -81,6 +90,9 @@ class Files(Protocol):
     def fsync_dir(self, path: Path) -> None:
         """Return when creations, renames and removals in it would survive."""
 
+    def space(self, path: Path) -> tuple[int, int]:
+        """Bytes that are free for us where ``path`` lies, and bytes in all."""
+
     def lock(self, path: Path) -> int | None:
         """The file, locked for this process until closed; None if another has it."""
 
@@ -88,14 +100,25 @@ class Files(Protocol):
 class PosixMap:
     """``mmap`` of a file."""
 
-    __slots__ = ("_map", "view")
+    __slots__ = ("_address", "_map", "view")
 
     def __init__(self, file: int, size: int) -> None:
         self._map = mmap.mmap(file, size, prot=mmap.PROT_READ)
         self.view = memoryview(self._map)
+        self._address: int = np.frombuffer(self.view, np.uint8).ctypes.data
 
     def forget(self) -> None:
         self._map.madvise(mmap.MADV_DONTNEED)
+
+    def is_resident(self, position: int, length: int) -> bool:
+        first = position // mmap.PAGESIZE
+        pages = -(-(position + length) // mmap.PAGESIZE) - first
+        found = bytearray(pages)
+        vector = (ctypes.c_char * pages).from_buffer(found)
+        start = self._address + first * mmap.PAGESIZE
+        if _mincore(start, pages * mmap.PAGESIZE, vector) != 0:
+            return False
+        return found.count(1) == pages
 
     def close(self) -> None:
         self.view.release()
@@ -175,6 +198,10 @@ class PosixFiles:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+    def space(self, path: Path) -> tuple[int, int]:
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
 
     def lock(self, path: Path) -> int | None:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -1,16 +1,20 @@
 """The checkpoint file: what need not be replayed, and which segments count.
 
-The problem. A segment that was let go still looks whole until its file is used again,
-and a segment whose file was lost looks like nothing at all. Neither can be told from
+The problem. A segment that was released still looks whole until its file is used again,
+and a segment whose file was lost looks like nothing at all. Neither can be seen from
 the segment files themselves. And replaying everything at each start would take for
 ever.
 
-The idea. One small file, replaced as a whole (write aside, sync, rename, sync the
-directory), says: up to which position the state of the partitions is in ``payload``;
-which segments up to number ``known`` are alive. One that is missing from that list was
-let go, one that is on it and not on disk is lost, and every number above ``known``
-belongs to a segment begun since. A segment's file is used again only after a manifest
-without it is durable.
+The idea. One small object, replaced as a whole (see `objects`), says: up to which
+position the state of the partitions is in ``payload``; which segments up to number
+``known`` are alive. One that is missing from that list was released, one that is on it
+and not on disk is lost, and every number above ``known`` belongs to a segment begun
+since. A segment's file is used again only after a manifest without it is durable.
+
+Odd numbers from ``spaced_from`` on belong to carried segments (`carry.py`), which are
+whole before they are listed: one that is not on the list counts for nothing, whatever
+its number. The first version of the file knew none; below ``spaced_from`` any number
+may be the writer's.
 
 The price. The payload is written again at each release; it is the producers' state,
 some kilobytes, once per 64 MiB of log.
@@ -18,20 +22,22 @@ some kilobytes, once per 64 MiB of log.
 
 import struct
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from crc32c import crc32c
 
-from broker.failpoints import passing
-from broker.storage.files import Files
+from broker.storage.objects import Objects
+from broker.storage.segment import is_odd
 
 NAME: Final = "checkpoint"
-NEW_NAME: Final = "checkpoint.new"
 
-_HEAD: Final = struct.Struct("<8sQQQIIQ")
+_HEAD: Final = struct.Struct("<8sQQQIIQQ")
+_HEAD_1: Final = struct.Struct("<8sQQQIIQ")
 _CHECKSUM: Final = struct.Struct("<I")
-_MAGIC: Final = b"LAKECKP1"
+_MAGIC: Final = b"LAKECKP2"
+_MAGIC_1: Final = b"LAKECKP1"
+UNSPACED: Final = 1 << 62
+"""Above all numbers: any that is there may be the writer's."""
 
 
 class ManifestDamaged(OSError):
@@ -42,7 +48,8 @@ class ManifestDamaged(OSError):
 class Manifest:
     """Everything before (``sequence``, ``position``) is in ``payload``.
 
-    ``payload`` is None until somebody made a checkpoint.
+    ``payload`` is None until somebody made a checkpoint. ``more`` is written behind it
+    and read back as a part of it: what is large is not joined first.
     """
 
     sequence: int = 0
@@ -50,41 +57,61 @@ class Manifest:
     known: int = 0
     live: frozenset[int] = frozenset()
     payload: bytes | None = None
+    more: tuple[bytes, ...] = ()
+    spaced_from: int = UNSPACED
+
+    def is_carried(self, sequence: int) -> bool:
+        """Whether it is the number of a segment that holds carried batches."""
+        return sequence >= self.spaced_from and is_odd(sequence)
 
     def counts(self, sequence: int) -> bool:
         """Whether a segment found on disk is one of the log's."""
-        return sequence > self.known or sequence in self.live
+        if sequence in self.live:
+            return True
+        return sequence > self.known and not self.is_carried(sequence)
 
     def with_live(self, live: frozenset[int], known: int) -> "Manifest":
         return replace(self, live=live, known=known)
 
 
 def pack(manifest: Manifest) -> bytes:
-    payload = manifest.payload or b""
+    return b"".join(pieces(manifest))
+
+
+def pieces(manifest: Manifest) -> list[bytes]:
+    """What the file holds, piece by piece."""
+    payload = [manifest.payload or b"", *manifest.more]
     head = _HEAD.pack(
         _MAGIC, manifest.sequence, manifest.position, manifest.known,
-        len(manifest.live), manifest.payload is not None, len(payload),
+        len(manifest.live), manifest.payload is not None, sum(map(len, payload)),
+        manifest.spaced_from,
     )  # fmt: skip
     live = sorted(manifest.live)
     head += struct.pack(f"<{len(live)}Q", *live)
-    return b"".join(
-        (head, _CHECKSUM.pack(crc32c(head)), payload, _CHECKSUM.pack(crc32c(payload)))
-    )
+    checksum = 0
+    for piece in payload:
+        checksum = crc32c(piece, checksum)
+    return [head, _CHECKSUM.pack(crc32c(head)), *payload, _CHECKSUM.pack(checksum)]
 
 
 def unpack(data: bytes) -> Manifest:
     """Raises ManifestDamaged if a single bit is not as it was written."""
-    if len(data) < _HEAD.size:
+    form = _HEAD_1 if data.startswith(_MAGIC_1) else _HEAD
+    if len(data) < form.size:
         raise ManifestDamaged("the checkpoint is cut off")
-    magic, sequence, position, known, count, present, length = _HEAD.unpack_from(data)
-    end = _HEAD.size + 8 * count
-    if magic != _MAGIC or len(data) != end + length + 2 * _CHECKSUM.size:
+    fields = (*form.unpack_from(data), UNSPACED)
+    magic, sequence, position, known, count, present, length, spaced_from = fields[:8]
+    end = form.size + 8 * count
+    if magic not in (_MAGIC, _MAGIC_1) or (
+        len(data) != end + length + 2 * _CHECKSUM.size
+    ):
         raise ManifestDamaged("the checkpoint has not the shape of one")
     payload = data[end + _CHECKSUM.size : -_CHECKSUM.size]
     _check(data[:end], data[end : end + _CHECKSUM.size])
     _check(payload, data[-_CHECKSUM.size :])
-    live = frozenset(struct.unpack_from(f"<{count}Q", data, _HEAD.size))
-    return Manifest(sequence, position, known, live, payload if present else None)
+    live = frozenset(struct.unpack_from(f"<{count}Q", data, form.size))
+    kept = payload if present else None
+    return Manifest(sequence, position, known, live, kept, spaced_from=int(spaced_from))
 
 
 def _check(data: bytes, checksum: bytes) -> None:
@@ -92,26 +119,12 @@ def _check(data: bytes, checksum: bytes) -> None:
         raise ManifestDamaged("the checkpoint fails its checksum")
 
 
-def read_manifest(files: Files, directory: Path) -> Manifest | None:
-    """None if there is none. Raises ManifestDamaged."""
-    try:
-        file = files.open_read(directory / NAME)
-    except FileNotFoundError:
-        return None
-    try:
-        return unpack(files.pread(file, files.size(file), 0))
-    finally:
-        files.close(file)
+def read_manifest(objects: Objects) -> Manifest | None:
+    """None if there is none. Raises ManifestDamaged, OSError."""
+    data = objects.get(NAME)
+    return None if data is None else unpack(data)
 
 
-def write_manifest(files: Files, directory: Path, manifest: Manifest) -> None:
-    """Replace the file; returns when the new one would survive a power cut."""
-    file = files.create(directory / NEW_NAME)
-    try:
-        files.pwritev(file, [pack(manifest)], 0)
-        files.fdatasync(file)
-    finally:
-        files.close(file)
-    passing("wal.checkpoint")
-    files.rename(directory / NEW_NAME, directory / NAME)
-    files.fsync_dir(directory)
+def write_manifest(objects: Objects, manifest: Manifest) -> None:
+    """Replace it; the new one would survive a power cut then. Raises OSError."""
+    objects.replace(NAME, pieces(manifest))

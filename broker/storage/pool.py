@@ -19,8 +19,8 @@ A file is made under a temporary name, synced, renamed, and the directory is syn
 before it is handed out: a file whose name can be lost holds nothing that can be.
 """
 
-import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +28,7 @@ import structlog
 
 from broker.storage.files import Files
 from broker.storage.segment import Slot, slot_name
+from broker.threads import SYSTEM_THREADS, Threads
 
 NEW_SUFFIX = ".new"
 PIECE_BYTES: Final = 1 << 20
@@ -41,7 +42,7 @@ class NoSlot(Exception):
 
 
 class SlotPool:
-    """Taken from by the writer, filled by the housekeeper."""
+    """Taken from by the writer, filled by the recycler."""
 
     def __init__(
         self,
@@ -51,6 +52,9 @@ class SlotPool:
         spare_target: int,
         free_max: int,
         ask: Callable[[], None],
+        threads: Threads = SYSTEM_THREADS,
+        has_room: Callable[[int], bool] = lambda _: True,
+        may_take: Callable[[int], bool] = lambda _: True,
     ) -> None:
         self._files = files
         self._directory = directory
@@ -58,7 +62,9 @@ class SlotPool:
         self._spare_target = spare_target
         self._free_max = max(free_max, spare_target)
         self._ask = ask
-        self._changed = threading.Condition()
+        self._has_room = has_room
+        self._may_take = may_take
+        self._changed = threads.condition()
         self._free: list[Slot] = []
         self._waiting = 0
         self._taken = 0
@@ -85,17 +91,33 @@ class SlotPool:
                 self._waiting -= 1
                 self._ask()
 
+    def take_spare(self, size: int) -> Slot | None:
+        """One that the writer can do without, for ``size`` bytes; None: there is none,
+        and no room for one more. Blocks; raises OSError."""
+        if size > self._segment_bytes:
+            return None
+        with self._changed:
+            if self._closed:
+                return None
+            if len(self._free) > 1 and not self._waiting:
+                spare = min(self._free, key=lambda slot: slot.written)
+                self._free.remove(spare)
+                return spare
+        return self._make() if self._may_take(self._segment_bytes) else None
+
     def give(self, slot: Slot) -> None:
         """A slot whose content counts no more; one too many is removed."""
         with self._changed:
-            room = len(self._free) < max(self._free_max, self._waiting)
+            keep = self._free_max if self._has_room(0) else 1
+            room = len(self._free) < max(keep, self._waiting)
             if room and not self._closed and slot.size == self._segment_bytes:
                 self._free.append(slot)
                 self._changed.notify()
                 return
-        self._files.close(slot.file)
-        if not self._closed:
-            self._files.unlink(slot.path)
+        if self._closed:
+            self._files.close(slot.file)
+        else:
+            self._drop(slot)
 
     @property
     def is_short(self) -> bool:
@@ -121,15 +143,20 @@ class SlotPool:
         with self._changed:
             if self._closed or self._trouble is not None:
                 return False
+            if not self._has_room(self._segment_bytes):
+                return False
             written = sum(slot.written >= slot.size for slot in self._free)
             return written < min(self._spare_target, 1 + self._taken)
 
     def prepare(self) -> None:
         """Make one slot. Trouble goes to whoever waits."""
+        if not self._has_room(self._segment_bytes):
+            self._report("no segment file could be made: the disk is nearly full")
+            return
         try:
             slot = self._make()
         except OSError as error:
-            self._tell(f"no segment file could be made: {error}")
+            self._report(f"no segment file could be made: {error}")
             return
         with self._changed:
             self._trouble = None
@@ -150,11 +177,17 @@ class SlotPool:
             self._files.fdatasync(slot.file)
             slot.written += len(piece)
         except OSError as error:
-            self._files.close(slot.file)
-            self._discard(slot.path)
-            self._tell(f"no segment file could be written: {error}")
+            self._drop(slot)
+            self._report(f"no segment file could be written: {error}")
             return
         self.give(slot)
+
+    def shrink(self) -> None:
+        """Remove the slots that nobody needs at once: others need the space."""
+        with self._changed:
+            spare, self._free = self._free[1:], self._free[:1]
+        for slot in spare:
+            self._drop(slot)
 
     def close(self) -> None:
         with self._changed:
@@ -173,7 +206,7 @@ class SlotPool:
             self._free.remove(slot)
             return slot
 
-    def _tell(self, trouble: str) -> None:
+    def _report(self, trouble: str) -> None:
         with self._changed:
             known, self._trouble = self._trouble, trouble
             self._changed.notify_all()
@@ -195,8 +228,14 @@ class SlotPool:
             raise
         return Slot(number, path, file, self._segment_bytes, written=0)
 
+    def _drop(self, slot: Slot) -> None:
+        """Close and remove a file without content; what fails costs space alone."""
+        with suppress(OSError):
+            self._files.close(slot.file)
+        self._discard(slot.path)
+
     def _discard(self, path: Path) -> None:
         try:
             self._files.unlink(path)
         except OSError as error:
-            log.warning("a half made segment file stays", error=str(error))
+            log.warning("an unused segment file stays", error=str(error))

@@ -5,8 +5,8 @@ only what lies behind the checkpoint is read and verified byte by byte, and what
 there is replayed, so that whoever keeps state per partition can rebuild it.
 
 Nothing is repaired here and nothing is deleted. A torn tail is left out of the columns
-(it was never acknowledged). Damage in what was acknowledged is told in ``damage``, in
-words for people; the batches around it go on being served, and the damaged segment's
+(it was never acknowledged). Damage in what was acknowledged is in ``damage``, in words
+for people; the batches around it go on being served, and the damaged segment's
 file is never used again.
 """
 
@@ -14,42 +14,39 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crc32c import crc32c
-
+from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.records.batch import BatchHeader, read_header
 from broker.storage.columns import (
     EntryColumns,
     Rows,
-    group,
-    join,
+    group_all,
+    newest_copies,
     ranges_of,
     rows_of,
 )
+from broker.storage.committed_position import CommittedPosition, read_committed_position
 from broker.storage.entry import (
-    ENTRY_HEADER_BYTES,
-    TopicPartition,
     location_of,
-    read_entry,
 )
 from broker.storage.files import Files
-from broker.storage.horizon import Horizon, read_horizon
 from broker.storage.layout import (
     HEADER_BLOCK_BYTES,
     Identity,
     Seal,
     read_identity,
-    read_seal,
 )
 from broker.storage.manifest import (
     Manifest,
     ManifestDamaged,
     read_manifest,
 )
-from broker.storage.scan import generation_of, is_durable, scan
+from broker.storage.objects import LocalObjects
+from broker.storage.scan import generation_of, is_durable
 from broker.storage.segment import Segment, Slot, slot_number
+from broker.storage.segment_file import SegmentFile, identity_of
 
 Columns = dict[TopicPartition, EntryColumns]
-Replayed = tuple[int, int, BatchHeader, int]
+Replayed = tuple[TopicNumber, PartitionNumber, BatchHeader, int]
 
 
 @dataclass(slots=True)
@@ -72,11 +69,17 @@ class Recovery:
 
 @dataclass(slots=True)
 class Found:
-    """The state of the directory, from which the log goes on."""
+    """The state of the directory, from which the log goes on.
+
+    ``unlisted``: files of carried segments that no manifest lists; they must go before
+    their numbers are given again.
+    """
 
     manifest: Manifest
+    committed_position: CommittedPosition | None = None
     segments: dict[int, Segment] = field(default_factory=dict)
     free: list[Slot] = field(default_factory=list)
+    unlisted: list[Slot] = field(default_factory=list)
     highest_sequence: int = 0
     last_number: int = -1
 
@@ -106,17 +109,17 @@ class Replay:
 def recover(files: Files, directory: Path) -> tuple[Found, Recovery]:
     """Read what is there. Raises OSError; never for what the bytes say."""
     recovery = Recovery()
-    horizon = read_horizon(files, directory)
+    committed_position = read_committed_position(files, directory)
     slots = _open_slots(files, directory)
-    found = Found(_manifest(files, directory, slots, recovery))
+    found = Found(_manifest(files, directory, slots, recovery), committed_position)
     found.last_number = max((slot.number for slot, _ in slots), default=-1)
     found.highest_sequence = found.manifest.known
     recovery.payload = found.manifest.payload
     for slot, identity in slots:
         _place(slot, identity, found, recovery)
-    _find_unnamed(files, horizon, found, recovery)
-    _tell_missing(found, horizon, recovery)
-    _read_segments(files, found, horizon, recovery)
+    _find_unnamed(files, found, recovery)
+    _report_missing(found, recovery)
+    _read_segments(files, found, recovery)
     return found, recovery
 
 
@@ -129,7 +132,7 @@ def _open_slots(files: Files, directory: Path) -> list[tuple[Slot, Identity | No
         path = directory / name
         file = files.open(path)
         slot = Slot(number, path, file, files.size(file))
-        slots.append((slot, read_identity(files.pread(file, HEADER_BLOCK_BYTES, 0))))
+        slots.append((slot, identity_of(files, file)))
     return slots
 
 
@@ -140,7 +143,7 @@ def _manifest(
     recovery: Recovery,
 ) -> Manifest:
     try:
-        manifest = read_manifest(files, directory)
+        manifest = read_manifest(LocalObjects(files, directory))
     except ManifestDamaged as error:
         aside = directory / "checkpoint.damaged"
         files.rename(directory / "checkpoint", aside)
@@ -157,11 +160,13 @@ def _place(
 ) -> None:
     """Does the slot hold a segment that counts, or is it free?"""
     if identity is None or not found.manifest.counts(identity.sequence):
-        found.free.append(slot)
+        carried = identity and found.manifest.is_carried(identity.sequence)
+        (found.unlisted if carried else found.free).append(slot)
         return
     sequence = identity.sequence
     found.highest_sequence = max(found.highest_sequence, sequence)
-    segment = Segment(sequence, slot, identity.created_ms)
+    carried = found.manifest.is_carried(sequence)
+    segment = Segment(sequence, slot, identity.created_ms, carried=carried)
     if slot.size < identity.file_bytes:
         segment.intact = False
         recovery.damage.append(
@@ -171,9 +176,7 @@ def _place(
     found.segments[sequence] = segment
 
 
-def _find_unnamed(
-    files: Files, horizon: Horizon | None, found: Found, recovery: Recovery
-) -> None:
+def _find_unnamed(files: Files, found: Found, recovery: Recovery) -> None:
     """Free slots that hold a segment all the same: their first sector was damaged.
 
     A slot that was about to be used when the power went holds none: its entries do not
@@ -188,69 +191,97 @@ def _find_unnamed(
             durable = sequence and is_durable(mapped.view, sequence)
         finally:
             mapped.close()
-        said = horizon is not None and horizon.sequence == sequence
+        said = _durable_end(found.committed_position, sequence)
         found.highest_sequence = max(found.highest_sequence, sequence)
-        if sequence in found.segments or not (durable or said):
+        listed = sequence in found.manifest.live
+        if sequence in found.segments or not (durable or said or listed):
             continue
         found.free.remove(slot)
-        found.segments[sequence] = Segment(sequence, slot, 0, intact=False)
+        carried = found.manifest.is_carried(sequence)
+        segment = Segment(sequence, slot, 0, intact=False, carried=carried)
+        found.segments[sequence] = segment
         recovery.damage.append(f"segment {sequence}: its first sector is unreadable")
 
 
 def _is_blank(files: Files, slot: Slot) -> bool:
-    """A new file of zeros, or one whose identity is of a segment that was let go."""
+    """A new file of zeros, or one whose identity is of a segment that was released."""
     block = files.pread(slot.file, 2 * HEADER_BLOCK_BYTES, 0)
     return read_identity(block) is not None or not any(block)
 
 
-def _tell_missing(found: Found, horizon: Horizon | None, recovery: Recovery) -> None:
-    """Segments that were never let go and are not there."""
-    manifest, present = found.manifest, found.segments
+def _durable_end(committed_position: CommittedPosition | None, sequence: int) -> int:
+    """How far entries of a segment were durable for sure; 0 if none was."""
+    end = 0 if committed_position is None else committed_position.durable_end(sequence)
+    return end if end > HEADER_BLOCK_BYTES else 0
+
+
+def _report_missing(found: Found, recovery: Recovery) -> None:
+    """Segments that were never released and are not there."""
+    manifest, committed_position, present = (
+        found.manifest,
+        found.committed_position,
+        found.segments,
+    )
     expected = set(manifest.live)
     if manifest.known and present:
         # A start leaves one sequence out, but writes so into the manifest.
-        expected |= set(range(manifest.known + 1, max(present) + 1))
-    if horizon is not None and horizon.sequence > manifest.known:
-        expected.add(horizon.sequence)
+        begun = range(manifest.known + 1, max(present) + 1)
+        expected |= {each for each in begun if manifest.counts(each)}
+    if committed_position is not None and committed_position.sequence > manifest.known:
+        found.highest_sequence = max(
+            found.highest_sequence, committed_position.sequence
+        )
+        if _durable_end(committed_position, committed_position.sequence):
+            expected.add(committed_position.sequence)
     found.highest_sequence = max(found.highest_sequence, *expected, 0)
     for sequence in sorted(expected - present.keys()):
         recovery.damage.append(f"segment {sequence}: its file is missing")
 
 
-def _read_segments(
-    files: Files, found: Found, horizon: Horizon | None, recovery: Recovery
-) -> None:
-    columns: dict[TopicPartition, list[EntryColumns]] = {}
-    replay: list[tuple[Segment, Rows]] = []
-    last = max(found.segments, default=0)
+def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
+    found_rows: list[tuple[Rows, int]] = []
+    last = max((n for n, s in found.segments.items() if not s.carried), default=0)
     for sequence, segment in sorted(found.segments.items()):
-        reader = _SegmentReader(files, segment, recovery)
-        durable = horizon.position if horizon and horizon.sequence == sequence else 0
-        rows = reader.rows(is_last=sequence == last, durable_end=durable)
+        judgement = _Judgement(files, segment, recovery)
+        rows = judgement.rows(found.committed_position, is_last=sequence == last)
         if sequence >= found.manifest.sequence:
-            start = found.manifest.position * (sequence == found.manifest.sequence)
-            rows = reader.verified(rows, start)
-            replay.append((segment, rows[rows["position"] >= start]))
-        segment.ranges = ranges_of(rows)
-        for key, part in group(rows, sequence).items():
-            columns.setdefault(key, []).append(part)
-    recovery.columns = {key: join(parts) for key, parts in columns.items()}
+            rows = judgement.verified(rows, _start_of_replay(found, sequence))
+        found_rows.append((rows, sequence))
+    if found.manifest == Manifest() and found_rows:  # what was released is there, too
+        copies = newest_copies(found_rows)
+        found_rows = [(c, n) for c, (_, n) in zip(copies, found_rows, strict=True)]
+    replay: list[tuple[Segment, Rows]] = []
+    for rows, sequence in found_rows:
+        segment = found.segments[sequence]
+        segment.ranges, segment.batches = ranges_of(rows), len(rows)
+        if sequence >= found.manifest.sequence:
+            start = _start_of_replay(found, sequence)
+            behind = rows[rows["position"] >= start]
+            if len(behind):  # the file of an empty one may be removed as a spare
+                replay.append((segment, behind))
+    recovery.columns = group_all(found_rows)
     recovery.replay = Replay(files, replay)
 
 
-class _SegmentReader:
-    """Reads one segment; what it finds wrong goes to the recovery's report."""
+def _start_of_replay(found: Found, sequence: int) -> int:
+    """The byte of a segment behind the checkpoint from which on it is replayed."""
+    return found.manifest.position * (sequence == found.manifest.sequence)
+
+
+class _Judgement:
+    """What a start takes of one segment; the recovery's report gets what is wrong."""
 
     def __init__(self, files: Files, segment: Segment, recovery: Recovery) -> None:
-        self._files = files
+        self._file = SegmentFile(files, segment.slot.file, segment.sequence)
         self._segment = segment
         self._recovery = recovery
 
-    def rows(self, *, is_last: bool, durable_end: int) -> Rows:
+    def rows(
+        self, committed_position: CommittedPosition | None, *, is_last: bool
+    ) -> Rows:
         """The footer if the segment is sealed, else what a scan finds."""
         segment = self._segment
-        block = self._files.pread(segment.slot.file, HEADER_BLOCK_BYTES, 0)
-        seal = read_seal(block, segment.sequence)
+        seal = self._file.seal()
         rows = None if seal is None else self._footer(seal, is_last)
         if seal is not None and rows is not None:
             segment.end, segment.sealed = seal.data_end, True
@@ -258,56 +289,41 @@ class _SegmentReader:
             return rows
         if seal is None and not is_last:
             self._damage("it has a successor and no readable seal")
-        return self._scanned(is_last, durable_end)
+        durable_end = _durable_end(committed_position, segment.sequence)
+        limit = segment.slot.size if seal is None else seal.data_end
+        if segment.carried:  # it was whole before it was listed
+            durable_end = limit
+        if (
+            committed_position is not None
+            and committed_position.final
+            and committed_position.sequence == segment.sequence
+        ):
+            limit = min(limit, committed_position.position)
+        return self._scanned(is_last, durable_end, limit)
 
     def verified(self, rows: Rows, start: int) -> Rows:
         """Without those from ``start`` on that do not verify, which are reported."""
         segment = self._segment
         if not segment.sealed:
             return rows
-        slot = segment.slot
-        mapped = self._files.map(slot.file, slot.size)
         good = rows["position"] >= 0
-        try:
-            for index, position in enumerate(rows["position"].tolist()):
-                if position < start:
-                    continue
-                entry = read_entry(
-                    mapped.view, position - ENTRY_HEADER_BYTES,
-                    segment.sequence, min(segment.end, slot.size),
-                )  # fmt: skip
-                if isinstance(entry, str):
-                    good[index] = False
-                    self._damage(f"byte {position}: {entry or 'no entry is there'}")
-        finally:
-            mapped.close()
+        for index, why in self._file.faults(rows, start, segment.end):
+            good[index] = False
+            self._damage(f"byte {rows['position'][index]}: {why}")
         return rows[good]
 
     def _footer(self, seal: Seal, is_last: bool) -> Rows | None:
-        footer = self._files.pread(
-            self._segment.slot.file, seal.footer_bytes, seal.footer_position
-        )
-        if crc32c(footer) == seal.footer_crc and len(footer) == seal.footer_bytes:
-            return rows_of(footer)
-        if not is_last:  # else the seal was being written: nothing was promised of it
+        rows = self._file.footer(seal)
+        # That of the last one was being written: nothing was promised of it.
+        if rows is None and not is_last:
             self._damage("the footer fails its checksum")
-        return None
+        return rows
 
-    def _scanned(self, is_last: bool, durable_end: int) -> Rows:
-        segment, slot = self._segment, self._segment.slot
-        if slot.size <= HEADER_BLOCK_BYTES:
-            return rows_of(b"")
-        mapped = self._files.map(slot.file, slot.size)
-        try:
-            found = scan(
-                mapped.view, segment.sequence,
-                limit=slot.size, durable_end=durable_end,
-            )  # fmt: skip
-        finally:
-            mapped.close()
+    def _scanned(self, is_last: bool, durable_end: int, limit: int) -> Rows:
+        found = self._file.scan(limit, durable_end=durable_end)
         for text in found.damage:
             self._damage(text)
-        segment.end, segment.rows = found.end, found.rows
+        self._segment.end, self._segment.rows = found.end, found.rows
         if is_last:
             self._recovery.torn = found.torn
         elif found.torn is not None:

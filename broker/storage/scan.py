@@ -2,14 +2,14 @@
 
 The problem. The last segment ends somewhere: behind the last durable entry lie the
 ruins of the write that a crash interrupted, then entries of earlier generations. The
-ruins are to be cut, since nobody was told that they are there. But an entry that does
+ruins are to be cut, since they were acknowledged to nobody. But an entry that does
 not verify may also be an *acknowledged* one that the disk has damaged; cutting there
 would silently drop everything behind it.
 
 The idea. Walk until an entry does not verify. Then look for entries of this generation
 behind that place. One that says that this place was durable when it was written proves
-damage: report the range, go on behind it. So does the horizon, if it lies behind. Else
-it is the torn tail, and what may be found in it was never acknowledged.
+damage: report the range, go on behind it. So does the committed position, if it lies
+behind. Else it is the torn tail, and what may be found in it was never acknowledged.
 
 The price. About 1.5 us per entry in Python and one pass of CRC-32C: far above 500 MB/s
 for batches of some kilobytes, 50 MB/s for one-record batches, of which only one segment
@@ -58,7 +58,7 @@ def scan(
 ) -> Scan:
     """Every entry of ``generation`` in ``[start, limit)`` that is to be kept.
 
-    ``durable_end`` is what the horizon says: below it everything was durable.
+    ``durable_end``, of the committed position: below it everything was durable.
     """
     found = Scan(end=start)
     while True:

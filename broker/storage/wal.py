@@ -3,38 +3,70 @@
 This is the face of the package; see the README for the life of a batch. The parts:
 
     Writer       groups what waits          its own thread
-    Journal      writes and syncs a group   on the writer's thread
-    Housekeeper  spare files, checkpoints   its own thread
-    HotWindow    recent segments as memory
+    SegmentAppender      writes and syncs a group   on the writer's thread
+    SegmentRecycler  spare files, checkpoints   its own thread
+    SegmentCache    recent segments as memory
     recover      what the disk says, at start
 
 `Wal` itself runs on the loop and only hands over; the one exception is `read`, which
 blocks and belongs on a thread.
 """
 
+import sys
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from broker.clock import Clock, SystemClock
+from broker.ids import TopicNumber
 from broker.protocol.errors import KafkaError
+from broker.storage.appender import SegmentAppender
+from broker.storage.cache import SegmentCache
+from broker.storage.carrier import Request
+from broker.storage.carry import Carried, Needed
+from broker.storage.columns import Ranges
+from broker.storage.committed_position import CommittedPositionFile
 from broker.storage.entry import Append, location_of, position_of, sequence_of
 from broker.storage.files import Files
-from broker.storage.horizon import HorizonFile
-from broker.storage.housekeeper import QUIET_MS, Housekeeper
-from broker.storage.journal import Journal, write_seal
-from broker.storage.manifest import write_manifest
 from broker.storage.pool import NEW_SUFFIX, SlotPool
 from broker.storage.recovery import Found, Recovery, recover
+from broker.storage.recycler import QUIET_MS, SegmentRecycler
+from broker.storage.restart import begin_anew
 from broker.storage.scan import read_batch
-from broker.storage.segment import Segment, SegmentInfo, StaleSegment
-from broker.storage.window import HotWindow
+from broker.storage.segment import STEP, Segment, SegmentInfo, StaleSegment
+from broker.storage.space import LOW_BYTES, Space
 from broker.storage.writer import CallSoon, Inspect, Writer
+from broker.threads import SYSTEM_THREADS, Threads
 
-__all__ = ["Append", "Recovery", "SegmentInfo", "StaleSegment", "Wal", "location_of"]
+if TYPE_CHECKING:
+    from broker.storage.lane import Bounds
+
+__all__ = [
+    "Append",
+    "Carried",
+    "Recovery",
+    "SegmentInfo",
+    "StaleSegment",
+    "Wal",
+    "location_of",
+]
+
+
+MAPPED_BYTES = 16 << 30
+"""Segments that are mapped, hot and warm: addresses, not memory."""
+SLOTS_AT_ONCE = 8
+"""While it is being written, for the half second until somebody looks again."""
 
 
 class Wal:
     """Made by `open`. All methods but `read` belong to the loop's thread."""
+
+    together: Callable[[Callable[[], None]], None] | None = None
+    """What the compiled writer's finished groups are handed back through, if set."""
+
+    _close_lane: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -48,49 +80,61 @@ class Wal:
         inspect: Inspect | None,
         spare_segments: int,
         free_segments_max: int,
+        space: Space,
         hot_bytes: int,
         on_sealed: Callable[[SegmentInfo], None] | None,
         clock: Clock,
+        threads: Threads,
+        sync: bool,
     ) -> None:
-        self._files = files
-        self._clock = clock
+        self._files, self._clock = files, clock
         self._segments = found.segments
-        self._call_soon = call_soon
-        self._on_sealed = on_sealed
-        self._window = HotWindow(files, hot_bytes)
-        self._horizon = HorizonFile(files, directory)
+        self._call_soon, self._on_sealed = call_soon, on_sealed
+        mapped_bytes = MAPPED_BYTES if hot_bytes else 0
+        self._cache = SegmentCache(files, hot_bytes, mapped_bytes)
+        self._committed_position = CommittedPositionFile(files, directory)
+        self._space = space
         self._pool = SlotPool(
             files, directory, segment_bytes, spare_segments, free_segments_max,
-            self._wake,
+            self._wake, threads,
+            has_room=space.has_room, may_take=space.may_take,
         )  # fmt: skip
         self._pool.next_number = found.last_number + 1
-        self._journal = Journal(
+        self._appender = SegmentAppender(
             files,
-            self._horizon,
+            self._committed_position,
             clock,
-            next_sequence=found.highest_sequence + 1,
+            next_sequence=found.highest_sequence + STEP,
+            sync=sync,
             take_slot=self._pool.take,
             began=self._began,
             sealed=self._sealed,
         )
         self._writer = Writer(
-            self._journal,
+            self._appender,
             segment_bytes=segment_bytes,
             call_soon=call_soon,
             next_turn=next_turn,
             inspect=inspect,
+            threads=threads,
         )
-        self._housekeeper = Housekeeper(
+        self._recycler = SegmentRecycler(
             files,
             directory,
             pool=self._pool,
-            window=self._window,
+            space=space,
+            cache=self._cache,
             segments=self._segments,
             manifest=found.manifest,
-            last_durable=lambda: self._journal.last_durable,
+            last_durable=lambda: self._appender.last_durable,
             quiet_ms=self._quiet_ms,
             fail=self._writer.fail,
+            threads=threads,
         )
+        self.stalled: str | None = None
+        """That nothing moves, as whoever counts what waits has found out."""
+        self.overfull: KafkaError | None = None
+        """Why no more may wait meanwhile."""
         self.append: Callable[[Append], None] = self._writer.append
         """Queue a batch; its ``done`` is called when it is durable or refused."""
 
@@ -107,35 +151,71 @@ class Wal:
         spare_segments: int = 8,
         free_segments_max: int = 16,
         hot_bytes: int = 128 << 20,
+        low_space_bytes: int = LOW_BYTES,
         on_sealed: Callable[[SegmentInfo], None] | None = None,
         clock: Clock | None = None,
+        threads: Threads = SYSTEM_THREADS,
+        sync: bool = True,
     ) -> tuple["Wal", Recovery]:
         """Recover what is in ``directory`` (made if missing) and go on behind it.
 
         ``call_soon``: hands a callable to the loop, from any thread. ``next_turn``: the
         same from the loop's thread; what is appended in one turn may then be handed
         over together. ``inspect``: may refuse a batch by raising KafkaError; runs on
-        the writer's thread. Raises OSError if the disk cannot be read or written.
+        the writer's thread. ``sync``: without it batches are acknowledged when they are
+        written, and `sync` is to be called now and then. Raises OSError if the disk
+        cannot be read or written.
         """
         clock = clock or SystemClock()
         files.mkdir(directory)
+        space = Space(files, directory, low_space_bytes)
+        space.look()  # a full disk must have room for the manifest of this start
         for name in files.listdir(directory):
             if name.endswith(NEW_SUFFIX):
                 files.unlink(directory / name)
         found, recovery = recover(files, directory)
-        _begin_anew(files, directory, found, clock.now_ms())
+        begin_anew(files, directory, found, clock.now_ms())
         wal = cls(
             files, directory, found,
             segment_bytes=segment_bytes, call_soon=call_soon, next_turn=next_turn,
             inspect=inspect, spare_segments=spare_segments,
             free_segments_max=free_segments_max,
-            hot_bytes=hot_bytes, on_sealed=on_sealed, clock=clock,
+            space=space, hot_bytes=hot_bytes, on_sealed=on_sealed, clock=clock,
+            threads=threads, sync=sync,
         )  # fmt: skip
         for slot in found.free:
             wal._pool.give(slot)
-        wal._housekeeper.start()
+        wal._recycler.start()
         wal._writer.start()
         return wal, recovery
+
+    def accelerate(
+        self,
+        bounds: "Callable[[TopicNumber], Bounds]",
+        add_reader: Callable[[int, Callable[[], None]], Any],
+        remove_reader: Callable[[int], Any],
+    ) -> None:
+        """From now on the writer's thread works without the interpreter's lock.
+
+        Only on a real file system. ``bounds`` returns what topics, by number, ask of
+        their records, as ``inspect`` does; the others are the loop's. Takes half a
+        second the first time, unless ``lane.py`` was imported before.
+        """
+        from broker.storage.lane import Lane
+
+        lane = Lane(self._appender)
+        complete, together = self._writer.complete, self.together
+        add_reader(
+            lane.out, complete if together is None else lambda: together(complete)
+        )
+
+        def close() -> None:
+            remove_reader(lane.out)
+            lane.close()
+
+        self._close_lane = close
+        self._writer.accelerate(lane, bounds)
+        self.append = self._writer.append
 
     @property
     def failed(self) -> KafkaError | None:
@@ -143,32 +223,70 @@ class Wal:
         return self._writer.failed
 
     @property
+    def refusal(self) -> KafkaError | None:
+        """Why a batch that comes now is refused; None if it is taken."""
+        return self._writer.failed or self.overfull or self._space.refusal
+
+    @property
     def trouble(self) -> str | None:
         """What keeps it from being written, for good or until there is room again."""
         failed = self._writer.failed
-        return str(failed) if failed is not None else self._pool.trouble
+        if failed is not None:
+            return str(failed)
+        short = self._space.refusal
+        return self.stalled or (str(short) if short else self._pool.trouble)
+
+    def look_at_space(self) -> None:
+        """See soon, on a thread, how much of the disk is free."""
+        self._recycler.look_at_space()
 
     @property
-    def is_short_of_slots(self) -> bool:
-        """Whether a segment that is released now is used again at once."""
-        return self._pool.is_short
+    def slots_wanted(self) -> int:
+        """How many segments should be released so that writing goes on in files that
+        were written before: none while there are such files, or time to make them."""
+        if self.trouble is not None:
+            return sys.maxsize
+        return SLOTS_AT_ONCE if self._pool.is_short and self.is_busy() else 0
 
     def is_busy(self) -> bool:
         """Whether it is being written now. Any thread."""
         return self._quiet_ms() < QUIET_MS
 
     def _quiet_ms(self) -> int:
-        return self._clock.monotonic_ms() - self._journal.last_write_ms
+        return self._clock.monotonic_ms() - self._appender.last_write_ms
 
-    def checkpoint(self, payload: bytes) -> None:
-        """Once all that was appended is durable, note that it is in ``payload``."""
+    def finished(self) -> tuple[int, int]:
+        """The (sequence, position) before which all was handed back by ``done``."""
+        sequence, position = self._writer.finished
+        segment = self._segments.get(sequence)
+        if segment is not None and segment.sealed and segment.end == position:
+            return sequence + STEP, 0  # nothing of it is needed
+        return sequence, position
 
-        def note() -> None:
-            if self._writer.failed is None:
-                sequence, position = self._journal.position()
-                self._housekeeper.checkpoint(payload, sequence, position)
+    def checkpoint(
+        self,
+        payload: bytes | tuple[bytes, ...],
+        finished: tuple[int, int] | None = None,
+    ) -> None:
+        """Note that ``payload`` knows of all appends whose ``done`` was called.
 
-        self._writer.call(note)
+        It may come in pieces, and is written as one. ``finished``: up to where it knows
+        of all of them, if it was begun before; of some behind it may know as well. What
+        became durable since then is replayed after a crash, in order.
+        """
+        if self._writer.failed is None:
+            pieces = payload if isinstance(payload, tuple) else (payload,)
+            end = finished or self.finished()
+            note = partial(self._recycler.checkpoint, pieces, *end)
+            if self._appender.is_relaxed:
+                self._writer.call(lambda: self._sync(note))
+            else:
+                note()
+
+    def sync(self) -> None:
+        """Sync what was acknowledged before, in the relaxed mode; else nothing."""
+        if self._appender.is_relaxed and self._writer.failed is None:
+            self._writer.call(lambda: self._sync(None))
 
     def roll(self) -> None:
         """Seal the active segment, behind all that was appended."""
@@ -177,13 +295,42 @@ class Wal:
     def view(self, location: int, length: int) -> memoryview | None:
         """The batch at ``location``, not copied; None if it is not in memory."""
         sequence = sequence_of(location)
-        return self._window.view(sequence, position_of(location), length)
+        return self._cache.view(sequence, position_of(location), length)
+
+    def views(self, spans: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """The first of these batches (location, length), not copied: as many as can be
+        had from memory at once. Locations ascend."""
+        views: list[memoryview] = []
+        at = 0
+        while at < len(spans):
+            location = spans[at][0]
+            sequence = sequence_of(location)
+            after = bisect_left(spans, (location_of(sequence + 1, 0), 0), at)
+            last, length = spans[after - 1]
+            end = position_of(last) + length
+            whole = self._cache.run(sequence, position_of(location), end)
+            if whole is None:
+                break
+            base = location_of(sequence, 0)
+            try:
+                views += [
+                    whole[place - base : place - base + size]
+                    for place, size in spans[at:after]
+                ]
+            except ValueError:  # it left meanwhile
+                break
+            at = after
+        return views
+
+    def rest(self) -> None:
+        """Give back the memory of segments that nobody needs just now."""
+        self._cache.rest()
 
     def read(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """The batches at these (location, length), read and verified. Blocks.
 
         It ends before a batch that is not what was written. Raises KafkaError
-        CORRUPT_MESSAGE if that is the first one, StaleSegment if one was let go (look
+        CORRUPT_MESSAGE if that is the first one, StaleSegment if one was released (look
         in the tables), OSError.
         """
         found: list[bytes] = []
@@ -198,12 +345,54 @@ class Wal:
 
     def segments(self) -> list[SegmentInfo]:
         """Those that are not released, by sequence; the active one is the last."""
+        self._writer.fold()
         live = self._segments.copy()
         return [
             segment.info()
             for _, segment in sorted(live.items())
-            if not segment.released and not segment.empty
+            if not (segment.released or segment.replaced or segment.empty)
         ]
+
+    def ranges(self, sequence: int) -> Ranges:
+        """What a sealed segment holds, per partition; nothing if it is released."""
+        segment = self._segments.get(sequence)
+        return {} if segment is None or segment.released else segment.info().ranges
+
+    def takes_behind(self, sequence: int) -> bool:
+        """Whether what is needed of this sealed segment and of some before it may be
+        carried now: the place behind it is free, and the checkpoint is behind that."""
+        return self._recycler.takes_behind(sequence)
+
+    def carry(
+        self,
+        sequences: Sequence[int],
+        needed: Needed,
+        done: Callable[[Carried | None], None],
+    ) -> None:
+        """Copy what is ``needed`` of these sealed segments into one that replaces them.
+
+        In each partition all that is needed must lie in order then, or it is refused:
+        no segment between the first and the last of these, not even one that was
+        released and is not free, may hold a batch of a partition that is carried from
+        before it.
+        ``done`` hears on the loop where the batches lie now, when that is durable; the
+        old segments are to be released then. None: nothing has changed.
+        """
+        if self._writer.failed is not None:
+            done(None)
+            return
+
+        def on_loop(carried: Carried | None) -> None:
+            self._call_soon(lambda: done(carried))
+
+        self._recycler.carry(Request(tuple(sequences), needed, on_loop))
+
+    def release_replaced(self, sequences: Sequence[int]) -> None:
+        """Release those of these segments that were not released before."""
+        for sequence in sequences:
+            segment = self._segments.get(sequence)
+            if segment is not None and not segment.released:
+                self.release(sequence)
 
     def release(self, sequence: int) -> None:
         """Nothing of this sealed segment is needed any more.
@@ -214,21 +403,24 @@ class Wal:
         segment = self._segments.get(sequence)
         if segment is None or segment.released:
             raise StaleSegment(sequence)
-        assert segment is not self._journal.active, "the active segment is needed"
+        assert segment is not self._appender.active, "the active segment is needed"
         segment.released = True
-        self._window.drop(sequence)
+        self._cache.drop(sequence)
         self._wake()
 
     def close(self) -> None:
         """Finish what waits, then close the files. Blocks; views stay readable."""
         if self._writer.failed is None:
+            self.sync()
             self._writer.stop()
         else:
             self._pool.close()
             self._writer.stop()
-        self._housekeeper.stop()
+        if self._close_lane is not None:
+            self._close_lane()
+        self._recycler.stop()
         self._pool.close()
-        self._horizon.close()
+        self._committed_position.close()
         for segment in self._segments.values():
             self._files.close(segment.slot.file)
 
@@ -243,44 +435,25 @@ class Wal:
                 raise StaleSegment(segment.sequence)
 
     def _wake(self) -> None:
-        self._housekeeper.wake()
+        self._recycler.wake()
 
     def _began(self, segment: Segment) -> None:
-        self._window.begin(segment)
+        self._cache.begin(segment)
         self._segments[segment.sequence] = segment
+
+    def _sync(self, behind: Callable[[], None] | None) -> None:
+        if self._writer.failed is None:
+            self._appender.sync()
+            if behind is not None:
+                behind()
 
     def _seal(self) -> None:
         if self._writer.failed is None:
-            self._journal.seal()
+            self._appender.seal()
 
     def _sealed(self, segment: Segment) -> None:
         self._wake()
-        told = self._on_sealed
-        if told is not None:
+        on_sealed = self._on_sealed
+        if on_sealed is not None:
             info = segment.info()
-            self._call_soon(lambda: told(info))
-
-
-def _begin_anew(files: Files, directory: Path, found: Found, now_ms: int) -> None:
-    """Leave nothing half open: what comes goes into segments of its own.
-
-    The last segment is sealed, never continued: behind its end may lie entries of an
-    unfinished write, right in every respect but that nobody was promised them; the
-    next entries of the same generation could make them look like a part of the log.
-    For the same reason a sequence is left out: it may have been begun and lost.
-    """
-    for sequence, segment in list(found.segments.items()):
-        if segment.sealed:
-            continue
-        if not segment.intact:  # nothing is written to it any more, not even a seal
-            segment.sealed, segment.sealed_at_ms = True, now_ms
-        elif segment.empty:
-            del found.segments[sequence]
-            found.free.append(segment.slot)
-        else:
-            write_seal(files, segment, now_ms)
-    found.highest_sequence += 1
-    found.manifest = found.manifest.with_live(
-        frozenset(found.segments), found.highest_sequence
-    )
-    write_manifest(files, directory, found.manifest)
+            self._call_soon(lambda: on_sealed(info))

@@ -23,17 +23,17 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Protocol
 
 
-class Handle(Protocol):
-    """A timer that runs."""
+class TimerHandle(Protocol):
+    """A delay that runs."""
 
     def cancel(self) -> object:
-        """Let it not fire."""
+        """Stop it. Nothing happens if it fired or was stopped before."""
 
 
 class Timers(Protocol):
-    """The loop's timers, or a wheel moved by hand."""
+    """Delays: of the event loop, or of a wheel that is moved by hand."""
 
-    def after(self, delay_ms: int, callback: Callable[[], None], /) -> Handle:
+    def after(self, delay_ms: int, callback: Callable[[], None], /) -> TimerHandle:
         """Call back once, after ``delay_ms``."""
 
 
@@ -50,11 +50,18 @@ class DelayedOperation:
         self.done = False
         self.parked = False
         self.keys: tuple[Hashable, ...] = ()
-        self.timer: Handle | None = None
+        self.timer: TimerHandle | None = None
 
     def satisfied(self) -> bool:
         """Whether what it waits for is there."""
         raise NotImplementedError
+
+    def satisfied_by(self, key: Hashable) -> bool:
+        """The same, when since it was last asked only ``key`` can have changed.
+
+        One that is watched under many keys looks at this one alone.
+        """
+        return self.satisfied()
 
     def complete(self, *, expired: bool) -> None:
         """Answer, with what there is; ``expired`` when time ran out first."""
@@ -74,6 +81,10 @@ class DelayedOperations:
     def __len__(self) -> int:
         """Operations that wait."""
         return self._count
+
+    def operations(self) -> set[DelayedOperation]:
+        """Those that wait."""
+        return {one for watching in self._watched.values() for one in watching}
 
     def watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable], timeout_ms: int
@@ -111,7 +122,7 @@ class DelayedOperations:
             return 0
         completed = 0
         for operation in tuple(watching):
-            if not operation.done and operation.satisfied():
+            if not operation.done and operation.satisfied_by(key):
                 completed += self._complete(operation, expired=False)
         return completed
 
@@ -119,6 +130,11 @@ class DelayedOperations:
         """Forget an operation nobody waits for any more: it is never completed."""
         if not operation.done:
             self._end(operation)
+
+    def cut_short(self, operation: DelayedOperation) -> None:
+        """Complete an operation that waits as if its time had run out."""
+        if operation.parked:
+            self._complete(operation, expired=True)
 
     def _expire(self, operation: DelayedOperation) -> None:
         operation.timer = None

@@ -23,6 +23,7 @@ METADATA_VERSION: Final = "4.3"
 """The release of Kafka whose behaviour is followed: tools print it as the version."""
 
 _TEXT: Final = """
+advertised.listeners | list | | Where clients are told to connect to.
 auto.create.topics.enable | boolean | true | Whether asking for a topic creates it.
 broker.id | int | -1 | This node's number.
 broker.rack | string | | Where this node stands.
@@ -39,6 +40,7 @@ group.min.session.timeout.ms | int | 6000 | The shortest session of a member.
 inter.broker.listener.name | string | PLAINTEXT | The listener of other brokers.
 inter.broker.protocol.version | string | {version} | Whose behaviour is followed.
 listener.security.protocol.map | string | PLAINTEXT:PLAINTEXT | Their security.
+listeners | list | PLAINTEXT://:9092 | Where connections are accepted.
 log.cleaner.enable | boolean | false | Whether topics are compacted: not yet.
 log.cleaner.threads | int | 1 | Threads that compact.
 log.dir | string | | Where all data lives.

@@ -16,7 +16,6 @@ Value = bool | int | float | str | tuple[str, ...]
 Check = Callable[[Value], str | None]
 """What is wrong with a value of the right type, None when nothing is."""
 
-INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _DOUBLE: Final = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,3})?")
@@ -72,11 +71,6 @@ class ConfigKey:
     def documentation(self) -> str:
         """The text for clients, honest about what has no effect."""
         return self.doc if self.effective else f"{self.doc} Kept, without effect here."
-
-    @property
-    def sensitive(self) -> bool:
-        """Whether its value must never be shown."""
-        return self.type is ConfigType.PASSWORD
 
     def parse(self, text: str) -> Value:
         """The value. Raises KafkaError INVALID_CONFIG, naming key and value."""

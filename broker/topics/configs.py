@@ -281,20 +281,6 @@ def value(
     return TOPIC_CONFIGS[name].parse(text_of(name, configs, defaults))
 
 
-def remarks(configs: Mapping[str, str]) -> list[str]:
-    """What its author should know: settings that are kept and do nothing here."""
-    notes = [
-        f"{name} is kept, and has no effect here"
-        for name in sorted(configs)
-        if not TOPIC_CONFIGS[name].effective
-    ]
-    if "compact" in text_of("cleanup.policy", configs):
-        notes.append("cleanup.policy=compact is kept, and not applied yet")
-    if text_of("compression.type", configs) != "producer":
-        notes.append("compression.type is kept; batches stay as the producer made them")
-    return notes
-
-
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
     """What holds for a topic, typed, for code that acts on it."""
@@ -306,13 +292,7 @@ class TopicConfig:
     message_timestamp_before_max_ms: int
     message_timestamp_after_max_ms: int
     cleanup_policy: tuple[str, ...]
-    compression_type: str
-    delete_retention_ms: int
     file_delete_delay_ms: int
-    min_compaction_lag_ms: int
-    max_compaction_lag_ms: int
-    min_cleanable_dirty_ratio: float
-    min_insync_replicas: int
 
     @classmethod
     def of(

@@ -48,11 +48,6 @@ def collision_key(name: str) -> str:
     return name.replace(".", "_")
 
 
-def collide(one: str, other: str) -> bool:
-    """Whether the names differ in nothing but ``.`` against ``_``, or not at all."""
-    return collision_key(one) == collision_key(other)
-
-
 def colliding(name: str, others: Iterable[str]) -> str | None:
     """The first of ``others`` with which ``name`` collides; equal names do not."""
     key = collision_key(name)

@@ -1,6 +1,7 @@
 """The brokers that are measured, started and stopped alike."""
 
 import base64
+import json
 import os
 import shutil
 import socket
@@ -32,6 +33,7 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 log.retention.hours=168
 log.segment.bytes=1073741824
+log.segment.delete.delay.ms=1000
 """
 
 
@@ -45,6 +47,8 @@ class Measured:
     """A broker as a process: its address, its start, what it used."""
 
     name = ""
+    works_behind = False
+    """Whether something goes on after a producer was answered."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -101,15 +105,19 @@ class Measured:
         self.process.kill()
         self.process.wait()
 
-    def _family(self) -> list[psutil.Process]:
+    def rest(self) -> None:
+        """Return when nothing goes on any more that others would feel."""
+
+    def _broker(self) -> psutil.Process:
         assert self.process is not None
-        return [psutil.Process(self.process.pid)]
+        return psutil.Process(self.process.pid)
 
     def cpu_s(self) -> float:
-        return sum(sum(p.cpu_times()[:2]) for p in self._family())
+        """Of the broker itself."""
+        return float(sum(self._broker().cpu_times()[:2]))
 
     def resident_mb(self) -> float:
-        return sum(p.memory_info().rss for p in self._family()) / 1e6
+        return float(self._broker().memory_info().rss / 1e6)
 
 
 class Kafka(Measured):
@@ -149,22 +157,53 @@ class KafkaSynced(Kafka):
     extra = ("log.flush.interval.messages=1",)
 
 
-class Lakelog(Measured):
-    """A Lakelog broker, with its fsync before each acknowledgement, as it comes."""
+class LakelogAlone(Measured):
+    """A Lakelog broker without a compactor: an fsync before each acknowledgement."""
 
-    name = "Lakelog"
+    name = "Lakelog, no compactor"
+    settings: tuple[str, ...] = ()
 
     def command(self) -> list[str]:
+        return self._lakelog("broker")
+
+    def _lakelog(self, *command: str) -> list[str]:
         words = ["--data-dir", str(self.home / "data"), "--listener", self.address]
-        return [sys.executable, "-m", "broker.cli", "broker", *words]
+        words += [word for item in self.settings for word in ("-X", item)]
+        return [sys.executable, "-m", "broker.cli", *command, *words]
 
 
-def collect_jars(home: Path) -> Path:
-    """Kafka's jars, fetched once with Maven. Returns their folder."""
+class Lakelog(LakelogAlone):
+    """Lakelog as it comes: a broker and a compactor that follows it."""
+
+    name = "Lakelog"
+    works_behind = True
+
+    def command(self) -> list[str]:
+        return self._lakelog("up", "--no-admin")
+
+    def rest(self) -> None:
+        """Until everything stands in tables."""
+        words = ["--data-dir", str(self.home / "data"), "--timeout", "900"]
+        tool = [sys.executable, "-m", "broker.cli", "compact", *words]
+        subprocess.run(tool, check=True, capture_output=True)
+
+    def kill(self) -> None:
+        """kill -9 of the broker; ``up`` follows it."""
+        self._broker().kill()
+        assert self.process is not None
+        self.process.wait(30)
+
+    def _broker(self) -> psutil.Process:
+        status = json.loads((self.home / "data" / "run" / "broker.json").read_bytes())
+        return psutil.Process(status["pid"])
+
+
+def collect_jars(home: Path, pom: str = "pom.xml") -> Path:
+    """Fetch the jars that a POM of this folder names, once; returns their folder."""
     jars = home / "libs"
     if not jars.exists():
         home.mkdir(parents=True, exist_ok=True)
-        shutil.copy(HERE / "pom.xml", home / "pom.xml")
+        shutil.copy(HERE / pom, home / "pom.xml")
         plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
         goal = f"{plugin}:copy-dependencies"
         subprocess.run(

@@ -106,11 +106,12 @@ class LakeBench:
                     house.await_tables()
                     used = cpu_s(compactor.pid) - cpu
                 time.sleep(1.5)  # the status file is written each second
-                counts = house.status("compactor")
+                counts = house.status("compactor")["counters"]
             finally:
                 compactor.terminate()
                 compactor.wait(30)
-        log_mb, took = counts["log_bytes"] / MEGA, counts["rounds_ms"] / 1e3
+        log_mb = counts["log_bytes_total"] / MEGA
+        took = counts["rounds_ms_total"] / 1e3
         cores = os.cpu_count() or 1
         yield Row(name, "log MB/s per core, by the clock", log_mb / took / cores)
         yield Row(name, "log MB per CPU second", log_mb / used, ">= 60")
@@ -133,7 +134,7 @@ class LakeBench:
 
     def _cold(self) -> Iterator[Row]:
         """Everything out of tables: speed, first bytes, and who else feels it."""
-        with self._house() as house:
+        with self._house("wal.cache_bytes=0") as house:
             house.make_topic("t", 1)
             house.make_topic("paced", 1)
             count = self._cold_topic(house)
@@ -178,7 +179,7 @@ class LakeBench:
     def _beside(self, house: House, count: int) -> Iterator[Row]:
         """A paced producer, alone and beside a consumer that reads cold, by turns."""
         paced_s = self._sizes.paced_s
-        for rate, told in ((200, "200/s"), (20_000, "20 MB/s")):
+        for rate, pace in ((200, "200/s"), (20_000, "20 MB/s")):
             words = (house.address, "paced", 0, 1000, rate, paced_s)
             bare, alone, beside = [], [], []
             for _ in range(ROUNDS):
@@ -188,7 +189,7 @@ class LakeBench:
                 alone.append(tools.run(self._out, "load", "paced", *words)["p99"])
                 with self._reading(house, count):
                     beside.append(tools.run(self._out, "load", "paced", *words)["p99"])
-            name = f"acknowledgement at {told}"
+            name = f"acknowledgement at {pace}"
             if bare:
                 yield Row(name, "p99 ms, a bare write and sync", median(bare))
             yield Row(name, "p99 ms, alone", median(alone))
@@ -223,7 +224,7 @@ class LakeBench:
         yield Row("after kill -9", "MB/s", size / took / MEGA, ">= 500")
 
     def _idle(self) -> Iterator[Row]:
-        with self._house("wal.keep_ms=1000") as house:
+        with self._house("wal.keep_ms=1000", "wal.cache_bytes=0") as house:
             house.make_topic("t", PARTITIONS)
             self._lines("none")(house, 50)
             house.await_tables()
@@ -256,7 +257,7 @@ def _bytes_out(house: House) -> int:
     """What the broker has sent in answers to fetches, of its newest status."""
     begun = house.status("broker")["written_ms"]
     wait_for(lambda: house.status("broker").get("written_ms", 0) > begun, 10)
-    return int(house.status("broker")["bytes_out_total"])
+    return int(house.status("broker")["counters"]["bytes_out_total"])
 
 
 def _quantile(ascending: list[float], q: float) -> float:

@@ -21,10 +21,12 @@ class Sizes:
     big: int = 1_000_000
     small: int = 4_000_000
     lines: int = 2_000_000
+    old: int = 2_000_000
     secs: int = 8
 
     def quick(self) -> "Sizes":
-        return Sizes(self.big // 10, self.small // 10, self.lines // 10, 3)
+        tenths = (count // 10 for count in (self.big, self.small, self.lines, self.old))
+        return Sizes(*tenths, secs=3)
 
 
 class Bench:
@@ -52,7 +54,19 @@ class Bench:
             "end to end at 1,000/s": lambda b: self._paced(b, "e2e", 1000),
             "consume 1 kB": lambda b: self._consume(b, "ck", 1000, s.big // 10),
             "consume 100 B": lambda b: self._consume(b, "ch", 100, s.small // 5),
+            "consume 1 kB, 2 GB": lambda b: self._consume(b, "co", 1000, s.old, 1),
         }
+
+    def forget(self, broker: Measured) -> None:
+        """Delete the topics of a test, so that the disk holds one test at a time."""
+        from confluent_kafka.admin import AdminClient
+
+        names = [name for owner, name in self._made if owner == broker.name]
+        if names:
+            admin = AdminClient({"bootstrap.servers": broker.address})
+            for deleted in admin.delete_topics(names).values():
+                deleted.result(30)
+        self._made -= {(broker.name, name) for name in names}
 
     def _topic(self, broker: Measured, name: str, partitions: int) -> bool:
         """Make a topic once; whether it was made now."""
@@ -102,11 +116,14 @@ class Bench:
         words = (broker.address, mode, 0, 1000, rate, self._sizes.secs)
         return tools.run(self._bin, "load", mode, *words)
 
-    def _consume(self, broker: Measured, topic: str, size: int, count: int) -> Figures:
+    def _consume(
+        self, broker: Measured, topic: str, size: int, count: int, laps: int = LAPS
+    ) -> Figures:
         if self._topic(broker, topic, 1):
             words = (broker.address, topic, 0, size, count, "none", LINGER_MS)
             tools.run(self._bin, "load", "produce", *words)
-        words_out = (broker.address, topic, 0, count, LAPS)
+            broker.rest()
+        words_out = (broker.address, topic, 0, count, laps)
         return self._counted(
             broker, lambda: tools.run(self._bin, "load", "consume", *words_out)
         )

@@ -28,21 +28,35 @@ class Results:
         self.rows: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(
             lambda: defaultdict(list)
         )
+        self.first: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+
+    def add_first(self, test: str, broker: str, figures: dict[str, float]) -> None:
+        """What the first run showed, before anything was warm; it is not counted."""
+        self._keep({"test": test, "broker": broker, "first": True, **figures})
+        for name, _ in shown(test):
+            if name in figures:
+                self.first[test, name][broker] = figures[name]
 
     def add(self, test: str, broker: str, figures: dict[str, float]) -> None:
-        with self._file.open("a") as out:
-            out.write(json.dumps({"test": test, "broker": broker, **figures}) + "\n")
+        self._keep({"test": test, "broker": broker, **figures})
         for name, _ in shown(test):
             if name in figures:
                 self.rows[test, name][broker].append(figures[name])
 
+    def _keep(self, row: dict[str, object]) -> None:
+        with self._file.open("a") as out:
+            out.write(json.dumps(row) + "\n")
+
     def markdown(self, ours: str, others: list[str]) -> str:
-        """Medians (minimum-maximum); ``x of``: ours over theirs, above 1 is better."""
+        """Medians (minimum-maximum), and what the first run showed; ``x of``: ours over
+        theirs, above 1 is better."""
         names = [ours, *others]
         head = ["measure", *names, *(f"x of {name}" for name in others)]
         lines = [_row(head), _row(["---"] * len(head))]
         for (test, figure), found in self.rows.items():
-            cells = [f"{test}, {figure}", *(_cell(found.get(name)) for name in names)]
+            first = self.first[test, figure]
+            cells = [f"{test}, {figure}"]
+            cells += [_cell(found.get(name), first.get(name)) for name in names]
             cells += [self._ratio(test, figure, ours, name) for name in others]
             lines.append(_row(cells))
         return "\n".join(lines)
@@ -90,13 +104,14 @@ def _row(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _cell(values: list[float] | None) -> str:
+def _cell(values: list[float] | None, first: float | None) -> str:
     if not values:
         return "-"
     low, middle, high = min(values), statistics.median(values), max(values)
+    first_text = "" if first is None else f"; first {_number(first)}"
     if len(values) == 1:
-        return _number(middle)
-    return f"{_number(middle)} ({_number(low)}-{_number(high)})"
+        return _number(middle) + first_text
+    return f"{_number(middle)} ({_number(low)}-{_number(high)}{first_text})"
 
 
 def _number(x: float) -> str:

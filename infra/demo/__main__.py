@@ -1,7 +1,7 @@
 """Real flights through a running Lakelog: in, to a group, into Delta, SQL, and back.
 
 Each step is told while it happens, and the last one is a proof: the whole topic, read
-from the Parquet files after the write-ahead segments were let go, has the very hashes
+from the Parquet files after the write-ahead segments were released, has the very hashes
 that the producer's acknowledgements had.
 """
 
@@ -116,10 +116,10 @@ def tell(running: Running) -> bool:
     ask("topic", "create", flights.TOPIC, "--partitions", partitions, *bootstrap)
     watch = TableWatch(running)
     watch.start()
-    told = produce_and_read(running, records, figures)
-    wait_for_table(watch, figures, told)
+    acknowledged = produce_and_read(running, records, figures)
+    wait_for_table(watch, figures, acknowledged)
     show_queries(running)
-    return prove(running, told, figures)
+    return prove(running, acknowledged, figures)
 
 
 def produce_and_read(
@@ -137,9 +137,9 @@ def produce_and_read(
         member.assigned.wait(30)
     started = time.monotonic()
     with Bar("acknowledged", len(records)) as bar:
-        told = clients.produce(running.kafka, flights.TOPIC, records, bar.to)
+        acknowledged = clients.produce(running.kafka, flights.TOPIC, records, bar.to)
     figures.produce_s = time.monotonic() - started
-    figures.bytes_in = told.bytes
+    figures.bytes_in = acknowledged.bytes
     with Bar("read by the group", len(records)) as bar:
         deadline = time.monotonic() + 60
         while seen.records < len(records) and time.monotonic() < deadline:
@@ -150,12 +150,12 @@ def produce_and_read(
         member.stopping.set()
     for member in group:
         member.join(10)
-    check("the group read what was acknowledged", seen, told)
-    return told
+    check("the group read what was acknowledged", seen, acknowledged)
+    return acknowledged
 
 
 def wait_for_table(
-    watch: TableWatch, figures: report.Figures, told: clients.Acknowledged
+    watch: TableWatch, figures: report.Figures, acknowledged: clients.Acknowledged
 ) -> None:
     """Until every acknowledged record stands in the Delta table."""
     console.print("[bold]3. Into the Delta table[/]")
@@ -169,7 +169,7 @@ def wait_for_table(
         bar.to(figures.records)
     watch.stopping.set()
     watch.join()
-    figures.freshness_s = report.freshness(told.at, watch.seen)
+    figures.freshness_s = report.freshness(acknowledged.at, watch.seen)
 
 
 def show_queries(running: Running) -> None:
@@ -195,14 +195,14 @@ def show_queries(running: Running) -> None:
 
 
 def prove(
-    running: Running, told: clients.Acknowledged, figures: report.Figures
+    running: Running, acknowledged: clients.Acknowledged, figures: report.Figures
 ) -> bool:
     """Let the segments go, read all again out of the table, compare the hashes."""
-    console.print("[bold]5. The write-ahead segments are let go[/]")
+    console.print("[bold]5. The write-ahead segments are released[/]")
     deadline = time.monotonic() + 60
     while any(p["segment_bytes"] for p in parts(running)):
         if time.monotonic() > deadline:
-            raise RuntimeError("the segments were not let go")
+            raise RuntimeError("the segments were not released")
         time.sleep(0.5)
     console.print("  no segment holds a record of the topic any more")
     figures.table_bytes = report.size_of(Path(running.table(flights.TOPIC)["path"]))
@@ -213,7 +213,7 @@ def prove(
             running.kafka, flights.TOPIC, flights.PARTITIONS, bar.to
         )
     figures.cold_s = time.monotonic() - started
-    holds = check("every record came back as it was produced", back, told)
+    holds = check("every record came back as it was produced", back, acknowledged)
     for number, digest in back.partitions().items():
         console.print(f"  partition {number}: {digest}")
     figures.print(console)
@@ -225,9 +225,9 @@ def parts(running: Running) -> list[dict[str, Any]]:
     return found
 
 
-def check(claim: str, seen: Fingerprint, told: clients.Acknowledged) -> bool:
+def check(claim: str, seen: Fingerprint, acknowledged: clients.Acknowledged) -> bool:
     """Say whether two fingerprints are equal; ends the demo if they are not."""
-    wanted = told.fingerprint
+    wanted = acknowledged.fingerprint
     holds = seen.twice() == 0 and seen.partitions() == wanted.partitions()
     mark = "[green]yes[/]" if holds else "[red]NO[/]"
     console.print(f"  {claim}: {mark} ({seen.records:,} of {wanted.records:,})")

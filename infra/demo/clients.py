@@ -42,7 +42,7 @@ def produce(
     bootstrap: str, topic: str, flights: list[Flight], progress: Progress
 ) -> Acknowledged:
     """Every flight through an idempotent lz4 producer; returns when all are in."""
-    told = Acknowledged()
+    acknowledged = Acknowledged()
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -52,26 +52,30 @@ def produce(
         }
     )
     for number, flight in enumerate(flights):
-        _send(producer, topic, flight, told)
-        told.bytes += len(flight.value) + len(flight.key or b"")
+        _send(producer, topic, flight, acknowledged)
+        acknowledged.bytes += len(flight.value) + len(flight.key or b"")
         if number % 2000 == 0:
-            progress(told.fingerprint.records)
+            progress(acknowledged.fingerprint.records)
     while producer.flush(0.1):
-        progress(told.fingerprint.records)
-    progress(told.fingerprint.records)
-    if told.errors:
-        raise RuntimeError(f"{len(told.errors)} refused: {told.errors[0]}")
-    return told
+        progress(acknowledged.fingerprint.records)
+    progress(acknowledged.fingerprint.records)
+    if acknowledged.errors:
+        raise RuntimeError(
+            f"{len(acknowledged.errors)} refused: {acknowledged.errors[0]}"
+        )
+    return acknowledged
 
 
-def _send(producer: Producer, topic: str, flight: Flight, told: Acknowledged) -> None:
+def _send(
+    producer: Producer, topic: str, flight: Flight, acknowledged: Acknowledged
+) -> None:
     while True:
         try:
             producer.produce(
                 topic,
                 flight.value,
                 flight.key,
-                on_delivery=partial(told, flight),
+                on_delivery=partial(acknowledged, flight),
                 headers=flight.headers,
             )
         except BufferError:

@@ -1,30 +1,41 @@
-"""Status files: whole, stale, broken or not there."""
+"""Status files as the endpoints ask for them, written by the real writers."""
 
-import json
-import os
-import time
+import asyncio
+from pathlib import Path
+from typing import Any
 
-from admin_api.status import STALE_S, StatusFiles
+import uvloop
 
-
-def write(tmp_path, content, age_s=0.0):
-    (tmp_path / "run").mkdir(exist_ok=True)
-    path = tmp_path / "run" / "broker.json"
-    path.write_text(content)
-    then = time.time() - age_s
-    os.utime(path, (then, then))
-    return StatusFiles(tmp_path)
-
-
-def test_a_fresh_file_is_read(tmp_path):
-    assert write(tmp_path, json.dumps({"a": 1})).read("broker") == {"a": 1}
+from admin_api.status import StatusFiles
+from broker.clock import SystemClock
+from broker.runtime.process.loop_timers import LoopTimers
+from broker.runtime.process.status import StatusFile as BrokerStatusFile
+from broker.status.file import path_of
+from broker.status.schema import BrokerStatus, CompactorStatus
+from broker.storage.files import PosixFiles
+from jobs.status import StatusFile as CompactorStatusFile
 
 
-def test_a_stale_file_is_of_a_part_that_is_gone(tmp_path):
-    assert write(tmp_path, "{}", age_s=STALE_S + 5).read("broker") is None
+def write_broker(data_dir: Path, status: BrokerStatus) -> None:
+    async def story() -> None:
+        clock = SystemClock()
+        timers = LoopTimers(asyncio.get_running_loop(), clock)
+        more: Any = {"clock": clock, "timers": timers, "files": PosixFiles()}
+        path = path_of(data_dir, BrokerStatus)
+        await BrokerStatusFile(path, lambda: status, **more).close()
+
+    uvloop.run(story())
 
 
-def test_no_file_and_no_json_and_no_object(tmp_path):
-    assert StatusFiles(tmp_path).read("broker") is None
-    for content in ("", "{", "[1]", "\0"):
-        assert write(tmp_path, content).read("broker") is None
+def test_the_writers_and_the_reader_agree(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    status = StatusFiles(tmp_path)
+    assert (status.broker(), status.compactor()) == (None, None)
+    write_broker(tmp_path, BrokerStatus(problems=("full",)))
+    compactor = CompactorStatus(problems=("t is stuck",), counters={"rows_total": 1})
+    CompactorStatusFile(tmp_path, lambda: compactor).write()
+    broker = status.broker()
+    assert broker is not None
+    assert broker.problems == ("full",)
+    assert broker.written_ms > 0
+    assert status.compactor() == compactor

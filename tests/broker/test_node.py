@@ -7,11 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 import uvloop
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -19,6 +19,8 @@ from broker.node import Node, StartRefused
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.settings import Settings, load
+from lakehouse.location import table_path
+from tests.support.patience import IDLE_S, Patience, wait_until
 from tests.support.wire import Wire
 
 PROGRAM = """
@@ -42,7 +44,6 @@ class Program:
     def __init__(self, data_dir: Path, **more: str) -> None:
         flags = {"data_dir": str(data_dir), "listener": "127.0.0.1:0"} | more
         flags |= {"wal.segment_bytes": "4Mi"}
-        started = time.monotonic()
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, *[f"{k}={v}" for k, v in flags.items()]],
             stdout=subprocess.PIPE,
@@ -51,18 +52,16 @@ class Program:
         )
         assert self.process.stdout is not None
         self.line = self.process.stdout.readline().strip()
-        self.ready_s = time.monotonic() - started
 
     @property
     def kafka(self) -> str:
         return self.line.split("kafka=")[1].split()[0]
 
-    def end(self, number: int) -> tuple[int, str, float]:
-        """Exit code, what was said on standard error, and how long it took."""
-        started = time.monotonic()
+    def end(self, number: int) -> int:
+        """Its exit code after that signal."""
         self.process.send_signal(number)
-        _, told = self.process.communicate(timeout=15)
-        return self.process.returncode, told, time.monotonic() - started
+        self.process.communicate(timeout=IDLE_S)
+        return self.process.returncode
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def produce(kafka: str, topic: str, values: list[bytes]) -> None:
         producer.produce(
             topic, value, partition=0, on_delivery=lambda e, _: e and failed.append(e)
         )
-    assert producer.flush(20) == 0
+    assert producer.flush(IDLE_S) == 0
     assert failed == []
 
 
@@ -90,8 +89,8 @@ def consume(kafka: str, topic: str, count: int) -> list[bytes | None]:
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": "g"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[bytes | None] = []
-    deadline = time.monotonic() + 20
-    while len(found) < count and time.monotonic() < deadline:
+    patience = Patience()
+    while len(found) < count and patience.lasts(len(found)):
         for message in consumer.consume(1_000, 0.5):
             assert message.error() is None
             found.append(message.value())
@@ -99,19 +98,16 @@ def consume(kafka: str, topic: str, count: int) -> list[bytes | None]:
     return found
 
 
-def test_it_is_ready_soon_serves_a_client_and_stops_in_time(
+def test_it_says_that_it_is_ready_serves_a_client_and_stops(
     tmp_path: Path, programs: list[Program]
 ) -> None:
     program = Program(tmp_path)
     programs.append(program)
     assert program.line == f"ready kafka={program.kafka} tables={tmp_path / 'tables'}"
-    assert program.ready_s < 5  # 2 when nobody else wants the processors
     values = [b"%d" % i for i in range(1_000)]
     produce(program.kafka, "orders", values)
     assert consume(program.kafka, "orders", 1_000) == values
-    code, _, took_s = program.end(signal.SIGTERM)
-    assert code == 0
-    assert took_s < 10
+    assert program.end(signal.SIGTERM) == 0
 
 
 def test_what_was_acknowledged_is_there_after_a_kill(
@@ -126,7 +122,7 @@ def test_what_was_acknowledged_is_there_after_a_kill(
     programs.append(again)
     produce(again.kafka, "orders", values[6_000:])
     assert consume(again.kafka, "orders", 8_000) == values
-    assert again.end(signal.SIGTERM)[0] == 0
+    assert again.end(signal.SIGTERM) == 0
 
 
 def test_a_second_signal_ends_it_at_once(
@@ -146,12 +142,18 @@ def test_a_second_signal_ends_it_at_once(
     waiting.assign([TopicPartition("orders", 0, 1)])
     waiting.poll(1)
     program.process.send_signal(signal.SIGTERM)
-    time.sleep(0.5)
+    wait_until(lambda: not listens(host, int(port)))  # the first one was heard
     assert program.process.poll() is None
-    with pytest.raises(OSError):
-        socket.create_connection((host, int(port)), 1)
-    assert program.end(signal.SIGTERM)[0] == 1
+    assert program.end(signal.SIGTERM) == 1
     waiting.close()
+
+
+def listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port)).close()
+    except OSError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("reason", ["port", "directory", "newer", "address"])
@@ -169,7 +171,7 @@ def test_what_prevents_a_start_is_one_sentence(
         data_dir.mkdir()
         (data_dir / "VERSION").write_text("999\n")
     refused = Program(data_dir, listener=listener)
-    _, told = refused.process.communicate(timeout=10)
+    _, told = refused.process.communicate(timeout=IDLE_S)
     assert refused.process.returncode == 1
     sentence = told.splitlines()[-1]
     assert sentence.startswith("lakelog: ")
@@ -195,6 +197,26 @@ def test_a_start_that_was_refused_leaves_the_directory_free(tmp_path: Path) -> N
     uvloop.run(story())
 
 
+def test_without_the_compiled_writer_python_writes_and_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "broker.storage.lane", None)  # cannot be imported
+
+    async def story() -> None:
+        node = await Node.start(settings(tmp_path))
+        with structlog.testing.capture_logs() as logs:
+            await node.accelerate(asyncio.get_running_loop())
+        (told,) = logs
+        assert told["log_level"] == "warning"
+        assert "broker.storage.lane" in told["why"]
+        kafka = f"127.0.0.1:{node.address[1]}"
+        await asyncio.to_thread(produce, kafka, "t", [b"a", b"b"])
+        assert await asyncio.to_thread(consume, kafka, "t", 2) == [b"a", b"b"]
+        await node.stop()
+
+    uvloop.run(story())
+
+
 def test_a_free_port_is_chosen_and_told_to_clients(tmp_path: Path) -> None:
     async def story() -> None:
         node = await Node.start(settings(tmp_path))
@@ -203,6 +225,7 @@ def test_a_free_port_is_chosen_and_told_to_clients(tmp_path: Path) -> None:
         (broker,) = answer.brokers
         assert (broker.host, broker.port) == node.address
         assert answer.cluster_id == node.broker.cluster_id
+        wire.close()
         await node.stop()
 
     uvloop.run(story())
@@ -218,8 +241,10 @@ def test_clients_are_told_what_is_advertised(tmp_path: Path) -> None:
 
 
 def test_the_status_file_tells_how_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "run" / "broker.json"
+
     def status() -> dict[str, object]:
-        found = json.loads((tmp_path / "run" / "broker.json").read_bytes())
+        found = json.loads(file.read_bytes())
         assert isinstance(found, dict)
         return found
 
@@ -227,14 +252,34 @@ def test_the_status_file_tells_how_it_is(tmp_path: Path) -> None:
         node = await Node.start(settings(tmp_path))
         wire = await Wire.open(node.address)
         await wire.ask(ApiVersionsRequest("tests", "1"), 3)
-        await asyncio.sleep(1.3)
-        told = status()
+        while not (file.exists() and (told := status())["requests"]):
+            await asyncio.sleep(0.05)
         assert told["state"] == "serving"
         assert told["problems"] == []
         assert told["connections_open"] == 1
-        assert told["requests"] == {"api_versions_total": 1}
+        assert told["requests"] == {"api_versions": 1}
+        wire.close()
         await node.stop()
         assert status()["state"] == "stopping"
+
+    uvloop.run(story())
+
+
+def test_a_table_that_cannot_be_read_is_in_the_status(tmp_path: Path) -> None:
+    async def story() -> None:
+        node = await Node.start(settings(tmp_path))
+        await node.broker.topics.create("t", 1, {})
+        log = Path(table_path(tmp_path / "tables", "t")) / "_delta_log"
+        log.mkdir(parents=True)
+        (log / f"{0:020d}.json").write_text("{")
+        (log / f"{1:020d}.json").write_text("{")
+        while not (states := node._facts().tables):
+            await asyncio.sleep(0.01)
+        assert (states[0].topic, states[0].readable) == ("t", False)
+        assert states[0].why
+        since_ms = states[0].since_ms
+        assert node._facts().tables[0].since_ms == since_ms > 0
+        await node.stop()
 
     uvloop.run(story())
 

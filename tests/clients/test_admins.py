@@ -24,7 +24,8 @@ from kafka.admin import ConfigResource as PythonResource
 from kafka.admin import ConfigResourceType, KafkaAdminClient
 from kafka.admin import NewTopic as PythonTopic
 
-from tests.clients.test_confluent import Member, create, produce_all, until
+from tests.support.confluent import Member, create, produce_all, until
+from tests.support.patience import IDLE_S, STUCK_S
 
 
 @pytest.fixture
@@ -34,14 +35,14 @@ def admin(broker):
 
 def only(futures):
     [future] = futures.values()
-    return future.result(10)
+    return future.result(IDLE_S)
 
 
 def test_partitions_are_added_and_written(broker, topic, admin):
     create(broker.bootstrap, topic)
     only(admin.create_partitions([NewPartitions(topic, 5)]))
     produce_all(broker.bootstrap, topic, [(None, b"x", None, 4)])
-    assert len(admin.list_topics(timeout=5).topics[topic].partitions) == 5
+    assert len(admin.list_topics(timeout=IDLE_S).topics[topic].partitions) == 5
     with pytest.raises(KafkaException, match="INVALID_PARTITIONS"):
         only(admin.create_partitions([NewPartitions(topic, 2)]))
 
@@ -81,10 +82,10 @@ def test_the_configs_of_the_broker_are_told(admin):
 
 
 def test_the_cluster_is_described(broker, admin):
-    found = admin.describe_cluster().result(10)
+    found = admin.describe_cluster().result(IDLE_S)
     assert [f"{node.host}:{node.port}" for node in found.nodes] == [broker.bootstrap]
     assert found.controller.id == found.nodes[0].id
-    assert found.cluster_id == admin.list_topics(timeout=5).cluster_id
+    assert found.cluster_id == admin.list_topics(timeout=IDLE_S).cluster_id
 
 
 def test_topics_are_described_with_their_ids(broker, topic, admin):
@@ -140,7 +141,7 @@ def test_groups_are_described_moved_and_deleted(broker, topic, admin):
     assert offsets() == [2]
     only(admin.delete_consumer_groups([topic]))
     assert topic not in [
-        g.group_id for g in admin.list_consumer_groups().result(10).valid
+        g.group_id for g in admin.list_consumer_groups().result(IDLE_S).valid
     ]
 
 
@@ -173,9 +174,9 @@ def test_aiokafkas_admin(broker, topic):
         assert topic not in await admin.list_topics()
         await admin.close()
 
-    asyncio.run(asyncio.wait_for(story(), 20))
+    asyncio.run(asyncio.wait_for(story(), STUCK_S))
 
 
 def test_a_topic_may_be_validated_without_being_created(broker, topic, admin):
     only(admin.create_topics([NewTopic(topic, 2)], validate_only=True))
-    assert topic not in admin.list_topics(timeout=5).topics
+    assert topic not in admin.list_topics(timeout=IDLE_S).topics

@@ -6,7 +6,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import TopicPartition
 
-from tests.clients.test_confluent import create
+from tests.support.confluent import create
+from tests.support.patience import IDLE_S, STUCK_S
 
 
 async def produced(bootstrap, topic, records, **config):
@@ -43,7 +44,7 @@ def test_records_come_back_as_they_were_produced(broker, topic, codec):
             compression_type=codec,
             enable_idempotence=True,
         )
-        return acks, await asyncio.wait_for(read(broker.bootstrap, topic, 3), 20)
+        return acks, await asyncio.wait_for(read(broker.bootstrap, topic, 3), IDLE_S)
 
     acks, back = asyncio.run(story())
     assert [a.offset for a in acks] == [0, 1, 2]
@@ -73,7 +74,7 @@ def test_a_group_commits_and_another_member_goes_on(broker, topic):
             got += [(await second.getone()).value for _ in range(2)]
         return got
 
-    got = asyncio.run(asyncio.wait_for(story(), 40))
+    got = asyncio.run(asyncio.wait_for(story(), STUCK_S))
     assert got == [b"0", b"1", b"2", b"3", b"4"]
 
 
@@ -99,4 +100,4 @@ def test_two_members_share_a_topic_and_one_takes_over(broker, topic):
                 assert not first.assignment() & second.assignment()
             await until_assigned([first], 4)
 
-    asyncio.run(asyncio.wait_for(story(), 40))
+    asyncio.run(asyncio.wait_for(story(), STUCK_S))

@@ -1,61 +1,15 @@
 """librdkafka, through confluent-kafka: the client of most languages."""
 
-import time
-
 import pytest
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     Consumer,
     KafkaException,
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-
-
-def create(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    wanted = NewTopic(topic, num_partitions=partitions, config=config)
-    admin.create_topics([wanted])[topic].result(10)
-
-
-def produce_all(bootstrap: str, topic: str, records: list, **config: object) -> list:
-    """Produce (key, value, headers, partition) records; the delivered messages."""
-    delivered, refused = [], []
-
-    def told(error, message):
-        (refused if error else delivered).append(error or message)
-
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5} | config)
-    for key, value, headers, partition in records:
-        producer.produce(
-            topic, value, key, partition, on_delivery=told, headers=headers
-        )
-        producer.poll(0)
-    assert producer.flush(30) == 0
-    assert not refused, refused
-    return delivered
-
-
-def read(bootstrap: str, topic: str, count: int, partitions: int = 1) -> list:
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "r", "enable.auto.commit": False}
-    )
-    consumer.assign(
-        [
-            TopicPartition(topic, number, OFFSET_BEGINNING)
-            for number in range(partitions)
-        ]
-    )
-    found, deadline = [], time.monotonic() + 20
-    while len(found) < count and time.monotonic() < deadline:
-        for message in consumer.consume(1000, timeout=0.5):
-            assert message.error() is None, message.error()
-            found.append(message)
-    consumer.close()
-    return found
+from tests.support.confluent import CODECS, Member, create, produce_all, read, until
+from tests.support.patience import IDLE_S
 
 
 def seen(message) -> tuple:
@@ -95,7 +49,7 @@ def test_a_record_above_the_limit_is_refused_and_the_next_one_passes(broker, top
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for size in (5000, 10):
         producer.produce(topic, b"x" * size, on_delivery=lambda e, m: told.append(e))
-        producer.flush(10)
+        producer.flush(IDLE_S)
     assert [e.name() if e else None for e in told] == ["MSG_SIZE_TOO_LARGE", None]
 
 
@@ -136,49 +90,13 @@ def test_offsets_are_found_by_time(broker, topic):
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
     for stamp in (1_000_000, 2_000_000, 3_000_000):
         producer.produce(topic, b"x", partition=0, timestamp=stamp)
-        producer.flush(10)
+        producer.flush(IDLE_S)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "t"})
     asked = [TopicPartition(topic, 0, t) for t in (1, 1_500_000, 3_000_000)]
     offsets = [consumer.offsets_for_times([part])[0].offset for part in asked]
     assert offsets == [0, 1, 2]
     assert consumer.get_watermark_offsets(TopicPartition(topic, 0)) == (0, 3)
     consumer.close()
-
-
-class Member:
-    """A consumer in a group that gathers what it reads."""
-
-    def __init__(self, bootstrap: str, topic: str, group: str, **config) -> None:
-        self.assigned: set[int] = set()
-        self.values: list[bytes] = []
-        self.consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": group,
-                "auto.offset.reset": "earliest",
-                "session.timeout.ms": 6000,
-                "heartbeat.interval.ms": 200,
-                "enable.auto.commit": False,
-            }
-            | config
-        )
-        self.consumer.subscribe([topic])
-
-    def poll(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            for message in self.consumer.consume(100, timeout=0.05):
-                assert message.error() is None, message.error()
-                self.values.append(message.value())
-            self.assigned = {p.partition for p in self.consumer.assignment()}
-
-
-def until(condition, members, seconds=25.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        for member in members:
-            member.poll(0.1)
-    assert condition()
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
@@ -210,7 +128,7 @@ def test_a_group_goes_on_where_it_committed(broker, topic):
     first.consumer.commit(offsets=[part], asynchronous=False)
     first.consumer.close()
     second = Member(broker.bootstrap, topic, topic)
-    [found] = second.consumer.committed([TopicPartition(topic, 0)], timeout=10)
+    [found] = second.consumer.committed([TopicPartition(topic, 0)], timeout=IDLE_S)
     assert (found.offset, found.metadata) == (7, "seven")
     until(lambda: second.values == [b"7", b"8", b"9"], [second])
     second.consumer.close()

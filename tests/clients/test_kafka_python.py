@@ -1,11 +1,10 @@
 """kafka-python: the pure-Python client."""
 
-import time
-
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from tests.clients.test_confluent import create
+from tests.support.confluent import create
+from tests.support.patience import IDLE_S, Patience
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
@@ -16,12 +15,12 @@ def test_records_come_back_as_they_were_produced(broker, topic, codec):
     )
     records = [(b"k", b"v" * 50, [("h", b"1")]), (None, b"n", []), (b"t", None, [])]
     sent = [
-        producer.send(topic, value, key, headers=headers, partition=0).get(10)
+        producer.send(topic, value, key, headers=headers, partition=0).get(IDLE_S)
         for key, value, headers in records
     ]
     producer.close()
     consumer = KafkaConsumer(
-        bootstrap_servers=broker.bootstrap, consumer_timeout_ms=5000
+        bootstrap_servers=broker.bootstrap, consumer_timeout_ms=int(IDLE_S * 1000)
     )
     part = TopicPartition(topic, 0)
     consumer.assign([part])
@@ -65,9 +64,9 @@ def test_two_members_share_a_topic(broker, topic):
         KafkaConsumer(topic, bootstrap_servers=broker.bootstrap, group_id=topic)
         for _ in range(2)
     ]
-    deadline = time.monotonic() + 30
-    while [len(member.assignment()) for member in members] != [2, 2]:
-        assert time.monotonic() < deadline
+    patience = Patience()
+    while (each := [len(member.assignment()) for member in members]) != [2, 2]:
+        assert patience.lasts(each)
         for member in members:
             member.poll(timeout_ms=100)
     first, second = (member.assignment() for member in members)
@@ -82,12 +81,12 @@ def test_an_older_client_produces_and_reads_in_a_group(broker, topic, version):
     create(broker.bootstrap, topic)
     old = {"bootstrap_servers": broker.bootstrap, "api_version": version}
     producer = KafkaProducer(**old, acks="all", enable_idempotence=False)
-    sent = [producer.send(topic, b"%d" % n, key=b"k").get(10) for n in range(3)]
+    sent = [producer.send(topic, b"%d" % n, key=b"k").get(IDLE_S) for n in range(3)]
     assert [one.offset for one in sent] == [0, 1, 2]
     producer.close()
     consumer = KafkaConsumer(
         topic, **old, group_id=topic, auto_offset_reset="earliest",
-        consumer_timeout_ms=15_000, enable_auto_commit=False,
+        consumer_timeout_ms=int(IDLE_S * 1000), enable_auto_commit=False,
     )  # fmt: skip
     assert [next(consumer).value for _ in range(3)] == [b"0", b"1", b"2"]
     consumer.commit()

@@ -23,6 +23,7 @@ from broker.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from tests.crash.workload import QUICK
+from tests.support.patience import IDLE_S, STUCK_S
 from tests.support.wire import frame_of
 
 VERSION = 7
@@ -52,7 +53,9 @@ class Committer(threading.Thread):
         numbers = itertools.count(1)
         while not self.stopping.is_set():
             try:
-                with socket.create_connection(self._address, timeout=10) as connection:
+                with socket.create_connection(
+                    self._address, timeout=IDLE_S
+                ) as connection:
                     while not self.stopping.is_set():
                         self._commit(connection, next(numbers))
             except OSError:
@@ -80,7 +83,7 @@ class Committer(threading.Thread):
 
     def finish(self) -> None:
         self.stopping.set()
-        self.join(30)
+        self.join(STUCK_S)
         assert not self.is_alive()
 
     def judge(self, bootstrap: str) -> None:
@@ -165,7 +168,7 @@ class Member(threading.Thread):
 
     def finish(self) -> None:
         self.stopping.set()
-        self.join(60)
+        self.join(STUCK_S)
         assert not self.is_alive()
 
 
@@ -176,7 +179,7 @@ def committed(
     consumer = Consumer(QUICK | {"bootstrap.servers": bootstrap, "group.id": group})
     wanted = [TopicPartition(topic, n) for n in range(partitions)]
     try:
-        found = consumer.committed(wanted, timeout=30)
+        found = consumer.committed(wanted, timeout=IDLE_S)
     finally:
         consumer.close()
     return {one.partition: one.offset for one in found if one.offset >= 0}

@@ -8,6 +8,7 @@ from deltalake import DeltaTable
 from jobs.check import check_data_directory
 from lakehouse.location import table_path
 from tests.crash.workload import Doubled, Found, Load, Watcher, create_topic
+from tests.support.patience import STUCK_S
 from tests.support.process import BrokerPart, Part, lakelog
 
 HITS = int(os.environ.get("LAKELOG_CRASH_HITS", "1"))
@@ -72,7 +73,7 @@ class House:
     def watcher(self) -> Watcher:
         return Watcher(self.broker.bootstrap, "t", self.partitions)
 
-    def flush(self, timeout_s: int = 60) -> None:
+    def flush(self, timeout_s: int = 200) -> None:
         """All that was acknowledged stands in the table when this returns."""
         words = ("--data-dir", str(self.data_dir), "--timeout", str(timeout_s))
         lakelog("compact", "t", *words)
@@ -97,3 +98,15 @@ class House:
     def end(self) -> None:
         for part in self._parts:
             part.end()
+
+
+def sleeps_through_the_work_of_another(house: House) -> None:
+    """One compactor is stopped right before it commits, for as long as another one
+    takes to do that work and more. Then it goes on where it was, and is alone."""
+    house.compactor.start(failpoints="compact.before_commit=1", wait=False)
+    assert house.compactor.stopped(STUCK_S), "it had nothing to commit"
+    second = house.another_compactor()
+    second.start()
+    house.flush()
+    second.kill()
+    house.compactor.go_on()

@@ -15,6 +15,7 @@ import pytest
 from tests.crash.groups import Committer
 from tests.crash.house import HITS, KILLS, House
 from tests.crash.workload import judge, read_everything, running, tell
+from tests.support.patience import STUCK_S
 
 POINTS = {
     "log": ("wal.before_write", "wal.after_write", "wal.after_sync", "wal.before_done"),
@@ -62,7 +63,7 @@ def test_a_kill_at_a_named_point_loses_nothing(build, kind):
             broker.end()
             count = chance.randint(1, 60 if kind == OFTEN else 3)
             broker.start(failpoints=f"{point}={count}", wait=False)
-            assert broker.died(60), f"{point} was not passed"
+            assert broker.died(STUCK_S), f"{point} was not passed"
         broker.start()
     life.judge(kind, HITS * len(POINTS[kind]))
 

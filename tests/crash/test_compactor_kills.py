@@ -10,8 +10,14 @@ import time
 
 import pytest
 
-from tests.crash.house import HITS, KILLS, House
+from tests.crash.house import (
+    HITS,
+    KILLS,
+    House,
+    sleeps_through_the_work_of_another,
+)
 from tests.crash.workload import Load, judge, read_everything, running, tell
+from tests.support.patience import STUCK_S
 from tests.support.process import Part
 
 POINTS = (
@@ -60,7 +66,7 @@ def test_a_kill_of_the_compactor_at_a_named_point_writes_nothing_twice(build):
             point = POINTS[hit % len(POINTS)]
             points = f"{point}={chance.randint(1, 2)}"
             house.compactor.start(failpoints=points, wait=False)
-            assert house.compactor.died(60), f"{point} was not passed"
+            assert house.compactor.died(STUCK_S), f"{point} was not passed"
     house.compactor.start()
     judge_table(house, [load], "compact", HITS * len(POINTS))
 
@@ -100,18 +106,6 @@ def test_two_compactors_at_once_write_each_record_once(build, altered):
         second.kill()
         time.sleep(1)
     judge_table(house, [load], f"two {altered}", 1)
-
-
-def sleeps_through_the_work_of_another(house: House) -> None:
-    """One compactor is stopped right before it commits, for as long as another one
-    takes to do that work and more. Then it goes on where it was, and is alone."""
-    house.compactor.start(failpoints="compact.before_commit=1", wait=False)
-    assert house.compactor.stopped(60), "it had nothing to commit"
-    second = house.another_compactor()
-    second.start()
-    house.flush()
-    second.kill()
-    house.compactor.go_on()
 
 
 def test_a_compactor_that_slept_writes_nothing_twice(build):

@@ -3,7 +3,6 @@
 What lies around it goes on being served, to a client that verifies nothing itself.
 """
 
-import time
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,16 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from broker.storage.entry import ENTRY_HEADER_BYTES, position_of
 from broker.storage.files import PosixFiles
-from broker.storage.reader import SegmentReader
+from broker.storage.store import LocalSegmentStore
 from jobs.check import check_data_directory
 from tests.crash.workload import Found, Lost, a_consumer, running, wait_for
+from tests.support.patience import Patience
 
 HIT = 1  # the partition
 SEALED = ("wal.segment_bytes=1Mi",)
 ACTIVE = ("wal.segment_bytes=64Mi",)
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 
 
 class Life:
@@ -65,9 +65,9 @@ class Life:
         bootstrap, partitions = self.house.broker.bootstrap, self.house.partitions
         consumer = a_consumer(bootstrap, "t", partitions, check_crcs=False)
         waiting, found = set(range(partitions)), {}
-        deadline = time.monotonic() + 30
+        patience = Patience()
         while waiting:
-            assert time.monotonic() < deadline
+            assert patience.lasts((len(found), len(waiting)))
             for message in consumer.consume(1000, timeout=0.5):
                 error = message.error()
                 if error is None:
@@ -86,7 +86,7 @@ class Life:
 def batches(wal: Path, sealed: bool) -> tuple[Path, list[tuple[int, int, int, int]]]:
     """A segment's file, and of its batches in the partition: first and last offset,
     position, length."""
-    reader = SegmentReader(PosixFiles(), wal)
+    reader = LocalSegmentStore(PosixFiles(), wal)
     segments = [info for info in reader.live() if info.sealed is sealed]
     if not segments:
         return wal, []

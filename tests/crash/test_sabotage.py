@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.crash.test_compactor_kills import sleeps_through_the_work_of_another
+from tests.crash.house import sleeps_through_the_work_of_another
 from tests.crash.workload import (
     Doubled,
     Lost,
@@ -16,8 +16,9 @@ from tests.crash.workload import (
     read_everything,
     running,
 )
+from tests.support.patience import STUCK_S
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 
 
 def lives_through_kills(house, kills=3):
@@ -47,12 +48,12 @@ def lives_through_a_kill_after_the_commit(house):
     load = house.load("exact", pause_s=0.02)
     with running(load):
         house.compactor.start(failpoints="compact.after_commit=2", wait=False)
-        assert house.compactor.died(60)
+        assert house.compactor.died(STUCK_S)
         house.compactor.start()
         watch_the_table(house)
 
 
-def watch_the_table(house, seconds=30):
+def watch_the_table(house, seconds=STUCK_S):
     """Raises Doubled as soon as it is so; time enough for a slow machine to do it."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -25,6 +25,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.support.patience import IDLE_S, STUCK_S, Patience
+
 Found = dict[tuple[int, int], bytes | None]
 QUICK: dict[str, Any] = {
     "reconnect.backoff.ms": 20,
@@ -32,7 +34,7 @@ QUICK: dict[str, Any] = {
     "log_level": 0,
     "error_cb": lambda _error: None,
 }
-ANSWER_S = 60
+ANSWER_S = STUCK_S
 
 
 class Lost(AssertionError):
@@ -143,14 +145,14 @@ class Watcher(threading.Thread):
 
     def finish(self) -> None:
         self.stopping.set()
-        self.join(30)
+        self.join(STUCK_S)
         assert not self.is_alive()
 
 
 def create_topic(bootstrap: str, name: str, partitions: int) -> None:
     """Made when this returns; raises KafkaException if it cannot be."""
     admin = AdminClient(QUICK | {"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, partitions)])[name].result(30)
+    admin.create_topics([NewTopic(name, partitions)])[name].result(IDLE_S)
 
 
 def a_consumer(
@@ -173,16 +175,15 @@ def a_consumer(
     return consumer
 
 
-def read_everything(
-    bootstrap: str, topic: str, partitions: int, timeout_s: float = 60
-) -> Found:
+def read_everything(bootstrap: str, topic: str, partitions: int) -> Found:
     """(partition, offset) -> value, from offset 0 to the end, by a new client."""
     consumer = a_consumer(bootstrap, topic, partitions)
     waiting = set(range(partitions))
     found: Found = {}
-    deadline = time.monotonic() + timeout_s
+    patience = Patience()
     while waiting:
-        assert time.monotonic() < deadline, f"no end of partitions {waiting}"
+        if not patience.lasts((len(found), len(waiting))):  # refused, not skipped
+            raise Lost(f"no end of partitions {waiting}")
         for message in consumer.consume(1000, timeout=0.5):
             error = message.error()
             if error is None:
@@ -255,7 +256,7 @@ def running(*threads: Any) -> Iterator[None]:
             thread.stopping.set()
 
 
-def wait_for(condition: Callable[[], bool], timeout_s: float = 60) -> None:
+def wait_for(condition: Callable[[], bool], timeout_s: float = STUCK_S) -> None:
     """Until it holds; AssertionError if it does not in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():

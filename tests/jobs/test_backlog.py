@@ -1,14 +1,16 @@
 """What is pending is what the segments have and the tables have not."""
 
+import pytest
+
 from broker.storage.files import PosixFiles
-from broker.storage.reader import SegmentReader
+from broker.storage.store import LocalSegmentStore
 from jobs.backlog import Backlog
 from tests.jobs.world import World
 from tests.support.batches import Record
 
 
 def backlog_of(world: World) -> Backlog:
-    return Backlog(SegmentReader(PosixFiles(), world.data_dir / "wal"))
+    return Backlog(LocalSegmentStore(PosixFiles(), world.data_dir / "wal"))
 
 
 def test_sealed_and_active_segments_together(world: World) -> None:
@@ -58,3 +60,21 @@ def test_what_is_released_is_forgotten(world: World) -> None:
 
     world._drain(released)
     assert backlog.pending({}, [topic.number]) == []
+
+
+def test_what_waits_for_long_takes_no_more_memory_and_is_no_younger(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.backlog.MARKS_MAX", 16)
+    topic, backlog = world.topic("t"), backlog_of(world)
+    key, count = (topic.number, 0), 48
+    for now_ms in range(count):
+        world.produce(topic, [Record()])
+        backlog.refresh(now_ms)
+        assert len(backlog._marks[key]) <= 16
+    ages = []
+    for end in range(count):
+        [one] = backlog.pending({key: end}, [topic.number])
+        ages.append(end - one.since_ms)  # it came at the time that its offset says
+    assert min(ages) == ages[0] == ages[-1] == 0
+    assert max(ages) < 16

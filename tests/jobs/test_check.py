@@ -10,7 +10,9 @@ import pytest
 
 from broker.catalog import offsets
 from broker.catalog.offsets import CommittedOffset
-from jobs.check import Report, check_data_directory
+from broker.storage.store import LocalSegmentStore
+from jobs.check import check_data_directory
+from jobs.check_report import Report
 from tests.jobs.world import World
 from tests.support.batches import Record
 
@@ -135,8 +137,11 @@ def test_an_offset_committed_beyond_the_end(world: World, topic: Any) -> None:
 
     commit(30)
     assert check(world).ok
+    assert check(world).remarks == []
     commit(31)
-    assert "group 'g' has committed 31 of t-0, which ends at 30" in problem(world)
+    report = check(world)
+    assert report.ok
+    assert report.remarks == ["group 'g' has committed 31 of t-0, which ends at 30"]
 
 
 def test_an_owners_rewrite_is_no_problem(world: World, topic: Any) -> None:
@@ -149,3 +154,156 @@ def test_an_owners_rewrite_is_no_problem(world: World, topic: Any) -> None:
     assert report.problems == []
     table.delete("offset = 3")
     assert check(world).problems == []
+
+
+@pytest.fixture
+def released(world: World) -> Any:
+    """A topic of 30 records, all in the table, none in a segment any more."""
+    topic, compactor = world.topic("t"), world.compactor()
+    for _ in range(3):
+        world.produce(topic, [Record(b"k", b"v" * 50)] * 10)
+        world.flush(compactor)
+    world.release()
+    report = check(world)
+    assert report.ok
+    assert report.counts["batches"] == 0
+    return topic
+
+
+def test_the_last_commit_is_gone_and_so_are_the_segments(
+    world: World, released: Any
+) -> None:
+    last_entry(world, released).unlink()
+    assert (
+        problem(world)
+        == "t-0: offsets 20 to 30 are neither in the table nor in a segment"
+    )
+
+
+def test_the_whole_table_is_gone(world: World, released: Any) -> None:
+    shutil.rmtree(world.path(released))
+    assert (
+        problem(world)
+        == "t-0: offsets 0 to 30 are neither in the table nor in a segment"
+    )
+
+
+def test_another_table_stands_in_its_place(world: World, released: Any) -> None:
+    import deltalake
+    import pyarrow as pa
+
+    shutil.rmtree(world.path(released))
+    rows = pa.table({"partition": pa.array([0], pa.int32())})
+    deltalake.write_deltalake(str(world.path(released)), rows)
+    assert "offsets 0 to 30 are neither" in problem(world)
+
+
+def lose_rows(world: World, topic: Any, kept: int) -> None:
+    """Rewrite the last commit's file with fewer rows, and make its entry agree."""
+    entry = last_entry(world, topic)
+    lines = [json.loads(line) for line in entry.read_text().splitlines()]
+    (add,) = [line["add"] for line in lines if "add" in line]
+    path = world.path(topic) / add["path"]
+    pq.write_table(pq.ParquetFile(path).read().slice(0, kept), path)
+    stats = json.loads(add["stats"])
+    stats["numRecords"] = kept
+    add |= {"size": path.stat().st_size, "stats": json.dumps(stats)}
+    entry.write_text("\n".join(map(json.dumps, lines)))
+
+
+def test_rows_missing_inside_a_committed_range(world: World, released: Any) -> None:
+    lose_rows(world, released, 3)
+    assert (
+        problem(world)
+        == "t-0: version 3 adds 3 rows, and the log had 10 records in 20 to 30"
+    )
+
+
+def test_an_old_commit_that_does_not_say_is_a_remark(
+    world: World, released: Any
+) -> None:
+    lose_rows(world, released, 3)
+    change_log(last_entry(world, released), '"lakelog.rows"', '"other"')
+    report = check(world)
+    assert report.ok
+    assert report.remarks == [
+        "t-0: version 3 adds 3 rows for 10 offsets, and is too old to say why"
+    ]
+
+
+def test_refused_batches_are_no_loss(world: World, topic: Any) -> None:
+    world.produce(topic, [Record(b"k", b"v")] * 5, skip=7)
+    world.flush(world.compactor())
+    report = check(world)
+    assert (report.problems, report.remarks) == ([], [])
+    assert report.counts["offsets_without_record"] == 7
+
+
+def test_a_refused_batch_between_the_table_and_the_segments_is_no_loss(
+    world: World, released: Any
+) -> None:
+    world.produce(released, [Record(b"k", b"v")] * 5, skip=7)
+    assert problem(world).startswith("t-0: offsets 30 to 37 are neither")
+    world.checkpoint()
+    assert check(world).problems == []
+
+
+def test_a_table_that_its_owner_made_unreadable_is_a_remark(
+    world: World, topic: Any
+) -> None:
+    entry = last_entry(world, topic)
+    action = {
+        "protocol": {
+            "minReaderVersion": 3,
+            "minWriterVersion": 7,
+            "readerFeatures": ["from2040"],
+            "writerFeatures": ["from2040"],
+        }
+    }
+    entry.with_name(f"{int(entry.stem) + 1:020d}.json").write_text(json.dumps(action))
+    report = check(world)
+    assert report.ok
+    assert "from2040" in report.remarks[0]
+
+
+def test_records_that_are_nowhere_behind_a_segment_that_is_left(world: World) -> None:
+    # The older segment stays for another topic; the one between was let go.
+    topic, other, compactor = world.topic("t"), world.topic("o"), world.compactor()
+    world.produce(other, [Record()])
+    for _ in range(2):
+        world.produce(topic, [Record(b"k", b"v")] * 10)
+        world.flush(compactor)
+        world.roll()
+    world.produce(topic, [Record(b"k", b"v")] * 10, skip=2)
+    world.checkpoint()
+    world.wal.release(world.wal.segments()[1].sequence)
+    world._drain(lambda: check(world).counts["segments"] == 2)
+    assert check(world).ok
+    last_entry(world, topic).unlink()
+    assert "t-0: offsets 10 to 22 are neither" in problem(world)
+
+
+def test_segments_that_are_carried_during_the_look_are_looked_at_again(
+    world: World, topic: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.roll()
+    opened = LocalSegmentStore.opened
+    begun: list[int] = []
+
+    def late(store: LocalSegmentStore, sequence: int) -> Any:
+        begun.append(sequence)
+        if len(begun) == 2:  # the first was read, the others go
+            world.produce(topic, [Record(b"k", b"v" * 50)] * 10)
+            world.carry({(topic.number, 0): 0})
+            world.wait_for_recycler()
+            for _ in range(20):  # their files are used again
+                world.produce(topic, [Record(b"k", b"v" * 50)])
+                world.roll()
+        return opened(store, sequence)
+
+    monkeypatch.setattr(LocalSegmentStore, "opened", late)
+    report = check(world)
+    assert report.problems == []
+    assert len(begun) > 20
+    assert report.counts["batches"] == 4 + 20
+    assert "segments_let_go_meanwhile" not in report.counts

@@ -1,6 +1,7 @@
 """Rounds over a real log and real tables, with the workers' part done in-process."""
 
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from broker.catalog import requests
 from broker.catalog import topics as catalog_topics
 from jobs.check import check_data_directory
 from jobs.rows import Failed, FileTask, Written
+from jobs.stuck import MOVED_PAUSE_MS
+from lakehouse import delta_log
 from tests.jobs.world import FLUSH_MS, World, here
 from tests.support.batches import Record, make_batch
 
@@ -59,6 +62,46 @@ def test_nothing_is_due_before_its_time(world: World) -> None:
     world.check_rows()
 
 
+def test_a_wall_clock_that_is_set_back_holds_nothing_up(world: World) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, some(5))
+    compactor.step()
+    world.clock.wall_ms -= 3_600_000
+    world.clock.advance(FLUSH_MS)
+    compactor.step()
+    world.check_rows()
+    world.clock.wall_ms -= 3_600_000
+    world.catalog.change(
+        lambda c: catalog_topics.set_log_start(c, {(topic.number, 0): 5})
+    )
+    world.clock.advance(3_000_000)
+    compactor.step()
+    assert world.rows(topic) == []  # retention is looked at
+
+
+def test_a_wall_clock_that_is_set_back_prolongs_no_pause(world: World) -> None:
+    topic, broken = world.topic("t"), [True]
+
+    def spread(tasks: list[list[FileTask]]) -> list[list[Written | Failed]]:
+        if broken and any(tasks):
+            return [
+                [Failed(one.path, "it is", stale=False) for one in t] for t in tasks
+            ]
+        return here(tasks)
+
+    compactor = world.compactor(spread)
+    world.produce(topic, some(5))
+    world.flush(compactor)
+    compactor.step()
+    since_ms = compactor.status().tables[0].since_ms
+    assert since_ms == world.clock.now_ms()
+    broken.clear()
+    world.clock.wall_ms -= 3_600_000
+    world.clock.advance(60_000)
+    compactor.step()
+    world.check_rows()
+
+
 def test_bytes_make_a_topic_due_before_its_time(world: World) -> None:
     topic, compactor = world.topic("t"), world.compactor(flush_bytes=1000)
     world.produce(topic, [Record(value=b"x" * 500)])
@@ -86,6 +129,205 @@ def test_whoever_asks_need_not_wait(world: World) -> None:
     world.check_rows()
 
 
+def protocol(writer: list[str], reader: list[str]) -> dict[str, Any]:
+    return {
+        "protocol": {
+            "minReaderVersion": 3 if reader else 1,
+            "minWriterVersion": 7,
+            "writerFeatures": ["appendOnly", "invariants", *writer, *reader],
+            **({"readerFeatures": reader} if reader else {}),
+        }
+    }
+
+
+OWNERS_CHANGES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "in-commit timestamps": (
+        protocol(["inCommitTimestamp"], []),
+        {"delta.enableInCommitTimestamps": "true"},
+    ),
+    "row tracking": (
+        protocol(["rowTracking", "domainMetadata"], []),
+        {"delta.enableRowTracking": "true"},
+    ),
+    "v2 checkpoints": (
+        protocol([], ["v2Checkpoint"]),
+        {"delta.checkpointPolicy": "v2"},
+    ),
+    "column mapping": (
+        protocol([], ["columnMapping"]),
+        {"delta.columnMapping.mode": "name"},
+    ),
+    "variant": (protocol([], ["variantType"]), {}),
+    "a feature to come": (protocol([], ["from2040"]), {}),
+    "deletion vectors": (
+        protocol([], ["deletionVectors"]),
+        {"delta.enableDeletionVectors": "true"},
+    ),
+}
+
+
+def change_table(world: World, topic: Any, name: str) -> Path:
+    """Commit an owner's change to the table's protocol; the log entry."""
+    change, properties = OWNERS_CHANGES[name]
+    log = world.path(topic) / "_delta_log"
+    first = [json.loads(line) for line in (log / f"{0:020d}.json").open()]
+    [metadata] = [line["metaData"] for line in first if "metaData" in line]
+    metadata["configuration"] |= properties
+    entry = log / f"{len(list(log.glob('*.json'))):020d}.json"
+    actions = [change, {"metaData": metadata}]
+    entry.write_text("\n".join(map(json.dumps, actions)))
+    return entry
+
+
+@pytest.mark.parametrize("name", OWNERS_CHANGES)
+def test_an_owners_change_stops_his_topic_alone(world: World, name: str) -> None:
+    theirs, other = world.topic("theirs"), world.topic("other")
+    compactor = world.compactor()
+    for topic in (theirs, other):
+        world.produce(topic, some(10))
+    world.flush(compactor)
+    entry = change_table(world, theirs, name)
+    for _ in range(4):
+        for topic in (theirs, other):
+            world.produce(topic, some(10))
+        world.flush(compactor)
+    compactor.step()
+    status = compactor.status()
+    assert len(world.rows(other)) == 50
+    committed = delta_log.load(str(world.path(theirs))).version > int(entry.stem)
+    if committed:  # our writer knows this feature: then all of it is there
+        assert (status.stuck, status.problems) == (0, ())
+        return
+    assert status.stuck == 1
+    [problem] = status.problems
+    assert problem.startswith("theirs cannot be compacted: ")
+    state = status.tables[0]
+    assert (state.topic, state.stuck, state.ends) == ("theirs", True, {0: 10})
+    assert state.why in problem
+    assert state.pending_bytes > 0
+    entry.unlink()  # its owner thinks again
+    world.clock.advance(60_000)
+    world.flush(compactor)
+    compactor.step()
+    assert compactor.status().stuck == 0
+    world.check_rows()
+
+
+def undo_change(world: World, topic: Any) -> None:
+    """Commit what makes a table plain again, as DROP FEATURE does."""
+    log = world.path(topic) / "_delta_log"
+    first = [json.loads(line) for line in (log / f"{0:020d}.json").open()]
+    plain = [line for line in first if "protocol" in line or "metaData" in line]
+    entry = log / f"{len(list(log.glob('*.json'))):020d}.json"
+    entry.write_text("\n".join(map(json.dumps, plain)))
+
+
+def test_a_table_that_refuses_is_tried_by_one_small_slice(world: World) -> None:
+    tried: list[int] = []
+
+    def spread(tasks: list[list[FileTask]]) -> list[list[Written | Failed]]:
+        batches = [len(b.bases) // 8 for t in tasks for f in t for b in f.slices]
+        tried.append(sum(batches))
+        return here(tasks)
+
+    topic = world.topic("theirs", 2)
+    compactor = world.compactor(spread)
+    world.produce(topic, some(10))
+    world.flush(compactor)
+    change_table(world, topic, "row tracking")
+    for n in range(20):
+        world.produce(topic, [Record(value=b"%20d" % n * 2000)], n % 2)
+    world.flush(compactor)
+    tried.clear()
+    for _ in range(10 * 60):
+        world.clock.advance(1_000)
+        compactor.step()
+    assert max(tried) <= 2
+    assert 8 <= len(tried) <= 16
+    undo_change(world, topic)
+    world.clock.advance(MOVED_PAUSE_MS)
+    world.flush(compactor)
+    world.check_rows()
+    compactor.step()
+    assert compactor.status().stuck == 0
+
+
+def test_an_owner_who_commits_all_the_time_costs_few_tries(world: World) -> None:
+    topic, compactor = world.topic("theirs"), world.compactor()
+    world.produce(topic, some(10))
+    world.flush(compactor)
+    change_table(world, topic, "row tracking")
+    world.produce(topic, some(10))
+    world.flush(compactor)
+    before = compactor.counters.rounds
+    for _ in range(60):
+        change_table(world, topic, "row tracking")
+        world.clock.advance(1_000)
+        compactor.step()
+    first_pauses = 2  # of one and two seconds
+    tries = compactor.counters.rounds - before
+    assert 5 < tries <= first_pauses + 60_000 / MOVED_PAUSE_MS
+
+
+def test_a_damaged_log_of_one_table_stops_its_topic_alone(world: World) -> None:
+    theirs, other = world.topic("theirs"), world.topic("other")
+    world.produce(theirs, some(10))
+    world.flush(world.compactor())
+    entry = world.path(theirs) / "_delta_log" / f"{0:020d}.json"
+    kept = entry.read_bytes()
+    entry.write_bytes(kept[:100])
+    compactor = world.compactor()
+    for _ in range(3):
+        for topic in (theirs, other):
+            world.produce(topic, some(10))
+        world.flush(compactor)
+    compactor.step()
+    status = compactor.status()
+    assert len(world.rows(other)) == 30
+    assert (status.stuck, status.unreadable_tables) == (1, 1)
+    assert not status.tables[0].readable
+    assert "torn" in status.tables[0].why
+    entry.write_bytes(kept)
+    world.clock.advance(60_000)
+    world.flush(compactor)
+    compactor.step()
+    assert (compactor.status().stuck, compactor.status().unreadable_tables) == (0, 0)
+    world.check_rows()
+
+
+def test_records_that_kill_their_worker_stop_their_partition_alone(
+    world: World,
+) -> None:
+    topic, other = world.topic("t", 2), world.topic("other")
+    for key in ((topic, 0), (topic, 1), (other, 0)):
+        world.produce(key[0], some(10), key[1])
+
+    def deadly(tasks: list[list[FileTask]]) -> list[list[Written | Failed]]:
+        for file in (file for task in tasks for file in task):
+            if (file.topic, file.partition) == ("t", 1):
+                raise RuntimeError("the worker was killed")
+        return here(tasks)
+
+    compactor = world.compactor(deadly)
+    world.flush(compactor)
+    compactor.step()
+    assert (len(world.rows(topic, 0)), len(world.rows(other))) == (10, 10)
+    assert world.rows(topic, 1) == []
+    status = compactor.status()
+    assert status.stuck == 1
+    assert status.problems == (
+        "t-1 cannot be compacted: its records cannot be written by a worker: "
+        "RuntimeError: the worker was killed",
+    )
+    assert status.tables[0].stuck
+    compactor._spread = here
+    world.clock.advance(60_000)
+    world.flush(compactor)
+    world.check_rows()
+    compactor.step()
+    assert compactor.status().stuck == 0
+
+
 def test_a_new_compactor_goes_on_where_tables_end(world: World) -> None:
     topic = world.topic("t")
     for _ in range(3):
@@ -99,7 +341,7 @@ def test_a_new_compactor_goes_on_where_tables_end(world: World) -> None:
 def test_a_backlog_is_worked_off_in_bounded_rounds(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.planner.ROUND_BYTES", 30_000)
+    monkeypatch.setattr("jobs.pace.FULL_ROUND_BYTES", 30_000)
     monkeypatch.setattr("jobs.planner.plan.__kwdefaults__", {
         "round_bytes": 30_000, "item_bytes": 10_000,
     })  # fmt: skip
@@ -118,7 +360,59 @@ def test_a_backlog_is_worked_off_in_bounded_rounds(
     world.check_rows()
     assert len(seen) > 5
     assert max(seen) <= 30
-    assert compactor.counts["rounds"] == len(seen)
+    assert compactor.counters.rounds == len(seen)
+
+
+def test_a_file_that_lacks_a_record_is_not_committed(world: World) -> None:
+    topic = world.topic("t", 2)
+    for partition in range(2):
+        world.produce(topic, some(10), partition)
+
+    def forgetful(tasks: list[list[FileTask]]) -> list[list[Written | Failed]]:
+        return [
+            [
+                one._replace(rows=9)
+                if isinstance(one, Written) and "partition=0" in one.path
+                else one
+                for one in done
+            ]
+            for done in here(tasks)
+        ]
+
+    compactor = world.compactor(forgetful)
+    world.flush(compactor)
+    assert (world.rows(topic, 0), len(world.rows(topic, 1))) == ([], 10)
+    compactor.step()
+    assert compactor.status().stuck == 1
+    world.clock.advance(60_000)
+    compactor._spread = here
+    world.flush(compactor)
+    world.check_rows()
+
+
+def test_it_stands_behind_producers_until_it_is_late(world: World) -> None:
+    topic = world.topic("t", 4)
+    seen: list[tuple[int, set[int]]] = []
+    session: list[int] = []
+
+    def spread(tasks: list[list[FileTask]]) -> list[list[Written | Failed]]:
+        seen.append((len(tasks), {t.niceness for task in tasks for t in task}))
+        return here(tasks)
+
+    def set_niceness(niceness: int) -> bool:
+        session.append(niceness)
+        return True
+
+    compactor = world.compactor(spread, set_niceness=set_niceness)
+    for wait_ms in (FLUSH_MS, 2 * FLUSH_MS, FLUSH_MS):
+        for partition in range(4):
+            world.produce(topic, some(10), partition)
+        compactor.step()
+        world.clock.advance(wait_ms)
+        compactor.step()
+    world.check_rows()
+    assert seen == [(2, {15}), (2, {0}), (2, {15})]
+    assert session == [15, 0, 15]
 
 
 def test_two_compactors_double_nothing(world: World) -> None:
@@ -184,7 +478,7 @@ def test_a_damaged_batch_stops_its_partition_alone(world: World) -> None:
     assert world.rows(topic, 0) == []
     assert len(world.rows(topic, 1)) == 10
     compactor.step()
-    assert compactor.counts["stuck"] == 1
+    assert compactor.status().stuck == 1
     problems = check_data_directory(world.data_dir).problems
     assert any("checksum" in problem for problem in problems)
 
@@ -210,8 +504,8 @@ def test_damage_without_a_footer_stops_whom_it_concerns(
     world.flush(compactor)
     assert len(world.rows(topic, 0)) == 10 * lost
     assert len(world.rows(topic, 1)) == 30
-    assert compactor.counts["damaged_places"] == 1
-    assert compactor.counts["stuck"] == 1
+    assert compactor.status().damaged_places == 1
+    assert compactor.status().stuck == 1
     assert check_data_directory(world.data_dir).problems
     # whoever looks anew, and at segments that follow, stops at the same place
     world.roll()
@@ -270,3 +564,31 @@ def test_a_full_disk_is_told_and_tried_again(world: World) -> None:
     world.clock.advance(60_000)
     world.flush(compactor)
     world.check_rows()
+
+
+def test_what_was_carried_reaches_its_table_once(world: World) -> None:
+    stuck, busy = world.topic("stuck"), world.topic("busy")
+    compactor = world.compactor()
+    for topic in (stuck, busy):
+        world.produce(topic, some(10))
+    world.flush(compactor)
+    entry = change_table(world, stuck, "row tracking")
+    for at in range(4):
+        world.produce(stuck, some(10), skip=at)
+        world.produce(busy, some(50))
+        world.flush(compactor)
+        world.roll()
+    world.carry({(busy.number, 0): 210, (stuck.number, 0): 10})
+    assert len(world.wal.segments()) == 1
+    world.produce(stuck, some(10))
+    world.flush(compactor)
+    assert len(world.rows(stuck)) == 10
+    assert check_data_directory(world.data_dir).ok
+    entry.unlink()
+    world.clock.advance(60_000)
+    world.flush(compactor)
+    world.check_rows()
+    compactor.step()
+    assert compactor.status().stuck == 0
+    report = check_data_directory(world.data_dir)
+    assert report.problems == []

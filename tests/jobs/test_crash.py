@@ -28,14 +28,14 @@ from broker.catalog.catalog import Catalog
 from broker.clock import SystemClock
 from broker.settings import LakeSettings, Settings
 from broker.storage.files import PosixFiles
-from broker.storage.reader import SegmentReader
+from broker.storage.store import LocalSegmentStore
 from jobs.backlog import Backlog
 from jobs.compactor import Compactor
 from tests.jobs.world import here
 data = pathlib.Path(sys.argv[1])
 settings = Settings(data_dir=data, lake=LakeSettings(flush_ms=0))
 catalog = Catalog.open(data / "catalog.db")
-backlog = Backlog(SegmentReader(PosixFiles(), data / "wal"))
+backlog = Backlog(LocalSegmentStore(PosixFiles(), data / "wal"))
 compactor = Compactor(settings, catalog, backlog, here, 2, SystemClock(), lambda: True)
 while compactor.step():
     pass

@@ -1,12 +1,14 @@
 """What expired leaves by a commit and goes later; orphans go; the owner's stay."""
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import deltalake
 
 from broker.catalog import topics as catalog_topics
+from lakehouse.delta_log import load
 from tests.jobs.world import World
 from tests.support.batches import Record
 
@@ -81,6 +83,42 @@ def test_what_its_owner_rewrote_stays_for_his_time_travel(world: World) -> None:
     world.produce(topic, [Record(b"k", b"v")] * 10)
     world.flush(compactor)
     world.check_rows()
+
+
+def test_what_its_owner_rewrote_stays_when_the_log_forgets_it(world: World) -> None:
+    """Checkpoints drop what was removed long ago; a new process then knows nothing."""
+    topic, compactor = world.topic("t"), world.compactor()
+    for _ in range(2):
+        world.produce(topic, [Record(b"k", b"v")] * 10)
+        world.flush(compactor)
+    before = files_of(world, topic)
+    owners = deltalake.DeltaTable(str(world.path(topic)))
+    owners.alter.set_table_properties(
+        {"delta.deletedFileRetentionDuration": "interval 1 milliseconds"}
+    )
+    owners.optimize.compact()
+    time.sleep(0.002)
+    deltalake.DeltaTable(str(world.path(topic))).create_checkpoint()
+    assert not load(str(world.path(topic))).removed
+    world.clock.wall_ms = time.time_ns() // 1_000_000
+    later(world, world.compactor(), 10 * DELAY)
+    assert before < files_of(world, topic)
+    start_at(world, topic, 20)
+    later(world, world.compactor(), 10 * DELAY)
+    assert not before & files_of(world, topic)
+
+
+def test_what_was_deleted_is_remembered_no_longer(world: World) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    for end in range(10, 60, 10):
+        world.produce(topic, [Record(b"k", b"v")] * 10)
+        world.flush(compactor)
+        start_at(world, topic, end)
+        later(world, compactor)
+        later(world, compactor)
+    assert not files_of(world, topic)
+    [table] = compactor._tables.present([topic])
+    assert not table.snapshot.removed
 
 
 def test_an_owners_delete_moves_no_end(world: World) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.planner import Batches, Pending, due, pack, plan
+from jobs.planner import TRIAL_BYTES, Batches, Pending, due, pack, plan, trials
 
 NOW = 1_000_000
 
@@ -125,3 +125,22 @@ def test_above_cuts_at_the_batch_that_holds_the_offset() -> None:
         40,
     ]
     assert len(some.above(50)) == 0
+
+
+def test_of_what_failed_one_small_slice_is_tried() -> None:
+    half = TRIAL_BYTES // 2
+    waiting = [
+        pending([half] * 6, (1, 0)),
+        pending([100] * 6, (1, 1)),
+        pending([half] * 6, (2, 0)),
+        pending([TRIAL_BYTES * 2] * 2, (2, 1)),
+        pending([half] * 6, (2, 2)),
+    ]
+    failed = {(1, 0): (1, -1), (1, 1): (1, -1), (2, 1): (2, 1), (2, 2): (2, 2)}
+    chosen = trials(waiting, failed.get)
+    assert [one.key for one in chosen] == [(1, 0), (2, 0), (2, 1), (2, 2)]
+    assert [one.bytes for one in chosen] == [
+        TRIAL_BYTES, half * 6, TRIAL_BYTES * 2, TRIAL_BYTES,
+    ]  # fmt: skip
+    assert chosen[0].start == waiting[0].start
+    assert chosen[0].since_ms == waiting[0].since_ms

@@ -22,10 +22,10 @@ class ATable:
 
 def task_of(world: World, topic: Any, tmp_path: Path) -> FileTask:
     from broker.storage.files import PosixFiles
-    from broker.storage.reader import SegmentReader
+    from broker.storage.store import LocalSegmentStore
     from jobs.backlog import Backlog
 
-    backlog = Backlog(SegmentReader(PosixFiles(), world.data_dir / "wal"))
+    backlog = Backlog(LocalSegmentStore(PosixFiles(), world.data_dir / "wal"))
     backlog.refresh(0)
     [item] = plan(backlog.pending({}, [topic.number]), 1).items
     return file_task(item, ATable(topic, tmp_path), "a-1")  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ def test_a_segment_that_was_used_again_is_stale_not_read(
     [failed] = write_files([task._replace(slices=[one])])
     assert isinstance(failed, Failed)
     assert failed.stale
-    moved = task.slices[0]._replace(path=str(tmp_path / "gone"))
+    moved = task.slices[0]._replace(store=str(tmp_path / "gone"))
     [failed] = write_files([task._replace(slices=[moved])])
     assert isinstance(failed, Failed)
     assert failed.stale

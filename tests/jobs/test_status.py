@@ -1,22 +1,71 @@
-"""A small file says what the compactor does; it is never half written."""
+"""What the compactor says: whole, named, and understood by who reads it."""
 
-import json
+import time
 from pathlib import Path
 
-from jobs.status import StatusFile
+import numpy as np
+
+from broker.status import file
+from broker.status.schema import CompactorStatus
+from broker.topics.topic import Topic
+from jobs.planner import Batches, Pending
+from jobs.status import TABLES_MAX, Counters, StatusFile, problems_of, table_states
+from jobs.stuck import WHOLE_TOPIC, Stuck
 
 
-def test_it_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    said = {"rounds": 1}
-    path = tmp_path / "run" / "compactor.json"
-    status = StatusFile(path, lambda: said)
+def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
+    said = CompactorStatus(state="running", counters=Counters(rounds=1).totals())
+    status = StatusFile(tmp_path, lambda: said)
     status.start()
-    assert json.loads(path.read_text()) == said
-    said["rounds"] = 2
+    assert file.read(tmp_path, CompactorStatus, time.time()) == said
+    said = CompactorStatus(state="stopped")
     status.stop()
-    assert json.loads(path.read_text()) == {"rounds": 2}
-    assert [p.name for p in path.parent.iterdir()] == ["compactor.json"]
+    assert file.read(tmp_path, CompactorStatus, time.time()) == said
 
 
-def test_a_full_disk_does_not_stop_it(tmp_path: Path) -> None:
-    StatusFile(tmp_path / "missing" / "compactor.json", dict).write()
+def test_a_disk_that_takes_nothing_does_not_stop_it(tmp_path: Path) -> None:
+    StatusFile(tmp_path / "missing", CompactorStatus).write()
+
+
+def test_counters_are_named_as_such() -> None:
+    assert Counters(rows=3).totals()["rows_total"] == 3
+    assert all(name.endswith("_total") for name in Counters().totals())
+
+
+def topic(number: int) -> Topic:
+    return Topic(number, bytes(16), f"t{number}", 2)
+
+
+def pending(number: int, since_ms: int, bytes_: int = 10) -> Pending:
+    one = np.array([0], np.int64)
+    chunk = Batches(1, "", one, one, one, np.array([bytes_], np.int64))
+    return Pending((number, 0), 0, [chunk], since_ms)
+
+
+def test_stuck_tables_come_first_with_their_reason() -> None:
+    stuck = Stuck()
+    for now_ms in (40, 50):
+        stuck.fail((2, WHOLE_TOPIC), "it takes no commit", now_ms)
+    topics = {number: topic(number) for number in (1, 2, 3, 4)}
+    states = table_states(
+        topics, [pending(1, 90), pending(2, 30), pending(3, 10)],
+        {(1, 0): 5, (1, 1): 6}, {4: "it is torn"}, stuck, 100, wall_ms=5_000_100,
+    )  # fmt: skip
+    assert [(s.topic, s.stuck, s.readable, s.why) for s in states] == [
+        ("t2", True, True, "it takes no commit"),
+        ("t4", False, False, "it is torn"),
+        ("t3", False, True, ""),
+        ("t1", False, True, ""),
+    ]
+    assert [(s.since_ms, s.lag_ms, s.pending_bytes) for s in states[:3]] == [
+        (5_000_040, 70, 10), (0, 0, 0), (0, 90, 10),
+    ]  # fmt: skip
+    assert states[3].ends == {0: 5, 1: 6}
+    assert problems_of(topics, stuck) == ("t2 cannot be compacted: it takes no commit",)
+
+
+def test_a_status_is_no_listing_of_ten_thousand_tables() -> None:
+    topics = {number: topic(number) for number in range(TABLES_MAX + 5)}
+    waiting = [pending(number, 0) for number in topics]
+    states = table_states(topics, waiting, {}, {}, Stuck(), 1, wall_ms=1)
+    assert len(states) == TABLES_MAX

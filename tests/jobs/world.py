@@ -8,11 +8,16 @@ from typing import Any
 
 from broker.catalog import topics as catalog_topics
 from broker.catalog.catalog import Catalog
+from broker.ids import TopicPartition
+from broker.log import checkpoint
+from broker.log.partition import PartitionLog
 from broker.records.batch import read_header
 from broker.settings import LakeSettings, Settings
 from broker.storage.files import PosixFiles
-from broker.storage.reader import SegmentReader
-from broker.storage.wal import Append, Wal
+from broker.storage.manifest import read_manifest
+from broker.storage.objects import LocalObjects
+from broker.storage.store import LocalSegmentStore
+from broker.storage.wal import Append, Carried, Wal
 from broker.topics.topic import Topic
 from jobs.backlog import Backlog
 from jobs.compactor import Compactor
@@ -21,6 +26,7 @@ from jobs.rows import Failed, FileTask, Written, write_files
 from lakehouse.location import table_path
 from tests.support.batches import Record, make_batch, read_batch
 from tests.support.clock import ManualClock
+from tests.support.patience import IDLE_S
 
 FLUSH_MS = 5000
 
@@ -39,6 +45,7 @@ class World:
         self.catalog = Catalog.open(data_dir / "catalog.db")
         self.segment_bytes = segment_bytes
         self.produced: dict[tuple[int, int], list[Record]] = {}
+        self.holes: dict[tuple[int, int], list[tuple[int, int]]] = {}
         self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._ids = itertools.count(1)
         self.wal = self._open()
@@ -69,7 +76,10 @@ class World:
     ) -> None:
         """One batch, durable when this returns; ``skip`` leaves offsets out."""
         seen = self.produced.setdefault((topic.number, partition), [])
-        base = (seen[-1].offset + 1 if seen else 0) + skip
+        end = seen[-1].offset + 1 if seen else 0
+        base = end + skip
+        if skip:
+            self.holes.setdefault((topic.number, partition), []).append((end, base))
         batch = make_batch(records, base, **more)
         self.append(topic, batch, partition)
         seen += read_batch(batch)
@@ -84,7 +94,7 @@ class World:
             )
         )  # fmt: skip
         while not done:
-            self._calls.get(timeout=10)()
+            self._calls.get(timeout=IDLE_S)()
         assert done[0].error is None
 
     def roll(self) -> None:
@@ -92,6 +102,49 @@ class World:
         before = len(self.wal.segments())
         self.wal.roll()
         self._drain(lambda: self.wal.segments()[before - 1].sealed)
+
+    def checkpoint(self) -> None:
+        """Say how far the partitions are durable, as the broker does at each seal."""
+        ends = {key: seen[-1].offset + 1 for key, seen in self.produced.items()}
+        logs = {key: PartitionLog(0, end) for key, end in ends.items()}
+        for key, holes in self.holes.items():
+            logs[key].holes = holes
+        payload = checkpoint.pack(logs.items())
+        self.wal.checkpoint(payload)
+
+        def is_written() -> bool:
+            manifest = read_manifest(LocalObjects(PosixFiles(), self.data_dir / "wal"))
+            return manifest is not None and manifest.payload == payload
+
+        self._drain(is_written)
+
+    def carry(self, needed: dict[TopicPartition, int]) -> None:
+        """Carry what is ``needed`` (partition -> from which offset on) of all sealed
+        segments into one that replaces them."""
+        self.roll()
+        self.checkpoint()
+        sealed = [info.sequence for info in self.wal.segments() if info.sealed]
+        heard: list[Carried | None] = []
+        self.wal.carry(sealed, needed, heard.append)
+        self._drain(lambda: bool(heard))
+        assert heard[0] is not None
+        self.wal.release_replaced(heard[0].sequences)
+
+    def wait_for_recycler(self) -> None:
+        """Until the files of released segments are free."""
+        numbers = self.wal._segments
+        self._drain(lambda: not any(each.released for each in numbers.copy().values()))
+
+    def release(self) -> None:
+        """Release every segment: what they held is in tables."""
+        self.roll()
+        self.checkpoint()
+        for info in self.wal.segments():
+            if info.sealed:
+                self.wal.release(info.sequence)
+        self._drain(
+            lambda: not LocalSegmentStore(PosixFiles(), self.data_dir / "wal").live()
+        )
 
     def _drain(self, until: Callable[[], bool]) -> None:
         import time
@@ -114,15 +167,16 @@ class World:
         *,
         cores: int = 2,
         holds_lease: Callable[[], bool] = lambda: True,
+        set_niceness: Callable[[int], bool] = lambda niceness: True,
         **lake: Any,
     ) -> Compactor:
         settings = Settings(
             data_dir=self.data_dir, lake=LakeSettings(**{"flush_ms": FLUSH_MS} | lake)
         )
-        reader = SegmentReader(PosixFiles(), self.data_dir / "wal")
+        reader = LocalSegmentStore(PosixFiles(), self.data_dir / "wal")
         return Compactor(
             settings, self.catalog, Backlog(reader), spread, cores, self.clock,
-            holds_lease,
+            holds_lease, set_niceness,
         )  # fmt: skip
 
     def flush(self, compactor: Compactor) -> None:

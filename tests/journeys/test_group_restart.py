@@ -18,11 +18,14 @@ from confluent_kafka import Consumer, TopicPartition
 from broker.catalog import groups as stored_groups
 from broker.catalog.catalog import Catalog
 from broker.groups.snapshot import GroupSnapshot, decode
-from tests.clients.test_confluent import create
+from tests.support.confluent import create
+from tests.support.patience import IDLE_S, wait_until
 from tests.support.process import BrokerPart
 
 PARTITIONS = 2
 SESSION_MS = 6_000
+"""Of members that are to be expired; the others are never late."""
+LONG_MS = 60_000
 
 
 class ConfluentMember:
@@ -40,7 +43,7 @@ class ConfluentMember:
                 "log_level": 0,
                 "group.id": group,
                 "enable.auto.commit": False,
-                "session.timeout.ms": SESSION_MS,
+                "session.timeout.ms": LONG_MS,
                 "heartbeat.interval.ms": 300,
                 "reconnect.backoff.max.ms": 300,
             }
@@ -89,7 +92,7 @@ class ConfluentMember:
         self.offset = offset
         asked: Future[None] = Future()
         self.asked.put(asked)
-        asked.result(40)
+        asked.result(IDLE_S)
 
     def close(self) -> None:
         self.asked.put(None)
@@ -100,26 +103,30 @@ class ConfluentMember:
 class AioMember(ConsumerRebalanceListener):
     """aiokafka, on a loop that runs in a thread. ``told`` as above."""
 
-    def __init__(self, bootstrap: str, topic: str, group: str) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, group: str, session_ms: int = LONG_MS
+    ) -> None:
         self.told: list[str] = []
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
-        self._run(self._start(bootstrap, topic, group))
+        self._run(self._start(bootstrap, topic, group, session_ms))
 
-    async def _start(self, bootstrap: str, topic: str, group: str) -> None:
+    async def _start(
+        self, bootstrap: str, topic: str, group: str, session_ms: int
+    ) -> None:
         self.consumer = AIOKafkaConsumer(
             bootstrap_servers=bootstrap,
             group_id=group,
             enable_auto_commit=False,
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=session_ms,
             heartbeat_interval_ms=300,
         )
         self.consumer.subscribe([topic], listener=self)
         await self.consumer.start()
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(40)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(IDLE_S)
 
     def on_partitions_assigned(self, assigned: Any) -> None:
         self.told.append("assigned")
@@ -163,13 +170,6 @@ def stored(broker: BrokerPart, group: str) -> GroupSnapshot:
         return decode(catalog.read(stored_groups.load)[group])
 
 
-def wait_for(condition, timeout_s: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def settled(members: list[Any]) -> bool:
     """Whether each has its share of the partitions, and no other rebalance runs."""
     return [one.assigned() for one in members] == [1] * PARTITIONS
@@ -185,7 +185,7 @@ def restart(broker: BrokerPart, how: str) -> None:
 def test_members_go_on_in_their_generation(broker, library, how):
     create(broker.bootstrap, "t", PARTITIONS)
     members = [MEMBERS[library](broker.bootstrap, "t", "g") for _ in range(PARTITIONS)]
-    wait_for(lambda: settled(members))
+    wait_until(lambda: settled(members))
     for member in members:
         member.commit(1)
     before, told = stored(broker, "g"), [list(one.told) for one in members]
@@ -200,23 +200,23 @@ def test_members_go_on_in_their_generation(broker, library, how):
     assert settled(members)
     for member in members:
         member.close()
-    wait_for(lambda: not stored(broker, "g").members)
+    wait_until(lambda: not stored(broker, "g").members)
     broker.stop()
 
 
 def test_a_member_that_dies_with_the_broker_is_expired(broker):
     create(broker.bootstrap, "t", PARTITIONS)
-    members = [AioMember(broker.bootstrap, "t", "g") for _ in range(PARTITIONS)]
-    wait_for(lambda: settled(members))
+    lives = AioMember(broker.bootstrap, "t", "g")
+    dies = AioMember(broker.bootstrap, "t", "g", SESSION_MS)
+    wait_until(lambda: settled([lives, dies]))
     before = stored(broker, "g")
-    lives, dies = members
     broker.kill()
     dies.die()
+    started = time.monotonic()  # before the session that starts again with the broker
     broker.start()
-    started = time.monotonic()
     lives.commit(1)
     assert stored(broker, "g") == before
-    wait_for(lambda: lives.assigned() == PARTITIONS)
+    wait_until(lambda: lives.assigned() == PARTITIONS)
     assert time.monotonic() - started > SESSION_MS / 1000 - 1
     after = stored(broker, "g")
     assert (len(after.members), after.generation) == (1, before.generation + 1)

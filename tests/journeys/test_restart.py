@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.clients.test_confluent import create, read
 from tests.support.clients import LIBRARIES
+from tests.support.confluent import create, read
 from tests.support.process import BrokerPart
 
 

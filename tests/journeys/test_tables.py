@@ -5,13 +5,17 @@ One ``lakelog up`` and one analyst's Spark for all journeys here; the last ones 
 
 import json
 import time
+from contextlib import closing, suppress
 from itertools import chain
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.clients.test_confluent import CODECS, Member, create, produce_all, read
+from broker.storage.segment import StaleSegment
+from jobs.extent import Extents, TopicExtent
+from tests.support.confluent import CODECS, Member, create, produce_all, read
+from tests.support.patience import IDLE_S, STUCK_S, Patience, wait_until
 from tests.support.process import BrokerPart, WholePart, gone, lakelog
 from tests.support.readers import (
     by_aiokafka,
@@ -47,27 +51,30 @@ def analyst():
 def whole(tmp_path_factory, analyst):
     part = WholePart(tmp_path_factory.mktemp("whole") / "data", *SETTINGS)
     part.start()
-    part.hear("compactor ready", 120)
+    part.hear("compactor ready")
     yield part
     part.end()
 
 
-def table(whole, topic: str) -> dict:
-    return json.loads(
-        lakelog("table", topic, "--data-dir", str(whole.data_dir), "--json")
-    )
+def table(whole, topic: str) -> TopicExtent:
+    """What ``lakelog table`` tells, which one test asks as a program."""
+    while True:
+        with suppress(StaleSegment), closing(Extents(whole.data_dir)) as extents:
+            return extents.of([topic])[0]
 
 
 def compact(whole, *topics: str) -> None:
-    lakelog("compact", *topics, "--data-dir", str(whole.data_dir), "--timeout", "60")
+    """What ``lakelog compact`` does."""
+    with closing(Extents(whole.data_dir)) as extents:
+        extents.compact(topics, STUCK_S)
 
 
 def let_go(whole, topic: str) -> None:
     """Until its records stand in the table alone."""
     compact(whole, topic)
-    deadline = time.monotonic() + 30
-    while any(part["segment_bytes"] for part in table(whole, topic)["partitions"]):
-        assert time.monotonic() < deadline, table(whole, topic)
+    patience = Patience()
+    while any(kept := [p.segment_bytes for p in table(whole, topic).partitions]):
+        assert patience.lasts(kept), table(whole, topic)
         time.sleep(0.1)
 
 
@@ -110,7 +117,7 @@ def test_what_was_let_go_comes_back_out_of_the_table(whole, journey):
 def test_any_delta_reader_sees_the_same(whole, analyst, journey):
     topic, hot = journey
     compact(whole, topic)
-    path = table(whole, topic)["path"]
+    path = table(whole, topic).path
     assert by_spark(analyst, path) == hot
     assert by_deltalake(path) == hot
     assert by_duckdb(path) == hot
@@ -119,8 +126,9 @@ def test_any_delta_reader_sees_the_same(whole, analyst, journey):
 
 def test_a_table_explains_itself(whole, analyst, journey):
     topic, hot = journey
-    compact(whole, topic)
-    found = table(whole, topic)
+    where = ("--data-dir", str(whole.data_dir))
+    lakelog("compact", topic, *where, "--timeout", "200")
+    found = json.loads(lakelog("table", topic, *where, "--json"))
     properties = dict(analyst.ask(f"SHOW TBLPROPERTIES delta.`{found['path']}`"))
     assert properties["lakelog.topic"] == topic
     assert properties["delta.minReaderVersion"] == "1"
@@ -139,11 +147,11 @@ def test_consumers_see_what_its_owner_left(whole, analyst, journey):
     let_go(whole, "owned")
     before = consumed(whole.bootstrap, "owned", 2)
     assert len(before) == 402
-    path = table(whole, "owned")["path"]
+    path = table(whole, "owned").path
     forget = "partition = 0 AND (offset % 3 = 0 OR offset >= 190)"
     analyst.ask(f"DELETE FROM delta.`{path}` WHERE {forget}")
     left = [r for r in before if not (r[0] == 0 and (r[1] % 3 == 0 or r[1] >= 190))]
-    until(lambda: consumed(whole.bootstrap, "owned", 2) == left)
+    wait_until(lambda: consumed(whole.bootstrap, "owned", 2) == left)
     analyst.ask(f"SET {UNUSUAL} = false")
     analyst.ask(f"OPTIMIZE delta.`{path}` ZORDER BY (value)")
     time.sleep(0.5)  # the broker looks at the table ten times meanwhile
@@ -156,13 +164,6 @@ def test_consumers_see_what_its_owner_left(whole, analyst, journey):
     assert by_spark(analyst, path) == after
 
 
-def until(condition, seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
 def test_offsets_are_found_by_time_in_table_and_log(whole):
     create(whole.bootstrap, "times", **{"retention.ms": "-1"})
     producer = Producer({"bootstrap.servers": whole.bootstrap, "linger.ms": 0})
@@ -170,7 +171,7 @@ def test_offsets_are_found_by_time_in_table_and_log(whole):
     def produce(*stamps: int) -> None:
         for stamp in stamps:
             producer.produce("times", b"x", partition=0, timestamp=stamp)
-            producer.flush(10)
+            producer.flush(IDLE_S)
 
     consumer = Consumer({"bootstrap.servers": whole.bootstrap, "group.id": "t"})
 
@@ -207,7 +208,7 @@ def test_deleted_records_are_gone_from_log_and_table(whole, analyst):
     admin = AdminClient({"bootstrap.servers": whole.bootstrap})
     for before in (60, 150):
         [future] = admin.delete_records([TopicPartition("short", 0, before)]).values()
-        assert future.result(10).low_watermark == before
+        assert future.result(IDLE_S).low_watermark == before
         consumer = Consumer({"bootstrap.servers": whole.bootstrap, "group.id": "s"})
         part = TopicPartition("short", 0)
         assert consumer.get_watermark_offsets(part) == (before, 200)
@@ -228,7 +229,7 @@ def test_the_time_of_the_broker_is_kept_as_such(whole, analyst):
     assert {record[3] for record in hot} == {1}
     let_go(whole, "stamped")
     assert consumed(whole.bootstrap, "stamped") == hot
-    assert by_spark(analyst, table(whole, "stamped")["path"]) == hot
+    assert by_spark(analyst, table(whole, "stamped").path) == hot
 
 
 def test_many_partitions_and_large_records_pass(whole):
@@ -250,15 +251,15 @@ def test_old_records_leave_the_table(whole, analyst):
     now_ms = int(time.time() * 1000)
     for age_ms in (86_400_000, 7_200_000):
         producer.produce("fading", b"old", partition=0, timestamp=now_ms - age_ms)
-        producer.flush(10)
+        producer.flush(IDLE_S)
     let_go(whole, "fading")
     producer.produce("fading", b"young", partition=0, timestamp=now_ms)
-    producer.flush(10)
+    producer.flush(IDLE_S)
     let_go(whole, "fading")
-    until(lambda: table(whole, "fading")["partitions"][0]["log_start"] == 2)
+    wait_until(lambda: table(whole, "fading").partitions[0].log_start == 2)
     assert [record[5] for record in consumed(whole.bootstrap, "fading")] == [b"young"]
-    path = table(whole, "fading")["path"]
-    until(lambda: len(by_spark(analyst, path)) == 1, 60)
+    path = table(whole, "fading").path
+    wait_until(lambda: len(by_spark(analyst, path)) == 1)
 
 
 def test_a_topic_of_the_same_name_starts_anew(whole):
@@ -285,14 +286,14 @@ def test_a_group_reads_on_across_compaction(whole):
         return len(member.values) >= count
 
     go_on(0)
-    until(lambda: caught_up(50))  # read from memory
+    wait_until(lambda: caught_up(50))  # read from memory
     go_on(50)
     let_go(whole, "crossing")
     go_on(100)
-    until(lambda: caught_up(150))  # from the table, then from memory
+    wait_until(lambda: caught_up(150))  # from the table, then from memory
     let_go(whole, "crossing")
     go_on(150)
-    until(lambda: caught_up(200))
+    wait_until(lambda: caught_up(200))
     assert member.values == [b"%d" % n for n in range(200)]
     member.consumer.commit(asynchronous=False)
     member.consumer.close()
@@ -304,9 +305,9 @@ def test_a_compactor_that_is_killed_is_started_again(whole):
     [compactor] = children["compactor"]
     compactor.kill()
     produce_all(whole.bootstrap, "killed", [(None, b"x", None, 0)] * 10)
-    whole.hear("compactor ready", 90)
+    whole.hear("compactor ready")
     assert "killed by SIGKILL" in whole.tail()
-    assert gone(children["java"], 5)
+    assert gone(children["java"])
     let_go(whole, "killed")
     assert len(consumed(whole.bootstrap, "killed")) == 10
 
@@ -317,7 +318,7 @@ def test_nothing_outlives_a_lakelog_that_was_killed(whole, journey):
     assert {"admin", "broker", "compactor", "java"} <= children.keys()
     topic, hot = journey
     whole.kill()
-    assert gone(chain(*children.values()), 10)
+    assert gone(chain(*children.values()))
     lakelog("check", "--data-dir", str(whole.data_dir))
     broker = BrokerPart(whole.data_dir, *SETTINGS)
     broker.start()

@@ -8,7 +8,8 @@ from itertools import chain
 
 import pytest
 
-from tests.clients.test_confluent import produce_all, read
+from tests.support.confluent import produce_all, read
+from tests.support.patience import IDLE_S, wait_until
 from tests.support.process import WholePart, gone
 
 
@@ -46,11 +47,9 @@ def test_the_ready_line_names_what_was_chosen(kafka_only):
 def test_a_signal_stops_all_parts(kafka_only, number):
     children = list(chain(*kafka_only.descendants().values()))
     assert serves(kafka_only)
-    started = time.monotonic()
     kafka_only.process.send_signal(number)
-    assert kafka_only.process.wait(10) == 0, kafka_only.tail()
-    assert time.monotonic() - started < 10
-    assert gone(children, 0.5)
+    assert kafka_only.process.wait(IDLE_S) == 0, kafka_only.tail()
+    assert gone(children)
     assert "stopped" in kafka_only.tail()
     assert "Traceback" not in kafka_only.tail()
 
@@ -62,42 +61,38 @@ def test_a_second_signal_stops_at_once(kafka_only):
     kafka_only.process.send_signal(signal.SIGTERM)
     time.sleep(0.5)
     assert kafka_only.alive
-    started = time.monotonic()
     kafka_only.process.send_signal(signal.SIGTERM)
-    kafka_only.process.wait(5)
-    assert time.monotonic() - started < 3
-    assert gone(children, 1)
+    kafka_only.process.wait(IDLE_S)
+    assert "does not stop" not in kafka_only.tail()  # its time was not waited for
+    assert gone(children)
 
 
 def test_a_part_that_does_not_stop_is_ended_in_time(kafka_only):
     [broker] = kafka_only.descendants()["broker"]
     broker.suspend()
-    assert kafka_only.stop(10) is not None
-    assert gone([broker], 1)
+    assert kafka_only.stop() is not None
+    assert gone([broker])
 
 
 def test_a_broker_that_dies_ends_all_and_the_reason_is_told(kafka_only):
     children = kafka_only.descendants()
     children["broker"][0].kill()
-    assert kafka_only.process.wait(10) == 1
+    assert kafka_only.process.wait(IDLE_S) == 1
     assert "killed by SIGKILL" in kafka_only.tail()
-    assert gone(children["admin"], 1)
+    assert gone(children["admin"])
 
 
 def test_an_admin_plane_that_dies_is_started_again_and_kafka_goes_on(kafka_only):
     kafka_only.descendants()["admin"][0].kill()
     assert serves(kafka_only)
-    deadline = time.monotonic() + 20
-    while "admin" not in kafka_only.descendants():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: "admin" in kafka_only.descendants())
     assert "killed by SIGKILL" in kafka_only.tail()
 
 
 def test_no_child_outlives_an_up_that_was_killed(kafka_only):
     children = list(chain(*kafka_only.descendants().values()))
     kafka_only.kill()
-    assert gone(children, 3)
+    assert gone(children)
 
 
 def test_without_java_kafka_is_served_and_it_is_told_once(up, monkeypatch, tmp_path):
@@ -109,7 +104,7 @@ def test_without_java_kafka_is_served_and_it_is_told_once(up, monkeypatch, tmp_p
     assert serves(up)
     assert up.tail().count("Java 17 or newer was not found") == 1
     assert sorted(up.descendants()) == ["admin", "broker"]
-    assert up.stop(10) == 0
+    assert up.stop() == 0
 
 
 def test_a_data_directory_in_use_ends_it(kafka_only, tmp_path):
@@ -117,7 +112,7 @@ def test_a_data_directory_in_use_ends_it(kafka_only, tmp_path):
     other.log = tmp_path / "other.log"
     other.arguments.append("--no-compactor")
     other.start(wait=False)
-    assert other.process.wait(20) == 1
+    assert other.process.wait(IDLE_S) == 1
     assert "is in use by the broker on" in other.tail()
 
 
@@ -126,7 +121,7 @@ def test_a_taken_admin_port_ends_it_before_anything_starts(kafka_only, tmp_path)
     other = WholePart(tmp_path / "other")
     other.arguments[-1] = taken
     other.start(wait=False)
-    assert other.process.wait(20) == 1
+    assert other.process.wait(IDLE_S) == 1
     said = other.tail().strip()
     assert said.startswith(f"lakelog: cannot listen on {taken}: ")
     assert not (tmp_path / "other").exists()

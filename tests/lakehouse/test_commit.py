@@ -9,6 +9,7 @@ import pytest
 
 from lakehouse import commit as commits
 from lakehouse import properties
+from lakehouse.actions import parse_commit
 from lakehouse.commit import commit_files, create_table, remove_files
 from lakehouse.delta_log import entry_path, load, read_entry, table_ends
 from lakehouse.errors import CommitRefused, TableMissing
@@ -39,6 +40,14 @@ def test_the_log_says_the_bounds_of_each_file(writer: Writer) -> None:
     assert file.size == os.path.getsize(os.path.join(writer.path, file.relative_path))
 
 
+def test_a_round_says_how_many_records_the_log_had(writer: Writer) -> None:
+    file = write_file(writer.path, "some", rows(0, range(4)))
+    commit_files(writer.path, TOPIC_ID, 1, {0: (0, 10)}, [file], records={0: 4})
+    commit_files(writer.path, TOPIC_ID, 2, {0: (10, 20)}, [])
+    assert parse_commit(1, read_entry(writer.path, 1)).rows == {0: 4}
+    assert parse_commit(2, read_entry(writer.path, 2)).rows == {}
+
+
 def test_repeating_a_round_changes_nothing(writer: Writer) -> None:
     writer.add(0, 0, 10)
     file = write_file(writer.path, "again", rows(0, range(10)))
@@ -52,6 +61,39 @@ def test_a_range_must_begin_where_the_table_ends(writer: Writer) -> None:
     for first in (5, 11):
         with pytest.raises(CommitRefused):
             writer.add(0, first, 20)
+    assert table_ends(load(writer.path)) == {0: 10}
+
+
+def forget_ends(path: str) -> None:
+    """As Spark's checkpoints do once ``delta.setTransactionRetentionDuration`` is set,
+    and SHALLOW CLONE for its target."""
+    for version in range(load(path).version + 1):
+        lines = read_entry(path, version).splitlines(keepends=True)
+        kept = [line for line in lines if not line.startswith(b'{"txn"')]
+        Path(entry_path(path, version)).write_bytes(b"".join(kept))
+
+
+def test_rows_whose_end_nobody_tells_are_not_added_again(writer: Writer) -> None:
+    writer.add(0, 0, 10)
+    writer.add(0, 10, 20)
+    forget_ends(writer.path)
+    for first, end in ((0, 10), (0, 30), (19, 30)):
+        file = write_file(writer.path, f"{first}-{end}", rows(0, range(first, end)))
+        with pytest.raises(CommitRefused, match="partition 0 has rows at offsets"):
+            commit_files(writer.path, TOPIC_ID, 3, {0: (first, end)}, [file])
+    assert len(load(writer.path).files) == 2
+    writer.add(1, 5, 10)
+    writer.add(0, 20, 30)
+    assert table_ends(load(writer.path)) == {0: 30, 1: 10}
+
+
+def test_a_table_that_would_forget_its_ends_takes_no_commit(writer: Writer) -> None:
+    writer.add(0, 0, 10)
+    owners = deltalake.DeltaTable(writer.path)
+    forgetting = {"delta.setTransactionRetentionDuration": "interval 30 days"}
+    owners.alter.set_table_properties(forgetting)
+    with pytest.raises(CommitRefused, match="setTransactionRetentionDuration"):
+        writer.add(0, 10, 20)
     assert table_ends(load(writer.path)) == {0: 10}
 
 

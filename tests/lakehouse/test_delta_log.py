@@ -2,13 +2,14 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import deltalake
 import pytest
 
 from lakehouse.actions import UNKNOWN_MAX, data_file, parse_commit
-from lakehouse.delta_log import entry_path, exists, follow, load, table_ends
+from lakehouse.delta_log import entry_path, exists, follow, is_gone, load, table_ends
 from lakehouse.errors import LogDamaged, TableMissing
 from lakehouse.tables import drop, repair
 from tests.support.tables import TOPIC_ID, Writer
@@ -45,6 +46,20 @@ def assert_agrees(writer: Writer) -> None:
 def test_the_library_sees_the_same(writer: Writer) -> None:
     owners_year(writer)
     assert_agrees(writer)
+
+
+def test_an_entry_that_was_read_and_is_gone_or_another_is_noticed(
+    writer: Writer,
+) -> None:
+    snapshot = load(writer.path)
+    entry = Path(entry_path(writer.path, snapshot.version))
+    assert not is_gone(writer.path, snapshot.version, snapshot.mark)
+    text = entry.read_bytes()
+    entry.unlink()
+    assert is_gone(writer.path, snapshot.version, snapshot.mark)
+    entry.write_bytes(text + b" ")
+    assert is_gone(writer.path, snapshot.version, snapshot.mark)
+    assert not is_gone(writer.path, snapshot.version, None)
 
 
 def test_following_comes_to_the_same_as_loading(writer: Writer) -> None:
@@ -170,3 +185,67 @@ def test_timestamps_of_statistics(text: str, ms: int) -> None:
     bounds = {"offset": 1, "timestamp": text}
     stats = json.dumps({"numRecords": 1, "minValues": bounds, "maxValues": bounds})
     assert data_file(an_add(stats=stats)).timestamp_max_ms == ms
+
+
+def with_features(writer: Writer, *features: str, **changes: object) -> str | None:
+    """Why the table is unreadable after its owner turned these features on."""
+    text = Path(entry_path(writer.path, 0)).read_text()
+    actions = [json.loads(line) for line in text.splitlines()]
+    metadata = next(a["metaData"] for a in actions if "metaData" in a) | changes
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": list(features),
+        "writerFeatures": ["inCommitTimestamp", "rowTracking", *features],
+    }
+    version = load(writer.path).version + 1
+    lines = [json.dumps({"protocol": protocol}), json.dumps({"metaData": metadata})]
+    Path(entry_path(writer.path, version)).write_text("\n".join(lines) + "\n")
+    return load(writer.path).unreadable
+
+
+def mapped(writer: Writer, **names: str) -> dict[str, object]:
+    """The metadata of a table with mapped columns; logical -> physical names."""
+    text = Path(entry_path(writer.path, 0)).read_text()
+    actions = [json.loads(line) for line in text.splitlines()]
+    metadata = next(a["metaData"] for a in actions if "metaData" in a)
+    schema = json.loads(metadata["schemaString"])
+    for field in schema["fields"]:
+        physical = names.get(field["name"], field["name"])
+        field["metadata"] = {"delta.columnMapping.physicalName": physical}
+    configuration = metadata["configuration"] | {"delta.columnMapping.mode": "name"}
+    return {"schemaString": json.dumps(schema), "configuration": configuration}
+
+
+def test_features_that_our_columns_do_not_feel_are_read(writer: Writer) -> None:
+    writer.add(0, 0, 10)
+    assert with_features(writer, "v2Checkpoint", "variantType", "typeWidening") is None
+    assert with_features(writer, "columnMapping", **mapped(writer)) is None
+    why = with_features(writer, "columnMapping", **mapped(writer, value="col-1"))
+    assert why == "its columns are mapped by name: value"
+    assert with_features(writer, "somethingNew") == (
+        "it needs the reader features somethingNew"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("interval 7 days", 7 * 86_400_000),
+        ("INTERVAL 1 week 2 Hours", 604_800_000 + 7_200_000),
+        ("30 minutes", 1_800_000),
+        ("interval 1 month", 0),
+        ("interval", 0),
+        ("interval days", 0),
+        ("interval -1 days", 0),
+    ],
+)
+def test_for_how_long_the_log_tells_what_left(
+    writer: Writer, text: str, ms: int
+) -> None:
+    snapshot = load(writer.path)
+    assert snapshot.removed_are_told_ms == 7 * 86_400_000
+    assert snapshot.metadata is not None
+    changed = {**snapshot.configuration, "delta.deletedFileRetentionDuration": text}
+    snapshot.metadata = replace(snapshot.metadata, configuration=changed)
+    assert snapshot.removed_are_told_ms == ms

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse import chunks
+from lakehouse import chunks, reader
 from lakehouse.chunks import WHOLE_ROWS_MAX
 from lakehouse.delta_log import load
-from lakehouse.errors import FileVanished
+from lakehouse.errors import FileVanished, TableUnreadable
+from lakehouse.footers import Footers
 from lakehouse.index import OffsetIndex
 from lakehouse.reader import TableReader
 from lakehouse.schema import READ
@@ -118,6 +119,61 @@ def test_a_large_row_group_is_cut_into_windows(writer: Writer) -> None:
     assert_holds(table[3_333:3_336], [33_333, 33_334, 33_335])
 
 
+def scattered(writer: Writer, first: int, end: int) -> None:
+    """One row group in no order at all, as an owner's ZORDER BY (key) leaves it."""
+    order = list(range(first, end))
+    random.Random(1).shuffle(order)
+    writer.add(0, first, end, order=order, row_group_rows=end - first)
+
+
+def test_rows_in_no_order_make_a_plan_of_few_pieces(writer: Writer) -> None:
+    """A run of two rows reaches over a third of the windows: their square is no plan
+    that memory can hold."""
+    count = WHOLE_ROWS_MAX + 10_000
+    scattered(writer, 0, count)
+    (file,) = load(writer.path).files.values()
+    path = os.path.join(writer.path, file.relative_path)
+    planned = chunks.plan([path], Footers())
+    assert len(planned) == 5
+    assert sum(len(chunk.pieces) for chunk in planned) <= count // 64
+    table = TableReader().read(planned[3])
+    assert table["offset"].to_pylist() == list(range(30_000, 40_000))
+    assert_holds(table[3_333:3_336], [33_333, 33_334, 33_335])
+
+
+def test_a_row_group_is_read_once_for_the_times_of_a_chunk(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = [*range(600, 1000), *range(300), *range(300, 600)]
+    writer.add(0, 0, 1000, order=order, row_group_rows=1000)
+    monkeypatch.setattr(chunks, "WHOLE_ROWS_MAX", 8)
+    files, table = OffsetIndex.of(load(writer.path)).files_of(0), TableReader()
+    opened: list[str] = []
+    original = Footers.open
+    monkeypatch.setattr(
+        Footers,
+        "open",
+        lambda self, path: (opened.append(path), original(self, path))[1],
+    )
+    assert table.find_timestamp(writer.path, files, FIRST_MS + 700) == (
+        (700, FIRST_MS + 700)
+    )
+    assert len(opened) == 2  # for the plan, and for the chunk
+
+
+def test_plans_are_kept_by_their_pieces(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(4):
+        writer.add(0, n * 1000, n * 1000 + 1000)  # ten row groups
+    files, table = OffsetIndex.of(load(writer.path)).files_of(0), TableReader()
+    monkeypatch.setattr(reader, "PIECES_KEPT", 25)
+    for offset in (0, 1000, 2000, 3000, 0):
+        table.find(writer.path, files, offset)
+        assert 1 <= len(table._plans) <= 2
+    assert table.find(writer.path, files, 3500) is not None
+
+
 def test_two_unsorted_row_groups_then_a_sorted_file(writer: Writer) -> None:
     """A window must not reach over the end of what it was planned for."""
     writer.add(0, 0, 40, order=[*range(20, 40), *range(20)], row_group_rows=30)
@@ -214,3 +270,18 @@ def test_any_layout_reads_as_the_sorted_rows(
     assert [r for r in got if r["offset"] >= start] == (
         [r for r in wanted if r["offset"] >= start]
     )
+
+
+def test_headers_beyond_all_measure_are_refused_and_others_read(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer.add(0, 0, 100)
+    files, table = OffsetIndex.of(load(writer.path)).files_of(0), TableReader()
+    found = table.find(writer.path, files, 0)
+    assert found is not None
+    assert len(table.read(found.chunk)) == 100
+    # 50 rows have three headers each: two more values than rows in two columns
+    monkeypatch.setattr(reader, "HEADERS_BYTES_MAX", 32 * 2 * 100 - 1)
+    with pytest.raises(TableUnreadable, match="headers"):
+        table.read(found.chunk)
+    assert table.find_timestamp(writer.path, files, FIRST_MS + 7) == (7, FIRST_MS + 7)

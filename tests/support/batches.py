@@ -4,8 +4,9 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from broker.records.batch import BatchHeader, pack_header, read_header, seal
+from broker.records.batch import BatchHeader, read_header, seal
 from broker.records.compression import compress, decompress
+from broker.records.layout import HEADER
 
 Headers = Sequence[tuple[bytes, bytes | None]]
 BASE_TIMESTAMP = 1_700_000_000_000
@@ -81,12 +82,12 @@ def wrap(
     producer: tuple[int, int, int] = (-1, -1, -1),
 ) -> bytearray:
     """A batch around any bytes, with a right checksum: sound or not is up to them."""
-    folded = compress(attributes & 7, body)
+    compressed = compress(attributes & 7, body)
     header = BatchHeader(
-        base_offset, 49 + len(folded), 0, 2, 0, attributes, last_delta,
+        base_offset, 49 + len(compressed), 0, 2, 0, attributes, last_delta,
         base_timestamp, max_timestamp, *producer, count,
     )  # fmt: skip
-    batch = bytearray(pack_header(header) + folded)
+    batch = bytearray(HEADER.pack(*header) + compressed)
     seal(batch)
     return batch
 

@@ -18,7 +18,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
-READ_TIMEOUT_S = 40.0
+from tests.support.patience import IDLE_S
+
+READ_TIMEOUT_S = IDLE_S
 REBALANCED = (
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.ILLEGAL_GENERATION,

@@ -1,4 +1,4 @@
-"""A coordinator on a real catalog, asked over the real codecs; time stands still.
+"""A broker whose groups are asked over the real codecs; time stands still.
 
 ``await house.ask(request, version)`` encodes the request as a client of that version
 would, hands what is decoded to the handler that serves it, and gives back what a client
@@ -10,13 +10,13 @@ import asyncio
 import inspect
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from sqlalchemy import Connection
 
+from broker.assembly import Surroundings, assemble
 from broker.catalog import topics as stored_topics
 from broker.catalog.catalog import Catalog
 from broker.dispatch.context import Context
@@ -27,12 +27,13 @@ from broker.protocol.codec import (
     response_decoder,
     response_encoder,
 )
-from broker.runtime.coordinator import Coordinator
-from broker.runtime.producer_ids import ProducerIds
-from broker.runtime.topics import Topics
-from broker.settings import Settings
+from broker.runtime.services import Broker
+from broker.settings import GroupSettings, Settings, WalSettings
 from broker.topics.topic import Topic
 from tests.support.clock import ManualClock
+from tests.support.files import ForgetfulFiles
+from tests.support.patience import STUCK_S
+from tests.support.rig import Tables
 from tests.support.timers import ManualTimers
 
 FLIGHTS = Topic(1, b"\x01" * 16, "flights", 3)
@@ -42,32 +43,13 @@ WEATHER = Topic(2, b"\x02" * 16, "weather", 1)
 class House:
     """One broker's coordinator and what its handlers look at."""
 
-    def __init__(self, catalog: Catalog, clock: ManualClock, **groups: int) -> None:
-        ids = itertools.count(1)
-        settings = Settings(groups=groups)
-        self.catalog = catalog
+    def __init__(self, broker: Broker, clock: ManualClock, timers: ManualTimers):
+        self.broker = broker
+        self.catalog = broker.catalog
         self.clock = clock
-        self.timers = ManualTimers(clock)
-        self.topics = Topics(catalog, clock)
-        self.topics.load(catalog.read(stored_topics.load) or catalog.change(_create))
-        self.groups = Coordinator(
-            catalog,
-            self.timers,
-            clock,
-            settings,
-            self.topics,
-            new_id=lambda: str(next(ids)),
-        )
-        self.broker = SimpleNamespace(
-            settings=settings,
-            clock=clock,
-            timers=self.timers,
-            topics=self.topics,
-            groups=self.groups,
-            producer_ids=ProducerIds(catalog),
-            node_id=7,
-            advertised=("broker.test", 9092),
-        )
+        self.timers = timers
+        self.topics = broker.topics
+        self.groups = broker.groups
         self.registry = Registry.discover()
 
     async def ask(self, request: Any, version: int, client_id: str = "c") -> Any:
@@ -79,7 +61,7 @@ class House:
             client_id=client_id,
             key=key,
             peer_host="10.0.0.1",
-            broker=self.broker,  # type: ignore[arg-type]
+            broker=self.broker,
         )
         sent = b"".join(request_encoder(key, version)(request))
         answer = served.handler(
@@ -121,16 +103,34 @@ async def housed(
     The initial rebalance delay is 0 unless the test wants one.
     """
     with Catalog.open(folder / "catalog.db") as catalog:
-        groups = {"initial_rebalance_delay_ms": 0} | groups
-        house = House(catalog, clock or ManualClock(), **groups)
-        house.groups.load()
-        yield house
-        await house.groups.close()
+        if not catalog.read(stored_topics.load):
+            catalog.change(_create)
+    clock, ids = clock or ManualClock(), itertools.count(1)
+    timers = ManualTimers(clock)
+    settings = Settings(
+        data_dir=folder,
+        node_id=7,
+        wal=WalSettings(segment_bytes=1 << 20),
+        groups=GroupSettings(**({"initial_rebalance_delay_ms": 0} | groups)),
+    )
+    around = Surroundings(
+        asyncio.get_running_loop(),
+        ForgetfulFiles(),
+        clock,
+        timers,
+        lambda _: Tables(),
+        new_member_id=lambda: str(next(ids)),
+    )
+    async with AsyncExitStack() as ends:
+        broker = assemble(settings, around, ends).broker
+        broker.advertised = ("broker.test", 9092)
+        yield House(broker, clock, timers)
+        await broker.groups.close()
 
 
 def story(play: Callable[[], Awaitable[None]]) -> None:
-    """Run one coroutine function, in ten seconds or never."""
-    asyncio.run(asyncio.wait_for(_call(play), 10))
+    """Run one coroutine function to its end."""
+    asyncio.run(asyncio.wait_for(_call(play), STUCK_S))
 
 
 async def _call(play: Callable[[], Awaitable[None]]) -> None:

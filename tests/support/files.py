@@ -10,10 +10,14 @@ what was synced, and of the rest whatever ``survives`` lets through: nothing,
 everything, or any part of any write, since a disk may write what it was given in any
 order.
 
+`ForgetfulFiles.after_kill` is what the next process finds when only this one died: the
+page cache as it was, with what was synced, what still waits to be, and what never will.
+
 Calls are counted. ``cut_at`` makes the power go at that call: it and all later ones
-raise PowerCut. `fail` makes one kind of call fail, as a full or dying disk would; a
-sync that failed has lost its writes for good, and says nothing the next time (which is
-what Linux does, and why nobody may retry one).
+raise PowerCut; so does `fail` with a PowerCut. `fail` makes one kind of call fail, as a
+full or dying disk would; a sync that failed has lost its writes for good, although
+whoever reads the file still sees them, and says nothing the next time (which is what
+Linux does, and why nobody may retry one).
 """
 
 import random
@@ -54,6 +58,12 @@ class Inode:
         self.durable = bytes(disk)
         self.waiting.clear()
 
+    def copy(self) -> "Inode":
+        copy = Inode()
+        copy.data, copy.durable = bytearray(self.data), self.durable
+        copy.waiting = list(self.waiting)
+        return copy
+
 
 class ForgetfulMap:
     def __init__(self, inode: Inode, size: int) -> None:
@@ -62,6 +72,9 @@ class ForgetfulMap:
 
     def forget(self) -> None:
         pass
+
+    def is_resident(self, position: int, length: int) -> bool:
+        return position + length <= len(self.view)
 
     def close(self) -> None:
         self.view.release()
@@ -77,7 +90,9 @@ class ForgetfulFiles:
         self.directories: set[Path] = set()
         self.calls: list[str] = []
         self.cut_at: int | None = None
+        self.free_bytes, self.disk_bytes = 1 << 40, 0  # what `space` tells
         self._failures: list[tuple[str, int, OSError]] = []
+        self._held: dict[str, threading.Event] = {}
         self._open: dict[int, Inode] = {}
         self._lock = threading.RLock()
         self._locked: set[Path] = set()
@@ -86,6 +101,15 @@ class ForgetfulFiles:
         """Let the nth call of this kind from now on fail."""
         with self._lock:
             self._failures.append((operation, nth, error))
+
+    @property
+    def open_handles(self) -> int:
+        """Files that were opened and not closed again."""
+        return len(self._open)
+
+    def hold(self, operation: str) -> threading.Event:
+        """Let calls of this kind hang until the event is set."""
+        return self._held.setdefault(operation, threading.Event())
 
     def count(self, operation: str) -> int:
         return self.calls.count(operation)
@@ -97,24 +121,35 @@ class ForgetfulFiles:
             for change in self.waiting_names:
                 if survives((0, b"name")):
                     _name(names, change)
-            return self._copy(names, lambda inode: _disk(inode, survives))
+            new = ForgetfulFiles()
+            new.directories = set(self.directories)
+            for path, inode in names.items():
+                copy = Inode()
+                copy.durable = _disk(inode, survives)
+                copy.data = bytearray(copy.durable)
+                new.names[path] = new.durable_names[path] = copy
+            return new
 
     def after_kill(self) -> "ForgetfulFiles":
-        """What the next process finds if only this one died: all that was written."""
-        with self._lock:
-            return self._copy(self.names, lambda inode: bytes(inode.data))
+        """What the next process finds if only this one died: all that was written.
 
-    def _copy(
-        self, names: dict[Path, Inode], content: Callable[[Inode], bytes]
-    ) -> "ForgetfulFiles":
-        new = ForgetfulFiles()
-        new.directories = set(self.directories)
-        for path, inode in names.items():
-            copy = Inode()
-            copy.durable = content(inode)
-            copy.data = bytearray(copy.durable)
-            new.names[path] = new.durable_names[path] = copy
-        return new
+        None of it is any nearer to the disk for that.
+        """
+        with self._lock:
+            new = ForgetfulFiles()
+            new.directories = set(self.directories)
+            copies: dict[Inode | None, Inode | None] = {None: None}
+
+            def renewed(names: Change) -> Change:
+                for inode in names.values():
+                    if inode is not None and inode not in copies:
+                        copies[inode] = inode.copy()
+                return {path: copies[inode] for path, inode in names.items()}
+
+            new.names = _present(renewed({**self.names}))
+            new.durable_names = _present(renewed({**self.durable_names}))
+            new.waiting_names = [renewed(change) for change in self.waiting_names]
+            return new
 
     # What storage calls.
 
@@ -199,6 +234,9 @@ class ForgetfulFiles:
                 else:
                     self.waiting_names.append(change)
 
+    def space(self, path: Path) -> tuple[int, int]:
+        return self.free_bytes, self.disk_bytes
+
     def lock(self, path: Path) -> int | None:
         with self._step("lock"):
             if path in self._locked:
@@ -231,6 +269,8 @@ class ForgetfulFiles:
                 self._failures[index] = (name, nth - 1, error)
                 if nth == 1:
                     del self._failures[index]
+                    if isinstance(error, PowerCut):
+                        self.cut_at = len(self.calls)
                     raise error
                 break
 
@@ -241,6 +281,9 @@ class _Step:
         self._operation = operation
 
     def __enter__(self) -> None:
+        held = self._files._held.get(self._operation)
+        if held is not None:
+            held.wait()
         self._files._lock.acquire()
         try:
             self._files._count(self._operation)
@@ -290,6 +333,10 @@ def _put(disk: bytearray, write: Write) -> None:
     if end > len(disk):
         disk.extend(bytes(end - len(disk)))
     disk[position:end] = data
+
+
+def _present(names: Change) -> dict[Path, Inode]:
+    return {path: inode for path, inode in names.items() if inode is not None}
 
 
 def _name(names: dict[Path, Inode], change: Change) -> None:

@@ -10,20 +10,29 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from broker.groups.classic import ClassicGroup, Leaver
+from broker.groups.classic import ClassicGroup
 from broker.groups.commands import (
+    AdmitCommit,
     Alive,
-    Effects,
+    Command,
+    Expire,
     Heartbeat,
     Join,
     Joined,
+    Leave,
+    Leaver,
+    Left,
     Refused,
-    Store,
+    Resume,
     Sync,
     Synced,
     TimerKey,
+    Written,
 )
+from broker.groups.events import WriteBegan
+from broker.groups.group import Group
 from broker.groups.limits import GroupLimits
+from broker.groups.snapshot import GroupSnapshot
 from broker.groups.states import GroupState
 from broker.protocol.errors import ErrorCode
 
@@ -31,39 +40,63 @@ RANGE = (("range", b"meta"),)
 
 
 class Playbook:
-    """A group, its timers, and the answers that nobody named yet."""
+    """A group, its timers, and the answers that nobody named yet.
+
+    At every step it holds the group to the two promises of a machine: deciding changes
+    nothing, and replaying the events gives the same group.
+    """
 
     def __init__(self, **limits: int) -> None:
         self.now_ms = 0
-        self.group = ClassicGroup("g", GroupLimits(**limits), 0)
+        self.limits = GroupLimits(**limits)
+        self.begin(Group("g", 0))
         self.timers: dict[TimerKey, int] = {}
         self.answers: deque[tuple[Any, Any]] = deque()
         self.holding = False
-        self.stores: deque[Store] = deque()
+        self.stores: deque[WriteBegan] = deque()
 
-    def take(self, effects: Effects) -> None:
-        self.answers.extend(effects.replies)
-        for key, delay_ms in effects.timers.items():
+    def begin(self, group: Group) -> None:
+        self.machine = ClassicGroup(self.limits, group)
+        self.replayed = group.copy()
+
+    @property
+    def group(self) -> Group:
+        return self.machine.group
+
+    def restore(self, snapshot: GroupSnapshot) -> None:
+        """Be the group of a snapshot, as after a restart."""
+        self.begin(Group.restored("g", snapshot))
+        self.say(Resume())
+
+    def say(self, command: Command) -> None:
+        """Decide, apply, set the timers; what is to be written waits, or is."""
+        before = self.group.copy()
+        decision = self.machine.decide(command, self.now_ms)
+        assert_equal(self.group, before)
+        for event in decision.events:
+            self.machine.apply(event)
+            self.replayed.apply(event)
+        assert_equal(self.group, self.replayed)
+        self.answers.extend(decision.replies)
+        for key, delay_ms in decision.timers.items():
             self.timers.pop(key, None)
             if delay_ms is not None:
                 self.timers[key] = self.now_ms + delay_ms
-        if effects.store is not None:
-            self.stores.append(effects.store)
+        self.stores.extend(one for one in decision.events if one.durable)
         if not self.holding:
             self.store(ErrorCode.NONE)
 
     def store(self, code: ErrorCode) -> None:
         """Everything that is to be stored is, or fails."""
         while self.stores:
-            serial = self.stores.popleft().serial
-            self.take(self.group.stored(serial, code, self.now_ms))
+            self.say(Written(self.stores.popleft().serial, code))
 
     def tick(self, ms: int) -> None:
         until = self.now_ms + ms
         while due := [k for k, at in self.timers.items() if at <= until]:
             key = min(due, key=self.timers.__getitem__)
             self.now_ms = self.timers.pop(key)
-            self.take(self.group.fire(key, self.now_ms))
+            self.say(Expire(key))
         self.now_ms = until
 
     def __rshift__(self, say: "Callable[[Playbook], None]") -> "Playbook":
@@ -104,7 +137,7 @@ def join(ticket: str, member_id: str = "", **fields: Any):
         }
         | fields
     )
-    return lambda book: book.take(book.group.join(command, book.now_ms))
+    return lambda book: book.say(command)
 
 
 def again(member_id: str, **fields: Any):
@@ -115,36 +148,24 @@ def again(member_id: str, **fields: Any):
 def sync(member_id: str, generation: int, assignments: dict | None = None, **more: Any):
     pairs = tuple((assignments or {}).items())
     command = Sync(member_id, generation, pairs, ticket=member_id, **more)
-    return lambda book: book.take(book.group.sync(command, book.now_ms))
+    return lambda book: book.say(command)
 
 
 def heartbeat(member_id: str, generation: int, instance_id: str | None = None):
     command = Heartbeat(member_id, generation, instance_id, ticket=member_id)
-    return lambda book: book.take(book.group.heartbeat(command, book.now_ms))
+    return lambda book: book.say(command)
 
 
 def leave(*leavers: str | Leaver):
     """Members leave; the codes come as one answer of the ticket "leave"."""
-    asked = [Leaver(one) if isinstance(one, str) else one for one in leavers]
-
-    def say(book: Playbook) -> None:
-        codes, effects = book.group.leave(asked, book.now_ms)
-        book.answers.append(("leave", _Left(codes)))
-        book.take(effects)
-
-    return say
+    asked = (Leaver(one) if isinstance(one, str) else one for one in leavers)
+    command = Leave(tuple(asked), "leave")
+    return lambda book: book.say(command)
 
 
 def commit(member_id: str, generation: int, instance_id: str | None = None):
-    def say(book: Playbook) -> None:
-        code, effects = book.group.commit(
-            member_id, instance_id, generation, book.now_ms
-        )
-        ok = code is ErrorCode.NONE
-        book.answers.append((member_id, Alive() if ok else Refused(code)))
-        book.take(effects)
-
-    return say
+    command = AdmitCommit(member_id, instance_id, generation, ticket=member_id)
+    return lambda book: book.say(command)
 
 
 def tick(ms: int):
@@ -161,13 +182,8 @@ def stored(code: str = "NONE"):
     return lambda book: book.store(ErrorCode[code])
 
 
-class _Left:
-    def __init__(self, codes: list[ErrorCode]) -> None:
-        self.codes = [code.name for code in codes]
-
-
 def left(*codes: str):
-    return "leave", _Left, {"codes": list(codes)}
+    return "leave", Left, {"codes": tuple(ErrorCode[code] for code in codes)}
 
 
 def joined(ticket: str, **fields: Any):
@@ -205,3 +221,9 @@ def stable(book: Playbook, *names: str, **fields: Any) -> int:
     book >> sync(names[0], generation, {name: name.encode() for name in names})
     book.answers.clear()
     return generation
+
+
+def assert_equal(one: Group, other: Group) -> None:
+    """Equal, members in the same order included."""
+    assert one == other
+    assert list(one.roster) == list(other.roster)

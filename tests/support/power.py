@@ -2,7 +2,7 @@
 
 ``FS_IOC_SHUTDOWN`` with NOLOGFLUSH makes a file system stop where it is: what was not
 synced never reaches the disk, later writes fail, and the next mount recovers the
-journal, all of it by the real kernel. Needs root and loop devices.
+appender, all of it by the real kernel. Needs root and loop devices.
 """
 
 import fcntl

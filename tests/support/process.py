@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 import psutil
 
-START_TIMEOUT_S = 60.0
+from tests.support.patience import IDLE_S, STUCK_S, becomes_true
+
+START_TIMEOUT_S = 180.0
 
 
 class Part:
@@ -86,8 +88,9 @@ class Part:
         process: "subprocess.Popen[str]", lines: "queue.Queue[str | None]"
     ) -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            lines.put(line.rstrip())
+        with process.stdout as said:
+            for line in said:
+                lines.put(line.rstrip())
         lines.put(None)
 
     @property
@@ -113,19 +116,16 @@ class Part:
         """Whether it is stopped, as by SIGSTOP, within the time."""
         assert self.process is not None
         watched = psutil.Process(self.process.pid)
-        deadline = time.monotonic() + timeout_s
-        while watched.status() != psutil.STATUS_STOPPED:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.02)
-        return True
+        return becomes_true(
+            lambda: watched.status() == psutil.STATUS_STOPPED, timeout_s
+        )
 
     def go_on(self) -> None:
         """SIGCONT."""
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
 
-    def stop(self, timeout_s: float = 15.0) -> int:
+    def stop(self, timeout_s: float = IDLE_S) -> int:
         """SIGTERM; its exit code. AssertionError if it does not stop in time."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
@@ -186,14 +186,10 @@ def _kind(process: psutil.Process) -> str:
     return process.name()
 
 
-def gone(processes: Iterable[psutil.Process], timeout_s: float) -> bool:
+def gone(processes: Iterable[psutil.Process], timeout_s: float = IDLE_S) -> bool:
     """Whether they all end within the time (zombies have ended)."""
-    deadline = time.monotonic() + timeout_s
     waiting = list(processes)
-    while waiting and time.monotonic() < deadline:
-        waiting = [one for one in waiting if _lives(one)]
-        time.sleep(0.02)
-    return not waiting
+    return becomes_true(lambda: not any(_lives(one) for one in waiting), timeout_s)
 
 
 def _lives(process: psutil.Process) -> bool:
@@ -217,7 +213,7 @@ def told(*words: str, stdin: bytes = b"") -> Told:
         [sys.executable, "-m", "broker.cli", *words],
         input=stdin,
         capture_output=True,
-        timeout=60,
+        timeout=STUCK_S + IDLE_S,
         env=_environment(),
     )
     return Told(done.returncode, done.stdout.decode(), done.stderr.decode())

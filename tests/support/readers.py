@@ -5,7 +5,6 @@ a list of [name, bytes or None]; what two readers give is compared with ``==``.
 """
 
 import asyncio
-import time
 
 import deltalake
 import duckdb
@@ -16,6 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonPartition
 
+from tests.support.patience import IDLE_S, STUCK_S, Patience
 from tests.support.spark_reader import SparkReader
 
 
@@ -46,9 +46,9 @@ def consumed(bootstrap: str, topic: str, partitions: int = 1) -> list[tuple]:
     consumer.assign(
         [TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(partitions)]
     )
-    found, waiting, deadline = [], set(range(partitions)), time.monotonic() + 30
+    found, waiting, patience = [], set(range(partitions)), Patience()
     while waiting:
-        assert time.monotonic() < deadline, f"no end of {waiting}"
+        assert patience.lasts((len(found), len(waiting))), f"no end of {waiting}"
         for message in consumer.consume(1000, timeout=0.2):
             if message.error() is None:
                 found.append(row(message))
@@ -67,11 +67,13 @@ def by_aiokafka(bootstrap: str, topic: str, count: int) -> list[tuple]:
             await consumer.seek_to_beginning(part)
             return [told(await consumer.getone()) for _ in range(count)]
 
-    return asyncio.run(asyncio.wait_for(story(), 30))
+    return asyncio.run(asyncio.wait_for(story(), STUCK_S))
 
 
 def by_kafka_python(bootstrap: str, topic: str, count: int) -> list[tuple]:
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, consumer_timeout_ms=20_000)
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap, consumer_timeout_ms=int(IDLE_S * 1000)
+    )
     part = PythonPartition(topic, 0)
     consumer.assign([part])
     consumer.seek_to_beginning(part)

@@ -1,20 +1,21 @@
-"""A broker without a network: the real log, catalog and timers, and tables of lists.
+"""A broker without a network: its own assembly, on tables of lists.
 
 ``async with rig(tmp_path) as broker`` starts one; leaving stops it, and a second one on
 the same path starts as after a restart. ``call`` asks a handler as a connection would.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from broker.catalog import topics as stored_topics
-from broker.catalog.catalog import Catalog
+from broker.assembly import Surroundings, assemble
 from broker.clock import SystemClock
 from broker.dispatch.context import Context
+from broker.ids import TopicPartition
+from broker.lake.cold import Searched
 from broker.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -33,35 +34,52 @@ from broker.protocol.messages.produce import (
     TopicProduceData,
 )
 from broker.records.batch import read_header
-from broker.runtime.coordinator import Coordinator
-from broker.runtime.described import topic_config
-from broker.runtime.inspector import Inspector
-from broker.runtime.loop_timers import Timers
-from broker.runtime.partition import Partition
-from broker.runtime.partitions import Partitions
-from broker.runtime.producer_ids import ProducerIds
-from broker.runtime.restore import restore
+from broker.runtime.partitions.partition import Partition
+from broker.runtime.process.loop_timers import LoopTimers
 from broker.runtime.services import Broker
-from broker.runtime.status import Counters
-from broker.runtime.topics import Topics
-from broker.settings import BrokerSettings, Settings
+from broker.settings import BrokerSettings, Settings, WalSettings
 from broker.storage.files import Files, PosixFiles
-from broker.storage.wal import Wal
-from broker.timing.delayed import DelayedOperations
+from broker.topics.topic import Topic
 from tests.support.batches import Record, make_batch, read_batch
 from tests.support.clock import ManualClock
+from tests.support.patience import STUCK_S
 
 NODE_ID = 7
 SEGMENT_BYTES = 1 << 20
+PRODUCE_TIMEOUT_MS = 30_000
 
 
 class Tables:
     """What stands in tables: whole batches in lists. Outlives a rig."""
 
     def __init__(self) -> None:
-        self.batches: dict[tuple[int, int], list[bytes]] = {}
-        self.ends: dict[tuple[int, int], int] = {}
+        self.batches: dict[TopicPartition, list[bytes]] = {}
+        self.ends: dict[TopicPartition, int] = {}
         self.reads = 0
+
+    def start(self, topics: Iterable[Topic]) -> None:
+        """Lists need no start."""
+
+    def close(self) -> None:
+        """They stay for the next rig."""
+
+    def topic_created(self, topic: Topic) -> None:
+        """There is a list as soon as something is in it."""
+
+    def topic_changed(self, topic: Topic) -> None:
+        """Nothing here depends on it."""
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """Nobody asks for it again: a number is never given twice."""
+
+    def files(self, number: int, partition: int) -> list[Any]:
+        return []
+
+    def verified_ends(self, number: int) -> dict[int, int]:
+        return {index: end for (n, index), end in self.ends.items() if n == number}
+
+    def unreadable_topics(self) -> dict[int, str]:
+        return {}
 
     def table_end(self, number: int, partition: int) -> int:
         return self.ends.get((number, partition), 0)
@@ -88,20 +106,31 @@ class Tables:
 
     async def find_timestamp(
         self, number: int, partition: int, timestamp_ms: int, start_offset: int
-    ) -> tuple[int, int] | None:
+    ) -> Searched:
+        end = self.table_end(number, partition)
         for record in self._records(number, partition, start_offset):
             if record.timestamp >= timestamp_ms:
-                return record.offset, record.timestamp
-        return None
+                return Searched((record.offset, record.timestamp), end)
+        return Searched(None, end)
 
     async def max_timestamp(
         self, number: int, partition: int, start_offset: int
-    ) -> tuple[int, int] | None:
+    ) -> Searched:
         records = self._records(number, partition, start_offset)
+        end = self.table_end(number, partition)
         if not records:
-            return None
+            return Searched(None, end)
         latest = max(records, key=lambda record: record.timestamp)
-        return latest.offset, latest.timestamp
+        return Searched((latest.offset, latest.timestamp), end)
+
+    def why_missing(self, number: int, partition: int) -> str:
+        return f"the table ends at {self.table_end(number, partition)}"
+
+    def take_changed(self) -> list[int]:
+        return []
+
+    def problems(self) -> list[str]:
+        return []
 
     def _records(self, number: int, partition: int, start: int) -> list[Record]:
         batches = self.batches.get((number, partition), ())
@@ -131,69 +160,29 @@ async def rig(
 ) -> AsyncIterator[Broker]:
     """A running broker whose data are in ``path``."""
     loop = asyncio.get_running_loop()
-    clock, tables = clock or ManualClock(), tables or Tables()
+    standing = tables or Tables()
     settings = Settings(
-        data_dir=path, node_id=NODE_ID, broker=BrokerSettings(**broker_settings)
-    )
-    catalog = Catalog.open(path / "catalog.db")
-    inspector = Inspector(clock.now_ms)
-
-    def hand_over(callback: Callable[[], None]) -> None:
-        loop.call_soon_threadsafe(callback)
-
-    wal, recovery = Wal.open(
-        files or PosixFiles(),
-        path / "wal",
-        call_soon=hand_over,
-        segment_bytes=SEGMENT_BYTES,
-        inspect=inspector,
-        hot_bytes=hot_bytes,
-    )
-    timers = Timers(loop, SystemClock())
-    waits = DelayedOperations(timers)
-    topics = Topics(catalog, clock)
-    topics.load(catalog.read(stored_topics.load))
-    counters = Counters()
-    partitions = Partitions(
-        topics,
-        wal,
-        tables,
-        waits,
-        inspector,
-        counters,
-        config_of=lambda topic: topic_config(topic, settings),
-        call_soon=loop.call_soon,
-    )
-    starts = catalog.read(stored_topics.load_log_starts)
-    restore(partitions, topics, recovery, starts, tables, clock.now_ms())
-    yield Broker(
-        settings=settings,
-        clock=clock,
-        timers=timers,
-        catalog=catalog,
-        topics=topics,
-        partitions=partitions,
-        groups=Coordinator(catalog, timers, clock, settings, topics),
-        producer_ids=ProducerIds(catalog),
-        lake=tables,
-        wal=wal,
-        waits=waits,
-        counters=counters,
-        cluster_id=catalog.cluster_id,
+        data_dir=path,
         node_id=NODE_ID,
-        advertised=("localhost", 9092),
+        wal=WalSettings(segment_bytes=SEGMENT_BYTES, hot_bytes=hot_bytes),
+        broker=BrokerSettings(**broker_settings),
     )
-    partitions.checkpoint()
-    wal.close()
-    timers.close()
-    catalog.close()
+    timers = LoopTimers(loop, SystemClock())
+    around = Surroundings(
+        loop, files or PosixFiles(), clock or ManualClock(), timers, lambda _: standing
+    )
+    async with AsyncExitStack() as ends:
+        ends.callback(timers.close)
+        broker = assemble(settings, around, ends).broker
+        broker.advertised = ("localhost", 9092)
+        yield broker
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a scenario on a loop of its own; no longer than a stuck one would."""
 
     async def bounded() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(STUCK_S):
             await scenario()
 
     asyncio.run(bounded())
@@ -250,7 +239,9 @@ def produce_request(
 ) -> ProduceRequest:
     """Entries are (partition, records)."""
     data = [PartitionProduceData(index, records) for index, records in entries]
-    return ProduceRequest(None, acks, 1000, [TopicProduceData(name, topic_id, data)])
+    return ProduceRequest(
+        None, acks, PRODUCE_TIMEOUT_MS, [TopicProduceData(name, topic_id, data)]
+    )
 
 
 async def produce_one(
@@ -267,7 +258,7 @@ async def produce_one(
 
 def fetch_request(
     name: str,
-    *places: tuple[int, int],
+    *places: TopicPartition,
     bytes_max: int = 1 << 20,
     partition_bytes_max: int = 1 << 20,
     max_wait_ms: int = 0,
@@ -322,3 +313,17 @@ def batches_in(data: PartitionData) -> list[bytes]:
 def values_in(data: PartitionData) -> list[bytes | None]:
     """The values of all records of a fetched partition."""
     return [record.value for batch in batches_in(data) for record in read_batch(batch)]
+
+
+async def carry_sealed(broker: Broker, needed: dict[TopicPartition, int]) -> Any:
+    """Carry what is ``needed`` (partition -> from which offset on) of all sealed
+    segments into one; they are not released yet."""
+    broker.partitions.checkpoint()
+    sealed = [info.sequence for info in broker.wal.segments() if info.sealed]
+    while not broker.wal.takes_behind(sealed[-1]):
+        await asyncio.sleep(0.001)
+    heard: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    broker.wal.carry(sealed, needed, heard.set_result)
+    carried = await heard
+    assert carried is not None
+    return carried

@@ -13,9 +13,13 @@ from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.registry import Registry
 from broker.network.hub import Hub
 from broker.network.listener import Listener
-from broker.runtime.loop_timers import Timers
-from broker.runtime.status import Counters
+from broker.protocol.api_keys import ApiKey
+from broker.runtime.process.loop_timers import LoopTimers
+from broker.runtime.process.status import Counters
+from broker.runtime.services import Broker
 from broker.settings import NetworkSettings
+from tests.support.patience import STUCK_S
+from tests.support.wire import hang_up
 
 
 class Serving:
@@ -27,16 +31,21 @@ class Serving:
 
 @asynccontextmanager
 async def serving(
-    handlers: Iterable[Callable[..., Any]] = (), **limits: Any
+    handlers: Iterable[Callable[..., Any]] = (),
+    broker: Broker | None = None,
+    **limits: Any,
 ) -> AsyncIterator[Serving]:
+    """Serve ``handlers``; with a broker its own ones, too, where none is given."""
     loop, clock = asyncio.get_running_loop(), SystemClock()
-    registry = Registry(h.__dict__["served"] for h in (api_versions, *handlers))
+    own = Registry.discover().by_key if broker is not None else {}
+    given = {h.__dict__["served"].key: h.__dict__["served"] for h in handlers}
+    served = {ApiKey.API_VERSIONS: api_versions.__dict__["served"], **own, **given}
     hub = Hub(
-        Dispatcher(registry, broker=None),
+        Dispatcher(Registry(served.values()), broker),
         NetworkSettings(**limits),
         loop=loop,
         clock=clock,
-        timers=Timers(loop, clock),
+        timers=LoopTimers(loop, clock),
         counters=Counters(),
     )
     listener = Listener(hub)
@@ -46,6 +55,19 @@ async def serving(
     hub.timers.close()
 
 
+async def until(true: Callable[[], bool]) -> None:
+    """Let the loop turn until this is true; the story's own limit ends it."""
+    while not true():
+        await asyncio.sleep(0.001)
+
+
 def on_loop(story: Callable[[], Any]) -> None:
-    """Run a story on the loop that the broker uses."""
-    uvloop.run(asyncio.wait_for(story(), 30))
+    """Run a story on the loop that the broker uses, and close its connections."""
+
+    async def whole() -> None:
+        try:
+            await asyncio.wait_for(story(), STUCK_S)
+        finally:
+            await hang_up()
+
+    uvloop.run(whole())

@@ -11,6 +11,8 @@ import sys
 from datetime import datetime
 from typing import Any
 
+from tests.support.patience import IDLE_S
+
 
 class SparkReader:
     """A session that answers SQL; tables are named ``delta.`path```."""
@@ -43,7 +45,7 @@ class SparkReader:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(IDLE_S)
         self._process.stdout.close()
 
 

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse.commit import Committed, commit_files, create_table
-from lakehouse.new_file import NewFile, describe_file, partition_directory
+from lakehouse.new_file import NewFile, partition_directory
 from lakehouse.schema import HEADERS, WRITE
 
 TOPIC_ID = "0123456789abcdef0123456789abcdef"
@@ -72,6 +73,44 @@ def write_file(
         row_group_size=row_group_rows,
     )
     return describe_file(root, relative, partition)
+
+
+def describe_file(root: str, path: str, partition: int) -> NewFile:
+    """Describe a written file from its Parquet footer; blocks.
+
+    The file must have rows, and statistics for offset and timestamp in each row group.
+    Raises ValueError when it has not.
+    """
+    full = os.path.join(root, path)
+    footer = pq.read_metadata(full)
+    offsets = _bounds(footer, "offset", full)
+    timestamps = _bounds(footer, "timestamp", full)
+    status = os.stat(full)
+    return NewFile(
+        path=path,
+        partition=partition,
+        size=status.st_size,
+        rows=footer.num_rows,
+        first_offset=offsets[0],
+        last_offset=offsets[1],
+        timestamp_min_ms=timestamps[0] // 1000,
+        timestamp_max_ms=timestamps[1] // 1000,
+        modified_ms=status.st_mtime_ns // 1_000_000,
+    )
+
+
+def _bounds(footer: Any, column: str, path: str) -> tuple[Any, Any]:
+    index = footer.schema.names.index(column)
+    found = []
+    for group in range(footer.num_row_groups):
+        statistics = footer.row_group(group).column(index).statistics
+        if statistics is None or not statistics.has_min_max:
+            raise ValueError(f"{path}: row group {group} has no bounds of {column}")
+        # The raw value: a timestamp may lie outside what a datetime can be.
+        found.append((statistics.min_raw, statistics.max_raw))
+    if not found:
+        raise ValueError(f"{path} has no rows")
+    return min(low for low, _ in found), max(high for _, high in found)
 
 
 class Writer:

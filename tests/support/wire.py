@@ -6,6 +6,7 @@ from typing import Any
 
 from broker.protocol.codec import request_encoder, response_decoder
 from broker.protocol.frames import decode_response_head, encode_request_head
+from tests.support.patience import IDLE_S
 
 
 def frame_of(
@@ -21,6 +22,20 @@ def frame_of(
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
+_opened: list["Wire"] = []
+
+
+async def hang_up() -> None:
+    """Close the connections that a story on the running loop has opened."""
+    loop = asyncio.get_running_loop()
+    while _opened:
+        wire = _opened.pop()
+        if wire.loop is loop:
+            wire.writer.transport.abort()
+    for _ in range(3):  # turns of the loop, until the sockets are closed
+        await asyncio.sleep(0)
+
+
 class Wire:
     """One connection. ``ask`` sends a request and reads one response."""
 
@@ -28,10 +43,12 @@ class Wire:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self.reader, self.writer = reader, writer
+        self.loop = asyncio.get_running_loop()
 
     @classmethod
     async def open(cls, address: tuple[str, int]) -> "Wire":
-        return cls(*await asyncio.open_connection(*address))
+        _opened.append(cls(*await asyncio.open_connection(*address)))
+        return _opened[-1]
 
     def send(self, *frames: bytes) -> None:
         self.writer.write(b"".join(frames))
@@ -54,7 +71,7 @@ class Wire:
     async def closed(self) -> bool:
         """Whether the other side closes, without another byte."""
         try:
-            return await asyncio.wait_for(self.reader.read(1), 5) == b""
+            return await asyncio.wait_for(self.reader.read(1), IDLE_S) == b""
         except ConnectionResetError:
             return True
 

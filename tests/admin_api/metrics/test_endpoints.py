@@ -1,11 +1,10 @@
 """Numbers in the format of Prometheus."""
 
-import json
-
 from prometheus_client.parser import text_string_to_metric_families
 
-from admin_api.metrics.endpoints import flatten
-from tests.clients.test_confluent import produce_all
+from broker.status.file import encode, path_of
+from broker.status.schema import BrokerStatus, CompactorStatus, TableState
+from tests.support.confluent import produce_all
 from tests.support.process import BrokerPart
 
 
@@ -20,11 +19,6 @@ def scraped(plane) -> dict[str, tuple[str, float]]:
     }
 
 
-def test_numbers_are_named_by_where_they_stand():
-    found = {"a": 1, "b": {"c.d": 2.5, "ok": True, "text": "x"}, "list": [1]}
-    assert list(flatten(found, "p")) == [("p_a", 1), ("p_b_c_d", 2.5), ("p_b_ok", 1)]
-
-
 def test_parts_that_are_not_there_are_down(lonely):
     assert scraped(lonely) == {
         "lakelog_broker_up": ("gauge", 0.0),
@@ -32,14 +26,34 @@ def test_parts_that_are_not_there_are_down(lonely):
     }
 
 
-def test_what_only_grows_is_a_counter(lonely):
-    (lonely.data_dir / "run").mkdir()
-    status = {"records_in_total": 3, "wal": {"bytes": 7}}
-    (lonely.data_dir / "run" / "compactor.json").write_text(json.dumps(status))
+def say(plane, status):
+    (plane.data_dir / "run").mkdir(exist_ok=True)
+    path_of(plane.data_dir, type(status)).write_bytes(encode(status))
+
+
+def test_what_only_grows_is_a_counter_and_all_is_explained(lonely):
+    say(lonely, CompactorStatus(stuck=2, counters={"rows_total": 3}))
+    say(lonely, BrokerStatus(problems=("x",), counters={"new_total": 1}))
     found = scraped(lonely)
-    assert found["lakelog_compactor_records_in_total"] == ("counter", 3.0)
-    assert found["lakelog_compactor_wal_bytes"] == ("gauge", 7.0)
-    assert found["lakelog_compactor_up"] == ("gauge", 1.0)
+    assert found["lakelog_compactor_rows_total"] == ("counter", 3.0)
+    assert found["lakelog_compactor_stuck"] == ("gauge", 2.0)
+    assert found["lakelog_broker_wal_bytes"] == ("gauge", 0.0)
+    assert found["lakelog_broker_problems"] == ("gauge", 1.0)
+    assert found["lakelog_broker_new_total"] == ("counter", 1.0)
+    text = lonely.get("/metrics").text
+    sentence = "# HELP lakelog_compactor_rows_total Rows that were committed to tables."
+    assert sentence in text.splitlines()
+    helps = [line.split(" ", 3) for line in text.splitlines() if "# HELP" in line]
+    assert len({name for _, _, name, _ in helps}) == len(helps)
+
+
+def test_a_table_that_is_stuck_is_named(lonely):
+    state = TableState("orders", stuck=True, pending_bytes=7, lag_ms=8)
+    say(lonely, CompactorStatus(tables=(state,)))
+    text = lonely.get("/metrics").text
+    assert 'lakelog_compactor_table_stuck{topic="orders"} 1.0' in text
+    assert 'lakelog_compactor_table_readable{topic="orders"} 1.0' in text
+    assert 'lakelog_compactor_table_lag_ms{topic="orders"} 8.0' in text
 
 
 def test_a_broker_counts_what_was_produced(tmp_path):

@@ -12,7 +12,7 @@ from broker.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
 )
-from broker.runtime.alterations import BROKER, TOPIC
+from broker.runtime.topics.config_alter import BROKER, TOPIC
 from tests.support.rig import batch_of, call, create, produce_one, rig, run
 
 

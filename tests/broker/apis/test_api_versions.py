@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.apis.api_versions import api_versions
+from broker.apis.api_versions import KEPT_MAX, api_versions
 from broker.dispatch.context import Context
 from broker.dispatch.registry import Listed, Registry
 from broker.protocol.api_keys import ApiKey
@@ -33,6 +33,14 @@ def test_a_connection_remembers_its_software() -> None:
     api_versions(ApiVersionsRequest("apache-kafka-java", "4.1.0"), asked)
     assert asked.software.name == "apache-kafka-java"
     assert asked.software.version == "4.1.0"
+
+
+def test_of_a_long_name_only_the_beginning_is_kept() -> None:
+    asked = context(3)
+    answer = api_versions(ApiVersionsRequest("a" * 1_000, "1" * 1_000), asked)
+    assert answer.error_code == ErrorCode.NONE
+    assert asked.software.name == "a" * KEPT_MAX
+    assert asked.software.version == "1" * KEPT_MAX
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_new_partitions_are_served_and_survive(tmp_path: Path) -> None:
 
 def test_each_topic_has_a_result(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with rig(tmp_path) as broker:
+        async with rig(tmp_path, partitions_max=8) as broker:
             await create(broker, "t", partitions=3)
             await create(broker, "twice")
             own, other = (
@@ -40,7 +40,8 @@ def test_each_topic_has_a_result(tmp_path: Path) -> None:
                 ("t", 3, None, ErrorCode.INVALID_PARTITIONS),
                 ("t", 2, None, ErrorCode.INVALID_PARTITIONS),
                 ("t", 0, None, ErrorCode.INVALID_PARTITIONS),
-                ("t", 2_000_000_000, None, ErrorCode.INVALID_PARTITIONS),
+                ("t", 2_000_000_000, None, ErrorCode.POLICY_VIOLATION),
+                ("t", 8, None, ErrorCode.POLICY_VIOLATION),
                 ("nowhere", 3, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
                 ("t", 5, [own], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
                 ("t", 4, [other], ErrorCode.INVALID_REPLICA_ASSIGNMENT),

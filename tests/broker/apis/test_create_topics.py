@@ -83,7 +83,7 @@ def test_validate_only_makes_nothing(tmp_path: Path) -> None:
         ("is.there", 1, 1, ErrorCode.TOPIC_ALREADY_EXISTS),
         ("t", 0, 1, ErrorCode.INVALID_PARTITIONS),
         ("t", -2, 1, ErrorCode.INVALID_PARTITIONS),
-        ("t", 2_000_000_000, 1, ErrorCode.INVALID_PARTITIONS),
+        ("t", 96, 1, ErrorCode.POLICY_VIOLATION),
         ("t", 1, 2, ErrorCode.INVALID_REPLICATION_FACTOR),
         ("t", 1, 0, ErrorCode.INVALID_REPLICATION_FACTOR),
     ],
@@ -92,14 +92,54 @@ def test_what_cannot_be_is_refused_with_a_message(
     tmp_path: Path, name: str, partitions: int, factor: int, code: ErrorCode
 ) -> None:
     async def scenario() -> None:
-        async with rig(tmp_path) as broker:
+        async with rig(tmp_path, partitions_max=97) as broker:
             await create(broker, "is.there")
+            await create(broker, "also.there")
             refused, made = await ask(
                 broker, topic(name, partitions, factor), topic("other", 1, 1)
             )
             assert refused.error_code == code
             assert refused.error_message
             assert made.error_code == 0
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("counts", [(10_001, 1), (5_000, 5_001), (2_000_000_000, 1)])
+def test_a_request_for_too_many_partitions_makes_none(
+    tmp_path: Path, counts: tuple[int, int]
+) -> None:
+    """As Kafka: the whole request is refused, each of its topics with the reason."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path, partitions_max=2_000_000_000) as broker:
+            results = await ask(broker, topic("a", counts[0]), topic("b", counts[1]))
+            assert {result.error_code for result in results} == {
+                ErrorCode.POLICY_VIOLATION
+            }
+            assert {result.error_message for result in results} == {
+                "Excessively large number of partitions per request."
+            }
+            assert len(broker.topics) == 0
+
+    run(scenario)
+
+
+def test_a_broker_has_a_limit_of_partitions_in_all(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path, partitions_max=10) as broker:
+            side_by_side = await ask(broker, *(topic(f"t{i}", 3) for i in range(5)))
+            codes = [result.error_code for result in side_by_side]
+            assert codes == [0, 0, 0, *[ErrorCode.POLICY_VIOLATION] * 2]
+            assert "broker.partitions_max" in (side_by_side[-1].error_message or "")
+            first = broker.topics.get("t0")
+            assert first is not None
+            await broker.topics.delete(first)
+            (result,) = await ask(broker, topic("t5", 4))
+            assert result.error_code == 0
+        async with rig(tmp_path, partitions_max=10) as broker:
+            (result,) = await ask(broker, topic("t6", 1))
+            assert result.error_code == ErrorCode.POLICY_VIOLATION
 
     run(scenario)
 

@@ -17,7 +17,7 @@ def test_empty_groups_go_others_stay(tmp_path, version):
             await house.groups.commit("simple", {(1, 0): Committed(1)})
             asked = DeleteGroupsRequest(["g", "simple", "nobody", "simple"])
             answer = await house.ask(asked, version)
-            assert [(r.group_id, r.error_code) for r in answer.results[:3]] == [
+            assert [(r.group_id, r.error_code) for r in answer.results] == [
                 ("g", ErrorCode.NON_EMPTY_GROUP),
                 ("simple", ErrorCode.NONE),
                 ("nobody", ErrorCode.GROUP_ID_NOT_FOUND),

@@ -11,7 +11,7 @@ from broker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
-from broker.runtime.alterations import BROKER, TOPIC
+from broker.runtime.topics.config_alter import BROKER, TOPIC
 from broker.topics.config_keys import ConfigSource, ConfigType
 from broker.topics.configs import TOPIC_CONFIGS
 from tests.support.rig import NODE_ID, call, create, rig, run
@@ -72,6 +72,25 @@ def test_synonyms_and_documentation_come_when_asked_for(tmp_path: Path) -> None:
             request = asked(TOPIC, "t", keys, include_documentation=True)
             response = await call(describe_configs, request, broker)
             assert response.results[0].configs[0].documentation
+
+    run(scenario)
+
+
+def test_the_broker_tells_where_it_listens(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            keys = ["listeners", "advertised.listeners"]
+            request = asked(BROKER, str(broker.node_id), keys)
+            (result,) = (await call(describe_configs, request, broker)).results
+            values = {entry.name: entry.value for entry in result.configs}
+            host, port = broker.advertised
+            assert values == {
+                "advertised.listeners": f"PLAINTEXT://{host}:{port}",
+                "listeners": f"PLAINTEXT://{broker.settings.listener}",
+            }
+            broker.advertised = ("::1", 9)
+            (result,) = (await call(describe_configs, request, broker)).results
+            assert result.configs[0].value == "PLAINTEXT://[::1]:9"
 
     run(scenario)
 

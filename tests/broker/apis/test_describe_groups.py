@@ -36,7 +36,7 @@ def test_groups_and_their_members(tmp_path, version):
     story(play)
 
 
-def test_a_group_in_a_rebalance_shows_its_members_without_their_parts(tmp_path):
+def test_a_group_in_a_rebalance_shows_the_parts_that_still_hold(tmp_path):
     async def play():
         async with housed(tmp_path) as house:
             await stable(house)
@@ -44,7 +44,8 @@ def test_a_group_in_a_rebalance_shows_its_members_without_their_parts(tmp_path):
             (g,) = (await house.ask(DescribeGroupsRequest(["g"]), 4)).groups
             assert (g.group_state, g.protocol_data) == ("PreparingRebalance", "")
             assert [m.group_instance_id for m in g.members] == [None, "i"]
-            assert {m.member_assignment for m in g.members} == {b""}
+            assert {m.member_metadata for m in g.members} == {b""}
+            assert [m.member_assignment for m in g.members] == [b"all", b""]
             parked.cancel()
 
     story(play)
@@ -57,6 +58,6 @@ def test_what_may_be_done_is_told_when_asked(tmp_path, version):
             await stable(house)
             asked = DescribeGroupsRequest(["g"], include_authorized_operations=True)
             (g,) = (await house.ask(asked, version)).groups
-            assert g.authorized_operations == 0b1_0100_1000
+            assert g.authorized_operations == 0b1101_0100_1000
 
     story(play)

@@ -24,7 +24,8 @@ def test_sizes_count_segments_and_tables(tmp_path: Path) -> None:
             (result,) = response.results
             assert result.log_dir == str(tmp_path)
             assert result.total_bytes >= result.usable_bytes > 0
-            (topic,) = result.topics
+            internal, topic = result.topics
+            assert internal.name == "__consumer_offsets"
             sizes = {p.partition_index: p.partition_size for p in topic.partitions}
             assert sizes == {0: 2 * len(batch), 1: 0}
 

@@ -66,9 +66,9 @@ async def pages(broker: Broker, limit: int) -> list[tuple[str, int]]:
 def test_any_limit_gives_every_partition_once(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
-            sizes = {"a": 1, "b": 4, "c": 2, "d": 3}
-            for name, count in sizes.items():
-                await create(broker, name, partitions=count)
+            sizes = {"__consumer_offsets": 50, "a": 1, "b": 4, "c": 2, "d": 3}
+            for name in "abcd":
+                await create(broker, name, partitions=sizes[name])
             everything = [(name, i) for name, n in sizes.items() for i in range(n)]
             for limit in range(1, 12):
                 assert await pages(broker, limit) == everything

@@ -10,9 +10,9 @@ from broker.apis.fetch import fetch
 from broker.apis.produce import produce
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from broker.protocol.messages.fetch import FetchRequest
+from broker.protocol.messages.fetch import FetchRequest, PartitionData
 from broker.records.batch import read_header
-from broker.runtime.reads import BATCHES_MAX
+from broker.runtime.partitions.reads import BATCHES_MAX
 from broker.runtime.services import Broker
 from tests.support.batches import patch
 from tests.support.rig import (
@@ -44,6 +44,11 @@ async def fill(broker: Broker, name: str, count: int, size: int = 100) -> None:
         for i in range(count)
     ]
     await asyncio.gather(*asked)
+
+
+def offsets_of(data: PartitionData) -> list[int]:
+    """High watermark, last stable offset and log start."""
+    return [data.high_watermark, data.last_stable_offset, data.log_start_offset]
 
 
 def numbers(values: list[bytes | None]) -> list[int]:
@@ -81,7 +86,7 @@ def test_offsets_outside_the_log_are_out_of_range(tmp_path: Path, offset: int) -
             await produce_one(broker, "t", batch_of(b"a", b"b"))
             data = await fetch_one(broker, "t", offset, max_wait_ms=5_000)
             assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-            assert (data.high_watermark, data.log_start_offset) == (2, 0)
+            assert offsets_of(data) == [-1, -1, -1]
 
     run(scenario)
 
@@ -93,6 +98,7 @@ def test_unknown_partitions_and_ids_are_told_at_once(tmp_path: Path) -> None:
             data = await fetch_one(broker, "nowhere", 0, max_wait_ms=5_000)
             assert data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             assert data.records == b""
+            assert offsets_of(data) == [-1, -1, -1]
             data = await fetch_one(broker, "t", 0, version=13, max_wait_ms=5_000)
             assert data.error_code == ErrorCode.UNKNOWN_TOPIC_ID
             request = fetch_request("t", (3, 0), max_wait_ms=5_000)
@@ -242,7 +248,7 @@ def test_a_long_poll_is_answered_by_an_append(tmp_path: Path) -> None:
             await produce_one(broker, "t", batch_of(b"a"))
             response = await waiting
             assert values_in(response.responses[0].partitions[0]) == [b"a"]
-            assert len(broker.waits) == 0
+            assert len(broker.purgatory) == 0
 
     run(scenario)
 

@@ -7,13 +7,17 @@ from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.coordinating import housed, story
 
 
+def where(one):
+    return one.error_code, one.node_id, one.host, one.port
+
+
 @pytest.mark.parametrize("version", range(4))
 def test_one_group_is_kept_here(tmp_path, version):
     async def play():
         async with housed(tmp_path) as house:
             found = await house.ask(FindCoordinatorRequest("g"), version)
-            where = (found.error_code, found.node_id, found.host, found.port)
-            assert where == (0, 7, "broker.test", 9092)
+            assert where(found) == (0, 7, "broker.test", 9092)
+            assert found.error_message == ("NONE" if version else "")
 
     story(play)
 
@@ -25,9 +29,8 @@ def test_many_groups_are_kept_here(tmp_path, version):
             asked = FindCoordinatorRequest(coordinator_keys=["g", "h"])
             found = await house.ask(asked, version)
             assert [
-                (one.key, one.error_code, one.node_id, one.host, one.port)
-                for one in found.coordinators
-            ] == [(key, 0, 7, "broker.test", 9092) for key in ("g", "h")]
+                (one.key, *where(one), one.error_message) for one in found.coordinators
+            ] == [(key, 0, 7, "broker.test", 9092, "") for key in ("g", "h")]
 
     story(play)
 

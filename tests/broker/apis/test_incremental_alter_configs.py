@@ -12,8 +12,8 @@ from broker.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from broker.runtime.alterations import TOPIC
 from broker.runtime.services import Broker
+from broker.runtime.topics.config_alter import TOPIC
 from tests.support.rig import call, create, rig, run
 
 SET, DELETE, APPEND, SUBTRACT = range(4)

@@ -59,12 +59,20 @@ def test_a_static_member_is_removed_by_its_instance(tmp_path):
     story(play)
 
 
-def test_leaving_a_group_nobody_knows_is_an_error_on_top(tmp_path):
+@pytest.mark.parametrize("version", range(3, 6))
+def test_nobody_is_a_member_of_a_group_nobody_knows(tmp_path, version):
     async def play():
         async with housed(tmp_path) as house:
-            asked = LeaveGroupRequest("g", members=[MemberIdentity("x")])
-            answer = await house.ask(asked, 4)
-            assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+            asked = LeaveGroupRequest("g", members=[MemberIdentity("x", "i")])
+            answer = await house.ask(asked, version)
+            assert answer.error_code == ErrorCode.NONE
+            (one,) = answer.members
+            assert (one.member_id, one.group_instance_id) == ("x", "i")
+            assert one.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+            nameless = LeaveGroupRequest("", members=[MemberIdentity("x")])
+            answer = await house.ask(nameless, version)
+            assert answer.error_code == ErrorCode.INVALID_GROUP_ID
             assert answer.members == []
 
     story(play)

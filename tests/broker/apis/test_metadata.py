@@ -5,10 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from broker.apis import metadata as module
 from broker.apis.metadata import metadata
+from broker.dispatch.dispatcher import Route
+from broker.dispatch.encoded import Encoded
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.runtime.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from broker.runtime.services import Broker
 from tests.support.rig import NODE_ID, call, create, rig, run
 
 NOT_ASKED = -(1 << 31)
@@ -102,6 +106,17 @@ def test_nothing_is_created_if_one_does_not_want_it(
             code = response.topics[0].error_code
             assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             assert broker.topics.get("new") is None
+
+    run(scenario)
+
+
+def test_nothing_is_created_beyond_the_limit_of_partitions(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path, partitions_max=1) as broker:
+            request = MetadataRequest(names("a", "b"))
+            first, second = (await call(metadata, request, broker)).topics
+            assert (first.error_code, len(first.partitions)) == (0, 1)
+            assert second.error_code == ErrorCode.POLICY_VIOLATION
 
     run(scenario)
 
@@ -201,5 +216,58 @@ def test_a_topic_named_twice_is_told_once(tmp_path: Path) -> None:
         async with rig(tmp_path) as broker:
             response = await call(metadata, MetadataRequest(names("t", "t")), broker)
             assert [topic.name for topic in response.topics] == ["t"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_very_many_partitions_are_told_as_few_are(
+    tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In turns, of parts that were kept; byte for byte what one turn would tell."""
+
+    async def told(broker: Broker, per_turn: int, operations: bool) -> bytes:
+        monkeypatch.setattr(module, "PARTITIONS_A_TURN", per_turn)
+        request = MetadataRequest(None if version else [], True, operations, operations)
+        response = await call(metadata, request, broker, version)
+        assert isinstance(response, Encoded) == (per_turn < 100)
+        route = Route(metadata.served, version)
+        return b"".join(map(bytes, route.answer(7, response)[0]))
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            for name, count in {"b": 3, "a": 1, "c": 140}.items():
+                await create(broker, name, count)
+            for operations in (False, True):
+                whole = await told(broker, 1_000, operations)
+                assert await told(broker, 1, operations) == whole
+                assert await told(broker, 1, operations) == whole
+            first, second = broker.topics.get("a"), broker.topics.get("b")
+            assert first is not None
+            assert second is not None
+            await broker.topics.add_partitions(first, 5)
+            await broker.topics.delete(second)
+            await create(broker, "aa", 2)
+            assert await told(broker, 1, False) == await told(broker, 1_000, False)
+
+    run(scenario)
+
+
+def test_a_topic_that_goes_while_all_are_told_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(module, "PARTITIONS_A_TURN", 1)
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            topic = broker.topics.get("t")
+            assert topic is not None
+            telling = asyncio.ensure_future(
+                call(metadata, MetadataRequest(None), broker, 12)
+            )
+            await asyncio.sleep(0)
+            await broker.topics.delete(topic)
+            await telling
+            assert topic.number not in broker.topics.derived(("metadata", 12, False))
 
     run(scenario)

@@ -1,9 +1,13 @@
 """OffsetCommit, over the wire; what was acknowledged survives."""
 
+import asyncio
+
 import pytest
 
+from broker.dispatch.turns import ITEMS_A_TURN
 from broker.groups.offsets import Committed
 from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from broker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -148,12 +152,49 @@ def test_members_commit_in_their_generation_and_nobody_else(tmp_path, version):
     story(play)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_generation_of_a_group_nobody_knows_is_illegal(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            named = {"generation_id_or_member_epoch": 0, "member_id": "x"}
+            illegal = ErrorCode.ILLEGAL_GENERATION
+            unknown = illegal if version < 9 else ErrorCode.GROUP_ID_NOT_FOUND
+            assert await codes(house, a_commit(at(0), **named), version) == [unknown]
+            assert await codes(house, a_commit(at(0)), version) == [ErrorCode.NONE]
+            lost = ErrorCode.UNKNOWN_MEMBER_ID
+            assert await codes(house, a_commit(at(0), **named), version) == [lost]
+
+    story(play)
+
+
 def test_a_refused_commit_changes_nothing(tmp_path):
     async def play():
         async with housed(tmp_path) as house:
             await joined(house)
             refused = ErrorCode.UNKNOWN_MEMBER_ID
             assert await codes(house, a_commit(at(0)), 7) == [refused]
+            assert not house.groups.fetch("g")
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", [7, 9])
+def test_who_is_fenced_while_a_large_commit_is_looked_at_commits_nothing(
+    tmp_path, version
+):
+    async def play():
+        async with housed(tmp_path) as house:
+            member = await stable(house)
+            named = {"generation_id_or_member_epoch": 1, "member_id": member}
+            beyond = [at(9)] * ITEMS_A_TURN
+            asked = a_commit(at(0), *beyond, at(1), **named)
+            large = asyncio.ensure_future(codes(house, asked, version))
+            await asyncio.sleep(0)  # it has begun
+            left = [MemberIdentity(member)]
+            await house.ask(LeaveGroupRequest("g", "", left), 4)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            refused = ErrorCode.UNKNOWN_MEMBER_ID
+            assert await large == [refused, *[unknown] * len(beyond), refused]
             assert not house.groups.fetch("g")
 
     story(play)

@@ -11,9 +11,10 @@ from tests.support.coordinating import House, housed, story
 from tests.support.members import stable
 
 
-def a_deletion(*names: str, partitions=(0,)) -> OffsetDeleteRequest:
+def a_deletion(*names: str, partitions=(0,), group_id="g") -> OffsetDeleteRequest:
     asked = [OffsetDeleteRequestPartition(index) for index in partitions]
-    return OffsetDeleteRequest("g", [OffsetDeleteRequestTopic(n, asked) for n in names])
+    topics = [OffsetDeleteRequestTopic(name, asked) for name in names]
+    return OffsetDeleteRequest(group_id, topics)
 
 
 async def two_committed(house: House) -> None:
@@ -72,6 +73,8 @@ def test_a_group_nobody_knows_has_none(tmp_path):
         async with housed(tmp_path) as house:
             answer = await house.ask(a_deletion("flights"), 0)
             assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+            answer = await house.ask(a_deletion("flights", group_id=""), 0)
+            assert answer.error_code == ErrorCode.INVALID_GROUP_ID
 
     story(play)
 

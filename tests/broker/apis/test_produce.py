@@ -244,12 +244,15 @@ def test_a_compacted_topic_takes_no_record_without_key(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             await create(broker, "t", cleanup_policy="compact")
-            records = [Record(key=b"k"), Record(key=None)]
+            records = [Record(key=b"k"), Record(key=None), Record(key=None)]
             answer = await produce_one(broker, "t", make_batch(records))
             assert answer.error_code == ErrorCode.INVALID_RECORD
-            (error,) = answer.record_errors
-            assert error.batch_index == 1
-            assert error.batch_index_error_message == answer.error_message
+            assert [one.batch_index for one in answer.record_errors] == [1, 2]
+            assert (answer.base_offset, answer.log_start_offset) == (-1, 0)
+            assert all(
+                "without key" in str(one.batch_index_error_message)
+                for one in answer.record_errors
+            )
             answer = await produce_one(broker, "t", make_batch([Record(key=b"k")]))
             assert answer.error_code == 0
 
@@ -270,6 +273,7 @@ def test_a_retry_is_answered_with_the_original_offset(tmp_path: Path) -> None:
             assert partition.high_watermark == 4
             gap = await produce_one(broker, "t", numbered(6))
             assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            assert gap.log_start_offset == 0
             await produce_one(broker, "t", numbered(0, epoch=1))
             old = await produce_one(broker, "t", numbered(4))
             assert old.error_code == ErrorCode.INVALID_PRODUCER_EPOCH

@@ -60,6 +60,7 @@ def test_refusals_in_every_version(tmp_path, version):
                 (SyncGroupRequest("h", 1, member), ErrorCode.UNKNOWN_MEMBER_ID),
                 (SyncGroupRequest("", 1, member), ErrorCode.INVALID_GROUP_ID),
             ):
+                asked.protocol_type, asked.protocol_name = "consumer", "range"
                 answer = await house.ask(asked, version)
                 assert (answer.error_code, answer.assignment) == (code, b"")
 
@@ -70,8 +71,9 @@ def test_a_member_that_believes_in_another_protocol_is_told_so(tmp_path):
     async def play():
         async with housed(tmp_path) as house:
             member = await stable(house)
-            asked = SyncGroupRequest("g", 1, member, None, "consumer", "sticky")
-            answer = await house.ask(asked, 5)
-            assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+            for named in (("consumer", "sticky"), ("consumer", None), (None, None)):
+                asked = SyncGroupRequest("g", 1, member, None, *named)
+                answer = await house.ask(asked, 5)
+                assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
     story(play)

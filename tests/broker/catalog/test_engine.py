@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from broker.catalog.engine import WRITING, open_engine
+from tests.support.patience import IDLE_S
 
 
 def test_a_savepoint_takes_back_its_own(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_who_will_write_waits_for_who_writes(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(IDLE_S)
     with engine.begin() as connection:
         assert connection.exec_driver_sql("select x from t").scalar() == 5
     engine.dispose()

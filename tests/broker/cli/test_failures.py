@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from broker.cli.failures import BadUsage, UserError, told
+from broker.cli.failures import BadUsage, UserError, reported
 from broker.settings import SettingsError
 
 
@@ -22,18 +22,18 @@ from broker.settings import SettingsError
     ],
 )
 def test_an_error_of_the_user_is_told_in_a_sentence(error, code, sentence, capsys):
-    with pytest.raises(SystemExit) as left, told():
+    with pytest.raises(SystemExit) as left, reported():
         raise error
     assert left.value.code == code
     assert capsys.readouterr().err == f"lakelog: {sentence}\n"
 
 
 def test_an_error_of_ours_is_not_hidden():
-    with pytest.raises(ZeroDivisionError), told():
+    with pytest.raises(ZeroDivisionError), reported():
         raise ZeroDivisionError
 
 
 def test_the_exit_code_of_a_command_passes():
-    with pytest.raises(SystemExit) as left, told():
+    with pytest.raises(SystemExit) as left, reported():
         raise SystemExit(3)
     assert left.value.code == 3

@@ -12,6 +12,7 @@ import pytest
 
 from broker.cli import supervisor
 from broker.cli.supervisor import Child, Supervisor, next_pause_s, reason
+from tests.support.patience import STUCK_S, Patience
 
 
 def test_pauses_grow_while_it_keeps_dying_and_start_again_after_a_steady_life():
@@ -59,7 +60,7 @@ def test_a_child_that_dies_is_started_again(monkeypatch):
         await child.stop(1)
         await keeping
 
-    asyncio.run(asyncio.wait_for(story(), 20))
+    asyncio.run(asyncio.wait_for(story(), STUCK_S))
     assert len(ended) >= 2
 
 
@@ -82,13 +83,13 @@ def test_a_child_that_does_not_stop_is_killed_with_what_it_left():
         await child.stop(0.3)
         return await running
 
-    assert asyncio.run(asyncio.wait_for(story(), 20)) == -signal.SIGKILL
+    assert asyncio.run(asyncio.wait_for(story(), STUCK_S)) == -signal.SIGKILL
     assert until_gone(int(heard[0]))
 
 
 def until_gone(pid: int) -> bool:
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
+    patience = Patience()
+    while patience.lasts():
         try:
             os.kill(pid, 0)
             with open(f"/proc/{pid}/stat") as stat:

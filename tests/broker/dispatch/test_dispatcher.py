@@ -4,7 +4,7 @@ import pytest
 
 from broker.apis.api_versions import api_versions
 from broker.dispatch.context import Context
-from broker.dispatch.dispatcher import Dispatcher
+from broker.dispatch.dispatcher import KEPT_BYTES_MAX, Dispatcher
 from broker.dispatch.registry import Registry, serves
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.codec import response_decoder
@@ -85,3 +85,14 @@ def test_a_large_part_is_not_copied_to_put_a_head_before_it() -> None:
     parts, size = route.answer(1, None)
     assert parts[1] is large
     assert size == 4 + 4 + len(large)
+
+
+def test_of_a_long_header_nothing_is_kept() -> None:
+    session = dispatcher().session("h")
+    session.start(frame(HeartbeatRequest("g"), 4, client_id="short"))
+    kept = dict(session._known)
+    long = "x" * (KEPT_BYTES_MAX + 1)
+    for version in range(1, 5):
+        session.start(frame(HeartbeatRequest("g"), version, client_id=long))
+        assert seen[-1].client_id == long
+    assert session._known == kept

@@ -42,9 +42,14 @@ def test_handlers_are_found_and_listed_by_key(package: Path) -> None:
     (package / "_shared.py").write_text("VALUE = 1\n")
     registry = Registry.discover("some_apis")
     assert registry.listed() == (Listed(0, 0, 13), Listed(3, 0, 13))
+    assert registry.pipelined == frozenset()
     found = registry.find(ApiKey.PRODUCE, 3)
     assert found is not None
     assert found.handler.__name__ == "produce"
+
+
+def test_produces_alone_are_pipelined() -> None:
+    assert Registry.discover().pipelined == {ApiKey.PRODUCE}
 
 
 def test_listed_is_not_served(package: Path) -> None:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from broker.groups.classic import Leaver
-from broker.groups.commands import Join, TimerKey, TimerKind
+from broker.groups.commands import Delete, Expire, Join, Leaver, TimerKey, TimerKind
 from broker.groups.states import GroupState
 from broker.protocol.errors import ErrorCode
 from tests.support.playbook import (
@@ -342,13 +341,14 @@ def test_a_stable_group_is_described_in_full_and_another_by_its_members(group):
     group >> join("b") << nothing
     view = group.group.describe()
     assert (view.state, view.protocol_name) == (GroupState.PREPARING_REBALANCE, "")
-    assert [(m.metadata, m.assignment) for m in view.members] == [(b"", b"")] * 2
+    shown = [(m.metadata, m.assignment) for m in view.members]
+    assert shown == [(b"", b"a"), (b"", b"")]
 
 
 def test_a_dead_group_sends_everybody_to_find_the_coordinator(group):
     group >> join("p", requires_member_id=True)
     group << refused("p", "MEMBER_ID_REQUIRED")
-    group.take(group.group.bury())
+    group.say(Delete())
     code = "COORDINATOR_NOT_AVAILABLE"
     (
         group
@@ -369,7 +369,7 @@ def test_a_dead_group_sends_everybody_to_find_the_coordinator(group):
 @pytest.mark.parametrize("kind", list(TimerKind))
 def test_a_timer_that_comes_too_late_changes_nothing(group, kind):
     generation = stable(group, "a")
-    group.take(group.group.fire(TimerKey(kind, "gone"), 0))
+    group.say(Expire(TimerKey(kind, "gone")))
     state = (group.group.state, group.group.generation)
     assert state == (GroupState.STABLE, generation)
 
@@ -378,11 +378,7 @@ def test_a_rebalance_of_hundreds_costs_each_join_its_own_work(group):
     names = [f"m{i}" for i in range(400)]
     assert stable(group, *names) == 1
     for name in names:
-        group.take(
-            group.group.join(
-                Join(name, 10_000, 60_000, "consumer", RANGE, ticket=name), 0
-            )
-        )
+        group.say(Join(name, 10_000, 60_000, "consumer", RANGE, ticket=name))
     answers = dict(group.answers)
     group.answers.clear()
     assert len(answers) == 400
@@ -392,7 +388,7 @@ def test_a_rebalance_of_hundreds_costs_each_join_its_own_work(group):
 
 def test_what_a_group_reads_is_told_by_consumers_only(group):
     assert not group.group.reads("t")
-    assert group.group.tells_what_it_reads()
+    assert group.group.is_simple_or_consumers()
     metadata = b"\x00\x00\x00\x00\x00\x01\x00\x01t"
     stable(group, "a", protocols=(("range", metadata),))
     assert group.group.reads("t")
@@ -404,18 +400,18 @@ def test_what_a_group_reads_is_told_by_consumers_only(group):
 
 def test_other_kinds_of_groups_do_not_tell_what_they_read(group):
     stable(group, "w", protocol_type="connect")
-    assert not group.group.tells_what_it_reads()
+    assert not group.group.is_simple_or_consumers()
 
 
-def test_a_group_is_untouched_until_somebody_knocks_and_abandoned_afterwards(group):
-    assert group.group.untouched()
+def test_a_group_is_never_used_until_somebody_knocks_and_abandoned_afterwards(group):
+    assert group.group.never_used()
     group >> join("p", requires_member_id=True) << refused("p", "MEMBER_ID_REQUIRED")
     assert not group.group.abandoned()
     group >> leave("p") << left("NONE")
-    assert group.group.untouched()
+    assert group.group.never_used()
     stable(group, "a")
     group >> leave("a") << left("NONE")
-    assert (group.group.untouched(), group.group.abandoned()) == (False, True)
+    assert (group.group.never_used(), group.group.abandoned()) == (False, True)
 
 
 def test_who_waits_can_be_listed(group):

@@ -4,20 +4,17 @@ import dataclasses
 
 import pytest
 
-from broker.groups.commands import Effects, Heartbeat, Join, Sync, TimerKey, TimerKind
+from broker.groups.commands import Heartbeat, Join, Leave, Sync, TimerKey, TimerKind
 
 
-def test_only_the_last_wish_for_a_timer_counts():
-    effects = Effects()
-    effects.timers[TimerKey(TimerKind.MEMBER, "a")] = 5
-    effects.timers[TimerKey(TimerKind.MEMBER, "a")] = None
-    effects.timers[TimerKey(TimerKind.JOIN)] = 7
-    assert effects.timers == {("member", "a"): None, ("join", ""): 7}
+def test_a_timer_is_named_by_its_kind_and_member():
+    timers = {TimerKey(TimerKind.MEMBER, "a"): 5, TimerKey(TimerKind.JOIN): 7}
+    assert timers == {("member", "a"): 5, ("join", ""): 7}
 
 
 @pytest.mark.parametrize(
     "command",
-    [Join("", 1, 1, "consumer", ()), Sync("a", 1), Heartbeat("a", 1)],
+    [Join("", 1, 1, "consumer", ()), Sync("a", 1), Heartbeat("a", 1), Leave(())],
     ids=lambda command: type(command).__name__,
 )
 def test_a_command_gets_its_ticket_by_being_replaced(command):

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from broker.groups.commands import MemberSummary
+from broker.groups.commands import Alive, MemberSummary
 from broker.groups.states import GroupState
 from tests.support.playbook import (
     Playbook,
@@ -192,6 +192,33 @@ def test_a_full_group_takes_nobody_else():
     book.finish()
 
 
+def test_what_members_say_of_their_assignors_is_bounded_for_all_of_them():
+    book = Playbook(metadata_bytes_max=30)
+    little, much = (("range", b"x" * 5),), (("range", b"x" * 16),)
+    stable(book, "a", "b", protocols=little)
+    full = "GROUP_MAX_SIZE_REACHED"
+    book >> join("c", protocols=much) << refused("c", full)
+    book >> again("b", protocols=much) << refused("b", full)
+    book >> heartbeat("b", 1) << ("b", Alive, {})
+    (
+        book
+        >> again("a", protocols=little)
+        >> again("b", protocols=(("range", b"y" * 15),))
+    )
+    book << joined("a", generation=2) << joined("b", generation=2)
+    book.finish()
+
+
+def test_who_says_too_much_is_not_waited_for():
+    book = Playbook(metadata_bytes_max=30)
+    stable(book, "a")
+    book >> join("c", requires_member_id=True) << refused("c", "MEMBER_ID_REQUIRED")
+    book >> again("a") << nothing
+    book >> again("c", protocols=(("range", b"x" * 40),))
+    book << refused("c", "GROUP_MAX_SIZE_REACHED") << joined("a", generation=2)
+    book.finish()
+
+
 def test_who_rejoins_a_full_rebalance_too_late_is_out():
     book = Playbook(members_max=2)
     stable(book, "a", "b")
@@ -289,7 +316,7 @@ def test_a_parked_request_of_the_old_self_is_fenced(group):
         group
         >> join("a", instance_id="i")
         >> join("a2", instance_id="i")
-        << refused("a", "FENCED_INSTANCE_ID")
+        << refused("a", "FENCED_INSTANCE_ID", member_id="a")
         >> tick(3_000)
         << joined("a2", generation=1, leader_id="a2")
     )

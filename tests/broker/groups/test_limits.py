@@ -13,3 +13,7 @@ def test_the_defaults_are_those_of_kafkas_broker():
     assert limits.offset_metadata_max == 4_096
     assert limits.offsets_retention_ms == 604_800_000
     assert limits.offsets_retention_check_interval_ms == 600_000
+
+
+def test_what_members_say_has_a_bound_that_kafka_has_not():
+    assert GroupLimits().metadata_bytes_max == 67_108_864

@@ -15,7 +15,7 @@ def member(name: str, *protocols: str, instance_id: str | None = None) -> Member
 def roster(*members: Member) -> Roster:
     made = Roster()
     for one in members:
-        made.add(one)
+        made.put(one)
     return made
 
 
@@ -55,8 +55,8 @@ def test_a_static_name_belongs_to_one_member():
     static = roster(one)
     assert (static.static_id("i"), static.static_id(None)) == ("a", None)
     with pytest.raises(AssertionError):
-        static.add(member("b", instance_id="i"))
-    static.remove(one)
+        static.put(member("b", instance_id="i"))
+    static.remove(one.member_id)
     assert static.static_id("i") is None
 
 
@@ -64,17 +64,16 @@ def test_all_joined_means_members_and_pending_ids():
     one = member("a")
     waiting = roster(one)
     waiting.pending.add("b")
-    assert waiting.park_join(one, "ticket") is None
+    waiting.put(one._replace(join_ticket="ticket"))
     assert not waiting.all_joined()
     waiting.pending.discard("b")
     assert waiting.all_joined()
-    assert waiting.park_join(one, None) == "ticket"
+    waiting.put(one)
     assert not waiting.all_joined()
 
 
 def test_the_most_patient_member_sets_the_timeout():
-    patient = member("b")
-    patient.rebalance_timeout_ms = 99
+    patient = member("b")._replace(rebalance_timeout_ms=99)
     assert roster(member("a"), patient).rebalance_timeout_ms() == 99
     assert Roster().rebalance_timeout_ms() == 0
 
@@ -98,16 +97,27 @@ def test_the_counts_agree_with_a_count_over_all(steps):
         offered = tuple((p, b"") for p in protocols)
         if one is None and verb == "add":
             naive[name] = one = member(name, *protocols)
-            kept.add(one)
+            kept.put(one)
         elif one is not None and verb == "remove":
-            kept.remove(naive.pop(name))
+            del naive[name]
+            kept.remove(name)
         elif one is not None and verb in ("park", "answer"):
-            kept.park_join(one, "t" if verb == "park" else None)
+            ticket = "t" if verb == "park" else None
+            naive[name] = one._replace(join_ticket=ticket)
+            kept.put(naive[name])
         elif one is not None and verb == "change":
-            kept.change_protocols(one, offered)
+            naive[name] = one._replace(protocols=offered)
+            kept.put(naive[name])
+        copied = kept.copy()
+        assert copied == kept
+        copied.put(member("another"))
+        assert copied != kept
         joining = [m for m in naive.values() if m.join_ticket is not None]
         assert kept.joining == len(joining)
         assert list(kept) == list(naive.values())
+        sizes = (len(n) + len(m) for one in kept for n, m in one.protocols)
+        assert kept.metadata_bytes == sum(sizes)
+        assert kept.first_id() == next(iter(naive), "")
         assert kept.supports_any(offered) == any(
             all(p in dict(m.protocols) for m in naive.values()) for p in protocols
         )

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.groups.classic import ClassicGroup
-from broker.groups.commands import TimerKey, TimerKind
-from broker.groups.limits import GroupLimits
+from broker.groups.commands import TimerKey, TimerKind, Written
 from broker.groups.snapshot import GroupSnapshot, MemberSnapshot, decode, encode
 from broker.groups.states import GroupState
 from tests.support.playbook import (
@@ -60,11 +58,7 @@ def restarted(book: Playbook, **limits: int) -> Playbook:
     """The group after a restart of the broker, from the text in the catalog."""
     again = Playbook(**limits)
     again.now_ms = book.now_ms
-    snapshot = decode(encode(book.group.snapshot()))
-    again.group, effects = ClassicGroup.restored(
-        "g", GroupLimits(**limits), snapshot, book.now_ms
-    )
-    again.take(effects)
+    again.restore(decode(encode(book.group.snapshot())))
     return again
 
 
@@ -167,7 +161,7 @@ def test_of_a_leader_that_syncs_twice_the_last_word_counts(group):
     group >> hold >> sync("a", 1, {"a": b"1"}) >> sync("a", 1, {"a": b"2"})
     group << refused("a", "REBALANCE_IN_PROGRESS")
     first, last = group.stores
-    group.take(group.group.stored(first.serial, 0, 0))
+    group.say(Written(first.serial))
     group << nothing
     assert last.snapshot.members[0].assignment == b"2"
     group >> stored() << synced("a", b"2")
@@ -273,7 +267,7 @@ def test_an_empty_group_keeps_its_kind_generation_and_age(group):
     group >> tick(1_000)
     book = restarted(group)
     assert book.group.describe().protocol_type == "consumer"
-    assert book.group.standing().empty_since_ms == emptied_ms
+    assert book.group.retention_state().empty_since_ms == emptied_ms
     assert not book.timers
     book >> join("b") >> tick(3_000) << joined("b", generation=3)
 

@@ -13,7 +13,7 @@ from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import read_header
 from broker.topics.topic import Topic
 from tests.support.batches import Record, read_batch
-from tests.support.tables import FIRST_MS, TOPIC_ID, Writer, headers, value
+from tests.support.tables import FIRST_MS, TOPIC_ID, Writer, headers, rows, value
 
 TOPIC = Topic(7, bytes.fromhex(TOPIC_ID), "orders", 2)
 MEBI = 1 << 20
@@ -204,7 +204,7 @@ def test_damaged_bytes_are_a_storage_error_and_not_served(writer: Writer) -> Non
 def test_a_protocol_that_cannot_be_read_is_told(writer: Writer) -> None:
     writer.add(0, 0, 100)
     features = '{"protocol":{"minReaderVersion":3,"minWriterVersion":7,'
-    features += '"readerFeatures":["typeWidening"],"writerFeatures":["typeWidening"]}}'
+    features += '"readerFeatures":["somethingNew"],"writerFeatures":["somethingNew"]}}'
 
     async def check() -> None:
         async with following(writer) as lake:
@@ -212,7 +212,7 @@ def test_a_protocol_that_cannot_be_read_is_told(writer: Writer) -> None:
             with open(entry, "w") as file:
                 file.write(features)
             await until(lake, 2)
-            with pytest.raises(KafkaError, match="typeWidening") as caught:
+            with pytest.raises(KafkaError, match="somethingNew") as caught:
                 await lake.read(TOPIC.number, 0, 0, MEBI)
             assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
             assert lake.table_end(TOPIC.number, 0) == 100
@@ -244,7 +244,7 @@ def test_the_cache_stays_within_its_bound(writer: Writer) -> None:
     async def check() -> None:
         async with following(writer, cold_cache_bytes=40_000) as lake:
             assert len(await all_of(lake, bytes_max=1)) == 5000
-            assert lake._cold.cached_bytes <= 40_000
+            assert lake._cold._cache.size_bytes <= 40_000
 
     asyncio.run(check())
 
@@ -277,10 +277,39 @@ def test_timestamps_are_found(writer: Writer) -> None:
         async with following(writer) as lake:
             number = TOPIC.number
             at = FIRST_MS + 260
-            assert await lake.find_timestamp(number, 0, at) == (260, at)
-            assert await lake.find_timestamp(number, 0, FIRST_MS + 300) is None
-            assert await lake.max_timestamp(number, 0) == (299, FIRST_MS + 299)
-            assert await lake.max_timestamp(number, 0, 300) is None
-            assert await lake.max_timestamp(number, 1) is None
+            assert await lake.find_timestamp(number, 0, at) == ((260, at), 300)
+            assert await lake.find_timestamp(number, 0, FIRST_MS + 300) == (None, 300)
+            assert await lake.max_timestamp(number, 0) == ((299, FIRST_MS + 299), 300)
+            assert await lake.max_timestamp(number, 0, 300) == (None, 300)
+            assert await lake.max_timestamp(number, 1) == (None, 0)
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_rows_that_an_owner_adds_above_the_end_are_no_records(
+    writer: Writer, merged: bool
+) -> None:
+    writer.add(0, 0, 100)
+    added = rows(0, [105, 10**12])
+    deltalake.write_deltalake(writer.path, added, mode="append")
+    if merged:
+        deltalake.DeltaTable(writer.path).optimize.compact()
+
+    async def scenario() -> None:
+        async with following(writer) as lake:
+            read = await lake.read(TOPIC.number, 0, 90, MEBI)
+            offsets = [r.offset for batch in read.batches for r in read_batch(batch)]
+            assert (offsets[-1], read.next_offset) == (99, 100)
+            newest = await lake.max_timestamp(TOPIC.number, 0)
+            assert newest == ((99, FIRST_MS + 99), 100)
+            later = await lake.find_timestamp(TOPIC.number, 0, FIRST_MS + 100)
+            assert later == (None, 100)
+            assert await all_of(lake) == [expected(offset) for offset in range(100)]
+            writer.add(0, 100, 110, missing=[105])
+            while lake.table_end(TOPIC.number, 0) < 110:
+                await asyncio.sleep(0.01)
+            found = [record.offset for record in await all_of(lake)]
+            assert found == list(range(110))
+
+    asyncio.run(scenario())

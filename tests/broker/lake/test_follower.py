@@ -11,9 +11,10 @@ import deltalake
 from broker.lake.follower import Follower
 from broker.lake.table import TopicTable
 from lakehouse import properties
-from lakehouse.commit import repair, set_aside
-from lakehouse.delta_log import entry_path
+from lakehouse.commit import remove_files, repair, set_aside
+from lakehouse.delta_log import entry_path, load
 from lakehouse.location import table_path
+from tests.support.patience import IDLE_S
 from tests.support.tables import TOPIC_ID, Writer
 
 
@@ -57,6 +58,59 @@ def test_the_owners_changes_move_files_and_not_ends(tmp_path: Path) -> None:
     assert dict(table.view.ends) == {0: 40}
 
 
+def test_files_that_left_are_not_remembered(tmp_path: Path) -> None:
+    """A broker runs for months; each file leaves its table one day."""
+    writer, table = Writer(str(tmp_path)), a_table(tmp_path)
+    for end in range(10, 60, 10):
+        writer.add(0, end - 10, end)
+        table.poll()
+        [file] = load(writer.path).files.values()
+        remove_files(
+            writer.path, TOPIC_ID, [(file.path, 0, file.size)],
+            now_ms=1, log_starts={0: end},
+        )  # fmt: skip
+        table.poll()
+    assert table.view.ends == {0: 50}
+    assert table._snapshot is not None
+    assert not table._snapshot.removed
+    table.reload()
+    assert not table._snapshot.removed
+
+
+def test_a_new_table_was_changed_by_nobody(tmp_path: Path) -> None:
+    table = a_table(tmp_path)
+    table.poll()
+    Writer(str(tmp_path)).add(0, 0, 10)
+    assert table.poll()
+    assert (table.view.version, table.view.changed) == (1, -1)
+
+
+def test_what_an_owner_did_to_a_new_table_before_we_looked_is_noticed(
+    tmp_path: Path,
+) -> None:
+    table = a_table(tmp_path)
+    table.poll()
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    deltalake.DeltaTable(writer.path).delete("offset < 5")
+    writer.add(0, 10, 20)
+    assert table.poll()
+    assert (table.view.version, table.view.changed) == (3, 2)
+
+
+def test_a_new_table_whose_log_does_not_tell_may_have_been_changed(
+    tmp_path: Path,
+) -> None:
+    table = a_table(tmp_path)
+    table.poll()
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    os.remove(entry_path(writer.path, 0))
+    assert table.poll()
+    assert table.view.changed == 1
+
+
 def test_the_table_of_an_earlier_topic_is_not_ours(tmp_path: Path) -> None:
     old = Writer(str(tmp_path), topic_id="f" * 32)
     old.add(0, 0, 10)
@@ -94,6 +148,42 @@ def test_entries_that_were_cleaned_away_are_caught_up_with(tmp_path: Path) -> No
     assert not table.poll()
     table.catch_up()
     assert dict(table.view.ends) == {0: 20}
+
+
+def replace_last_entry(writer: Writer) -> None:
+    """As an owner who takes the last commit out, and writes what follows anew."""
+    os.unlink(entry_path(writer.path, 2))
+    writer.add(0, 10, 30)
+
+
+def test_an_entry_that_was_replaced_is_read_when_another_follows(
+    tmp_path: Path,
+) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    writer.add(0, 10, 20)
+    table = a_table(tmp_path)
+    table.poll()
+    replace_last_entry(writer)
+    writer.add(0, 30, 40)
+    assert table.poll()
+    files = table.view.files(0).files
+    assert [file.rows for file in files] == [10, 20, 10]
+    assert dict(table.view.ends) == {0: 40}
+
+
+def test_an_entry_that_was_replaced_is_caught_up_with(tmp_path: Path) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    writer.add(0, 10, 20)
+    table = a_table(tmp_path)
+    table.poll()
+    before = table.view
+    table.catch_up()
+    assert table.view is before
+    replace_last_entry(writer)
+    table.catch_up()
+    assert dict(table.view.ends) == {0: 30}
 
 
 def test_a_torn_last_entry_is_waited_for(tmp_path: Path) -> None:
@@ -166,9 +256,9 @@ def test_the_follower_tells_the_loop(tmp_path: Path) -> None:
         follower.start([])
         follower.add(7, a_table(tmp_path))
         writer = Writer(str(tmp_path))
-        assert await asyncio.wait_for(told.get(), 5) == 7
+        assert await asyncio.wait_for(told.get(), IDLE_S) == 7
         writer.add(0, 0, 10)
-        assert await asyncio.wait_for(told.get(), 5) == 7
+        assert await asyncio.wait_for(told.get(), IDLE_S) == 7
         found = follower.get(7)
         assert found is not None
         while dict(found.view.ends) != {0: 10}:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.lake.retention import UNLIMITED, Kept, new_log_start
+from broker.lake.retention import UNLIMITED, InSegment, Kept, new_log_start
 from lakehouse.actions import UNKNOWN_MAX, UNKNOWN_MIN, DataFile
 
 NOW_MS = 1_000_000
@@ -119,3 +119,31 @@ def test_no_record_that_is_to_be_kept_goes(
         expired = ms != UNLIMITED and one.timestamp_max_ms < NOW_MS - ms
         rest = kept_bytes + sum(f.size for f in gone[position + 1 :])
         assert expired or (size != UNLIMITED and rest >= size)
+
+
+def test_a_file_without_timestamps_is_as_old_as_its_last_write() -> None:
+    unstamped = file(0, 9, newest_ms=-1)._replace(modified_ms=NOW_MS - 50)
+    assert start_of([unstamped, OLD[2]], ms=100) == 0
+    assert start_of([unstamped, OLD[2]], ms=40) == 200
+
+
+def test_segments_that_nobody_compacts_follow_when_no_file_is_left() -> None:
+    parts = [
+        InSegment(300, 100, NOW_MS - 500, NOW_MS),
+        InSegment(310, 100, -1, NOW_MS - 400),
+        InSegment(320, 100, NOW_MS - 600, NOW_MS),
+        InSegment(330, 100, NOW_MS, NOW_MS),
+    ]
+
+    def start(files: Sequence[DataFile], ms: int = -1, size: int = -1) -> int:
+        kept = Kept(files, 0, 290, 400, parts)
+        return new_log_start(kept, retention_ms=ms, retention_bytes=size, now_ms=NOW_MS)
+
+    assert start([]) == 0
+    assert start([], ms=450) == 300
+    assert start([], ms=100) == 320
+    assert start([file(0, 289, NOW_MS)], ms=100) == 0
+    assert start([file(0, 289, 0)], ms=100) == 320
+    assert start([file(0, 289, NOW_MS)], size=400) == 290
+    assert start([file(0, 289, NOW_MS)], size=200) == 310
+    assert start([], size=0) == 330

@@ -11,7 +11,7 @@ def some_logs() -> dict[tuple[int, int], PartitionLog]:
     logs = {(1, 0): PartitionLog(), (1, 1): PartitionLog(5), (2**31, 7): PartitionLog()}
     for at, log in enumerate(logs.values()):
         log.admit(header(3, producer=at, epoch=2), 1_000)
-        log.settle(log.durable, log.next - 1, 0, 1, 1)
+        log.commit(log.durable, log.next - 1, 0, 1, 1)
     return logs
 
 
@@ -35,3 +35,18 @@ def test_a_cut_or_longer_payload_is_refused() -> None:
         unpack(payload + b"x")
     with pytest.raises(ValueError):
         unpack(b"\x09" + payload[1:])
+
+
+def test_holes_come_back_and_an_older_form_tells_none() -> None:
+    logs = some_logs()
+    logs[1, 1].admit(header(2), 1_000)
+    logs[1, 1].admit(header(1), 1_000)
+    logs[1, 1].abandon(8, 9)
+    logs[1, 1].commit(10, 10, 0, 2, 1)
+    payload = pack(logs.items())
+    assert unpack(payload)[1, 1].holes == ((8, 10),)
+    assert unpack(payload)[1, 0].holes == ()
+    older = b"\x01" + payload[1 : -4 - 24]
+    snapshots = unpack(older)
+    assert {snapshot.holes for snapshot in snapshots.values()} == {None}
+    assert snapshots[1, 1].durable == 11

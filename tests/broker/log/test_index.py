@@ -173,3 +173,75 @@ def agree(  # type: ignore[no-untyped-def]
     newest = max((e.max_timestamp for e in rest), default=None)
     found = index.max_timestamp(low)
     assert (None if found is None else index[found].max_timestamp) == newest
+
+
+def test_parts_say_what_each_segment_holds() -> None:
+    index = BatchIndex()
+    assert index.parts() == []
+    for at, (sequence, stamp) in enumerate([(3, 5), (3, 9), (4, -1), (7, 2)]):
+        index.append(at * 10, at * 10 + 4, stamp, (sequence << 32) + at, 100 + at)
+    assert index.parts() == [(3, 15, 201, 9), (4, 25, 102, -1), (7, 35, 103, 2)]
+    index.release(3)
+    assert index.parts() == [(4, 25, 102, -1), (7, 35, 103, 2)]
+
+
+def test_gaps_are_between_batches_alone() -> None:
+    index = BatchIndex()
+    assert index.gaps() == []
+    for at, (base, last) in enumerate([(5, 9), (10, 12), (20, 20), (30, 31)]):
+        index.append(base, last, 0, at, 1)
+    assert index.gaps() == [(13, 20), (21, 30)]
+
+
+def moved(index: BatchIndex, sequences: set[int], into: int, needed: int) -> int:
+    """Carry what is needed, from an offset on, of these segments into another."""
+    old = [
+        entry.location
+        for entry in index
+        if entry.location >> SEQUENCE_SHIFT in sequences and entry.last >= needed
+    ]
+    new = [into << SEQUENCE_SHIFT | at for at in range(len(old))]
+    return index.move(old, new, sequences)
+
+
+def spaced(*entries: tuple[int, int]) -> BatchIndex:
+    """As `filled`, in segments 2, 4, 6 and so on, two batches in each."""
+    index = BatchIndex()
+    for at, (base, last) in enumerate(entries):
+        location = 2 * (at // 2 + 1) << SEQUENCE_SHIFT | at
+        index.append(base, last, 1_000 + at, location, 100)
+    return index
+
+
+def test_batches_that_are_carried_lie_elsewhere_in_the_same_order() -> None:
+    index = spaced(*[(at, at) for at in range(10)])
+    before = list(index)
+    assert moved(index, {4, 6}, 7, 0) == 0
+    places = [entry.location >> SEQUENCE_SHIFT for entry in index]
+    assert places == [2, 2, 7, 7, 7, 7, 8, 8, 10, 10]
+    assert [entry._replace(location=0) for entry in index] == [
+        entry._replace(location=0) for entry in before
+    ]
+    assert index.release(7) == 6
+    assert index.first_offset == 6
+
+
+def test_what_is_not_carried_is_dropped_with_all_before_it() -> None:
+    index = spaced(*[(at, at) for at in range(10)])
+    assert moved(index, {4, 6}, 7, 3) == 3
+    assert index.first_offset == 3
+    assert index.bytes == 700
+    assert index.bytes_between(3, 5) == 200
+    assert moved(index, {8}, 9, 99) == 5  # nothing of it is needed
+    assert index.first_offset == 8
+    assert moved(index, {10}, 11, 99) == 2
+    assert len(index) == index.move([], [], [2]) == 0
+
+
+def test_a_part_is_told_from_an_offset_on() -> None:
+    index = spaced((0, 4), (5, 9), (10, 14), (15, 19))
+    assert index.part_of(4, 0) == (200, 2)
+    assert index.part_of(4, 15) == (100, 1)
+    assert index.part_of(4, 20) == index.part_of(3, 0) == (0, 0)
+    index.trim_below(5)
+    assert index.part_of(2, 0) == (100, 1)

@@ -8,6 +8,7 @@ from broker.log.offsets import LogOffsets
 def test_a_new_log_is_empty_at_its_start() -> None:
     offsets = LogOffsets(7)
     assert (offsets.start, offsets.stable, offsets.durable, offsets.next) == (7,) * 4
+    assert LogOffsets().next == 0
 
 
 def test_a_restored_log_goes_on_at_its_durable_end() -> None:
@@ -44,3 +45,15 @@ def test_a_broken_order_is_our_own_mistake(move: dict[str, int]) -> None:
     offsets.move(durable=8)
     with pytest.raises(AssertionError):
         offsets.move(**move)
+
+
+def test_offsets_are_given_away_and_become_durable_in_order() -> None:
+    offsets = LogOffsets(2, 6)
+    offsets.give_away(9)
+    offsets.advance(8)
+    assert (offsets.durable, offsets.stable, offsets.next) == (8, 8, 9)
+    for wrong in (8, 10):
+        with pytest.raises(AssertionError):
+            offsets.advance(wrong)
+    with pytest.raises(AssertionError):
+        offsets.give_away(9)

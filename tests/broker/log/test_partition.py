@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.log.partition import Admitted, LogSnapshot, PartitionLog
+from broker.log.partition import LogSnapshot, PartitionLog
 from broker.log.producers import Duplicate
 from broker.protocol.errors import ErrorCode, KafkaError
 from tests.broker.log.headers import header
@@ -18,12 +18,12 @@ NOW = 1_700_000_000_000
 
 def admitted(log: PartitionLog, count: int = 1, **fields: int) -> int:
     answer = log.admit(header(count, **fields), NOW)
-    assert isinstance(answer, Admitted)
-    return answer.base_offset
+    assert isinstance(answer, int)
+    return answer
 
 
 def settled(log: PartitionLog, base: int, count: int = 1) -> None:
-    log.settle(base, base + count - 1, 1_000, location=base + 1, length=100)
+    log.commit(base, base + count - 1, 1_000, location=base + 1, length=100)
 
 
 def test_offsets_are_given_away_at_once_and_visible_when_durable() -> None:
@@ -36,10 +36,11 @@ def test_offsets_are_given_away_at_once_and_visible_when_durable() -> None:
     assert (log.durable, log.index.end_offset) == (5, 5)
 
 
-def test_a_duplicate_changes_nothing() -> None:
+@pytest.mark.parametrize("producer", [0, 1])
+def test_a_duplicate_changes_nothing(producer: int) -> None:
     log = PartitionLog()
-    admitted(log, 3, producer=1)
-    again = log.admit(header(3, producer=1), NOW)
+    admitted(log, 3, producer=producer)
+    again = log.admit(header(3, producer=producer), NOW)
     assert again == Duplicate(0, 2, 1_000)
     assert log.next == 3
 
@@ -129,7 +130,7 @@ def test_a_log_is_restored_from_checkpoint_and_segments() -> None:
     assert list(again.index) == list(log.index)
     assert again.admit(header(3, producer=1), NOW) == Duplicate(0, 2, 1_000)
     assert again.admit(header(2, producer=1, sequence=3), NOW) == Duplicate(3, 4, 1_000)
-    assert again.admit(header(producer=1, sequence=5), NOW) == Admitted(5)
+    assert again.admit(header(producer=1, sequence=5), NOW) == 5
 
 
 def test_producers_outlive_the_segments() -> None:
@@ -151,16 +152,53 @@ def test_the_durable_end_never_falls_back(
     assert (log.durable, log.next) == (end, end)
 
 
-def test_a_batch_in_flight_at_the_checkpoint_counts_if_it_was_written() -> None:
+def test_a_batch_in_flight_at_the_checkpoint_counts_if_it_is_replayed() -> None:
+    log = PartitionLog()
+    admitted(log, producer=1)
+    admitted(log, producer=2)
+    snapshot = log.snapshot()
+    log.abandon(0, 0)
+    settled(log, 1)
+    again = PartitionLog.restore(snapshot, columns=columns_of(log))
+    again.replay(header(base=1, producer=2), NOW)
+    assert again.admit(header(producer=2), NOW) == Duplicate(1, 1, 1_000)
+    assert again.admit(header(producer=1), NOW) == 2
+
+
+def test_a_refused_batch_is_no_duplicate_of_what_took_its_offset() -> None:
+    log = PartitionLog()
+    admitted(log, producer=1)
+    snapshot = log.snapshot()
+    log.abandon(0, 0)
+    settled(log, admitted(log, producer=2))
+    again = PartitionLog.restore(snapshot, columns=columns_of(log))
+    again.replay(header(base=0, producer=2), NOW)
+    assert again.admit(header(producer=1), NOW) == 1
+
+
+def test_a_batch_that_was_deleted_before_the_next_checkpoint_is_known() -> None:
+    log = PartitionLog()
+    admitted(log, producer=1)
+    snapshot = log.snapshot()
+    settled(log, 0)
+    again = PartitionLog.restore(snapshot, start=1, columns=columns_of(log))
+    again.replay(header(base=0, producer=1), NOW)
+    assert again.admit(header(producer=1), NOW) == Duplicate(0, 0, 1_000)
+    assert again.admit(header(producer=1, sequence=1), NOW) == 1
+
+
+def test_what_an_older_version_kept_of_batches_in_flight_counts_if_it_is_there() -> (
+    None
+):
     log = PartitionLog()
     first = admitted(log, producer=1)
     second = admitted(log, producer=2)
-    snapshot = log.snapshot()
+    snapshot = LogSnapshot(log.durable, log.producers.snapshot(), holes=None)
     log.abandon(first, first)
     settled(log, second)
     again = PartitionLog.restore(snapshot, columns=columns_of(log))
     assert again.admit(header(producer=2), NOW) == Duplicate(1, 1, 1_000)
-    assert again.admit(header(producer=1), NOW) == Admitted(2)
+    assert again.admit(header(producer=1), NOW) == 2
 
 
 @settings(max_examples=200, deadline=None)
@@ -178,10 +216,92 @@ def test_what_is_visible_is_what_was_settled(steps: list[tuple[str, int]]) -> No
         elif waiting:
             base, last = waiting.popleft()
             if verb == "s":
-                log.settle(base, last, 0, location=at, length=1)
+                log.commit(base, last, 0, location=at, length=1)
                 visible.append((base, last))
             else:
                 log.abandon(base, last)
         assert [(e.base, e.last) for e in log.index] == visible
         assert log.durable == (visible[-1][1] + 1 if visible else 0)
         assert waiting or log.next == log.durable
+
+
+def test_a_hole_is_known_from_records_that_are_somewhere_else() -> None:
+    """The second and the fifth batch were refused; the third one's segment is gone."""
+    log = PartitionLog()
+    for at in range(6):
+        base = admitted(log, 10, producer=at)
+        if at not in (1, 4):
+            settled(log, base, 10)
+        elif at == 1:
+            snapshot = log.snapshot()
+    assert log.holes == [(10, 20), (40, 50)]
+    assert (log.hole_end(10), log.hole_end(19), log.hole_end(20)) == (20, 20, None)
+    columns = columns_of(log)
+    for name, column in vars(columns).items():
+        setattr(columns, name, np.delete(column, 1))
+    snapshot = LogSnapshot(40, snapshot.producers, ((10, 20),))
+    again = PartitionLog.restore(snapshot, table_end=0, columns=columns)
+    assert again.index.first_offset == 30
+    assert again.hole_end(40) == 50
+    assert again.hole_end(10) == 20
+    assert again.hole_end(20) is None
+
+
+def test_what_is_behind_the_segments_that_are_left_is_the_tables() -> None:
+    """A newer segment was let go before an older one, which others still need."""
+    log = PartitionLog()
+    for _ in range(3):
+        settled(log, admitted(log, 10), 10)
+    columns = columns_of(log)
+    for name, column in vars(columns).items():
+        setattr(columns, name, column[:1])
+    again = PartitionLog.restore(log.snapshot(), table_end=30, columns=columns)
+    assert again.durable == 30
+    assert not again.is_in_segments(10)
+    settled(again, admitted(again, 10), 10)
+    assert not again.is_in_segments(10)
+    assert again.is_in_segments(30)
+
+
+def test_of_an_older_checkpoint_every_gap_is_taken_for_a_hole() -> None:
+    log = PartitionLog()
+    settled(log, admitted(log, 10), 10)
+    admitted(log, 10, producer=1)
+    settled(log, admitted(log, 10), 10)
+    older = LogSnapshot(30, log.snapshot().producers, None)
+    again = PartitionLog.restore(older, table_end=0, columns=columns_of(log))
+    assert (again.index.first_offset, again.hole_end(10)) == (0, 20)
+    columns = columns_of(log)
+    for name, column in vars(columns).items():
+        setattr(columns, name, column[1:])
+    again = PartitionLog.restore(older, table_end=10, columns=columns)
+    assert again.hole_end(10) == 20
+    lost = PartitionLog.restore(older, table_end=0, columns=columns)
+    assert lost.hole_end(0) is None
+
+
+def test_only_the_hole_that_may_lie_beyond_the_table_is_kept() -> None:
+    log = PartitionLog()
+    for at in range(6):
+        base = admitted(log, 10, producer=at)
+        if at % 2 == 0:
+            log.commit(base, base + 9, 1_000, location=at + 1 << 32, length=100)
+    assert log.holes == [(10, 20), (30, 40)]
+    log.release(3)
+    assert log.index.first_offset == 40
+    assert log.holes == [(30, 40)]
+
+
+def test_carried_batches_leave_their_holes_as_a_release_does() -> None:
+    log = PartitionLog()
+    for at in range(6):
+        base = admitted(log, 10, producer=at)
+        if at % 2 == 0:
+            log.commit(base, base + 9, 1_000, location=at + 2 << 32, length=100)
+    assert log.holes == [(10, 20), (30, 40)]
+    log.move([4 << 32, 6 << 32], [7 << 32, 7 << 32 | 148], [4, 6])
+    assert [entry.location for entry in log.index] == [2 << 32, 7 << 32, 7 << 32 | 148]
+    assert log.holes == [(10, 20), (30, 40)]
+    log.move([7 << 32 | 148], [9 << 32], [2, 7, 8])
+    assert log.index.first_offset == 40
+    assert log.holes == [(30, 40)]

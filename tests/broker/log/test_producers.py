@@ -187,3 +187,42 @@ def test_agrees_with_a_list_of_everything(
             model.batches.setdefault(producer, []).append(
                 (epoch, first, first + count - 1, offset)
             )
+
+
+CHANGES = st.sampled_from(["record", "abandon", "forget", "expire", "snapshot"])
+
+
+def test_a_snapshot_is_without_a_producer_that_was_forgotten_since() -> None:
+    producers = Producers()
+    producers.record(header(producer=1), 0, now_ms=0)
+    assert len(Producers.restore(producers.snapshot())) == 1
+    producers.forget(1)
+    assert len(Producers.restore(producers.snapshot())) == 0
+
+
+@given(st.lists(st.tuples(CHANGES, st.integers(0, 2)), max_size=30))
+def test_a_snapshot_that_is_given_again_is_the_one_that_would_be_made(
+    changes: list[tuple[str, int]],
+) -> None:
+    producers, sequences, offset = Producers(), [0, 0, 0], 0
+    for now_ms, (change, producer) in enumerate(changes):
+        match change:
+            case "record":
+                sequence = sequences[producer]
+                made = header(producer=producer, sequence=sequence)
+                producers.record(made, offset, now_ms)
+                sequences[producer] += 1
+                offset += 1
+            case "abandon":
+                producers.abandon(offset - 1)
+            case "forget":
+                producers.forget(producer)
+            case "expire":
+                producers.expire(now_ms, 3)
+            case "snapshot":
+                producers.snapshot(max(offset - producer, 0))
+        durable = max(offset - now_ms % 2, 0)
+        copy = Producers.restore(producers.snapshot())
+        assert producers.snapshot() == copy.snapshot()
+        producers.snapshot(durable)
+        assert producers.snapshot(offset) == copy.snapshot(offset)

@@ -3,13 +3,17 @@
 import asyncio
 import os
 import struct
-from typing import Any
+from pathlib import Path
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.protocol.api_keys import ApiKey
-from broker.protocol.messages.api_versions import ApiVersionsRequest
-from broker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.protocol.messages.heartbeat import HeartbeatResponse
+from broker.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
 from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from broker.protocol.messages.produce import (
     PartitionProduceData,
@@ -17,50 +21,11 @@ from broker.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tests.support.serving import on_loop, serving
+from tests.support.beats import PING, Beats, beat
+from tests.support.patience import IDLE_S
+from tests.support.rig import create, rig
+from tests.support.serving import on_loop, serving, until
 from tests.support.wire import Wire, frame_of
-
-PING = ApiVersionsRequest("tests", "1")
-
-
-class Beats:
-    """A Heartbeat handler whose answers are given by hand."""
-
-    def __init__(self) -> None:
-        self.started: list[str] = []
-        self.open: dict[str, asyncio.Future[Any]] = {}
-        self.came = asyncio.Event()
-
-        @serves(ApiKey.HEARTBEAT, versions=(0, 4))
-        def heartbeat(request: HeartbeatRequest, _: Context) -> Any:
-            self.started.append(request.group_id)
-            self.came.set()
-            if request.group_id == "at once":
-                return HeartbeatResponse()
-            if request.group_id == "nothing":
-                return None
-            if request.group_id == "broken":
-                raise ZeroDivisionError
-            if request.group_id == "coroutine":
-                return self._later()
-            future = asyncio.get_running_loop().create_future()
-            self.open[request.group_id] = future
-            return future
-
-        self.handler = heartbeat
-
-    async def _later(self) -> HeartbeatResponse:
-        await asyncio.sleep(0.01)
-        return HeartbeatResponse()
-
-    async def until(self, count: int) -> None:
-        while len(self.started) < count:
-            self.came.clear()
-            await asyncio.wait_for(self.came.wait(), 5)
-
-
-def beat(name: str, correlation_id: int) -> bytes:
-    return frame_of(HeartbeatRequest(name), 0, correlation_id)
 
 
 def test_answers_leave_in_the_order_of_their_requests() -> None:
@@ -84,7 +49,7 @@ def test_answers_leave_in_the_order_of_their_requests() -> None:
             await asyncio.sleep(0.05)
             beats.open["a"].set_result(HeartbeatResponse())
             assert await wire.correlation_ids(5) == [1, 2, 3, 4, 6]
-            assert server.hub.answering.taken == 0
+            assert server.hub.producing.taken == server.hub.answering.taken == 0
 
     on_loop(story)
 
@@ -193,7 +158,64 @@ def test_bytes_under_way_are_bounded_over_all_connections() -> None:
                     done.add(name)
             for i, wire in enumerate(wires):
                 assert await wire.correlation_ids(2) == [i, i]
-            assert server.hub.answering.taken == 0
+            assert server.hub.producing.taken == server.hub.answering.taken == 0
+
+    on_loop(story)
+
+
+def test_requests_that_wait_for_others_do_not_keep_the_others_waiting(
+    tmp_path: Path,
+) -> None:
+    """Joins are answered when all members have joined: theirs must be read, too."""
+
+    async def story() -> None:
+        metadata = JoinGroupRequestProtocol("range", bytes(2_000))
+        join = JoinGroupRequest(
+            "g", 10_000, 600_000, protocol_type="consumer", protocols=[metadata]
+        )
+        async with (
+            rig(tmp_path) as broker,
+            serving(broker=broker, inflight_bytes_max=1_000) as server,
+        ):
+            wires = [await Wire.open(server.address) for _ in range(3)]
+            for wire in wires:
+                wire.send(frame_of(join, 3))
+            answers = [asyncio.create_task(wire.receive()) for wire in wires]
+            witness = await Wire.open(server.address)
+            await until(lambda: broker.groups.describe("g") is not None)
+            await witness.ask(MetadataRequest(), 5)
+            assert not any(answer.done() for answer in answers), "it waited for them"
+            view = broker.groups.describe("g")
+            assert view is not None
+            assert len(view.members) == len(wires)
+            for answer in answers:
+                answer.cancel()
+
+    on_loop(story)
+
+
+def test_fetches_that_wait_do_not_use_up_the_memory_of_all_requests(
+    tmp_path: Path,
+) -> None:
+    """What they wait for comes in by the same memory: the last of them is answered."""
+
+    async def story() -> None:
+        many = [FetchPartition(0)] * 100
+        fetch = FetchRequest(
+            max_wait_ms=600_000, min_bytes=1, topics=[FetchTopic("a", partitions=many)]
+        )
+        async with (
+            rig(tmp_path) as broker,
+            serving(broker=broker, inflight_bytes_max=120_000) as server,
+        ):
+            await create(broker, "a")
+            wires = [await Wire.open(server.address) for _ in range(4)]
+            for wire in wires:
+                wire.send(frame_of(fetch, 12))
+            await until(lambda: len(broker.purgatory) >= 2)
+            witness = await Wire.open(server.address)
+            await asyncio.wait_for(witness.ask(MetadataRequest(), 5), IDLE_S)
+            assert len(broker.purgatory) == 2
 
     on_loop(story)
 
@@ -271,12 +293,8 @@ def test_a_peer_that_takes_no_answers_cannot_stay_for_ever() -> None:
             wire = await Wire.open(server.address)
             wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
             wire.send(*[frame_of(MetadataRequest(), 2)] * 1_000, b"\xff" * 4)
-            deadline = asyncio.get_running_loop().time() + 5
-            while not server.hub.connections:
-                await asyncio.sleep(0.01)
-            while server.hub.connections:
-                assert asyncio.get_running_loop().time() < deadline
-                await asyncio.sleep(0.05)
+            await until(lambda: bool(server.hub.connections))
+            await until(lambda: not server.hub.connections)
 
     on_loop(story)
 
@@ -325,6 +343,6 @@ def test_a_peer_may_go_while_its_request_runs() -> None:
                 await asyncio.sleep(0.01)
             beats.open["a"].set_result(HeartbeatResponse())
             await asyncio.sleep(0.05)
-            assert server.hub.answering.taken == 0
+            assert server.hub.producing.taken == server.hub.answering.taken == 0
 
     on_loop(story)

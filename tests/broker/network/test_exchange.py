@@ -1,11 +1,17 @@
 """A place in the line: done with an answer, or with nothing to send."""
 
+import asyncio
+import struct
+from typing import Any
+
 from broker.apis.api_versions import api_versions
 from broker.dispatch.dispatcher import Route
 from broker.network.exchange import Exchange
-from broker.protocol.messages.api_versions import ApiVersionsResponse
+from broker.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 ROUTE = Route(api_versions.__dict__["served"], 0)
+NO_LOOP: Any = None
+"""Small answers need none."""
 
 
 class Owner:
@@ -15,6 +21,9 @@ class Owner:
     def finished(self, exchange: Exchange, future: object) -> None:
         self.told.append((exchange, future))
 
+    def written(self, exchange: Exchange, error: Exception | None) -> None:
+        self.told.append((exchange, error))
+
 
 def test_it_tells_its_connection_when_the_handler_is_done() -> None:
     owner, future = Owner(), object()
@@ -23,10 +32,40 @@ def test_it_tells_its_connection_when_the_handler_is_done() -> None:
     assert owner.told == [(exchange, future)]
 
 
+def test_a_large_answer_is_written_in_turns_and_told_when_it_is_whole() -> None:
+    async def story() -> None:
+        owner = Owner()
+        exchange = Exchange(owner, ROUTE, 7, 100)
+        versions = [ApiVersion(key) for key in range(2_000)]
+        exchange.complete(ApiVersionsResponse(0, versions), asyncio.get_running_loop())
+        assert not exchange.done
+        while not owner.told:
+            await asyncio.sleep(0)
+        assert owner.told == [(exchange, None)]
+        assert exchange.size == 4 + 4 + 2 + 4 + 6 * 2_000
+
+    asyncio.run(story())
+
+
+def test_a_large_answer_that_cannot_be_written_is_told() -> None:
+    async def story() -> None:
+        owner = Owner()
+        exchange = Exchange(owner, ROUTE, 7, 100)
+        versions = [ApiVersion(key) for key in range(2_000)]
+        versions.append(ApiVersion(1 << 20))  # does not fit its field
+        exchange.complete(ApiVersionsResponse(0, versions), asyncio.get_running_loop())
+        while not owner.told:
+            await asyncio.sleep(0)
+        assert isinstance(owner.told[0][1], struct.error)
+        assert not exchange.done
+
+    asyncio.run(story())
+
+
 def test_an_answer_is_encoded_when_it_is_there() -> None:
     exchange = Exchange(Owner(), ROUTE, 7, 100)
     assert not exchange.done
-    exchange.settle(ApiVersionsResponse())
+    exchange.complete(ApiVersionsResponse(), NO_LOOP)
     assert exchange.done
     sent = b"".join(map(bytes, exchange.parts))
     assert sent == b"\0\0\0\x0a\0\0\0\x07\0\0\0\0\0\0"
@@ -35,7 +74,7 @@ def test_an_answer_is_encoded_when_it_is_there() -> None:
 
 def test_nothing_to_send_is_done_too() -> None:
     exchange = Exchange(Owner(), ROUTE, 7, 100)
-    exchange.settle(None)
+    exchange.complete(None, NO_LOOP)
     assert exchange.done
     assert exchange.parts == []
     assert exchange.size == 0

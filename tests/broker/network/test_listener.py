@@ -6,7 +6,8 @@ import socket
 import pytest
 
 from broker.protocol.messages.heartbeat import HeartbeatResponse
-from tests.broker.network.test_connection import PING, Beats, beat
+from tests.support.beats import PING, Beats, beat
+from tests.support.patience import IDLE_S, STUCK_S
 from tests.support.serving import on_loop, serving
 from tests.support.wire import Wire
 
@@ -57,14 +58,14 @@ def test_a_stop_answers_what_is_open_and_starts_nothing_more() -> None:
             wire.send(beat("a", 1))
             await beats.until(1)
             server.listener.close()
-            stop = asyncio.ensure_future(server.listener.drain(5_000))
+            stop = asyncio.ensure_future(server.listener.drain(1000 * STUCK_S))
             await asyncio.sleep(0.05)
             wire.send(beat("too late", 2))
             assert await idle.closed()
             beats.open["a"].set_result(HeartbeatResponse())
             assert await wire.correlation_ids(1) == [1]
             assert await wire.closed()
-            await asyncio.wait_for(stop, 1)
+            await asyncio.wait_for(stop, IDLE_S)
             assert beats.started == ["a"]
 
     on_loop(story)
@@ -78,7 +79,7 @@ def test_a_stop_does_not_wait_for_ever() -> None:
             wire.send(beat("a", 1))
             await beats.until(1)
             server.listener.close()
-            await asyncio.wait_for(server.listener.drain(100), 1)
+            await asyncio.wait_for(server.listener.drain(100), IDLE_S)
             assert await wire.closed()
 
     on_loop(story)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.network.blocks import READ_BYTES, STEP_BYTES, Arena, BlockPool
-from broker.network.budget import Budget
-from broker.network.receiver import Receiver
+from broker.network.receiver import REFUSALS_MAX, Receiver
 from broker.protocol.errors import ProtocolError
+from broker.runtime.budget import Budget
 
 FRAME_BYTES_MAX = 64 << 20
 
@@ -20,6 +20,7 @@ class Peers:
 
     def __init__(self, count: int, bytes_max: int = 1 << 30) -> None:
         self.budget = Budget(bytes_max)
+        self.in_one_step = False
         pool = BlockPool(16 << 20)
         arena = Arena(pool)
         self.receivers = [
@@ -37,6 +38,10 @@ class Peers:
             buffer[:count] = data[position : position + count]
             del buffer
             position += count
+            alone = receiver.only_frame(count) if self.in_one_step else None
+            if alone is not None:
+                frames.append(alone)
+                continue
             receiver.received(count)
             while (frame := receiver.next_frame()) is not None:
                 frames.append(frame)
@@ -64,16 +69,19 @@ SIZES = st.one_of(
     st.lists(st.tuples(st.integers(0, 2), SIZES), min_size=1, max_size=12),
     st.sampled_from([1_000, 40_000, 300_000, 1 << 30]),
     st.booleans(),
+    st.booleans(),
 )
 def test_frames_come_out_as_they_went_in(
-    script: list[tuple[int, int]], most: int, kept: bool
+    script: list[tuple[int, int]], most: int, kept: bool, in_one_step: bool
 ) -> None:
     peers = Peers(3)
+    peers.in_one_step = in_one_step
     alive: list[tuple[memoryview, bytes]] = []
     left = {0: b"", 1: b"", 2: b""}
     for seed, (peer, size) in enumerate(script):
         whole = left[peer] + framed([body(size, seed)])
-        cut = len(whole) // 2  # the second half comes with the next frame
+        # what is behind the cut comes with the next frame
+        cut = len(whole) // 2 if seed % 3 else 0
         left[peer] = whole[cut:]
         peers.feed(peer, whole[:cut], most)
         frames = peers.feed(peer, left[peer], most)
@@ -84,6 +92,32 @@ def test_frames_come_out_as_they_went_in(
         frames.clear()
         assert all(view == copy for view, copy in alive)
     assert peers.budget.taken == 0
+
+
+@pytest.mark.parametrize("size", [8, 9, 63, 64, 65, 300, READ_BYTES - 4])
+def test_a_frame_that_comes_alone_is_taken_in_one_step(size: int) -> None:
+    peers = Peers(2)
+    peers.in_one_step = True
+    alive = []
+    for seed in range(100):
+        (frame,) = peers.feed(seed % 2, framed([body(size, seed)]))
+        alive.append((frame, body(size, seed)))
+    assert all(view == copy for view, copy in alive)
+    assert all(one.rest() and not one.waits_for_more for one in peers.receivers)
+
+
+def test_what_is_not_one_whole_frame_is_not_taken_in_one_step() -> None:
+    whole = framed([body(100)])
+    for data in (whole[:-1], whole + b"\0", whole * 2, b"\0\0\0\3abc", whole[:3]):
+        peers = Peers(1)
+        (receiver,) = peers.receivers
+        receiver.buffer()[: len(data)] = data
+        assert receiver.only_frame(len(data)) is None
+        receiver.received(len(data))  # nothing was done
+        assert receiver.share == (0, len(data))
+    receiver = peers.receivers[0]  # and a beginning is there already
+    receiver.buffer()[: len(whole)] = whole
+    assert receiver.only_frame(len(whole)) is None
 
 
 def test_many_small_frames_come_in_one_read() -> None:
@@ -127,7 +161,7 @@ def test_an_idle_peer_holds_nothing() -> None:
     peers = Peers(1)
     peers.feed(0, framed([body(2_000_000)]))
     assert peers.receivers[0]._block is None
-    assert peers.receivers[0]._put_by is None
+    assert peers.receivers[0]._leftover is None
 
 
 def test_a_large_frame_waits_for_its_bytes() -> None:
@@ -169,3 +203,95 @@ def test_what_a_lost_connection_held_is_given_back() -> None:
     assert peers.budget.taken > 0
     peers.receivers[0].close()
     assert peers.budget.taken == 0
+
+
+def test_a_frame_is_not_received_over_even_if_its_connection_says_nothing_more() -> (
+    None
+):
+    peers = Peers(2)
+    first, second = peers.receivers
+    sent = framed([body(100, 1)])
+    first.buffer()[: len(sent)] = sent
+    first.received(len(sent))
+    frame = first.next_frame()  # and neither rest() nor close()
+    assert peers.feed(1, framed([body(100, 2)])) == [body(100, 2)]
+    assert frame == body(100, 1)
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("length", [READ_BYTES + 1, 100_000, 300_000, 2_200_000])
+def test_a_claim_holds_at_most_twice_what_it_takes_of_the_budget(length: int) -> None:
+    peers = Peers(1)
+    peers.feed(0, struct.pack(">i", length) + bytes(100))
+    block = peers.receivers[0]._block
+    assert block is not None
+    assert peers.budget.taken >= length
+    assert len(block) <= 2 * peers.budget.taken
+
+
+@pytest.mark.parametrize("begun", [1, 3, 100])
+def test_the_beginning_of_a_small_frame_holds_no_block(begun: int) -> None:
+    peers = Peers(1)
+    small = framed([body(500, 2)])
+    data = framed([body(2_200_000, 1)]) + small[:begun]
+    assert [len(frame) for frame in peers.feed(0, data)] == [2_200_000]
+    assert peers.budget.taken == 0
+    assert peers.receivers[0]._block is None
+    assert [bytes(f) for f in peers.feed(0, small[begun:])] == [body(500, 2)]
+
+
+def test_a_large_frame_is_not_passed_over_for_ever() -> None:
+    peers = Peers(4, bytes_max=1_000_000)
+    small, large = framed([body(300_000)]), framed([body(900_000)])
+    waiting = peers.receivers[3]
+    for peer in range(2):
+        peers.feed(peer, small[:100])
+    waiting.buffer()[:100] = large[:100]
+    waiting.received(100)
+    assert waiting.next_frame() is None
+    came = 0
+    while not waiting.rest():  # some of the three are always at it
+        assert came < 1_000
+        if peers.receivers[came % 3].share[0]:
+            peers.feed(came % 3, small[100:])
+        came += 1
+        for receiver in peers.receivers[:3]:
+            if not receiver.waits_for_more:
+                receiver.buffer()[:100] = small[:100]
+                receiver.received(100)
+                assert receiver.next_frame() is None
+            receiver.rest()
+    assert len(peers.feed(3, large[100:])) == 1
+    for receiver in peers.receivers[:3]:
+        assert receiver.rest()
+
+
+def test_a_lost_connection_holds_up_nobody() -> None:
+    peers = Peers(2, bytes_max=1_000_000)
+    peers.feed(0, framed([body(300_000)])[:100])
+    large = peers.receivers[1]
+    large.buffer()[:100] = framed([body(900_000)])[:100]
+    large.received(100)
+    assert large.next_frame() is None
+    for _ in range(REFUSALS_MAX):
+        assert not large.rest()
+    assert not peers.budget.try_take(1)
+    large.close()
+    assert peers.budget.try_take(1)
+
+
+def test_a_length_that_no_request_has_takes_nothing_while_it_waits_for_its_turn() -> (
+    None
+):
+    peers = Peers(2, bytes_max=1_000_000)
+    stalled = peers.receivers[0]
+    sent = struct.pack(">i", FRAME_BYTES_MAX + 1) + bytes(100)
+    stalled.buffer()[: len(sent)] = sent
+    stalled.received(len(sent))
+    assert stalled.rest()  # a request before it is still open: it is not cut
+    assert peers.budget.taken == 0
+    assert stalled._block is None
+    peers.feed(1, framed([body(300_000)]))
+    with pytest.raises(ProtocolError):
+        stalled.next_frame()

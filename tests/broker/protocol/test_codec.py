@@ -8,13 +8,22 @@ from broker.protocol.api_keys import VERSIONS, ApiKey
 from broker.protocol.codec import (
     known_versions,
     request_decoder,
+    request_decoder_in_turns,
     request_encoder,
     response_decoder,
     response_encoder,
+    response_encoder_in_turns,
 )
 from broker.protocol.errors import ProtocolError
 from broker.protocol.messages.fetch import FetchRequest
-from broker.protocol.messages.metadata import MetadataRequest
+from broker.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from broker.protocol.wire import ELEMENTS_A_TURN
 from tests.broker.protocol.values import EVERY, few, messages, name_of
 
 CODECS = {
@@ -35,6 +44,62 @@ def test_what_is_written_is_read_again(case):
         assert decoder(key, version)(memoryview(data), len(before)) == message
 
     survives()
+
+
+def turns_of(steps):
+    """How often it gave way, and what it returned."""
+    turns = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return turns, end.value
+        turns += 1
+
+
+@pytest.mark.parametrize("case", EVERY, ids=name_of)
+def test_in_turns_the_same_is_read_and_written(case):
+    key, version, side = case
+    encoder, _ = CODECS[side]
+
+    @few
+    @given(messages(key, version, side))
+    def agrees(message):
+        data = encoder(key, version)(message)
+        if side == "request":
+            frame = memoryview(b"".join(data))
+            steps = request_decoder_in_turns(key, version)(frame, 0)
+            assert turns_of(steps)[1] == message
+        else:
+            steps = response_encoder_in_turns(key, version)(message)
+            assert b"".join(turns_of(steps)[1]) == b"".join(data)
+
+    agrees()
+
+
+def test_a_large_message_gives_way_after_so_many_elements_wherever_they_stand():
+    of_one = [MetadataRequestTopic(name=str(n)) for n in range(2_600)]
+    data = b"".join(request_encoder(3, 12)(MetadataRequest(of_one)))
+    turns, read = turns_of(request_decoder_in_turns(3, 12)(memoryview(data), 0))
+    assert (turns, read.topics) == (2_600 // (ELEMENTS_A_TURN + 1), of_one)
+    topics = [
+        MetadataResponseTopic(
+            name=str(n), partitions=[MetadataResponsePartition() for _ in range(9)]
+        )
+        for n in range(260)
+    ]
+    response = MetadataResponse(topics=topics)
+    turns, written = turns_of(response_encoder_in_turns(3, 12)(response))
+    assert turns == 2_600 // (ELEMENTS_A_TURN + 1)
+    assert b"".join(written) == b"".join(response_encoder(3, 12)(response))
+    assert len(written) == turns + 1  # what a turn made is joined in that turn
+
+
+def test_a_large_message_that_is_cut_off_is_refused():
+    of_one = [MetadataRequestTopic(name=str(n)) for n in range(2_600)]
+    data = b"".join(request_encoder(3, 12)(MetadataRequest(of_one)))
+    with pytest.raises(ProtocolError):
+        turns_of(request_decoder_in_turns(3, 12)(memoryview(data)[:-4], 0))
 
 
 def test_a_codec_is_compiled_once():

@@ -9,21 +9,29 @@ from hypothesis import strategies as st
 
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import (
-    HEADER_BYTES,
     Buffer,
+    _check_attributes,
+    _check_bounds,
+    _check_counts,
+    _sound_header,
     assign,
     check_produced,
     checksum,
     correct_max_timestamp,
     empty_batches,
-    pack_header,
     read_header,
     split,
     stamp_log_append_time,
 )
+from broker.records.layout import HEADER, HEADER_BYTES
 from tests.support.batches import Record, make_batch, patch, read_batch
 
 BYTES_MAX = 1 << 20
+PRODUCERS = [(-1, -1, -1), (5, 2, 7), (0, 0, 0)]
+FIELDS = [
+    (">i", 8), (">b", 16), (">h", 21), (">i", 23), (">q", 43), (">h", 51), (">i", 53),
+    (">i", 57),
+]  # fmt: skip
 RECORDS = [Record(b"k", b"v1"), Record(None, b"v2"), Record(b"k", None)]
 
 
@@ -39,7 +47,7 @@ def test_header_names_each_field() -> None:
     assert (header.base_offset, header.last_offset, header.size) == (7, 9, len(batch))
     assert (header.codec, header.record_count, header.magic) == (3, 3, 2)
     assert (header.producer_id, header.producer_epoch) == (5, 2)
-    assert pack_header(header) == batch[:HEADER_BYTES]
+    assert HEADER.pack(*header) == batch[:HEADER_BYTES]
 
 
 def test_sequences_wrap_to_zero() -> None:
@@ -125,6 +133,30 @@ def test_zstd_needs_produce_7() -> None:
     batch = make_batch(RECORDS, codec=4)
     check_produced(batch, BYTES_MAX, 7)
     assert refusal(batch, version=6) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_the_short_check_passes_only_what_the_long_one_passes(
+    data: st.DataObject,
+) -> None:
+    batch = make_batch(RECORDS, 5, producer=data.draw(st.sampled_from(PRODUCERS)))
+    form, position = data.draw(st.sampled_from(FIELDS))
+    limit = 2 ** (8 * struct.calcsize(form) - 1)
+    value = data.draw(st.integers(-3, 5) | st.integers(-limit, limit - 1))
+    changed = patch(batch, form, position, value)
+    version = data.draw(st.integers(3, 13))
+    for one in (batch, changed, changed[:-1], changed + b"x"):
+        short = _sound_header(one, BYTES_MAX, version)
+        try:
+            long = _check_bounds(one, BYTES_MAX)
+            assert checksum(one) == long.crc
+            _check_attributes(long, version)
+            _check_counts(long)
+        except (KafkaError, AssertionError):
+            assert short is None
+        else:
+            assert short == long or (short is None and one is not batch)
 
 
 def test_placing_leaves_the_checksum_right() -> None:

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.protocol.errors import KafkaError
-from broker.records.batch import HEADER_BYTES, checksum, empty_batches, read_header
-from broker.records.columns import decode, from_columns, to_columns
+from broker.records.batch import checksum, empty_batches, read_header
+from broker.records.columns import decode, to_columns
+from broker.records.layout import HEADER_BYTES
+from broker.records.rebatch import from_columns
 from lakehouse import schema
 from tests.broker.records.strategies import RECORDS
 from tests.support.batches import (

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import read_header
-from broker.records.compression import UNCOMPRESSED_BYTES_MAX
 from broker.records.inspect import Inspection, inspect_batch
+from broker.records.limits import UNCOMPRESSED_BYTES_MAX
 from tests.broker.records.strategies import RECORDS
 from tests.support.batches import (
     BASE_TIMESTAMP,

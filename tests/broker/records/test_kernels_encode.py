@@ -3,7 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.records.columns import from_columns, to_columns
+from broker.records.columns import to_columns
+from broker.records.rebatch import from_columns
 from tests.broker.records.strategies import RECORDS
 from tests.support.batches import Record, make_batch
 

@@ -1,26 +1,19 @@
 """The whole way of a record with a real table: in, over, let go, and out again."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import deltalake
-import pyarrow as pa
 
 from broker.apis.list_offsets import list_offsets
-from broker.lake.lake import Lake
 from broker.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
 from broker.records.batch import read_header
-from broker.records.columns import to_columns
-from broker.runtime.partition import Partition
 from broker.runtime.services import Broker
-from lakehouse.commit import commit_files, create_table
 from tests.support.batches import Record, make_batch, read_batch
 from tests.support.rig import (
     batches_in,
@@ -28,23 +21,11 @@ from tests.support.rig import (
     create,
     fetch_one,
     produce_one,
-    rig,
     run,
 )
-from tests.support.tables import write_file
+from tests.support.tabled import compact, let_go, with_lake
 
 T = 1_700_000_000_000
-
-
-@asynccontextmanager
-async def with_lake(path: Path) -> AsyncIterator[tuple[Broker, Lake]]:
-    loop = asyncio.get_running_loop()
-    lake = Lake(path / "tables", call_soon=loop.call_soon_threadsafe, follow_ms=10)
-    lake.start([])
-    async with rig(path, tables=lake) as broker:  # type: ignore[arg-type]
-        broker.topics.watch(lake)
-        yield broker, lake
-    lake.close()
 
 
 def records(first: int, count: int) -> list[Record]:
@@ -58,37 +39,6 @@ def records(first: int, count: int) -> list[Record]:
         )
         for i in range(first, first + count)
     ]
-
-
-async def compact(broker: Broker, lake: Lake, partition: Partition, turn: int) -> None:
-    """What the compactor does in a round, and the broker after it."""
-    topic = broker.topics.by_number(partition.number)
-    assert topic is not None
-    root, topic_id = str(broker.settings.data_dir / "tables"), topic.id.hex()
-    path = create_table(root, topic.name, topic_id, topic.partitions)
-    start, end = lake.table_end(*partition.key), partition.high_watermark
-    spans = partition.spans(start, 1 << 30, True)
-    assert spans is not None
-    rows = to_columns(
-        broker.wal.read(spans), start, end,
-        topic=topic.name, partition=partition.index,
-    )  # fmt: skip
-    table = pa.Table.from_batches([rows])
-    file = write_file(path, f"round-{turn}", table)
-    commit_files(path, topic_id, turn, {partition.index: (start, end)}, [file])
-    while lake.table_end(*partition.key) < end:
-        lake.wake()
-        await asyncio.sleep(0.01)
-
-
-async def let_go(broker: Broker) -> None:
-    broker.wal.roll()
-    broker.partitions.checkpoint()
-    while any(not info.sealed for info in broker.wal.segments()):
-        await asyncio.sleep(0.01)
-    for info in broker.wal.segments():
-        broker.partitions.segment_released(info.sequence)
-        broker.wal.release(info.sequence)
 
 
 async def consume(broker: Broker, end: int, **more: Any) -> list[Record]:

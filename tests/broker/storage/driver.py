@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from queue import SimpleQueue
 
-from broker.records.batch import BatchHeader, pack_header, read_header, seal
-from broker.storage.entry import Append, TopicPartition
+from broker.ids import TopicPartition
+from broker.records.batch import BatchHeader, read_header, seal
+from broker.records.layout import HEADER
+from broker.storage.entry import Append
 from broker.storage.files import Files
 from broker.storage.recovery import Recovery
 from broker.storage.segment import SegmentInfo
@@ -26,7 +28,7 @@ def batch(
         base_offset, size - 12, 0, 2, 0, 0, records - 1,
         1000 + base_offset, 1000 + base_offset, -1, -1, -1, records,
     )  # fmt: skip
-    data = bytearray(pack_header(header) + body)
+    data = bytearray(HEADER.pack(*header) + body)
     seal(data)
     return bytes(data)
 
@@ -89,7 +91,7 @@ class Driver:
             self.turn()
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Let the housekeeper work until something holds."""
+        """Let the recycler work until something holds."""
         for _ in range(2000):
             while not self.calls.empty():
                 self.turn()

@@ -1,13 +1,17 @@
 """Columns against lists."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.storage.columns import (
     ROW,
+    ROW_TYPE,
     EntryColumns,
     group,
+    group_all,
     join,
+    newest_copies,
     ranges_of,
     rows_of,
 )
@@ -82,3 +86,31 @@ def test_segments_are_joined_in_order(rows: list[Row], cut: int) -> None:
     for key in parts[0].keys() & parts[1].keys():
         joined = join([parts[0][key], parts[1][key]])
         assert as_list(joined) == naive(rows, key, 1)
+
+
+@given(st.lists(logs(), max_size=4))
+def test_all_segments_are_grouped_at_once(segments: list[list[Row]]) -> None:
+    numbered = [(rows, number) for number, rows in enumerate(segments, 3)]
+    grouped = group_all([(rows_of(footer(rows)), number) for rows, number in numbered])
+    assert grouped.keys() == {row[:2] for rows in segments for row in rows}
+    for key, columns in grouped.items():
+        each = [naive(rows, key, number) for rows, number in numbered]
+        assert as_list(columns) == [one for rows in each for one in rows]
+
+
+def some_rows(*rows: tuple[int, int, int, int]) -> np.ndarray:
+    """Partition, base, last delta, position of each."""
+    return np.array(
+        [(1, part, base, delta, 0, place, 100) for part, base, delta, place in rows],
+        dtype=ROW_TYPE,
+    )
+
+
+def test_of_copies_the_newest_counts_and_what_is_out_of_order_goes() -> None:
+    old = some_rows((0, 0, 9, 4200), (1, 0, 0, 4300), (2, 0, 9, 4400))
+    carried = some_rows((2, 0, 9, 4200), (2, 10, 0, 4300))
+    newer = some_rows((0, 10, 0, 4200), (1, 7, 0, 4300), (2, 11, 0, 4400))
+    stale = some_rows((0, 0, 9, 4200))
+    kept = newest_copies([(old, 4), (carried, 5), (newer, 6), (stale, 9)])
+    places = [part["position"].tolist() for part in kept]
+    assert places == [[4300], [4200, 4300], [4200, 4300, 4400], []]

@@ -13,11 +13,9 @@ The last tests prove the harness: with a sync, a checksum, the generation or the
 manifest taken out, it must notice.
 """
 
-import json
 import random
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +24,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.protocol.errors import KafkaError
-from broker.storage import housekeeper, scan
-from broker.storage.entry import Append, TopicPartition, read_entry
-from broker.storage.journal import Journal
-from tests.broker.storage.driver import Driver, held
+from broker.storage import recycler, scan
+from broker.storage.appender import SegmentAppender
+from broker.storage.entry import read_entry
+from tests.broker.storage.driver import Driver
+from tests.broker.storage.told import SMALL_SEGMENT, Told, check, go_on, noted
 from tests.support.files import (
     ForgetfulFiles,
     PowerCut,
@@ -39,33 +38,7 @@ from tests.support.files import (
     pieces,
 )
 
-Key = tuple[int, int, int]
-SMALL_SEGMENT = 8 << 10
 SIZES = (61, 90, 400, 1500)
-
-
-@dataclass
-class Told:
-    """What was sent to the log and what the log said, over all of its lives."""
-
-    sent: dict[Key, list[bytes]] = field(default_factory=dict)
-    acknowledged: dict[Key, bytes] = field(default_factory=dict)
-    released: set[Key] = field(default_factory=set)
-
-    def send(self, driver: Driver, size: int, partition: int) -> Append:
-        one = driver.append(size, partition, seed=len(self.sent))
-        self.sent.setdefault(key_of(one), []).append(bytes(one.batch))
-        return one
-
-    def listen(self, driver: Driver) -> None:
-        for one in driver.finished:
-            if one.error is None:
-                self.acknowledged[key_of(one)] = bytes(one.batch)
-        driver.finished.clear()
-
-
-def key_of(one: Append) -> Key:
-    return one.topic_number, one.partition, one.base_offset
 
 
 def live(
@@ -98,62 +71,12 @@ def live(
     driver.close()
 
 
-def noted(told: Told) -> bytes:
-    return json.dumps(sorted(told.acknowledged)).encode()
-
-
-def go_on(driver: Driver) -> None:
-    for key, columns in driver.recovery.columns.items():
-        driver.next_offset[key] = int(columns.last[-1]) + 1
-    payload = json.loads(driver.recovery.payload or b"[]")
-    for topic, partition, base in payload:
-        key = (topic, partition)
-        driver.next_offset[key] = max(driver.next_offset.get(key, 0), base + 1)
-
-
 def let_go(driver: Driver, told: Told) -> None:
     for info in driver.wal.segments():
         if info.sealed:
             for (topic, partition), (first, end) in info.ranges.items():
                 told.released |= {(topic, partition, o) for o in range(first, end)}
             driver.wal.release(info.sequence)
-
-
-def check(files: ForgetfulFiles, told: Told) -> None:
-    """Open the log on what is left of it and compare."""
-    driver = Driver(files, segment_bytes=SMALL_SEGMENT)
-    try:
-        recovery = driver.recovery
-        assert recovery.damage == []
-        there = held(recovery, driver.wal)
-        found = {
-            (*key, int(base)): data
-            for key, columns in recovery.columns.items()
-            for base, data in zip(columns.base, there[key], strict=True)
-        }
-        _check_found(recovery.columns, found, told)
-        _check_replay(driver, told)
-    finally:
-        driver.close()
-
-
-def _check_found(
-    columns: dict[TopicPartition, Any], found: dict[Key, bytes], told: Told
-) -> None:
-    for key, data in told.acknowledged.items():
-        if key not in told.released:
-            assert found.get(key) == data, f"acknowledged {key} is not there"
-    for key, data in found.items():
-        assert data in told.sent.get(key, []), f"{key} was never sent"
-    for part in columns.values():
-        assert part.base.tolist() == sorted(set(part.base.tolist()))
-
-
-def _check_replay(driver: Driver, told: Told) -> None:
-    payload = json.loads(driver.recovery.payload or b"[]")
-    known = {tuple(key) for key in payload}
-    known |= {(t, p, h.base_offset) for t, p, h, _ in driver.recovery.replay}
-    assert told.acknowledged.keys() <= known
 
 
 def cut_everywhere(
@@ -218,7 +141,7 @@ def torn_life(told: Told) -> tuple[ForgetfulFiles, int]:
     driver.finish([first])
     told.listen(driver)
     driver.until(lambda: not driver.wal._pool.wants())
-    files.fail("fdatasync", OSError(5, "the power is about to go"))
+    files.fail("fdatasync", PowerCut("it is killed before it syncs"))
     gate = threading.Event()
     driver.wal._writer.call(lambda: gate.wait(10) and None)
     group = [told.send(driver, size, size % 3) for size in (61, 200, 90)]
@@ -279,7 +202,7 @@ def test_it_notices_when_names_are_not_synced(
 def test_it_notices_when_the_acknowledgement_is_before_the_sync(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def hasty(self: Journal, group: Any, start: int) -> int:
+    def hasty(self: SegmentAppender, group: Any, start: int) -> int:
         segment = self.active or self._begin()
         parts, rows, end = self._gather(segment, group, start)
         if not parts:
@@ -291,7 +214,7 @@ def test_it_notices_when_the_acknowledgement_is_before_the_sync(
             one.location = 0
         return start + len(rows)
 
-    monkeypatch.setattr(Journal, "commit", hasty)
+    monkeypatch.setattr(SegmentAppender, "commit", hasty)
     expect_noticed(sweep_all)
 
 
@@ -354,7 +277,7 @@ def test_it_notices_when_a_slot_is_free_before_the_manifest_says_so(
     def hasty(*_: object) -> None:
         pass
 
-    monkeypatch.setattr(housekeeper, "write_manifest", hasty)
+    monkeypatch.setattr(recycler, "write_manifest", hasty)
 
     def sweep() -> None:
         for seed in range(30, 50):

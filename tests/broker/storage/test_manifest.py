@@ -1,8 +1,10 @@
 """The checkpoint file: read as it was written, or not at all."""
 
+import struct
 from contextlib import suppress
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,18 +17,32 @@ from broker.storage.manifest import (
     unpack,
     write_manifest,
 )
+from broker.storage.objects import LocalObjects
 from tests.broker.storage.driver import WAL
 from tests.support.files import ForgetfulFiles, PowerCut, everything, nothing
 
 U64 = st.integers(0, 2**63)
 MANIFESTS = st.builds(
-    Manifest, U64, U64, U64, st.frozensets(U64), st.none() | st.binary()
+    Manifest,
+    U64,
+    U64,
+    U64,
+    st.frozensets(U64),
+    st.none() | st.binary(),
+    spaced_from=U64,
 )
 
 
 @given(MANIFESTS)
 def test_it_is_read_as_it_was_written(manifest: Manifest) -> None:
     assert unpack(pack(manifest)) == manifest
+
+
+def test_a_payload_in_pieces_is_read_as_one() -> None:
+    whole = Manifest(3, 4096, 5, frozenset({2, 4}), b"one, two, three")
+    split = Manifest(3, 4096, 5, frozenset({2, 4}), b"one, ", (b"two, ", b"", b"three"))
+    assert pack(split) == pack(whole)
+    assert unpack(pack(split)) == whole
 
 
 def test_any_flipped_bit_and_any_cut_is_noticed() -> None:
@@ -46,8 +62,27 @@ def test_a_segment_counts_if_it_is_listed_or_newer() -> None:
     assert [n for n in range(1, 9) if manifest.counts(n)] == [2, 4, 6, 7, 8]
 
 
+def test_a_carried_segment_counts_only_if_it_is_listed() -> None:
+    manifest = Manifest(known=6, live=frozenset({3, 7}), spaced_from=6)
+    assert [n for n in range(1, 13) if manifest.counts(n)] == [3, 7, 8, 10, 12]
+    assert [n for n in range(1, 13) if manifest.is_carried(n)] == [7, 9, 11]
+
+
+def test_one_of_the_first_version_is_read() -> None:
+    head = struct.pack("<8sQQQIIQ", b"LAKECKP1", 3, 4096, 5, 2, 1, 5)
+    head += struct.pack("<2Q", 2, 4)
+    data = head + struct.pack("<I", crc32c(head)) + b"state"
+    data += struct.pack("<I", crc32c(b"state"))
+    manifest = unpack(data)
+    assert manifest == Manifest(3, 4096, 5, frozenset({2, 4}), b"state")
+    assert [n for n in range(1, 9) if manifest.counts(n)] == [2, 4, 6, 7, 8]
+    for end in range(len(data)):
+        with pytest.raises(ManifestDamaged):
+            unpack(data[:end])
+
+
 def test_there_is_none_before_the_first() -> None:
-    assert read_manifest(ForgetfulFiles(), WAL) is None
+    assert read_manifest(LocalObjects(ForgetfulFiles(), WAL)) is None
 
 
 @pytest.mark.parametrize("survives", [nothing, everything])
@@ -55,17 +90,17 @@ def test_the_old_or_the_new_one_is_there_whenever_the_power_goes(survives) -> No
     old, new = Manifest(payload=b"old"), Manifest(payload=b"new, and longer")
     for cut_at in range(1, 6):
         files = ForgetfulFiles()
-        write_manifest(files, WAL, old)
+        write_manifest(LocalObjects(files, WAL), old)
         files.cut_at = len(files.calls) + cut_at
         with suppress(PowerCut):
-            write_manifest(files, WAL, new)
+            write_manifest(LocalObjects(files, WAL), new)
         left = files.after_power_cut(survives)
-        assert read_manifest(left, WAL) in (old, new)
+        assert read_manifest(LocalObjects(left, WAL)) in (old, new)
 
 
 def test_it_survives_once_it_was_written() -> None:
     files = ForgetfulFiles()
-    write_manifest(files, WAL, Manifest(payload=b"x"))
+    write_manifest(LocalObjects(files, WAL), Manifest(payload=b"x"))
     left = files.after_power_cut(nothing)
-    assert read_manifest(left, WAL) == Manifest(payload=b"x")
+    assert read_manifest(LocalObjects(left, WAL)) == Manifest(payload=b"x")
     assert [path.name for path in left.names] == [NAME]

@@ -115,7 +115,7 @@ def test_who_waits_is_told_why_there_is_none_and_may_try_again() -> None:
         pool.take()
     assert "no space" in (pool.trouble or "")
     assert files.listdir(WAL) == []
-    pool.prepare()  # the housekeeper looks again, though nobody asks
+    pool.prepare()  # the recycler looks again, though nobody asks
     assert pool.trouble is None
     assert pool.take().size == SEGMENT_BYTES
 
@@ -129,3 +129,40 @@ def test_slots_beyond_the_bound_or_of_another_size_are_removed() -> None:
     path = WAL / "segment-0099.log"
     pool.give(Slot(99, path, files.create(path), 10))
     assert path.name not in files.listdir(WAL)
+
+
+def test_a_spare_is_not_the_writers_last_and_not_its_best() -> None:
+    files = ForgetfulFiles()
+    room = [True]
+    pool = SlotPool(
+        files, WAL, SEGMENT_BYTES, 2, 3, lambda: None, may_take=lambda _: room[0]
+    )
+    assert pool.take_spare(SEGMENT_BYTES + 1) is None
+    made = pool.take_spare(100)
+    assert made is not None  # there was none: one more was made
+    pool.give(made)
+    warmed(pool)
+    pool.prepare()
+    spare = pool.take_spare(100)
+    assert spare is not None
+    assert spare.written == 0
+    while pool.take_spare(100) is not None and room[0]:
+        room[0] = False
+    assert not pool.is_short  # what is left is the writer's
+    pool.close()
+    assert pool.take_spare(100) is None
+
+
+def test_a_slot_that_cannot_be_removed_costs_space_and_nothing_else() -> None:
+    """It is the recycler's thread that gives slots back: it must live on."""
+    files = ForgetfulFiles()
+    pool = a_pool(files, free_max=1)
+    slots = []
+    for _ in range(2):
+        pool.prepare()
+        slots.append(pool.take())
+    pool.give(slots[0])
+    files.fail("unlink", OSError(errno.EIO, "input/output error"))
+    pool.give(slots[1])
+    assert len(files.listdir(WAL)) == 2
+    assert pool.take() is slots[0]

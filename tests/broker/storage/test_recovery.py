@@ -118,7 +118,7 @@ def test_a_damaged_segment_that_is_released_is_put_aside() -> None:
 
 
 def test_damage_in_the_last_durable_entry_is_no_torn_tail() -> None:
-    """Nothing valid follows it, but the horizon says that it was durable."""
+    """Nothing valid follows it, but the committed position says that it was durable."""
     files, appends = a_log(4)
     damage(files, slot_of(files, appends[3]), 4096 + 3 * 1048 + 500, b"\0\0\0\0")
     driver = Driver(files)
@@ -127,7 +127,7 @@ def test_damage_in_the_last_durable_entry_is_no_torn_tail() -> None:
     driver.close()
 
 
-def test_without_a_horizon_the_last_entry_counts_as_torn() -> None:
+def test_without_a_committed_position_the_last_entry_counts_as_torn() -> None:
     files, appends = a_log(4)
     damage(files, slot_of(files, appends[3]), 4096 + 3 * 1048 + 500, b"\0\0\0\0")
     damage(files, "horizon", 0, b"\0" * 28)

@@ -75,7 +75,7 @@ def test_a_hole_before_the_last_group_is_damage(entry: int, at: int) -> None:
     assert found.torn is None
 
 
-def test_below_the_horizon_nothing_is_torn() -> None:
+def test_below_the_committed_position_nothing_is_torn() -> None:
     data = a_segment(2, 3)
     data[place(3) + 60] ^= 0xFF
     found = scanned(data, durable_end=place(5))

@@ -359,6 +359,7 @@ def test_one_bad_callback_does_not_rob_the_others(files: ForgetfulFiles) -> None
 def test_close_finishes_what_waits(files: ForgetfulFiles) -> None:
     driver = Driver(files)
     appends = [driver.append(size=500) for _ in range(40)]
+    driver.finish(appends)
     driver.wal.checkpoint(b"at the end")
     driver.close()
     assert [one.error for one in appends] == [None] * 40
@@ -366,6 +367,37 @@ def test_close_finishes_what_waits(files: ForgetfulFiles) -> None:
     assert again.recovery.payload == b"at the end"
     assert len(again.recovery.replay) == 0
     again.close()
+
+
+def test_what_the_loop_had_not_heard_of_at_the_checkpoint_is_replayed(
+    files: ForgetfulFiles,
+) -> None:
+    """Its state knows what was finished; the rest comes again, durable or not."""
+    driver = Driver(files)
+    driver.finish([driver.append(size=500)])
+    unheard = [driver.append(size=500) for _ in range(40)]
+    while unheard[-1].location < 0:
+        time.sleep(0.001)
+    driver.wal.checkpoint(b"after one")
+    driver.close()
+    again = Driver(files.after_kill())
+    assert again.recovery.payload == b"after one"
+    replayed = [header.base_offset for _, _, header, _ in again.recovery.replay]
+    assert replayed == [one.base_offset for one in unheard]
+    again.close()
+
+
+def test_a_checkpoint_at_a_seal_needs_nothing_of_the_sealed_segment(
+    files: ForgetfulFiles,
+) -> None:
+    driver = Driver(files)
+    driver.finish([driver.append(size=500)])
+    driver.wal.roll()
+    driver.until(lambda: len(driver.sealed) == 1)
+    driver.wal.checkpoint(b"all")
+    driver.wal.release(driver.sealed[0].sequence)
+    driver.until(lambda: not driver.wal._segments)
+    driver.close()
 
 
 def test_spares_are_made_before_they_are_needed(files: ForgetfulFiles) -> None:
@@ -389,3 +421,38 @@ def test_free_slots_beyond_the_bound_are_removed(files: ForgetfulFiles) -> None:
 
 def _slots(files: ForgetfulFiles) -> list[Path]:
     return [path for path in files.names if path.suffix == ".log"]
+
+
+def test_a_sealed_segment_is_described_once_for_all(files: ForgetfulFiles) -> None:
+    """Who asks five times a second must not copy what a thousand segments hold."""
+    driver = Driver(files)
+    driver.finish([driver.append(), driver.append(partition=1)])
+    active = driver.wal.segments()[-1]
+    driver.finish([driver.append()])
+    assert active.ranges == {(1, 0): (0, 1), (1, 1): (0, 1)}  # as it was then
+    driver.wal.roll()
+    driver.until(lambda: driver.wal.segments()[-1].sealed)
+    (sealed,) = driver.wal.segments()
+    assert driver.wal.segments()[0] is sealed
+    ranges = {(1, 0): (0, 2), (1, 1): (0, 1)}
+    assert sealed.ranges == driver.wal.ranges(sealed.sequence) == ranges
+    driver.wal.release(sealed.sequence)
+    assert driver.wal.ranges(sealed.sequence) == {}
+    driver.close()
+
+
+def test_batches_of_many_segments_are_had_from_memory_at_once(tmp_path: Path) -> None:
+    driver = Driver(PosixFiles(), tmp_path / "wal", hot_bytes=SEGMENT_BYTES)
+    appends = fill(driver, 3)
+    assert len({sequence_of(one.location) for one in appends}) > 2
+    spans = [(one.location, 1000) for one in appends]
+    assert driver.wal.views(spans) == [one.batch for one in appends]
+    assert driver.wal.views(spans[3:5]) == [one.batch for one in appends[3:5]]
+    driver.wal.rest()
+    assert driver.wal.views(spans) == [one.batch for one in appends]
+    first = sequence_of(appends[0].location)
+    driver.wal.release(first)
+    assert driver.wal.views(spans) == []
+    later = [span for span in spans if sequence_of(span[0]) > first]
+    assert len(driver.wal.views(later)) == len(later)
+    driver.close()

@@ -6,7 +6,6 @@ from broker.protocol.errors import ErrorCode, KafkaError
 from broker.topics.configs import (
     TOPIC_CONFIGS,
     TopicConfig,
-    remarks,
     text_of,
     validate,
 )
@@ -130,7 +129,6 @@ def test_the_typed_view() -> None:
     assert plain.deleted
     assert not plain.compacted
     assert not plain.log_append_time
-    assert plain.min_cleanable_dirty_ratio == 0.5
     own = TopicConfig.of(
         {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"},
         {"max.message.bytes": "10"},
@@ -139,15 +137,3 @@ def test_the_typed_view() -> None:
     assert own.log_append_time
     assert not own.deleted
     assert own.max_message_bytes == 10
-
-
-def test_what_has_no_effect_is_said() -> None:
-    assert remarks({"retention.ms": "5", "max.message.bytes": "5"}) == []
-    assert remarks({"segment.ms": "5"}) == [
-        "segment.ms is kept, and has no effect here"
-    ]
-    said = remarks({"cleanup.policy": "compact,delete", "compression.type": "gzip"})
-    assert [line.split(" ")[0] for line in said] == [
-        "cleanup.policy=compact",
-        "compression.type",
-    ]

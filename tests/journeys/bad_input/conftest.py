@@ -16,7 +16,7 @@ from tests.support.peer import Peer, Witness, batch_of
 from tests.support.process import BrokerPart, lakelog
 
 MEMORY_GROWTH_MAX = 320 << 20
-"""In one test: a few bombs unfolded, receive buffers, and the log."""
+"""In one test: a few bombs decompressed, receive buffers, and the log."""
 
 
 @pytest.fixture(scope="package")
@@ -40,7 +40,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPart]:
 @pytest.fixture(scope="package")
 def witness(broker: BrokerPart) -> Witness:
     witness = Witness(broker.bootstrap)
-    witness.goes_on(within_s=30)
+    witness.goes_on()
     return witness
 
 

@@ -1,0 +1,137 @@
+"""The committed offsets of all groups, as a machine.
+
+What is fetched comes from memory, and nothing is visible that a crash could take back:
+a change is *written* first (its event is durable), and only the command that says so
+shows it. Until then it is in ``writing``, by its serial, and one that could not be
+written is dropped from there, so that there is nothing to undo.
+
+The price: all offsets of all groups are in memory (a tuple each).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import ClassVar
+
+from broker.groups.offsets import Committed
+from broker.ids import TopicPartition
+from broker.machine import Decision, Ticket
+from broker.protocol.errors import ErrorCode
+
+_NONE: Mapping[TopicPartition, Committed] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOffsets:
+    """Set offsets of a group, and forget others: those named, or, None, all of them.
+
+    Forgetting all of them is forgetting the group.
+    """
+
+    group_id: str
+    upserts: Mapping[TopicPartition, Committed]
+    removed: tuple[TopicPartition, ...] | None = ()
+    ticket: Ticket = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsWritten:
+    """A change is durable, or could not be written (``code``)."""
+
+    serial: int
+    code: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The reply to who asked for a change: it is durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsChanging:
+    """A change is to be durable; nobody sees it yet."""
+
+    durable: ClassVar[bool] = True
+
+    serial: int
+    group_id: str
+    upserts: Mapping[TopicPartition, Committed]
+    removed: tuple[TopicPartition, ...] | None
+
+    def change(self, commits: "Commits") -> None:
+        commits.writes = self.serial
+        commits.writing[self.serial] = self
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsChanged:
+    """A change that is durable is seen."""
+
+    durable: ClassVar[bool] = False
+
+    serial: int
+
+    def change(self, commits: "Commits") -> None:
+        commits.show(commits.writing.pop(self.serial))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeDropped:
+    """A change could not be written, and is not made."""
+
+    durable: ClassVar[bool] = False
+
+    serial: int
+
+    def change(self, commits: "Commits") -> None:
+        del commits.writing[self.serial]
+
+
+OffsetEvent = OffsetsChanging | OffsetsChanged | ChangeDropped
+OffsetCommand = ChangeOffsets | OffsetsWritten
+
+
+@dataclass(slots=True)
+class Commits:
+    """The offsets that are durable, by group, and the changes that are not yet."""
+
+    groups: dict[str, dict[TopicPartition, Committed]] = field(default_factory=dict)
+    writing: dict[int, OffsetsChanging] = field(default_factory=dict)
+    writes: int = 0
+
+    def decide(
+        self, command: OffsetCommand, now_ms: int
+    ) -> Decision[OffsetEvent, Changed]:
+        """Return what a command means; who asked for a change hears when it is made."""
+        if isinstance(command, ChangeOffsets):
+            event = OffsetsChanging(
+                self.writes + 1, command.group_id, command.upserts, command.removed
+            )
+            return Decision((event,), ((command.ticket, Changed()),))
+        durable = command.code is ErrorCode.NONE
+        ended = OffsetsChanged if durable else ChangeDropped
+        return Decision((ended(command.serial),))
+
+    def apply(self, event: OffsetEvent) -> None:
+        """Change by one event."""
+        event.change(self)
+
+    def show(self, changing: OffsetsChanging) -> None:
+        """Make a change of the durable offsets."""
+        offsets = self.groups.setdefault(changing.group_id, {})
+        if changing.removed is None:
+            offsets.clear()
+        else:
+            for key in changing.removed:
+                offsets.pop(key, None)
+        offsets.update(changing.upserts)
+        if not offsets:
+            del self.groups[changing.group_id]
+
+    def of(self, group_id: str) -> Mapping[TopicPartition, Committed]:
+        """The durable offsets of one group."""
+        return self.groups.get(group_id, _NONE)
+
+    def ids(self) -> Iterator[str]:
+        """Every group that has offsets."""
+        return iter(self.groups)

@@ -1,0 +1,320 @@
+"""Letting segments go: once all that a segment holds stands in tables, for sure.
+
+The problem: a segment holds batches of many topics, and its file should be used again
+soon, but never before each of its records is durably in a table. The idea: a look every
+half second. A sealed segment is due when, as far as the broker follows the tables, each
+of its ranges lies below its table's end, and it was sealed some seconds ago. Then the
+tables concerned are *verified* (`verify.py`) on a thread, and only what the verified
+ends cover is released. A segment that nobody writes to any more is sealed first, when
+its records stand in tables, so that a quiet broker ends with empty segments. While the
+log has no written file to go on with, the seconds of grace are left out: a file that is
+used again is faster than a new one.
+
+What could go stays as a cache all the same while there is room, ``cache_bytes``: who
+reads what was produced a minute ago then need not decode Parquet. The oldest go first,
+when the cache is full or the log wants files. What an earlier process left is no cache:
+nobody knows what owners did to the tables meanwhile.
+
+The price: a record exists twice while its segment is a cache.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Protocol
+
+import structlog
+
+from broker.clock import Clock
+from broker.failpoints import passing
+from broker.ids import PartitionNumber, TopicNumber, TopicPartition
+
+log = structlog.get_logger("lakelog.lake")
+
+RANGES_A_TURN: Final = 2_000
+"""Each is a look at a table's end and at a log's start: a microsecond or two."""
+
+CACHED_BATCH_BYTES: Final = 1 << 10
+"""What a batch counts at least in the cache: each takes 44 bytes of memory in the index
+of its partition, and 2 GiB may hold eleven million of the smallest."""
+
+End = Callable[[TopicPartition], int | None]
+"""End offset of a partition's table; None: the topic is deleted, nothing is needed."""
+
+
+class Segment(Protocol):
+    """A segment as ``broker.storage`` describes it."""
+
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def sealed(self) -> bool: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def ranges(self) -> Mapping[TopicPartition, tuple[int, int]]: ...
+    @property
+    def sealed_at_ms(self) -> int: ...
+    @property
+    def intact(self) -> bool: ...
+    @property
+    def batches(self) -> int: ...
+
+
+class Segments(Protocol):
+    """What is asked of the write-ahead log."""
+
+    @property
+    def failed(self) -> Any: ...
+    @property
+    def slots_wanted(self) -> int: ...
+    def segments(self) -> Sequence[Segment]: ...
+    def release(self, sequence: int) -> None: ...
+    def roll(self) -> None: ...
+
+
+def cached_bytes(segment: Segment) -> int:
+    """What a segment counts in the cache."""
+    return max(segment.bytes, segment.batches * CACHED_BATCH_BYTES)
+
+
+class Coverage:
+    """Which segments have all of their ranges below their tables' ends.
+
+    Of a thousand segments with a thousand ranges each that is a second's work. So the
+    loop has its turn now and then, and little is asked twice: the ends do not go back,
+    so a sealed segment that was covered is; and of one that was not, the range that was
+    missing is asked for first.
+    """
+
+    def __init__(self, end: End) -> None:
+        self._end = end
+        self._lacking: dict[int, TopicPartition | None] = {}
+        self._looked = 0
+
+    async def covered(self, segments: Iterable[Segment]) -> list[Segment]:
+        """Those of these sealed segments that are; of others nothing is remembered."""
+        known, self._lacking = self._lacking, {}
+        found = []
+        for segment in segments:
+            sequence = segment.sequence
+            lacking = known.get(sequence)
+            if sequence not in known or (lacking and self._is_below(segment, lacking)):
+                lacking = await self.lacking(segment)
+            self._lacking[sequence] = lacking
+            if lacking is None:
+                found.append(segment)
+        return found
+
+    def is_known(self, segment: Segment) -> bool:
+        """Whether `covered` found this segment the last time."""
+        return self._lacking.get(segment.sequence, segment) is None
+
+    async def lacking(self, segment: Segment) -> TopicPartition | None:
+        """A partition whose range is not below its table's end; None: all are."""
+        for key in segment.ranges:
+            self._looked += 1
+            if self._looked % RANGES_A_TURN == 0:
+                await asyncio.sleep(0)
+            if not self._is_below(segment, key):
+                return key
+        return None
+
+    def _is_below(self, segment: Segment, key: TopicPartition) -> bool:
+        known = self._end(key)
+        return known is None or known >= segment.ranges.get(key, (0, 0))[1]
+
+
+class Ages:
+    """How long segments have been sealed, whatever becomes of the wall clock.
+
+    What a segment says of its age is believed once, when it is first seen: of those
+    that an earlier process sealed nothing else is known. From then on the monotonic
+    clock counts.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._sealed_ms: dict[int, int] = {}
+        self.last: dict[int, int] = {}
+        """What `look` gave the last time."""
+
+    def look(self, segments: Iterable[Segment]) -> dict[int, int]:
+        """Sequence -> milliseconds since it was sealed, of those that are."""
+        now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
+        self._sealed_ms = {
+            segment.sequence: self._sealed_ms.get(
+                segment.sequence, now_ms - max(0, wall_ms - segment.sealed_at_ms)
+            )
+            for segment in segments
+            if segment.sealed
+        }
+        self.last = {
+            sequence: now_ms - sealed_ms
+            for sequence, sealed_ms in self._sealed_ms.items()
+        }
+        return self.last
+
+
+class SegmentRetention:
+    """Releases what is due; `tick` is called on the loop, every half second or so.
+
+    ``table_end`` is what the broker follows; ``is_deleted`` tells a deleted topic from
+    one that has no table yet; ``verified_ends`` reads a topic's table again, on a
+    thread (`Lake.verified_ends`); ``log_start`` is durable, and nothing below it is
+    needed; ``before_release`` is called with the sequence of a segment
+    that goes next.
+    """
+
+    def __init__(
+        self,
+        wal: Segments,
+        *,
+        table_end: Callable[[TopicNumber, PartitionNumber], int],
+        is_deleted: Callable[[TopicNumber], bool],
+        verified_ends: Callable[[TopicNumber], Mapping[int, int]],
+        log_start: Callable[[TopicNumber, PartitionNumber], int] = lambda *_: 0,
+        before_release: Callable[[int], None],
+        clock: Clock,
+        keep_ms: int,
+        idle_seal_ms: int,
+        cache_bytes: int = 0,
+    ) -> None:
+        self._wal = wal
+        self._table_end = table_end
+        self._is_deleted = is_deleted
+        self._verified_ends = verified_ends
+        self._log_start = log_start
+        self._before_release = before_release
+        self._ages = Ages(clock)
+        self._coverage = Coverage(self.followed_end)
+        self._clock = clock
+        self._keep_ms = keep_ms
+        self._idle_seal_ms = idle_seal_ms
+        self._cache_bytes = cache_bytes
+        self._found: frozenset[int] | None = None
+        self._quiet_since: tuple[tuple[int, int], int] | None = None
+        self._busy = False
+        self._pool = ThreadPoolExecutor(1, "lake-release")
+        self.releasing = asyncio.Lock()
+        """Held by who takes segments from those who read them."""
+
+    async def tick(self) -> list[int]:
+        """Seal and release what may be; the sequences that were released.
+
+        A tick that comes while one is under way does nothing.
+        """
+        if self._busy:
+            return []
+        self._busy = True
+        try:
+            segments = self._wal.segments()
+            await self._seal_if_idle(segments)
+            return await self._release_due(segments)
+        finally:
+            self._busy = False
+
+    @property
+    def ages_ms(self) -> Mapping[int, int]:
+        """Sequence -> since when it is sealed, ms, as of the last tick."""
+        return self._ages.last
+
+    def close(self) -> None:
+        """Finish what is under way; blocks."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def is_covered(self, segment: Segment) -> bool:
+        """Whether it was, as far as the tables are followed, at the last look."""
+        return self._coverage.is_known(segment)
+
+    def followed_end(self, key: TopicPartition) -> int | None:
+        """Below it all is in the table, as far as that is followed, or not needed;
+        None: nothing is."""
+        if self._is_deleted(key[0]):
+            return None
+        return max(self._table_end(*key), self.log_start(key))
+
+    def log_start(self, key: TopicPartition) -> int:
+        """Below it nothing is needed."""
+        return self._log_start(*key)
+
+    async def verified_end(self, numbers: Iterable[TopicNumber]) -> End:
+        """The same as `followed_end`, for sure, of the partitions of these topics."""
+        loop = asyncio.get_running_loop()
+        verified = await loop.run_in_executor(self._pool, self._verify, numbers)
+        return self._verified_end(verified)
+
+    async def _seal_if_idle(self, segments: Sequence[Segment]) -> None:
+        """Seal the active segment when it is quiet and all in tables."""
+        active = next((s for s in segments if not s.sealed and s.ranges), None)
+        if active is None or self._wal.failed is not None:
+            self._quiet_since = None
+            return
+        state, now_ms = (active.sequence, active.bytes), self._clock.monotonic_ms()
+        if self._quiet_since is None or self._quiet_since[0] != state:
+            self._quiet_since = state, now_ms
+        quiet_ms = now_ms - self._quiet_since[1]
+        if quiet_ms < self._idle_seal_ms or await self._coverage.lacking(active):
+            return
+        self._wal.roll()
+        self._quiet_since = None
+
+    async def _release_due(self, segments: Sequence[Segment]) -> list[int]:
+        slots = self._wal.slots_wanted
+        ages_ms = self._ages.look(segments)
+        keep_ms = 0 if slots else self._keep_ms
+        old = [s for s in segments if s.sealed and ages_ms[s.sequence] >= keep_ms]
+        wanted = self._beyond_cache(await self._coverage.covered(old), slots)
+        if not wanted:
+            return []
+        numbers = {number for segment in wanted for number, _ in segment.ranges}
+        passing("release.before_sync")
+        sure = await self.verified_end(numbers)
+        passing("release.after_sync")
+        released = []
+        async with self.releasing:
+            live = {segment.sequence for segment in self._wal.segments()}
+            for segment in await Coverage(sure).covered(wanted):
+                if segment.sequence in live:  # else it was carried into another one
+                    self._release(segment.sequence)
+                    released.append(segment.sequence)
+                    await asyncio.sleep(0)  # its partitions, all of them, were told
+        return released
+
+    def _beyond_cache(self, ready: Sequence[Segment], slots: int) -> list[Segment]:
+        """Those that go now, the oldest first: the rest stays as a cache."""
+        if not self._cache_bytes:
+            return list(ready)
+        if self._found is None:
+            self._found = frozenset(self._ages.last)
+        kept_bytes = sum(map(cached_bytes, ready))
+        wanted: list[Segment] = []
+        for segment in ready:
+            is_found = segment.sequence in self._found
+            if is_found or len(wanted) < slots or kept_bytes > self._cache_bytes:
+                wanted.append(segment)
+                kept_bytes -= cached_bytes(segment)
+        return wanted
+
+    def _verify(
+        self, numbers: Iterable[TopicNumber]
+    ) -> dict[TopicNumber, Mapping[int, int]]:
+        """Topic number -> the verified ends of its table; on a thread."""
+        return {number: self._verified_ends(number) for number in sorted(numbers)}
+
+    def _verified_end(self, verified: Mapping[TopicNumber, Mapping[int, int]]) -> End:
+        def end(key: TopicPartition) -> int | None:
+            number, partition = key
+            if self._is_deleted(number):
+                return None
+            followed = self._table_end(number, partition)
+            known = min(followed, verified[number].get(partition, 0))
+            return max(known, self._log_start(number, partition))
+
+        return end
+
+    def _release(self, sequence: int) -> None:
+        self._before_release(sequence)
+        self._wal.release(sequence)
+        passing("release.after")
+        log.debug("segment released", sequence=sequence)

@@ -1,0 +1,74 @@
+"""A request so large that it is read in turns of the loop.
+
+It is no exchange yet, since its handler has not run: nothing behind it on its
+connection starts, and when the connection is lost it never happened. The memory of its
+frame counts as that of a request at work.
+"""
+
+from typing import Any, Protocol
+
+from broker.dispatch.dispatcher import Route
+from broker.dispatch.turns import Reading
+from broker.network.hub import Hub
+
+
+class Owner(Protocol):
+    """The connection that a request came on."""
+
+    def started(self, route: Route, number: int, size: int, result: Any) -> None:
+        """The request was read and its handler returned."""
+
+    def broken(self, error: Exception) -> None:
+        """It could not be read, or its handler failed."""
+
+    def flush(self) -> None: ...
+
+    def resume_soon(self) -> None: ...
+
+
+class LargeRequest:
+    """Reads from the loop's next turn on, until it is whole or abandoned."""
+
+    __slots__ = ("_hub", "_number", "_owner", "_reading", "_route", "_size")
+
+    def __init__(
+        self,
+        owner: Owner,
+        hub: Hub,
+        route: Route,
+        number: int,
+        size: int,
+        reading: Reading,
+    ) -> None:
+        self._owner = owner
+        self._hub = hub
+        self._route = route
+        self._number = number
+        self._size = size
+        self._reading: Reading | None = reading
+        hub.answering.take(size)
+        hub.loop.call_soon(self._step)
+
+    def abandon(self) -> None:
+        """Read no more."""
+        if self._reading is not None:
+            self._reading = None
+            self._hub.answering.give(self._size)
+
+    def _step(self) -> None:
+        reading = self._reading
+        if reading is None:
+            return
+        try:
+            result = reading.step()
+        except Exception as error:  # noqa: BLE001 - told by the owner
+            self.abandon()
+            self._owner.broken(error)
+            return
+        if result is reading:
+            self._hub.loop.call_soon(self._step)
+            return
+        self.abandon()
+        self._owner.started(self._route, self._number, self._size, result)
+        self._owner.flush()
+        self._owner.resume_soon()

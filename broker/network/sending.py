@@ -1,0 +1,91 @@
+"""Answers that take memory of a budget until the peer has taken them.
+
+What a fetch read from disk lies in memory until the kernel has it, and a peer that does
+not read leaves it there. So such an answer comes with a reservation, which is released
+when the transport has nothing left: the transport is asked to tell that, by a write
+limit of 0 bytes while there are any reservations.
+
+While others wait for that memory, a peer must go on reading: one that took nothing for
+``TAKE_MS`` is cut off. Else a few consumers that stopped would stop all cold reads.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from broker.network.hub import LOOK_MS, Hub
+
+TAKE_MS = 5_000
+
+
+class Reservation(Protocol):
+    """Memory that an answer takes."""
+
+    @property
+    def is_awaited(self) -> bool: ...
+    def release(self) -> None: ...
+
+
+class Sending:
+    """The reserved answers of one connection that are on their way out."""
+
+    __slots__ = ("_hub", "_left", "_reserved", "_taken_ms", "_timer", "_too_slow")
+
+    def __init__(self, hub: Hub, too_slow: Callable[[], None]) -> None:
+        self._hub = hub
+        self._too_slow = too_slow
+        self._reserved: list[Reservation] = []
+        self._timer: Any = None
+        self._left = 0
+        self._taken_ms = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no reserved answer is on its way."""
+        return not self._reserved
+
+    def add(self, reservation: Reservation) -> None:
+        """The next write holds the answer that this was reserved for."""
+        self._reserved.append(reservation)
+
+    def before_write(self, transport: asyncio.Transport) -> None:
+        """Ask to be told when everything has been taken."""
+        if self._reserved:
+            transport.set_write_buffer_limits(high=0)
+
+    def after_write(self, transport: asyncio.Transport) -> None:
+        """Release what has been taken; watch the rest."""
+        if not self._reserved:
+            return
+        self._left = transport.get_write_buffer_size()
+        if not self._left:
+            transport.set_write_buffer_limits(high=self._hub.limits.unsent_bytes_max)
+            self.close()
+        elif self._timer is None:
+            self._taken_ms = self._hub.clock.monotonic_ms()
+            self._watch(transport)
+
+    def close(self) -> None:
+        """Release everything: it has been taken, or the connection is lost."""
+        reserved, self._reserved = self._reserved, []
+        for reservation in reserved:
+            reservation.release()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _watch(self, transport: asyncio.Transport) -> None:
+        self._timer = self._hub.timers.after(LOOK_MS, lambda: self._look(transport))
+
+    def _look(self, transport: asyncio.Transport) -> None:
+        self._timer = None
+        if not self._reserved:
+            return
+        now_ms, left = self._hub.clock.monotonic_ms(), transport.get_write_buffer_size()
+        awaited = any(reservation.is_awaited for reservation in self._reserved)
+        if left < self._left or not awaited:
+            self._left, self._taken_ms = left, now_ms
+        elif now_ms - self._taken_ms >= TAKE_MS:
+            self._too_slow()
+            return
+        self._watch(transport)

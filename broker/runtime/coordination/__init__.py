@@ -1,0 +1,1 @@
+"""Groups and committed offsets: the machines, their journal, producer ids."""

@@ -1,0 +1,1 @@
+"""Partitions at work: appends, fetches, what covers an offset, restarts."""

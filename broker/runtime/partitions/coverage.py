@@ -1,0 +1,66 @@
+"""Every offset below the high watermark has an answer: where to look for it.
+
+The problem: segments and tables change by themselves, and a table may be gone, damaged
+or replaced. An offset that none of them has must never look like one that was deleted.
+The idea: one place decides, from the log and the table's end
+alone: an offset is in segments, or below the table's end (whoever reads there tells
+what is wrong, or finds that its owner deleted it), or it is that of a refused batch;
+anything else is missing, and is an error that says why. The price: none on the way to
+memory, where an offset between the first and the last batch of the index is all that is
+asked.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.runtime.partitions.partition import Partition
+from broker.runtime.ports import Lake
+
+
+class Missing(NamedTuple):
+    """Offsets [first, end) of a partition that nobody has."""
+
+    partition: Partition
+    first: int
+    end: int
+
+
+def missing_error(partition: Partition, offset: int, lake: Lake) -> KafkaError:
+    """KAFKA_STORAGE_ERROR for an offset that is in no segment and not in the table."""
+    why = lake.why_missing(*partition.key)
+    return KafkaError(
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        f"offset {offset} of partition {partition.index} is in no segment: {why}",
+    )
+
+
+def missing_of(partition: Partition, table_end: int) -> Missing | None:
+    """The first offsets that neither segments nor the table's commits cover."""
+    log = partition.log
+    first, behind = log.index.first_offset, log.index.end_offset
+    start = max(log.start, table_end)
+    if first is None or behind is None:
+        return _uncovered(partition, start, log.durable)
+    return _uncovered(partition, start, first) or _uncovered(
+        partition, max(start, behind), log.durable
+    )
+
+
+def _uncovered(partition: Partition, start: int, end: int) -> Missing | None:
+    """The first of the offsets [start, end) that is not of a refused batch."""
+    while start < end:
+        hole_end = partition.log.hole_end(start)
+        if hole_end is None:
+            return Missing(partition, start, end)
+        start = hole_end
+    return None
+
+
+def missing(partitions: Iterable[Partition], lake: Lake) -> list[Missing]:
+    """What is missing of all these."""
+    return [
+        found
+        for partition in partitions
+        if (found := missing_of(partition, lake.table_end(*partition.key))) is not None
+    ]

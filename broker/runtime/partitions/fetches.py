@@ -1,0 +1,362 @@
+"""A fetch that waits: until there are enough bytes, an error, or no time left.
+
+The problem: a consumer at the end of the log asks again and again, thousands of them,
+and each append could be what they wait for. The idea: count the bytes that a fetch
+found when it was parked, and the bytes that each of its partitions has ever committed.
+A partition that grew adds its difference; no index is searched again, and no other of
+its partitions is looked at. The answer of a fetch of thousands of partitions is made in
+several turns of the loop.
+
+Rules: Kafka's ``DelayedFetch``: complete when ``min_bytes`` are there, when a partition
+is gone or its log start passed the offset, or when time runs out.
+"""
+
+import asyncio
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Hashable,
+    Sequence,
+)
+from typing import Any
+
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.messages.fetch import FetchResponse
+from broker.runtime.budget import Budget, Reservation
+from broker.runtime.partitions.partition import Partition
+from broker.runtime.partitions.reads import Place, Reader
+from broker.timing.delayed import DelayedOperation, DelayedOperations
+
+Answer = Callable[[], Generator[None, None, FetchResponse]]
+"""Makes the response; yields after each ``TURN_PLACES`` partitions."""
+
+Fill = Callable[[], Generator[None, None, None]]
+"""Finds the places; yields after each ``TURN_PLACES``."""
+
+Reading = Coroutine[Any, Any, None]
+
+TURN_PLACES = 500
+"""So many partitions are answered in one turn of the loop."""
+
+PLACE_BYTES = 512
+"""About what a partition of a fetch that waits keeps in memory."""
+
+CUT_BYTES_MIN = 1 << 20
+"""No answer is cut to less than this when memory is short; it waits instead."""
+
+
+def check_offset(partition: Partition, offset: int) -> None:
+    """Raise OFFSET_OUT_OF_RANGE unless ``offset`` is from the log start to the end.
+
+    The end is that of what has been given away: a consumer that is there waits.
+    """
+    offsets = partition.log.offsets
+    if not offsets.start <= offset <= offsets.next:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"offset {offset} is not within [{offsets.start}, {offsets.next}]",
+        )
+
+
+class FetchFuture(asyncio.Future[FetchResponse]):
+    """The response of a fetch that waits or reads; what ``Handler`` says of awaitables.
+
+    ``reservation``: the memory that the response takes until it has been sent.
+    """
+
+    def __init__(self, fetch: "Fetch", retained_bytes: int) -> None:
+        super().__init__()
+        self.retained_bytes = retained_bytes
+        self.reservation: Reservation | None = None
+        self._fetch = fetch
+
+    def cut_short(self) -> None:
+        """Wait no more: the answer is what is there."""
+        self._fetch.cut_short()
+
+    def abandon(self) -> None:
+        """Nobody hears the answer: wait no more, and give back its memory."""
+        self._fetch.abandon()
+        if self.reservation is not None:
+            self.reservation.release()
+        self.cancel()
+
+
+class Fetch(DelayedOperation):
+    """The places of one fetch; ``answer`` makes the response once they are filled.
+
+    What must be read into memory is first reserved in ``memory``. When that is short,
+    the answer is cut to what is left, and waits when even a small one does not fit.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_before",
+        "_bytes_max",
+        "_count",
+        "_fill_places",
+        "_found",
+        "_future",
+        "_is_hurried",
+        "_memory",
+        "_min_bytes",
+        "_places",
+        "_purgatory",
+        "_reader",
+        "_task",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        places: Sequence[Place],
+        reader: Reader,
+        memory: Budget,
+        *,
+        min_bytes: int,
+        bytes_max: int,
+        answer: Answer,
+        count: int,
+        fill: Fill,
+    ) -> None:
+        """``fill`` puts the ``count`` places that were asked for into ``places``."""
+        super().__init__()
+        self._places = places
+        self._count = count
+        self._fill_places = fill
+        self._is_hurried = False
+        self._reader = reader
+        self._memory = memory
+        self._min_bytes = min(min_bytes, bytes_max)
+        self._bytes_max = bytes_max
+        self._answer = answer
+        self._future: FetchFuture | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._purgatory: DelayedOperations | None = None
+        self._found = 0
+        self._before: dict[Hashable, tuple[Partition, int, int]] = {}
+
+    def run(
+        self, purgatory: DelayedOperations, max_wait_ms: int
+    ) -> FetchResponse | Awaitable[FetchResponse]:
+        """The response, now if it can be given now."""
+        if self._count > TURN_PLACES:
+            future = self._future = self._later()
+            self._go_on(self._begin_in_turns(purgatory, max_wait_ms))
+            return future
+        for _ in self._fill_places():
+            raise AssertionError("it has more places than it said")
+        if max_wait_ms <= 0 or self._is_enough_now():
+            reading = self._plan(self._bytes_max)
+            if reading is None:
+                return _made(self._answer())
+            future = self._future = self._later()
+            self._reserve(reading)
+            return future
+        future, self._purgatory = self._later(), purgatory
+        self._future = future
+        purgatory.watch(self, self._before, max_wait_ms)
+        return future
+
+    async def _begin_in_turns(
+        self, purgatory: DelayedOperations, max_wait_ms: int
+    ) -> None:
+        """Find the places, look at them, then read or wait, a piece in each turn."""
+        enough = max_wait_ms <= 0
+        for _ in self._fill_places():
+            await asyncio.sleep(0)
+        for first in range(0, 0 if enough else self._count, TURN_PLACES):
+            await asyncio.sleep(0)
+            enough = self._look_at(self._places[first : first + TURN_PLACES])
+            if enough:
+                break
+        await asyncio.sleep(0)
+        if self._future is None:
+            return
+        if enough or self._is_hurried:
+            self._read()
+        else:
+            self._purgatory = purgatory
+            purgatory.watch(self, self._before, max_wait_ms)
+
+    def abandon(self) -> None:
+        """Its connection is lost: it is not completed. A read under way goes on."""
+        self._future = None
+        if self._purgatory is not None:
+            self._purgatory.drop(self)
+
+    def cut_short(self) -> None:
+        """Answer now with what is there, if it waits or is going to."""
+        self._is_hurried = True
+        if self._purgatory is not None:
+            self._purgatory.cut_short(self)
+
+    def _later(self) -> FetchFuture:
+        return FetchFuture(self, PLACE_BYTES * self._count)
+
+    def _is_enough_now(self) -> bool:
+        """The first look: nothing to wait for, or enough; see ``_look_at``."""
+        return not self._places or self._look_at(self._places)
+
+    def _look_at(self, places: Sequence[Place]) -> bool:
+        """Whether there is an error, or enough bytes; and what to compare with."""
+        for place in places:
+            if place.partition is None or place.error is not None:
+                return True
+            partition = place.partition
+            self._found += self._reader.available(partition, place.offset)
+            key, offset = partition.key, place.offset
+            if key in self._before:
+                offset = min(offset, self._before[key][1])
+            self._before[key] = partition, offset, partition.bytes_committed
+        return self._found >= self._min_bytes
+
+    def satisfied(self) -> bool:
+        if self._found >= self._min_bytes:
+            return True
+        moved = [
+            key
+            for key, (partition, offset, committed) in self._before.items()
+            if partition.bytes_committed != committed
+            or partition.deleted
+            or offset < partition.log.offsets.start
+        ]
+        return any(map(self.satisfied_by, moved))
+
+    def satisfied_by(self, key: Hashable) -> bool:
+        partition, offset, committed = self._before[key]
+        if partition.deleted or offset < partition.log_start:
+            return True
+        now_committed = partition.bytes_committed
+        if now_committed != committed:
+            self._found += now_committed - committed
+            self._before[key] = partition, offset, now_committed
+        return self._found >= self._min_bytes
+
+    def complete(self, *, expired: bool) -> None:
+        self._read()
+
+    def _read(self) -> None:
+        """Answer with what is in memory, or when the rest has been read."""
+        if self._future is None or self._future.done():
+            return
+        reading = self._plan(self._bytes_max)
+        if reading is None:
+            self._finish(None)
+        else:
+            self._reserve(reading)
+
+    def _finish(self, reservation: Reservation | None) -> None:
+        """Make the response and hand it over, now or in some turns of the loop."""
+        if len(self._places) > TURN_PLACES:
+            self._go_on(self._finish_in_turns(reservation))
+        else:
+            self._hand_over(_made(self._answer()), reservation)
+
+    async def _finish_in_turns(self, reservation: Reservation | None) -> None:
+        steps = self._answer()
+        try:
+            while self._future is not None:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    self._hand_over(end.value, reservation)
+                    return
+                await asyncio.sleep(0)
+        except Exception:
+            if reservation is not None:
+                reservation.release()
+            raise
+        if reservation is not None:
+            reservation.release()
+
+    def _go_on(self, turns: Reading) -> None:
+        """Run what takes some turns of the loop; a fault in it is told."""
+
+        async def told() -> None:
+            try:
+                await turns
+            except Exception as error:  # noqa: BLE001 - as in `_fill`
+                self._fail(error)
+
+        self._task = asyncio.ensure_future(told())
+
+    def _fail(self, error: Exception) -> None:
+        """Tell whoever awaits the answer, and break the circle with them."""
+        future, self._future = self._future, None
+        if future is not None and not future.done():
+            future.set_exception(error)
+
+    def _hand_over(
+        self, response: FetchResponse, reservation: Reservation | None
+    ) -> None:
+        """Complete the future, and break the circle with who awaits it."""
+        future, self._future = self._future, None
+        if future is not None and not future.done():
+            future.reservation = reservation
+            future.set_result(response)
+        elif reservation is not None:
+            reservation.release()
+
+    def _plan(self, bytes_max: int) -> Reading | None:
+        """Take what is in memory; the reading of the rest, None if there is none."""
+        for place in self._places:
+            place.clear()
+            if place.error is None and place.partition is not None:
+                _check_again(place, place.partition)
+        return self._reader.read(self._places, bytes_max)
+
+    def _reserve(self, reading: Reading) -> None:
+        """Start the reading when there is memory for it."""
+        memory, needed = self._memory, self._later_bytes()
+        if needed > memory.room:
+            reading.close()
+            cut = self._plan(min(max(memory.room, CUT_BYTES_MIN), self._bytes_max))
+            if cut is None:  # what is in memory already fills so small an answer
+                self._finish(None)
+                return
+            reading, needed = cut, self._later_bytes()
+        if memory.try_take(needed):
+            reservation = Reservation(memory, needed)
+            self._task = asyncio.ensure_future(self._fill(reading, reservation))
+        else:
+            reading.close()
+            for place in self._places:
+                place.clear()
+            memory.wait(self._read, needed)
+
+    def _later_bytes(self) -> int:
+        return sum(place.later_bytes for place in self._places)
+
+    async def _fill(self, reading: Reading, reservation: Reservation) -> None:
+        later = [place for place in self._places if place.is_later]
+        try:
+            await reading
+            reservation.resize(sum(place.size for place in later))
+            self._finish(reservation)
+        except Exception as error:  # noqa: BLE001 - whoever awaits the answer is given it
+            reservation.release()
+            self._fail(error)
+
+
+def _made(steps: Generator[None, None, FetchResponse]) -> FetchResponse:
+    """The response, all at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            response: FetchResponse = end.value
+            return response
+
+
+def _check_again(place: Place, partition: Partition) -> None:
+    """Things may have changed while the fetch waited."""
+    try:
+        if partition.deleted:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted"
+            )
+        check_offset(partition, place.offset)
+    except KafkaError as error:
+        place.error = error

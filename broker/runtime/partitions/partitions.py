@@ -1,0 +1,265 @@
+"""All partitions of the broker: found, made, deleted, and awaited.
+
+Waiting fetches are looked at once for each group of writes, not once for each batch:
+a partition whose durable end moved is remembered, and one call at the end of the loop's
+turn asks who is satisfied. The price: one turn of the loop, some microseconds, before a
+fetch wakes.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from broker.ids import PartitionNumber, TopicNumber, TopicPartition
+from broker.log.partition import PartitionLog
+from broker.protocol.errors import unknown_partition
+from broker.runtime.partitions.checkpoint import Checkpoint
+from broker.runtime.partitions.inspector import Inspector, Rules
+from broker.runtime.partitions.overdue import Overdue
+from broker.runtime.partitions.partition import Partition
+from broker.runtime.partitions.reads import Reader
+from broker.runtime.partitions.timestamps import Times
+from broker.runtime.ports import InCounters, Lake
+from broker.runtime.topics.topics import Topics, to_the_end
+from broker.storage.wal import Carried, Wal
+from broker.timing.delayed import DelayedOperations
+from broker.topics.configs import TopicConfig
+from broker.topics.topic import SHOWN_NUMBER, Topic
+
+PRODUCERS_A_TURN = 20_000
+PARTITION_AS_PRODUCERS = 10
+"""What a partition without producers costs, when the silent ones are looked for."""
+PARTITIONS_A_TURN: Final = 100
+"""So many get new locations in one turn of the loop."""
+
+ConfigOf = Callable[[Topic], TopicConfig]
+
+
+class Partitions:
+    """Every partition by (topic number, partition); watches ``Topics``.
+
+    ``config_of`` makes the effective configuration of a topic, ``call_soon`` is the
+    loop's; ``overdue`` keeps what is on its way to the disk.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        wal: Wal,
+        lake: Lake,
+        purgatory: DelayedOperations,
+        inspector: Inspector,
+        counters: InCounters,
+        *,
+        config_of: ConfigOf,
+        call_soon: Callable[[Callable[[], None]], Any],
+        overdue: Overdue,
+    ) -> None:
+        self._topics = topics
+        self._wal = wal
+        self._lake = lake
+        self._counters = counters
+        self._purgatory = purgatory
+        self._inspector = inspector
+        self._config_of = config_of
+        self._call_soon = call_soon
+        self._by_topic: dict[TopicNumber, list[Partition]] = {}
+        self._moved: set[Partition] = set()
+        self._raising = asyncio.Lock()
+        self._checkpoint: Checkpoint | None = None
+        self._checkpoint_again = False
+        self.overdue = overdue
+        self.reader = Reader(wal, lake)
+        self.times = Times(wal, lake)
+        topics.watch(self)
+
+    def get(self, number: TopicNumber, index: int) -> Partition | None:
+        partitions = self._by_topic.get(number)
+        if partitions is None or not 0 <= index < len(partitions):
+            return None
+        return partitions[index]
+
+    def log_start(self, number: TopicNumber, index: PartitionNumber) -> int:
+        """Where a partition's log starts, durably; 0 if there is no such partition."""
+        partition = self.get(number, index)
+        return 0 if partition is None else partition.log_start
+
+    def named(self, name: str, index: int) -> Partition:
+        """By topic name. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        found = self.get(self._topics.named(name).number, index)
+        if found is None:
+            raise unknown_partition()
+        return found
+
+    def identified(self, topic_id: bytes, index: int) -> Partition:
+        """By topic id. Raises UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION."""
+        found = self.get(self._topics.identified(topic_id).number, index)
+        if found is None:
+            raise unknown_partition()
+        return found
+
+    def __iter__(self) -> Iterator[Partition]:
+        """Those of stored topics."""
+        for number, partitions in list(self._by_topic.items()):
+            if number != SHOWN_NUMBER:
+                yield from partitions
+
+    def bounds(self, number: TopicNumber) -> tuple[int, int, int]:
+        """What a topic asks of its records now; see `Inspector.bounds`."""
+        return self._inspector.bounds(number)
+
+    def restore(self, topic: Topic, logs: Mapping[int, PartitionLog]) -> None:
+        """Take up a topic at start, with the logs that were found for it."""
+        self._by_topic[topic.number] = []
+        self._grow(topic, logs)
+
+    def topic_created(self, topic: Topic) -> None:
+        self._by_topic[topic.number] = []
+        self._grow(topic, {})
+
+    def topic_changed(self, topic: Topic) -> None:
+        self._grow(topic, {})
+        config = self._config_of(topic)
+        for partition in self._by_topic[topic.number]:
+            partition.configure(config)
+
+    def topic_deleted(self, topic: Topic) -> None:
+        self._inspector.rules.pop(topic.number, None)
+        for partition in self._by_topic.pop(topic.number, []):
+            partition.deleted = True
+            self._note_moved(partition)
+
+    def _grow(self, topic: Topic, logs: Mapping[int, PartitionLog]) -> None:
+        config = self._config_of(topic)
+        self._inspector.rules[topic.number] = Rules(
+            config.compacted,
+            config.message_timestamp_before_max_ms,
+            config.message_timestamp_after_max_ms,
+        )
+        partitions = self._by_topic[topic.number]
+        for index in range(len(partitions), topic.partitions):
+            log = logs.get(index) or PartitionLog()
+            partitions.append(
+                Partition(
+                    topic.number,
+                    PartitionNumber(index),
+                    log,
+                    config,
+                    self._wal,
+                    self._counters,
+                    self._note_moved,
+                    self.overdue.queue,
+                )
+            )
+
+    async def raise_log_starts(self, moves: Mapping[Partition, int]) -> None:
+        """Raise the log starts: durably, then in memory; records below are deleted."""
+        await to_the_end(self._raise(moves))
+
+    async def _raise(self, moves: Mapping[Partition, int]) -> None:
+        async with self._raising:  # a lower start must not overwrite a higher one
+            raised = {
+                partition: start
+                for partition, start in moves.items()
+                if start > partition.log_start and not partition.deleted
+            }
+            if not raised:
+                return
+            await self._topics.set_log_starts(
+                {partition.key: start for partition, start in raised.items()}
+            )
+            for partition, start in raised.items():
+                partition.log.move_start(start)
+                self._note_moved(partition)
+
+    def segment_released(self, sequence: int) -> None:
+        """A segment is about to be released: what it held is read from the tables.
+
+        Only the partitions that are in it are told: others may have batches in older
+        segments that no table has yet.
+        """
+        for key in self._wal.ranges(sequence):
+            partition = self.get(*key)
+            if partition is not None:
+                partition.log.release(sequence)
+
+    def part_of(
+        self, key: TopicPartition, sequence: int, offset: int
+    ) -> tuple[int, int]:
+        """Bytes and batches of a partition in a segment, from ``offset`` on."""
+        partition = self.get(*key)
+        if partition is None:
+            return 0, 0
+        return partition.log.index.part_of(sequence, offset)
+
+    async def segments_carried(self, carried: Carried) -> None:
+        """What is needed of some segments lies in another one now: it is read there."""
+        keys = {key for each in carried.sequences for key in self._wal.ranges(each)}
+        for count, key in enumerate(sorted(keys), 1):
+            partition = self.get(*key)
+            if partition is not None:
+                old, new = carried.moves.get(key, ((), ()))
+                partition.log.move(old, new, carried.sequences)
+            if count % PARTITIONS_A_TURN == 0:
+                await asyncio.sleep(0)
+
+    def read_from_table(self, number: TopicNumber) -> None:
+        """The table of a topic has changed: what is in it is read there from now on,
+        although segments still have it as it was produced."""
+        for partition in self._by_topic.get(number, ()):
+            table_end = self._lake.table_end(number, partition.index)
+            partition.log.index.trim_below(table_end)
+
+    def checkpoint(self) -> None:
+        """Write down what segments and tables cannot tell, at once."""
+        Checkpoint(self, self._wal).finish()
+
+    def begin_checkpoint(self) -> None:
+        """Write the same down in as many turns of the loop as it takes.
+
+        While one is being put together, another one that is wanted begins behind it.
+        """
+        if self._checkpoint is not None:
+            self._checkpoint_again = True
+            return
+        self._checkpoint, self._checkpoint_again = Checkpoint(self, self._wal), False
+        self._go_on_with_checkpoint()
+
+    def _go_on_with_checkpoint(self) -> None:
+        assert self._checkpoint is not None
+        if not self._checkpoint.step():
+            self._call_soon(self._go_on_with_checkpoint)
+            return
+        self._checkpoint = None
+        if self._checkpoint_again:
+            self.begin_checkpoint()
+
+    async def expire_producers(self, now_ms: int, ttl_ms: int) -> None:
+        """Forget idempotent producers that have been silent for ``ttl_ms``; others
+        have their turn now and then."""
+        looked_at = 0
+        for partition in list(self):
+            producers = partition.log.producers
+            looked_at += PARTITION_AS_PRODUCERS + len(producers)
+            producers.expire(now_ms, ttl_ms)
+            if looked_at >= PRODUCERS_A_TURN:
+                looked_at = 0
+                await asyncio.sleep(0)
+
+    def bytes_of(self, number: TopicNumber, index: PartitionNumber) -> int:
+        """Bytes that a partition takes: in segments, and in its table's files."""
+        partition = self.get(number, index)
+        if partition is None:
+            return 0
+        return partition.log.index.bytes + self._lake.table_bytes(number, index)
+
+    def _note_moved(self, partition: Partition) -> None:
+        """Check at the end of this turn who waits for the partition."""
+        if not self._moved:
+            self._call_soon(self._check_moved)
+        self._moved.add(partition)
+
+    def _check_moved(self) -> None:
+        moved, self._moved = self._moved, set()
+        for partition in moved:
+            self._purgatory.check(partition.key)

@@ -1,0 +1,81 @@
+"""Taking up the partitions at start: from checkpoint, segments, catalog and tables.
+
+Each of the four knows a part. The catalog knows which topics there are and where their
+logs start; the tables, how far they reach; the segments, every batch that is not yet in
+a table; the checkpoint, the producers' sequences up to its own position, behind which
+the segments' entries are replayed. Entries of topics that were deleted are passed over:
+a number is never given to another topic.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import structlog
+
+from broker.ids import TopicPartition
+from broker.log import checkpoint
+from broker.log.partition import LogSnapshot, PartitionLog
+from broker.runtime.partitions.partitions import Partitions
+from broker.runtime.ports import Lake
+from broker.runtime.topics.topics import Topics
+from broker.storage.recovery import Recovery
+
+log = structlog.get_logger("lakelog.restore")
+
+
+def restore(
+    partitions: Partitions,
+    topics: Topics,
+    recovery: Recovery,
+    log_starts: Mapping[TopicPartition, int],
+    lake: Lake,
+    now_ms: int,
+) -> int:
+    """Make every partition that the catalog knows; the number of batches replayed."""
+    snapshots = _snapshots(recovery.payload)
+    logs: dict[TopicPartition, PartitionLog] = {}
+    for topic in topics.all():
+        of_topic = {}
+        for index in range(topic.partitions):
+            key = topic.key(index)
+            of_topic[index] = logs[key] = PartitionLog.restore(
+                snapshots.get(key),
+                start=log_starts.get(key, 0),
+                table_end=lake.table_end(*key),
+                columns=_columns(recovery.columns.get(key)),
+            )
+        partitions.restore(topic, of_topic)
+    return sum(1 for _ in _replayed(recovery, logs, now_ms))
+
+
+def _snapshots(payload: bytes | None) -> Mapping[TopicPartition, LogSnapshot]:
+    if payload is None:
+        return {}
+    try:
+        return checkpoint.unpack(payload)
+    except ValueError as error:
+        log.error("the checkpoint cannot be read", why=str(error))
+        return {}
+
+
+def _columns(found: Any) -> Any:
+    if found is None:
+        return None
+    return SimpleNamespace(
+        base=found.base,
+        last=found.last,
+        max_ts=found.max_timestamp,
+        location=found.location,
+        length=found.length,
+    )
+
+
+def _replayed(
+    recovery: Recovery, logs: Mapping[TopicPartition, PartitionLog], now_ms: int
+) -> Iterator[None]:
+    for number, index, header, _ in recovery.replay:
+        replayed = logs.get((number, index))
+        if replayed is not None:
+            replayed.replay(header, now_ms)
+            yield

@@ -1,0 +1,1 @@
+"""The process around it: its timers, log, status and maintenance."""

@@ -1,0 +1,109 @@
+"""The timing wheel, driven by the event loop.
+
+The wheel knows no time; the loop knows only how to call something later, at a cost in
+a heap for each. So all delays go to the wheel, and the loop is asked for exactly one
+call: at the wheel's next deadline. Nothing ticks while nothing is due.
+
+Time in which the process did not run (it was stopped, or its machine was) does not
+count: what peers sent meanwhile waits in the sockets, and a session must not expire
+before its heartbeat is read. A pause shows as a call that comes far too late. The wheel
+stands still for as long, so delays have what they had left, and sockets are read first.
+The price: a client that died in the pause is noticed as much later.
+
+The loop's call is moved only to come earlier. When the timer that it was for has been
+cancelled it comes for nothing and asks again: cheaper than to move it on each cancel.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from broker.clock import Clock
+from broker.timing.wheel import Timer, TimingWheel
+
+PAUSE_MS = 1_000
+"""A call that comes so late means that the loop did not run."""
+
+SOCKETS_FIRST_MS = 50
+"""How long sockets are read after a pause before anything expires."""
+
+log = structlog.get_logger("lakelog.timers")
+
+
+class LoopTimer:
+    """A delay that runs."""
+
+    __slots__ = ("_timer", "_wheel")
+
+    def __init__(self, wheel: TimingWheel, timer: Timer) -> None:
+        self._wheel = wheel
+        self._timer = timer
+
+    def cancel(self) -> None:
+        """Stop it. Nothing happens if it fired or was stopped before."""
+        self._wheel.cancel(self._timer)
+
+
+class LoopTimers:
+    """``after(ms, callback)`` for the whole broker. Only for the loop's own thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._wheel = TimingWheel(start_ms=clock.monotonic_ms())
+        self._call: asyncio.TimerHandle | None = None
+        self._call_ms = 0
+        self._paused_ms = 0
+
+    def __len__(self) -> int:
+        """Delays that run."""
+        return len(self._wheel)
+
+    def after(self, delay_ms: int, callback: Callable[[], None]) -> LoopTimer:
+        """Call ``callback`` once, no earlier than ``delay_ms`` from now."""
+        now_ms = self._now_ms()
+        timer = self._wheel.add(now_ms + max(delay_ms, 0), callback)
+        if self._call is None or timer.deadline_ms < self._call_ms:
+            self._arm(now_ms)
+        return LoopTimer(self._wheel, timer)
+
+    def close(self) -> None:
+        """Fire nothing more."""
+        self._cancel_call()
+
+    def _cancel_call(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def _now_ms(self) -> int:
+        """The wheel's time: the clock's, less the pauses of the process."""
+        now_ms = self._clock.monotonic_ms() - self._paused_ms
+        if self._call is not None and now_ms - self._call_ms >= PAUSE_MS:
+            lost_ms, now_ms = now_ms - self._call_ms, self._call_ms
+            log.warning("the process did not run; delays go on", paused_ms=lost_ms)
+            self._paused_ms += lost_ms
+            self._arm(now_ms, SOCKETS_FIRST_MS)
+        return now_ms
+
+    def _arm(self, now_ms: int, more_ms: int = 0) -> None:
+        self._cancel_call()
+        deadline_ms = self._wheel.next_deadline()
+        if deadline_ms is not None:
+            self._call_ms = deadline_ms
+            delay_s = (max(deadline_ms - now_ms, 0) + more_ms) / 1000
+            self._call = self._loop.call_later(delay_s, self._fire_due)
+
+    def _fire_due(self) -> None:
+        paused_ms = self._paused_ms
+        now_ms = self._now_ms()
+        if self._paused_ms != paused_ms:
+            return  # called again when sockets have been read
+        self._cancel_call()
+        for timer in self._wheel.advance(now_ms):
+            try:
+                timer.fire()
+            except Exception:
+                log.exception("a timer's callback failed")
+        self._arm(self._now_ms())

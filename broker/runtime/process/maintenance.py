@@ -1,0 +1,224 @@
+"""What a broker does now and then: let segments go, apply retention, forget the idle.
+
+Nobody waits for any of it, so it runs on the broker's timers, a step at a time, and a
+step that fails is logged and tried again. Retention decides from the tables' files, and
+from segments that nobody compacts (``lake/retention.py``), and moves log starts through
+the catalog; the files themselves leave the table by the compactor's hand.
+
+It also looks for records that nobody has (``coverage.py``): of thousands of partitions
+some at a time, so that the loop is never held up. Ages are those of the monotonic
+clock: nothing here waits for a wall clock that was set back.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from broker.lake.retention import UNLIMITED, InSegment, Kept, new_log_start
+from broker.lake.segment_carry import SegmentCarry
+from broker.lake.segment_retention import SegmentRetention
+from broker.runtime.partitions.coverage import Missing, missing
+from broker.runtime.partitions.partition import Partition
+from broker.runtime.ports import Tables
+from broker.runtime.services import Broker
+
+log = structlog.get_logger("lakelog.maintenance")
+
+RELEASE_MS = 500
+REST_MS = 5_000
+PRODUCERS_MS = 60_000
+MISSING_MS = 2_000
+PARTITIONS_A_TURN = 1_000
+FILES_A_TURN = 5_000
+PARTITION_AS_FILES = 100
+"""What a partition without files costs retention, counted in files."""
+FLUSHES_UNTIL_STUCK = 12
+"""Records that were not compacted after so many times ``lake.flush.ms`` in a sealed
+segment wait for nobody: retention takes them where they are."""
+MISSING_REPORTED_MAX = 20
+
+Step = Callable[[], Coroutine[Any, Any, object]]
+
+
+class MaintenanceScheduler:
+    """Runs the steps, each at its own pace, until closed."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        lake: Tables,
+        segment_retention: SegmentRetention,
+        segment_carry: SegmentCarry,
+    ) -> None:
+        self._broker = broker
+        self._lake = lake
+        self._segment_retention = segment_retention
+        self._segment_carry = segment_carry
+        self.missing: list[str] = []
+        """One sentence for each partition of which something is lost, or how many."""
+        self.on_rest: Callable[[], object] = lambda: None
+        """Called when reading and writing have stopped for a while."""
+        self._running: set[asyncio.Task[object]] = set()
+        self._closed = False
+        self._active: tuple[int, int] | None = None
+        self._done = (0, 0)
+        self._rest_at_ms: int | None = None
+
+    def start(self) -> None:
+        """Do each step for the first time after its own pause."""
+        settings = self._broker.settings
+        self._later(RELEASE_MS, self.release)
+        self._later(settings.lake.flush_ms, self.carry)
+        self._later(settings.lake.retention_check_ms, self.apply_retention)
+        self._later(PRODUCERS_MS, self.forget_producers)
+        if settings.wal.sync == "interval":
+            self._later(settings.wal.sync_interval_ms, self.sync)
+        self._later(0, self.look_for_missing, MISSING_MS)
+
+    async def close(self) -> None:
+        """Start no more steps and wait for those under way."""
+        self._closed = True
+        if self._running:
+            await asyncio.wait(self._running)
+
+    async def release(self) -> None:
+        """Seal the segment that is due by age, release those that tables cover; and
+        serve nothing out of segments that an owner changed in the table."""
+        for number in self._lake.take_changed():
+            self._broker.partitions.read_from_table(number)
+        self._roll_by_age()
+        self._rest_if_quiet()
+        await self._segment_retention.tick()
+
+    async def carry(self) -> None:
+        """Carry what holds segments for long into one that replaces them."""
+        self._broker.counters.carried_bytes += await self._segment_carry.tick()
+
+    async def apply_retention(self) -> None:
+        """Move the starts of logs past what time or size no longer keeps."""
+        now_ms, moves = self._broker.clock.now_ms(), dict[Partition, int]()
+        looked_at = 0
+        for partition in list(self._broker.partitions):
+            start = self._kept_from(partition, now_ms)
+            if start > partition.log_start:
+                moves[partition] = start
+            looked_at += PARTITION_AS_FILES + len(self._lake.files(*partition.key))
+            if looked_at >= FILES_A_TURN:
+                looked_at = 0
+                await asyncio.sleep(0)
+        if moves:
+            await self._broker.partitions.raise_log_starts(moves)
+            log.info("retention moved log starts", partitions=len(moves))
+
+    async def sync(self) -> None:
+        """In the relaxed mode: sync what was acknowledged since the last time."""
+        self._broker.wal.sync()
+
+    async def forget_producers(self) -> None:
+        """Forget idempotent producers that have long been silent."""
+        ttl_ms = self._broker.settings.broker.producer_id_expiration_ms
+        now_ms = self._broker.clock.now_ms()
+        await self._broker.partitions.expire_producers(now_ms, ttl_ms)
+
+    async def look_for_missing(self) -> None:
+        """Find the offsets that neither a segment nor a table has."""
+        partitions, found = list(self._broker.partitions), list[Missing]()
+        for at in range(0, len(partitions), PARTITIONS_A_TURN):
+            found += missing(partitions[at : at + PARTITIONS_A_TURN], self._lake)
+            await asyncio.sleep(0)
+        sentences = [self._sentence(each) for each in found[:MISSING_REPORTED_MAX]]
+        if len(found) > len(sentences):
+            sentences.append(
+                f"and records of {len(found) - len(sentences)} more partitions"
+            )
+        for sentence in set(sentences) - set(self.missing):
+            log.error("records are missing", what=sentence)
+        self.missing = sentences
+
+    def _sentence(self, missing: Missing) -> str:
+        number, index = missing.partition.key
+        topic = self._broker.topics.by_number(number)
+        name = number if topic is None else topic.name
+        return (
+            f"offsets {missing.first} to {missing.end - 1} of {name}-{index} are in no "
+            f"segment: {self._lake.why_missing(number, index)}"
+        )
+
+    def _kept_from(self, partition: Partition, now_ms: int) -> int:
+        config = partition.config
+        limits = (config.retention_ms, config.retention_bytes)
+        if not config.deleted or limits == (UNLIMITED, UNLIMITED):
+            return partition.log_start
+        table_end, end = self._lake.table_end(*partition.key), partition.high_watermark
+        kept = Kept(
+            self._lake.files(*partition.key),
+            partition.log_start,
+            min(table_end, end),
+            partition.log.index.bytes_between(table_end, end),
+            self._left_in_segments(partition, table_end, now_ms),
+        )
+        return new_log_start(
+            kept, retention_ms=limits[0], retention_bytes=limits[1], now_ms=now_ms
+        )
+
+    def _left_in_segments(
+        self, partition: Partition, table_end: int, now_ms: int
+    ) -> list[InSegment]:
+        """What stays in sealed segments although it is long due for the table."""
+        stuck_ms = FLUSHES_UNTIL_STUCK * self._broker.settings.lake.flush_ms
+        ages_ms, left = self._segment_retention.ages_ms, list[InSegment]()
+        if not any(age_ms >= stuck_ms for age_ms in ages_ms.values()):
+            return left
+        for sequence, end, size, newest_ms in partition.log.index.parts():
+            age_ms = ages_ms.get(sequence, -1)
+            if age_ms < stuck_ms:
+                break
+            if end > table_end:
+                left.append(InSegment(end, size, newest_ms, now_ms - age_ms))
+        return left
+
+    def _rest_if_quiet(self) -> None:
+        """Once when reading and writing have stopped: memory falls while idle."""
+        counters, now_ms = self._broker.counters, self._broker.clock.monotonic_ms()
+        done = counters.bytes_in, counters.bytes_out
+        if done != self._done:
+            self._done, self._rest_at_ms = done, now_ms + REST_MS
+        elif self._rest_at_ms is not None and now_ms >= self._rest_at_ms:
+            self._rest_at_ms = None
+            self._broker.wal.rest()
+            self.on_rest()
+
+    def _roll_by_age(self) -> None:
+        """By the monotonic clock: the wall clock may be set."""
+        wal, now_ms = self._broker.wal, self._broker.clock.monotonic_ms()
+        active = next((s.sequence for s in wal.segments() if not s.sealed), None)
+        if active is None or wal.failed is not None:
+            self._active = None
+            return
+        if self._active is None or self._active[0] != active:
+            self._active = active, now_ms
+        if now_ms - self._active[1] >= self._broker.settings.wal.roll_ms:
+            wal.roll()
+
+    def _later(self, pause_ms: int, step: Step, then_ms: int | None = None) -> None:
+        """Do the step after a pause, then again after each ``then_ms``."""
+        again_ms = pause_ms if then_ms is None else then_ms
+
+        def begin() -> None:
+            if self._closed:
+                return
+            task = asyncio.get_running_loop().create_task(self._run(step))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+            task.add_done_callback(lambda _: self._later(again_ms, step))
+
+        if not self._closed:
+            self._broker.timers.after(pause_ms, begin)
+
+    async def _run(self, step: Step) -> None:
+        try:
+            await step()
+        except Exception:
+            log.exception("a step of maintenance failed and will come again")

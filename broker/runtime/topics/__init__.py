@@ -1,0 +1,1 @@
+"""Topics and their configurations: the image, and how it is changed."""

@@ -1,0 +1,1 @@
+"""What the parts say of themselves in ``DATA/run/*.json``: one contract for all."""

@@ -1,0 +1,118 @@
+"""The status of each part, typed: what the writers must say and the readers may expect.
+
+The problem: broker, compactor, admin plane and command line are processes that share a
+directory; a name that one writes and another reads must be the same name. The idea: the
+names are the fields of these classes, with a sentence each, and both sides use them. A
+reader takes what it knows: a field that is missing has its default, one that it does
+not know is passed over, so parts of two versions understand each other.
+
+What only grows stands in ``counters`` under a name that ends in ``_total``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def _says(sentence: str, default: Any = 0) -> Any:
+    """A field whose metric is explained by ``sentence``."""
+    return field(default=default, metadata={"help": sentence})
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """How a topic's table stands; all ends are exclusive offsets."""
+
+    topic: str
+    readable: bool = True
+    stuck: bool = False
+    """Nothing is committed to it although records wait."""
+    why: str = ""
+    """One sentence if it is not readable or stuck."""
+    since_ms: int = 0
+    """Since when, in milliseconds since the epoch."""
+    ends: Mapping[int, int] = field(default_factory=dict)
+    """Partition -> first offset that is not in the table."""
+    pending_bytes: int = 0
+    lag_ms: int = 0
+    """Age of the oldest record that is not in the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class WalState:
+    """The write-ahead log on disk."""
+
+    segments: int = _says("Write-ahead segments that are alive.")
+    bytes: int = _says("Bytes of write-ahead segments that are alive.")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatus:
+    """What the broker says of itself."""
+
+    written_ms: int = _says("When this was written, milliseconds since the epoch.")
+    state: str = ""
+    pid: int = 0
+    started_ms: int = _says("When the process began, milliseconds since the epoch.")
+    node_id: int = 0
+    kafka: str = ""
+    cluster_id: str = ""
+    problems: tuple[str, ...] = ()
+    """Why clients cannot produce or consume all they may, one sentence each."""
+    warnings: tuple[str, ...] = ()
+    """What an operator should know and no client notices."""
+    topics: int = _says("Topics that exist.")
+    partitions: int = _says("Partitions that exist.")
+    waiting: int = _says("Requests that wait for something: data, members, time.")
+    connections_open: int = _says("Connections that are open.")
+    wal: WalState = field(default_factory=WalState)
+    tables: tuple[TableState, ...] = ()
+    """Tables that cannot be read."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+    requests: Mapping[str, int] = field(default_factory=dict)
+    """Name of an API -> requests that were answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactorStatus:
+    """What the compactor says of itself."""
+
+    written_ms: int = _says("When this was written, milliseconds since the epoch.")
+    state: str = ""
+    pid: int = 0
+    problems: tuple[str, ...] = ()
+    """Why records do not reach their tables, one sentence each."""
+    round_ms: int = _says("Milliseconds that the last round took.")
+    pending_bytes: int = _says("Bytes of log that are not in tables yet.")
+    oldest_pending_ms: int = _says("Age of the oldest batch that is not in its table.")
+    stuck: int = _says("Topics or partitions whose records do not reach their table.")
+    damaged_places: int = _says("Places of the log that are damaged.")
+    unreadable_tables: int = _says("Tables whose Delta log cannot be read.")
+    niceness: int = _says("How far the workers stand behind others, 0 to 19.")
+    tables: tuple[TableState, ...] = ()
+    """Tables that records wait for, those that are stuck first."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+COUNTERS_HELP: Mapping[str, str] = {
+    "connections_total": "Connections that were accepted.",
+    "connections_refused_total": "Connections that were turned away.",
+    "protocol_errors_total": "Frames that were no request of Kafka's protocol.",
+    "handler_errors_total": "Requests whose handler failed by a fault of ours.",
+    "network_bytes_in_total": "Bytes that were received.",
+    "network_bytes_out_total": "Bytes that were sent.",
+    "batches_in_total": "Record batches that were produced.",
+    "records_in_total": "Records that were produced.",
+    "bytes_in_total": "Bytes of record batches that were produced.",
+    "bytes_out_total": "Bytes of record batches that were fetched.",
+    "carried_bytes_total": "Bytes written to replace segments that stuck topics held.",
+    "rounds_total": "Compaction rounds that were run.",
+    "rounds_ms_total": "Milliseconds that all compaction rounds took.",
+    "rows_total": "Rows that were committed to tables.",
+    "log_bytes_total": "Bytes of log that were compacted.",
+    "file_bytes_total": "Bytes of Parquet files that were committed.",
+    "files_total": "Parquet files that were committed.",
+    "commits_total": "Commits to tables.",
+    "rounds_failed_total": "Compaction rounds that failed as a whole.",
+}
+"""What the counters count; one that is not here is explained by its name."""

@@ -1,0 +1,180 @@
+"""The carrier: one carry at a time, a piece whenever the recycler has time for it.
+
+The problem. Copying a segment takes a second, and the recycler's thread must make files
+for a writer that waits meanwhile. And between the copy and the manifest that lists it
+anything may fail.
+
+The idea. A request is begun, written piece by piece, and then *switched* in memory:
+from then on every manifest that is written lists the new segment and not those that it
+replaces. When one is durable the asker is called, who sees to it that nobody reads the
+old ones any more and releases them. Until the switch any trouble ends the request and
+the file is removed; after it there is no way back: if the manifest cannot be written,
+it is tried again, as any other is.
+
+Runs on the recycler's thread but for `ask`.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from broker.ids import TopicPartition
+from broker.storage.carry import Carried, Kept, Needed, NotCarried, bytes_of, kept_of
+from broker.storage.carry import write as write_carried
+from broker.storage.columns import ranges_of
+from broker.storage.files import Files
+from broker.storage.manifest import Manifest
+from broker.storage.pool import SlotPool
+from broker.storage.segment import Segment, Slot
+
+Steps = Generator[None, None, tuple[Segment, Carried]]
+
+log = structlog.get_logger("broker.storage")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Carry what is ``needed`` of these segments, in order; ``done`` hears on the
+    recycler's thread what came of it, None if nothing did."""
+
+    sequences: tuple[int, ...]
+    needed: Needed
+    done: Callable[[Carried | None], None]
+
+
+class Carrier:
+    """``segments``: all that exist, by sequence."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: Path,
+        pool: SlotPool,
+        segments: dict[int, Segment],
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._pool = pool
+        self._segments = segments
+        self._request: Request | None = None
+        self._sources: list[Segment] = []
+        self._slot: Slot | None = None
+        self._steps: Steps | None = None
+        self._switched: Carried | None = None
+        self._barred = False
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether there is a piece to do now."""
+        return self._request is not None and self._switched is None
+
+    @property
+    def is_unlisted(self) -> bool:
+        """Whether a manifest must be written before the asker may be notified."""
+        return self._switched is not None
+
+    def reads(self, segment: Segment) -> bool:
+        """Whether the segment is being copied."""
+        return segment in self._sources
+
+    def ask(self, request: Request) -> None:
+        """One at a time: another one is answered at once that nothing comes of it."""
+        if self._request is not None:
+            request.done(None)
+            return
+        self._request = request
+
+    def step(self, manifest: Manifest) -> None:
+        """One piece of what was asked for. Raises nothing."""
+        if not self.is_at_work:
+            return
+        try:
+            if self._steps is None:
+                self._begin(manifest)
+                return
+            next(self._steps)
+        except StopIteration as end:
+            self._switch(*end.value)
+        except (NotCarried, OSError) as error:
+            self.give_up(str(error))
+        except Exception as error:  # the thread has other work to do
+            log.exception("a fault while batches were carried")
+            self.give_up(repr(error))
+
+    def notify(self) -> None:
+        """A manifest that lists the new segment is durable."""
+        carried, self._switched = self._switched, None
+        self._finish(carried)
+
+    def give_up(self, why: str) -> None:
+        """All stays as it was before the request, if there is one and no switch yet."""
+        if not self.is_at_work:
+            return
+        log.warning("batches were not carried", why=why)
+        slot = self._slot
+        if slot is not None:
+            self._files.close(slot.file)
+            try:
+                self._files.unlink(slot.path)
+                self._files.fsync_dir(self._directory)
+            except OSError as error:  # a start will do it; its number is not used again
+                self._barred = True
+                log.error("nothing is carried any more", why=str(error))
+        self._finish(None)
+
+    def _begin(self, manifest: Manifest) -> None:
+        request = self._request
+        assert request is not None
+        number = self._number(request, manifest)
+        self._sources = [self._source(each) for each in request.sequences]
+        kept = [kept_of(self._files, one, request.needed) for one in self._sources]
+        if not any(len(each.rows) for each in kept):
+            raise NotCarried("nothing of these segments is needed")
+        self._check_order(kept)
+        self._slot = self._pool.take_spare(bytes_of(kept))
+        if self._slot is None:
+            raise NotCarried("there is no file for it")
+        self._steps = write_carried(self._files, self._slot, number, kept)
+
+    def _number(self, request: Request, manifest: Manifest) -> int:
+        """Behind the last of those that are replaced, and before the checkpoint."""
+        number = request.sequences[-1] + 1
+        if self._barred or not manifest.is_carried(number):
+            raise NotCarried(f"there is no number behind segment {number - 1}")
+        if number >= manifest.sequence:
+            raise NotCarried(f"the checkpoint is not behind segment {number - 1}")
+        return number
+
+    def _check_order(self, kept: Sequence[Kept]) -> None:
+        """No batch may come to lie behind one of its partition that follows it, not
+        even in a segment that is released: a start may find that one still."""
+        rows = {each.segment.sequence: each.rows for each in kept}
+        carried: set[TopicPartition] = set()
+        for sequence, segment in sorted(self._segments.copy().items()):
+            if sequence in rows:
+                carried.update(ranges_of(rows[sequence]))
+                continue
+            is_between = carried and sequence < max(rows) and not segment.replaced
+            in_order = segment.intact and carried.isdisjoint(segment.ranges)
+            if is_between and not in_order:
+                raise NotCarried(f"segment {sequence} lies between")
+
+    def _source(self, sequence: int) -> Segment:
+        segment = self._segments.get(sequence)
+        if segment is None or segment.released or not segment.sealed:
+            raise NotCarried(f"segment {sequence} is not there any more")
+        return segment
+
+    def _switch(self, segment: Segment, carried: Carried) -> None:
+        self._segments[segment.sequence] = segment
+        for source in self._sources:
+            source.replaced = True
+        self._switched = carried
+
+    def _finish(self, carried: Carried | None) -> None:
+        request, self._request = self._request, None
+        self._sources, self._slot, self._steps = [], None, None
+        if request is not None:
+            request.done(carried)

@@ -1,0 +1,113 @@
+"""The committed position: how far the log is durable, for other processes to see.
+
+The compactor reads the segment that the broker is writing. It must not see a batch that
+is not durable yet, so after each group the broker writes 32 bytes into a small file:
+the segment's sequence and the end of what was synced. The file is never synced itself.
+After a kill it is exact; after a power cut it may be older than the truth or
+unreadable, never ahead of it, and then recovery does not need it.
+
+Writes that the disk refused are refused for good, and that must be written down: the
+page cache goes on showing them, as if they had been written. So a writer that gives up
+says that the segment ends here (``final``). This is true whenever it is read, after a
+restart or a power cut: nothing behind that place was ever acknowledged or will be.
+"""
+
+import contextlib
+import struct
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from broker.storage.files import Files
+
+NAME: Final = "horizon"  # as the first version called it, for old directories
+
+_FORM: Final = struct.Struct("<8sQQ")
+_CHECKSUM: Final = struct.Struct("<I")
+_MAGIC: Final = b"LAKEHRZ1"
+_FINAL_MAGIC: Final = b"LAKEHRZF"
+FINISH_ATTEMPTS: Final = 4
+_READ_ATTEMPTS: Final = 8  # a reader may meet a write half way; the next look is fine
+
+
+class CommittedPosition(NamedTuple):
+    """Everything of segment ``sequence`` below ``position`` is durable.
+
+    ``final``: and nothing behind it counts; it was refused.
+    """
+
+    sequence: int
+    position: int
+    final: bool = False
+
+    def durable_end(self, sequence: int) -> int:
+        """The end of what is known to be durable in a segment; 0 if nothing is."""
+        return self.position if sequence == self.sequence else 0
+
+
+class CommittedPositionFile:
+    """The writer's end; one thread writes."""
+
+    def __init__(self, files: Files, directory: Path) -> None:
+        self._files = files
+        path = directory / NAME
+        try:
+            self._file = files.open(path)
+        except FileNotFoundError:
+            self._file = files.create(path)
+
+    def write(self, sequence: int, position: int) -> None:
+        """Everything of the segment below ``position`` is durable. Raises OSError."""
+        self._write(_MAGIC, sequence, position)
+
+    def finish(self, sequence: int, position: int) -> None:
+        """The segment ends at ``position``, whatever may be found behind it.
+
+        The disk has failed already, and may do so here, too: it is tried again, and
+        whether it could be noted at last is not reported.
+        """
+        for _ in range(FINISH_ATTEMPTS):
+            with contextlib.suppress(OSError):
+                self._write(_FINAL_MAGIC, sequence, position)
+                return
+
+    @property
+    def file(self) -> int:
+        """The descriptor, for who writes the same record by other means."""
+        return self._file
+
+    def close(self) -> None:
+        self._files.close(self._file)
+
+    def _write(self, magic: bytes, sequence: int, position: int) -> None:
+        record = _FORM.pack(magic, sequence, position)
+        self._files.pwritev(self._file, [record + _CHECKSUM.pack(crc32c(record))], 0)
+
+
+def read_committed_position(files: Files, directory: Path) -> CommittedPosition | None:
+    """None if there is none, or none that verifies."""
+    try:
+        file = files.open_read(directory / NAME)
+    except FileNotFoundError:
+        return None
+    try:
+        for _ in range(_READ_ATTEMPTS):
+            found = _parse(files.pread(file, _FORM.size + _CHECKSUM.size, 0))
+            if found is not None:
+                return found
+        return None
+    finally:
+        files.close(file)
+
+
+def _parse(data: bytes) -> CommittedPosition | None:
+    if len(data) < _FORM.size + _CHECKSUM.size:
+        return None
+    record, checksum = data[: _FORM.size], data[_FORM.size :]
+    if _CHECKSUM.pack(crc32c(record)) != checksum:
+        return None
+    magic, sequence, position = _FORM.unpack(record)
+    if magic not in (_MAGIC, _FINAL_MAGIC):
+        return None
+    return CommittedPosition(sequence, position, magic == _FINAL_MAGIC)

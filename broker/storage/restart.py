@@ -1,0 +1,131 @@
+"""A start: what recovery keeps is made durable, and nothing is left half open.
+
+The problem. What a start reads need not be on the disk. When only the process died, the
+page cache shows what was written and never synced; when a sync had failed before, it
+shows what the disk refused, in pages that the kernel calls clean, so that a later sync
+succeeds without writing them. But from now on consumers see all that is kept here.
+
+The idea. Only the last segment can hold anything of the kind, since each segment is
+sealed, and that synced, before the next is begun. So what it holds behind the place up
+to which it was synced for sure is written once more, byte for byte, and so are its
+footer and its seal: then the pages are dirty, and one sync writes all of them. Which
+place that is the last entry knows. The committed position does not: in the relaxed mode
+it says how far was written. What was *refused* is not among it: the committed position
+says where that begins, and recovery has cut it off.
+
+A segment is sealed, never continued: behind its end may lie entries of an unfinished
+write, right in every respect but that nobody was promised them; the next entries of the
+same generation could make them look like a part of the log. For the same reason one
+sequence is left out: it may have been begun and lost.
+
+The price. Mostly one or two groups are written again; the whole last segment after a
+power cut that took the committed position with it.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from broker.storage.appender import write_seal
+from broker.storage.columns import rows_of
+from broker.storage.committed_position import CommittedPositionFile
+from broker.storage.entry import ENTRY_HEADER_BYTES, HEAD
+from broker.storage.files import Files
+from broker.storage.layout import HEADER_BLOCK_BYTES, read_seal
+from broker.storage.manifest import write_manifest
+from broker.storage.objects import LocalObjects
+from broker.storage.recovery import Found
+from broker.storage.segment import STEP, Segment, even_from
+
+PIECE_BYTES: Final = 1 << 20
+
+
+def begin_anew(files: Files, directory: Path, found: Found, now_ms: int) -> None:
+    """Seal what is open, durably, and write a manifest. Raises OSError."""
+    _remove_unlisted(files, directory, found)
+    last = max((n for n, s in found.segments.items() if not s.carried), default=0)
+    for sequence, segment in list(found.segments.items()):
+        if not segment.intact:  # nothing is written to it any more, not even a seal
+            if not segment.sealed:
+                segment.sealed, segment.sealed_at_ms = True, now_ms
+        elif segment.empty:
+            del found.segments[sequence]
+            found.free.append(segment.slot)
+        elif not segment.sealed or sequence == last:
+            _seal_durably(files, directory, found, segment, now_ms)
+    found.highest_sequence = even_from(found.highest_sequence) + STEP
+    found.manifest = replace(
+        found.manifest.with_live(frozenset(found.segments), found.highest_sequence),
+        spaced_from=min(found.manifest.spaced_from, found.highest_sequence),
+    )
+    write_manifest(LocalObjects(files, directory), found.manifest)
+
+
+def _remove_unlisted(files: Files, directory: Path, found: Found) -> None:
+    """A carried segment that was not finished is nobody's, and its number is free."""
+    for slot in found.unlisted:
+        files.close(slot.file)
+        files.unlink(slot.path)
+    if found.unlisted:
+        files.fsync_dir(directory)
+        found.unlisted.clear()
+
+
+def _seal_durably(
+    files: Files, directory: Path, found: Found, segment: Segment, now_ms: int
+) -> None:
+    """All of the segment would survive a power cut when this returns."""
+    synced = _synced_end(files, found, segment)
+    _write_again(files, segment, 0, HEADER_BLOCK_BYTES)
+    _write_again(files, segment, max(synced, HEADER_BLOCK_BYTES), segment.end)
+    if segment.sealed:
+        _write_footer_again(files, segment)
+        files.fdatasync(segment.slot.file)
+    else:
+        write_seal(files, segment, now_ms)
+    # A committed position that says that the segment ends there stays.
+    if _noted_end(found, segment) < segment.end:
+        note = CommittedPositionFile(files, directory)
+        note.write(segment.sequence, segment.end)
+        note.close()
+
+
+def _synced_end(files: Files, found: Found, segment: Segment) -> int:
+    """Up to where the segment would survive a power cut for sure; 0 if unknown."""
+    rows = rows_of(bytes(segment.rows) or _footer(files, segment))
+    if not len(rows):
+        return 0
+    head_at = int(rows["position"][-1]) - ENTRY_HEADER_BYTES
+    head = files.pread(segment.slot.file, HEAD.size, head_at)
+    return min(_noted_end(found, segment), int(HEAD.unpack(head)[2]))
+
+
+def _noted_end(found: Found, segment: Segment) -> int:
+    """The end of the segment as the committed position has it; 0 if it has none."""
+    noted = found.committed_position
+    return 0 if noted is None else noted.durable_end(segment.sequence)
+
+
+def _footer(files: Files, segment: Segment) -> bytes:
+    """The footer of a sealed segment; recovery has checked it."""
+    block = files.pread(segment.slot.file, HEADER_BLOCK_BYTES, 0)
+    seal = read_seal(block, segment.sequence)
+    if seal is None:
+        return b""
+    return files.pread(segment.slot.file, seal.footer_bytes, seal.footer_position)
+
+
+def _write_footer_again(files: Files, segment: Segment) -> None:
+    block = files.pread(segment.slot.file, HEADER_BLOCK_BYTES, 0)
+    seal = read_seal(block, segment.sequence)
+    assert seal is not None, "recovery has read it"
+    start = seal.footer_position
+    _write_again(files, segment, start, start + seal.footer_bytes)
+
+
+def _write_again(files: Files, segment: Segment, start: int, end: int) -> None:
+    """Make these bytes ones that the next sync writes, whatever was done before."""
+    file = segment.slot.file
+    for position in range(start, end, PIECE_BYTES):
+        piece = files.pread(file, min(PIECE_BYTES, end - position), position)
+        files.pwritev(file, [piece], position)

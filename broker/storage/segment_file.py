@@ -1,0 +1,101 @@
+"""One open segment file, read: its header sectors, its footer, its entries.
+
+The problem. A start, the compactor and `lakelog check` ask the same file the same
+questions, and must not disagree on what a right footer or a whole entry is. What they
+*expect* does differ: a start judges a torn tail, another process looks only up to the
+committed position.
+
+The idea. `SegmentFile` answers what the bytes say and judges nothing; who asks decides
+what an answer means (`recovery`, `store`).
+
+The price. Nothing is kept: each call reads again.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from broker.storage.columns import Rows, rows_of
+from broker.storage.entry import ENTRY_HEADER_BYTES, read_entry
+from broker.storage.files import Files
+from broker.storage.layout import (
+    HEADER_BLOCK_BYTES,
+    Identity,
+    Seal,
+    read_identity,
+    read_seal,
+)
+from broker.storage.scan import Scan, scan
+from broker.storage.segment import StaleSegment
+
+
+def identity_of(files: Files, file: int) -> Identity | None:
+    """Whose generation an open file holds; None if its first sector is no identity."""
+    return read_identity(files.pread(file, HEADER_BLOCK_BYTES, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """The generation ``sequence`` of an open ``file``. All methods raise OSError."""
+
+    files: Files
+    file: int
+    sequence: int
+
+    def seal(self) -> Seal | None:
+        """The seal of this generation; None if it is not sealed."""
+        block = self.files.pread(self.file, HEADER_BLOCK_BYTES, 0)
+        return read_seal(block, self.sequence)
+
+    def footer(self, seal: Seal) -> Rows | None:
+        """The rows of the footer; None if it fails its checksum."""
+        footer = self.files.pread(self.file, seal.footer_bytes, seal.footer_position)
+        if len(footer) != seal.footer_bytes or crc32c(footer) != seal.footer_crc:
+            return None
+        return rows_of(footer)
+
+    def scan(
+        self, limit: int, *, durable_end: int, start: int = HEADER_BLOCK_BYTES
+    ) -> Scan:
+        """What a walk through the entries in ``[start, limit)`` finds."""
+        limit = min(limit, self.files.size(self.file))
+        if limit <= start:
+            return Scan(end=start)
+        with self.view(limit) as view:
+            return scan(
+                view, self.sequence, limit=limit, durable_end=durable_end, start=start
+            )
+
+    def faults(self, rows: Rows, start: int, end: int) -> Iterator[tuple[int, str]]:
+        """The index of each row from byte ``start`` on whose entry does not verify, and
+        why. No entry reaches beyond ``end``."""
+        end = min(end, self.files.size(self.file))
+        with self.view(end) as view:
+            for index, position in enumerate(rows["position"].tolist()):
+                if position < start:
+                    continue
+                place = position - ENTRY_HEADER_BYTES
+                entry = read_entry(view, place, self.sequence, end)
+                if isinstance(entry, str):
+                    yield index, entry or "no entry is there"
+
+    def check_current(self) -> None:
+        """Raise StaleSegment if the file holds another generation by now.
+
+        The identity is written before the first entry of a new generation: what was
+        read before this call and verified is of this one.
+        """
+        identity = identity_of(self.files, self.file)
+        if identity is None or identity.sequence != self.sequence:
+            raise StaleSegment(self.sequence)
+
+    @contextmanager
+    def view(self, size: int) -> Iterator[memoryview]:
+        """The first ``size`` bytes, mapped; unmapped at the end of the context."""
+        mapped = self.files.map(self.file, size)
+        try:
+            yield mapped.view
+        finally:
+            mapped.close()

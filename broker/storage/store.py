@@ -1,0 +1,332 @@
+"""Where segments are, for those who read them: sealed ones, and the active one so far.
+
+The problem. The compactor and `lakelog check` read what the broker writes, without
+asking it, and Spark's workers read it once more. Where the bytes lie is nothing to any
+of them: it is a directory now, and may be an object store.
+
+The idea. `SegmentStore` is what they are given. It shows a batch only when it is
+durable (the committed position says so). A file may have been used again since somebody
+looked (the generation says so): then the plan is old (StaleSegment), and the records
+are in the tables already. A task for another process names the store by its ``address``
+and the segment by its sequence, which is the generation of its entries.
+
+In a directory (`LocalSegmentStore`) a sealed segment is known by its footer and read
+once. The active one is walked from where the last walk ended, so each look costs what
+is new.
+
+The price. Whoever opens a segment by its sequence alone looks at the first sectors of
+all files, once until one has moved.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from broker.ids import TopicPartition
+from broker.storage.columns import (
+    EntryColumns,
+    Ranges,
+    Rows,
+    group,
+    join,
+    rows_of,
+)
+from broker.storage.committed_position import CommittedPosition, read_committed_position
+from broker.storage.files import Files, PosixFiles
+from broker.storage.layout import (
+    HEADER_BLOCK_BYTES,
+    Identity,
+    Seal,
+)
+from broker.storage.manifest import Manifest, read_manifest
+from broker.storage.objects import LocalObjects, Objects
+from broker.storage.segment import SegmentInfo, StaleSegment, slot_number
+from broker.storage.segment_file import SegmentFile, identity_of
+
+
+class SegmentBytes(Protocol):
+    """One segment, open for reading."""
+
+    def read_range(self, position: int, length: int) -> bytes:
+        """A copy of these bytes, not verified; fewer only at the end."""
+
+    def check_current(self) -> None:
+        """Raise StaleSegment if what was read may be of another generation."""
+
+
+class SegmentStore(Objects, Protocol):
+    """The segments of a log, for reading; one thread uses it. Raises OSError."""
+
+    address: str
+    """What `open_store` makes a store of the same segments of, in any process."""
+    damage: list[str]
+    """What was durable and does not verify, in words, as it was met."""
+
+    def live(self) -> list[SegmentInfo]:
+        """The segments that count now and hold something durable, by sequence.
+
+        Sealed ones, and behind them the active one up to its committed position: in one
+        look, so that a segment that is sealed meanwhile is not missed.
+        """
+
+    def columns(self, sequence: int) -> dict[TopicPartition, EntryColumns]:
+        """Where the durable batches of a segment lie, as `live` saw it last.
+
+        Raises StaleSegment if it was not among them.
+        """
+
+    def holes(self, sequence: int) -> list[tuple[int, int]]:
+        """Bytes [start, end) of a segment that were durable and hold no batch now.
+
+        Raises StaleSegment if `live` did not see it.
+        """
+
+    def sequences(self) -> set[int]:
+        """The segments that are there, whether or not they still count."""
+
+    def opened(self, sequence: int) -> AbstractContextManager[SegmentBytes]:
+        """A segment for reading; it need not have been seen by `live`.
+
+        Raises StaleSegment if it is not there any more.
+        """
+
+
+def open_store(address: str) -> SegmentStore:
+    """A store at an address (a directory); it remembers where segments are."""
+    return LocalSegmentStore(PosixFiles(), Path(address))
+
+
+@dataclass(frozen=True, slots=True)
+class _MappedSegment:
+    """Ranges of a mapped file."""
+
+    file: SegmentFile
+    view: memoryview
+
+    def read_range(self, position: int, length: int) -> bytes:
+        return bytes(self.view[position : position + length])
+
+    def check_current(self) -> None:
+        self.file.check_current()
+
+
+@dataclass(slots=True)
+class _Known:
+    """A segment as far as it was read."""
+
+    path: Path
+    identity: Identity
+    seal: Seal | None = None
+    end: int = HEADER_BLOCK_BYTES
+    parts: dict[TopicPartition, list[EntryColumns]] = field(default_factory=dict)
+    ranges: Ranges = field(default_factory=dict)
+    batches: int = 0
+    read_to_end: bool = False
+    holes: list[tuple[int, int]] = field(default_factory=list)
+
+    def info(self) -> SegmentInfo:
+        sealed_at_ms = 0 if self.seal is None else self.seal.sealed_at_ms
+        return SegmentInfo(
+            self.identity.sequence, self.seal is not None, self.end,
+            dict(self.ranges), self.identity.created_ms, sealed_at_ms, self.path,
+            batches=0 if self.seal is None else self.batches,
+        )  # fmt: skip
+
+    def add(self, rows: Rows) -> None:
+        self.batches += len(rows)
+        for key, some in group(rows, self.identity.sequence).items():
+            self.parts.setdefault(key, []).append(some)
+            first = self.ranges[key][0] if key in self.ranges else int(some.base[0])
+            self.ranges[key] = (first, int(some.last[-1]) + 1)
+
+
+class LocalSegmentStore(LocalObjects):
+    """The segments in ``directory`` (the broker's ``wal``)."""
+
+    def __init__(self, files: Files, directory: Path) -> None:
+        super().__init__(files, directory)
+        self.address = str(directory)
+        self.damage: list[str] = []
+        self._known: dict[int, _Known] = {}
+        self._places: dict[int, Path] = {}
+
+    def live(self) -> list[SegmentInfo]:
+        """Those that count now and hold something durable. Raises OSError.
+
+        One that went during the look may have gone into another that was not listed
+        yet: then all is looked at again.
+        """
+        while True:
+            # The committed position first: a segment behind it is then seen sealed.
+            committed_position = read_committed_position(self._files, self._directory)
+            manifest = read_manifest(self) or Manifest()
+            self._known = found = self._look_at_all(manifest, committed_position)
+            gone = manifest.live - found.keys()
+            if not gone or gone <= (read_manifest(self) or Manifest()).live:
+                break
+        return [known.info() for _, known in sorted(found.items()) if known.ranges]
+
+    def _look_at_all(
+        self, manifest: Manifest, committed_position: CommittedPosition | None
+    ) -> dict[int, _Known]:
+        """By sequence, the segments that count according to ``manifest``."""
+        found: dict[int, _Known] = {}
+        for path in self._paths():
+            known = self._look(path, manifest, committed_position)
+            if known is not None:
+                found[known.identity.sequence] = known
+        return found
+
+    def columns(self, sequence: int) -> dict[TopicPartition, EntryColumns]:
+        """Where the durable batches of a segment lie, as `live` saw it last.
+
+        Raises StaleSegment if it was not among them.
+        """
+        known = self._known.get(sequence)
+        if known is None:
+            raise StaleSegment(sequence)
+        known.parts = {key: [join(parts)] for key, parts in known.parts.items()}
+        return {key: parts[0] for key, parts in known.parts.items()}
+
+    def holes(self, sequence: int) -> list[tuple[int, int]]:
+        """Bytes [start, end) of a segment that were durable and hold no batch now.
+
+        Raises StaleSegment if `live` did not see it.
+        """
+        known = self._known.get(sequence)
+        if known is None:
+            raise StaleSegment(sequence)
+        return list(known.holes)
+
+    def sequences(self) -> set[int]:
+        """What the files hold, whether or not it still counts. Raises OSError."""
+        return set(self._find())
+
+    @contextmanager
+    def opened(self, sequence: int) -> Iterator[SegmentBytes]:
+        """A segment, mapped. Raises StaleSegment, OSError."""
+        try:
+            file = self._files.open_read(self._place(sequence))
+        except FileNotFoundError:
+            raise StaleSegment(sequence) from None
+        try:
+            segment = SegmentFile(self._files, file, sequence)
+            with segment.view(self._files.size(file)) as view:
+                segment.check_current()
+                yield _MappedSegment(segment, view)
+        finally:
+            self._files.close(file)
+
+    def _place(self, sequence: int) -> Path:
+        place = self._places.get(sequence)
+        if place is None or self._identity(place) != sequence:
+            self._places = self._find()
+            place = self._places.get(sequence)
+        if place is None:
+            raise StaleSegment(sequence)
+        return place
+
+    def _find(self) -> dict[int, Path]:
+        return {self._identity(path): path for path in self._paths()}
+
+    def _paths(self) -> list[Path]:
+        names = self._files.listdir(self._directory)
+        return [self._directory / n for n in names if slot_number(n) is not None]
+
+    def _identity(self, path: Path) -> int:
+        """Whose file it is now; 0 if nobody's."""
+        try:
+            with self._opened(path) as file:
+                identity = identity_of(self._files, file)
+        except FileNotFoundError:
+            return 0
+        return 0 if identity is None else identity.sequence
+
+    def _look(
+        self,
+        path: Path,
+        manifest: Manifest,
+        committed_position: CommittedPosition | None,
+    ) -> _Known | None:
+        try:
+            with self._opened(path) as file:
+                identity = identity_of(self._files, file)
+                if identity is None or not manifest.counts(identity.sequence):
+                    return None
+                known = self._known.get(identity.sequence) or _Known(path, identity)
+                segment = SegmentFile(self._files, file, identity.sequence)
+                self._advance(known, segment, committed_position)
+                segment.check_current()
+                return known
+        except (FileNotFoundError, StaleSegment):
+            return None
+
+    def _advance(
+        self,
+        known: _Known,
+        segment: SegmentFile,
+        committed_position: CommittedPosition | None,
+    ) -> None:
+        """Read what is new."""
+        if known.read_to_end:
+            return
+        known.seal = seal = segment.seal()
+        if seal is not None:
+            if known.end == HEADER_BLOCK_BYTES and self._read_footer(
+                known, segment, seal
+            ):
+                return
+            self._walk(known, segment, seal.data_end)
+            known.read_to_end = True
+        elif (
+            committed_position is not None
+            and committed_position.sequence == segment.sequence
+        ):
+            self._walk(known, segment, committed_position.position)
+        elif (
+            committed_position is not None
+            and committed_position.sequence > segment.sequence
+        ):
+            # It was damaged when the broker found it, and so was never sealed.
+            size = self._files.size(segment.file)
+            self._walk(known, segment, size, durable=False)
+            known.read_to_end = True
+
+    def _read_footer(self, known: _Known, segment: SegmentFile, seal: Seal) -> bool:
+        rows = segment.footer(seal)
+        if rows is None:
+            self._report(f"segment {seal.sequence}: the footer fails its checksum")
+            return False
+        known.add(rows)
+        known.end = seal.data_end
+        known.read_to_end = True
+        return True
+
+    def _walk(
+        self, known: _Known, segment: SegmentFile, limit: int, *, durable: bool = True
+    ) -> None:
+        if limit <= known.end:
+            return
+        found = segment.scan(
+            limit, durable_end=limit if durable else 0, start=known.end
+        )
+        segment.check_current()
+        for text in found.damage:
+            self._report(text)
+        known.holes += found.holes
+        known.end = found.end
+        known.add(rows_of(bytes(found.rows)))
+
+    def _report(self, text: str) -> None:
+        if text not in self.damage:
+            self.damage.append(text)
+
+    @contextmanager
+    def _opened(self, path: Path) -> Iterator[int]:
+        file = self._files.open_read(path)
+        try:
+            yield file
+        finally:
+            self._files.close(file)

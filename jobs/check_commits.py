@@ -1,0 +1,132 @@
+"""Every commit of a topic's table: did it add what the log had, and no more?
+
+The problem: files that agree with their own statistics prove nothing about rows that
+never reached a file. The idea: replay the Delta log and count. A commit of the
+compactor says which offsets it covers and how many records the log held there
+(`lakehouse.properties.ROWS`); its files must hold just as many. Offsets that never were
+a record (a refused batch) are the difference between the two. A commit that lets
+expired files go may only take what lies below the log's start, and a rewrite
+(OPTIMIZE, REORG) must leave as many rows as it took. All other removals are the
+owner's, and so are rows that a deletion vector takes: they are counted, and legal.
+
+The price: commits from before the count was written can only be held against the
+length of their range; a difference there is a remark. Pure.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from jobs.check_report import Report
+from lakehouse.actions import Commit, DataFile
+from lakehouse.properties import LOG_START
+
+_REWRITES = frozenset({"OPTIMIZE", "REORG"})
+_UNKNOWN = -1
+
+
+@dataclass(slots=True)
+class CommitAudit:
+    """Replays the commits of one table, in order. ``topic`` is for the sentences."""
+
+    topic: str
+    report: Report
+    ends: dict[int, int] = field(default_factory=dict)
+    """Partition -> where the last commit that covered it ends."""
+    _files: dict[str, DataFile] = field(default_factory=dict)
+
+    def apply(self, commit: Commit) -> None:
+        """Judge the next commit, and move on by it."""
+        self.report.count("commits")
+        gone = [self._files[path] for path in commit.removes if path in self._files]
+        if commit.ranges:
+            self._audit_round(commit)
+        elif LOG_START in commit.info:
+            self._audit_expiry(commit, gone)
+        elif len(gone) == len(commit.removes):
+            self._audit_owner(commit, gone)
+        for path in commit.removes:
+            self._files.pop(path, None)
+        self._files |= {file.path: file for file in commit.adds}
+
+    def _audit_round(self, commit: Commit) -> None:
+        added = _rows_by_partition(commit.adds)
+        for partition, (first, end) in commit.ranges.items():
+            expected = self.ends.get(partition, first)
+            if first != expected:
+                self._problem(
+                    partition,
+                    f"version {commit.version} adds from {first}, and the table "
+                    f"ended at {expected}",
+                )
+            self.ends[partition] = end
+            self._audit_rows(commit, partition, added.pop(partition, 0))
+        for partition in added:
+            self._problem(
+                partition, f"version {commit.version} adds rows outside its ranges"
+            )
+
+    def _audit_rows(self, commit: Commit, partition: int, rows: int) -> None:
+        """Hold the rows of a round's files against what the log held."""
+        first, end = commit.ranges[partition]
+        records = commit.rows.get(partition)
+        if rows == _UNKNOWN:
+            return
+        if rows > end - first:
+            self._problem(
+                partition,
+                f"version {commit.version} adds {rows} rows to {end - first} offsets",
+            )
+        elif records is None and rows < end - first:
+            self.report.remarks.append(
+                f"{self.topic}-{partition}: version {commit.version} adds {rows} rows "
+                f"for {end - first} offsets, and is too old to say why"
+            )
+        elif records is not None and rows != records:
+            self._problem(
+                partition,
+                f"version {commit.version} adds {rows} rows, and the log had "
+                f"{records} records in {first} to {end}",
+            )
+        else:
+            self.report.count("offsets_without_record", end - first - rows)
+
+    def _audit_expiry(self, commit: Commit, gone: list[DataFile]) -> None:
+        starts: Mapping[str, int] = commit.info[LOG_START] or {}
+        for file in gone:
+            if file.last_offset >= int(starts.get(str(file.partition), 0)):
+                self._problem(
+                    file.partition,
+                    f"version {commit.version} removes {file.path} as expired, which "
+                    "reaches above the log's start",
+                )
+        self.report.count("rows_expired", _sum_known(gone))
+
+    def _audit_owner(self, commit: Commit, gone: list[DataFile]) -> None:
+        before, after = _rows_by_partition(gone), _rows_by_partition(commit.adds)
+        for partition in before.keys() | after.keys():
+            took, left = before.get(partition, 0), after.get(partition, 0)
+            if _UNKNOWN in (took, left) or took == left:
+                continue
+            if commit.info.get("operation") in _REWRITES:
+                self._problem(
+                    partition,
+                    f"version {commit.version} rewrites {took} rows as {left}",
+                )
+            self.report.count("rows_deleted_by_owner", max(0, took - left))
+
+    def _problem(self, partition: int, sentence: str) -> None:
+        self.report.problems.append(f"{self.topic}-{partition}: {sentence}")
+
+
+def _rows_by_partition(files: Iterable[DataFile]) -> dict[int, int]:
+    """Partition -> rows of these files; -1 where one does not say how many it has."""
+    rows: dict[int, int] = {}
+    for file in files:
+        known = rows.get(file.partition, 0)
+        unknown = _UNKNOWN in (known, file.rows)
+        rows[file.partition] = _UNKNOWN if unknown else known + file.rows
+    return rows
+
+
+def _sum_known(files: Iterable[DataFile]) -> int:
+    return sum(max(0, file.rows) for file in files)

@@ -1,0 +1,69 @@
+"""How hard the compactor works now: behind the producers, until it is late.
+
+The problem: a round's workers take the same share of the machine as the broker, and a
+producer that fills the machine loses a third of its speed to them; yet a compactor that
+always steps aside falls behind for as long as the producer goes on. The idea: while
+what waits is young, workers run at a low priority, and only one of them while producers
+are busy; small rounds, so that this is decided again soon. Once something has waited
+for longer than it should, or more waits than should, they take their full share until
+they have caught up.
+
+The price: after a burst the tables are some seconds further behind than they could be,
+but within what `lake.flush_ms` promises twice over. Pure.
+"""
+
+from typing import Final, NamedTuple
+
+LATE_FLUSHES: Final = 1.5
+"""What waits for so many times ``lake.flush_ms`` is late."""
+LATE_BYTES: Final = 1 << 30
+"""So much log that waits is late, however young: about what the broker has written
+segments for, and writing to new ones costs producers more than we do."""
+BUSY_BYTES_PER_S: Final = 40 << 20
+"""Producers that write so much are busy: one worker is left for them."""
+BEHIND_NICENESS: Final = 15
+BEHIND_ROUND_BYTES: Final = 64 << 20
+FULL_ROUND_BYTES: Final = 256 << 20
+
+
+class Pace(NamedTuple):
+    """``tasks``: how many workers at once; ``niceness``: theirs, 0 to 19."""
+
+    tasks: int
+    niceness: int
+    round_bytes: int
+
+
+def pace(
+    *, oldest_ms: int, pending_bytes: int, inflow: float, flush_ms: int, cores: int
+) -> Pace:
+    """How to run the next round.
+
+    ``oldest_ms``: the age of what waits longest; ``inflow``: bytes a second that
+    producers write.
+    """
+    if oldest_ms > LATE_FLUSHES * flush_ms or pending_bytes > LATE_BYTES:
+        return Pace(cores, 0, FULL_ROUND_BYTES)
+    if inflow < BUSY_BYTES_PER_S:
+        return Pace(cores, BEHIND_NICENESS, FULL_ROUND_BYTES)
+    return Pace(max(1, cores // 2), BEHIND_NICENESS, BEHIND_ROUND_BYTES)
+
+
+class Inflow:
+    """Bytes a second that come into the log, told from what waits and what went."""
+
+    def __init__(self) -> None:
+        self._at_ms: int | None = None
+        self._pending = 0
+        self.bytes_per_s = 0.0
+
+    def look(self, pending: int, compacted: int, now_ms: int) -> float:
+        """The rate since the last look, in which ``compacted`` bytes left the log."""
+        before, since = self._pending, self._at_ms
+        if since is not None and now_ms <= since:
+            return self.bytes_per_s
+        self._pending, self._at_ms = pending, now_ms
+        if since is not None:
+            came = max(0, pending + compacted - before)
+            self.bytes_per_s = came * 1000 / (now_ms - since)
+        return self.bytes_per_s

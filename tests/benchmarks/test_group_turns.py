@@ -1,0 +1,124 @@
+"""A group of a thousand members does not hold the loop, whatever happens to it.
+
+What is measured is the processor time of each callback of the loop, as in
+``test_turns.py``: one request of one member, or what the catalog's thread announces.
+Answers are futures here, that nobody awaits meanwhile: what a handler and a connection
+make of one is a turn of its own.
+"""
+
+import asyncio
+import gc
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from broker.catalog.catalog import Catalog
+from broker.groups.commands import Join, Leaver, Sync
+from broker.runtime.coordination.coordinator import Coordinator
+from broker.runtime.process.loop_timers import LoopTimers
+from broker.settings import GroupSettings
+from tests.support.clock import ManualClock
+from tests.support.coordinating import story
+from tests.support.turns import callbacks_ms
+
+BUDGET_MS = 10.0
+ENOUGH_MS = 5.0
+ROUNDS = 8
+MEMBERS = 1_000
+METADATA = b"\0\0\0\0\0\1\0\7flights" + bytes(100)
+PROTOCOLS = (("range", METADATA), ("cooperative-sticky", METADATA))
+
+
+class Crowd:
+    """The members of one group; ``longest`` is the longest turn of each phase, ms."""
+
+    def __init__(self, groups: Coordinator) -> None:
+        self.groups = groups
+        self.longest: dict[str, float] = {}
+        self.ids = [f"m-{n}" for n in range(MEMBERS)]
+        self.generation = 0
+
+    async def phase(self, name: str, steps: Iterable[Callable[[], Any]]) -> list[Any]:
+        """Take each step in a turn of its own; the answers, once all are there."""
+        asked: list[asyncio.Future[Any]] = []
+        loop = asyncio.get_running_loop()
+        with callbacks_ms() as turns:
+            for step in steps:
+                loop.call_soon(_ask, step, asked)
+                await asyncio.sleep(0)
+            while not all(future.done() for future in asked):
+                await asyncio.sleep(0.001)
+        self.longest[name] = max([self.longest.get(name, 0.0), *turns])
+        return [future.result() for future in asked]
+
+    def join(self, member_id: str) -> Callable[[], Any]:
+        command = Join(member_id, 10_000, 60_000, "consumer", PROTOCOLS, client_id="c")
+        return lambda: self.groups.join("g", command)
+
+    def sync(self, member_id: str, leader_id: str) -> Callable[[], Any]:
+        shares = tuple((each, bytes(200)) for each in self.ids)
+        given = shares if member_id == leader_id else ()
+        command = Sync(member_id, self.generation, given)
+        return lambda: self.groups.sync("g", command)
+
+    def leave(self, leavers: Iterable[str]) -> Callable[[], Any]:
+        return lambda: self.groups.leave("g", tuple(Leaver(each) for each in leavers))
+
+    async def gather_and_scatter(self) -> None:
+        """One by one, then all of them: joins, syncs, a departure, and all at once."""
+        (first,) = await self.phase("first", [self.join("")])
+        others = (self.join("") for _ in range(MEMBERS - 1))
+        await self._rebalance("join", [*others, self.join(first.member_id)])
+        await self.phase("leave", [self.leave([self.ids.pop()])])
+        await self._rebalance("rejoin", [self.join(each) for each in self.ids])
+        await self.phase("leave all", [self.leave(self.ids)])
+
+    async def _rebalance(self, name: str, joins: list[Callable[[], Any]]) -> None:
+        joined = await self.phase(name, joins)
+        self.ids = [one.member_id for one in joined]
+        self.generation, leader_id = joined[0].generation, joined[0].leader_id
+        followers = (one for one in self.ids if one != leader_id)
+        syncs = [self.sync(one, leader_id) for one in (*followers, leader_id)]
+        assert all(s.assignment for s in await self.phase("sync", syncs))
+
+
+def _ask(step: Callable[[], Any], asked: list[asyncio.Future[Any]]) -> None:
+    asked.append(step())
+
+
+@asynccontextmanager
+async def coordinating(folder: Path) -> AsyncIterator[Coordinator]:
+    settings: Any = SimpleNamespace(groups=GroupSettings(initial_rebalance_delay_ms=0))
+    topics: Any = SimpleNamespace(all=lambda: iter(()))
+    timers = LoopTimers(asyncio.get_running_loop(), ManualClock())
+    with Catalog.open(folder / "catalog.db") as catalog:
+        groups = Coordinator(catalog, timers, ManualClock(), settings, topics)
+        yield groups
+        await groups.close()
+
+
+def test_a_group_of_a_thousand_through_its_life(tmp_path: Path) -> None:
+    least: dict[str, float] = {}
+
+    async def play() -> None:
+        async with coordinating(tmp_path) as groups:
+            for _ in range(ROUNDS):
+                crowd = Crowd(groups)
+                await crowd.gather_and_scatter()
+                for name, longest in crowd.longest.items():
+                    least[name] = min(longest, least.get(name, longest))
+                if max(least.values()) < ENOUGH_MS:
+                    return
+
+    gc.collect()
+    gc.disable()
+    try:
+        story(play)
+    finally:
+        gc.enable()
+    told = ", ".join(f"{name} {ms:.1f}" for name, ms in least.items())
+    sys.stdout.write(f"a group of {MEMBERS}: longest turns {told} ms\n")
+    assert max(least.values()) < BUDGET_MS, told

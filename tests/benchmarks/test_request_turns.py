@@ -1,0 +1,193 @@
+"""No request holds the loop longer than some milliseconds, however much it names.
+
+Each goes over a real connection, from its bytes to those of its answer. What counts
+is the processor time of each callback of the loop; the best of some rounds counts.
+"""
+
+import asyncio
+import gc
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.groups.offsets import Committed
+from broker.protocol.messages import (
+    describe_configs,
+    describe_log_dirs,
+    describe_topic_partitions,
+    list_offsets,
+    offset_commit,
+    offset_fetch,
+)
+from broker.protocol.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
+from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from broker.protocol.messages.describe_groups import DescribeGroupsRequest
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.protocol.messages.list_groups import ListGroupsRequest
+from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from broker.runtime.services import Broker
+from broker.topics.topic import Topic
+from tests.support.peer import Peer
+from tests.support.rig import rig, run
+from tests.support.serving import serving
+from tests.support.turns import callbacks_ms
+
+BUDGET_MS = 10.0
+ENOUGH_MS = 5.0
+ROUNDS = 12
+TOPICS, PARTITIONS = 1_000, 5
+NAMES = [f"topic-{n}" for n in range(TOPICS)]
+EACH = range(PARTITIONS)
+
+
+def known(broker: Broker) -> None:
+    """A thousand topics of five partitions, a group that has read all of them."""
+    topics = [
+        Topic(n, n.to_bytes(16, "big"), name, PARTITIONS)
+        for n, name in enumerate(NAMES, 1)
+    ]
+    broker.topics.load(topics)
+    for topic in topics:
+        broker.partitions.restore(topic, {})
+    groups = broker.groups.offsets._commits.groups
+    offsets = {
+        (topic.number, index): Committed(5) for topic in topics for index in EACH
+    }
+    groups["all"] = offsets
+    for n in range(TOPICS * PARTITIONS):
+        groups[f"group-{n}"] = {(1, 0): Committed(5)}
+
+
+def fetched(names: Iterable[str]) -> list[FetchTopic]:
+    return [
+        FetchTopic(
+            topic=name,
+            partitions=[FetchPartition(i, partition_max_bytes=1 << 20) for i in EACH],
+        )
+        for name in names
+    ]
+
+
+def offsets_at(timestamp: int) -> list[list_offsets.ListOffsetsTopic]:
+    return [
+        list_offsets.ListOffsetsTopic(
+            name, [list_offsets.ListOffsetsPartition(i, -1, timestamp) for i in EACH]
+        )
+        for name in NAMES
+    ]
+
+
+def committed() -> list[offset_commit.OffsetCommitRequestTopic]:
+    return [
+        offset_commit.OffsetCommitRequestTopic(
+            name=name,
+            partitions=[
+                offset_commit.OffsetCommitRequestPartition(i, 7, committed_metadata="")
+                for i in EACH
+            ],
+        )
+        for name in NAMES
+    ]
+
+
+CASES: dict[str, tuple[Any, int]] = {
+    "metadata by name": (
+        MetadataRequest([MetadataRequestTopic(name=n) for n in NAMES]),
+        12,
+    ),
+    "fetch": (
+        FetchRequest(max_wait_ms=1, max_bytes=1 << 20, topics=fetched(NAMES)),
+        12,
+    ),
+    "list offsets": (list_offsets.ListOffsetsRequest(topics=offsets_at(-1)), 7),
+    "list offsets by time": (list_offsets.ListOffsetsRequest(topics=offsets_at(1)), 7),
+    "log dirs": (describe_log_dirs.DescribeLogDirsRequest(None), 4),
+    "topic partitions": (
+        describe_topic_partitions.DescribeTopicPartitionsRequest([], 2_000),
+        0,
+    ),
+    "offset fetch": (
+        offset_fetch.OffsetFetchRequest(
+            groups=[offset_fetch.OffsetFetchRequestGroup(group_id="all", topics=None)]
+        ),
+        8,
+    ),
+    "offset commit": (
+        offset_commit.OffsetCommitRequest(
+            group_id="simple", generation_id_or_member_epoch=-1, topics=committed()
+        ),
+        8,
+    ),
+    "list groups": (ListGroupsRequest(), 4),
+    "describe groups": (
+        DescribeGroupsRequest([f"group-{n}" for n in range(TOPICS * PARTITIONS)]),
+        5,
+    ),
+    "delete records": (
+        DeleteRecordsRequest(
+            [
+                DeleteRecordsTopic(n, [DeleteRecordsPartition(i, 0) for i in EACH])
+                for n in NAMES
+            ]
+        ),
+        2,
+    ),
+    "describe configs": (
+        describe_configs.DescribeConfigsRequest(
+            [describe_configs.DescribeConfigsResource(2, n, None) for n in NAMES[:300]]
+        ),
+        4,
+    ),
+    "alter configs": (
+        AlterConfigsRequest(
+            [
+                AlterConfigsResource(2, n, [AlterableConfig("retention.ms", "1000")])
+                for n in NAMES
+            ],
+            validate_only=True,
+        ),
+        2,
+    ),
+    "create topics": (
+        CreateTopicsRequest(
+            [CreatableTopic(f"new-{n}", 5, 1) for n in range(300)], validate_only=True
+        ),
+        7,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_request_that_names_thousands(name: str, tmp_path: Path) -> None:
+    request, version = CASES[name]
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker, serving((), broker) as server:
+            known(broker)
+            host, port = server.address
+            peer = await asyncio.to_thread(Peer, f"{host}:{port}")
+            least = float("inf")
+            for _ in range(ROUNDS):
+                gc.collect()
+                with callbacks_ms() as turns:
+                    await asyncio.to_thread(peer.ask, request, version)
+                least = min(least, max(turns))
+                if least < ENOUGH_MS:
+                    break
+            peer.socket.close()
+            sys.stdout.write(f"{name}: longest turn {least:.1f} ms\n")
+            assert least < BUDGET_MS, f"{name}: {least:.1f} ms in one turn"
+
+    run(scenario)

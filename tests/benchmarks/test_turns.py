@@ -1,0 +1,228 @@
+"""No turn of the loop is longer than ten milliseconds, however much there is.
+
+What is measured is the processor time of the loop's thread in one callback, so that
+neither company on the machine nor other threads count. The best of some rounds counts.
+"""
+
+import asyncio
+import itertools
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.lake.segment_carry import SegmentCarry
+from broker.lake.segment_retention import SegmentRetention
+from broker.log.partition import PartitionLog
+from broker.records.batch import BatchHeader
+from broker.runtime.partitions.checkpoint import Checkpoint
+from broker.runtime.partitions.overdue import Overdue, Waiting
+from broker.runtime.partitions.partitions import Partitions
+from broker.storage.segment import Segment, SegmentInfo, Slot
+from broker.storage.wal import Wal
+from tests.support.clock import ManualClock
+from tests.support.turns import least_ms, turns_ms
+
+BUDGET_MS = 10.0
+PARTITIONS, PRODUCERS, SEGMENTS = 1_000, 100, 1_000
+
+
+def turn_ms(turn: Callable[[], Any]) -> float:
+    """Processor milliseconds of this thread in one turn."""
+    begin = time.thread_time()
+    turn()
+    return (time.thread_time() - begin) * 1000
+
+
+def check(what: str, longest_ms: Callable[[], float]) -> None:
+    longest = least_ms(longest_ms, BUDGET_MS)
+    sys.stdout.write(f"{what}: longest turn {longest:.1f} ms\n")
+    assert longest < BUDGET_MS, f"{what}: {longest:.1f} ms in one turn"
+
+
+def a_batch(producer: int, sequence: int, base: int) -> BatchHeader:
+    return BatchHeader(base, 100, 0, 2, 0, 0, 0, 1, 1, producer, 0, sequence, 1)
+
+
+def partitions() -> list[Any]:
+    made = []
+    for index in range(PARTITIONS):
+        log = PartitionLog()
+        for number in range(PRODUCERS):
+            log.admit(a_batch(number, 0, number), now_ms=1)
+        log.commit(0, PRODUCERS - 1, 1, 4096, 100)
+        made.append(SimpleNamespace(key=(1, index), log=log, deleted=False))
+    return made
+
+
+def test_a_checkpoint_of_a_thousand_partitions_with_a_hundred_producers() -> None:
+    found = partitions()
+    log: Any = SimpleNamespace(finished=lambda: (1, 0), checkpoint=lambda *_: None)
+    rounds = itertools.count(1)
+
+    def longest_ms() -> float:
+        round_number = next(rounds)
+        for partition in found:  # each has changed
+            next_offset = partition.log.next
+            partition.log.admit(a_batch(0, round_number, next_offset), now_ms=1)
+            partition.log.commit(next_offset, next_offset, 1, 4096 + next_offset, 100)
+        turns: list[float] = []
+        made: list[Checkpoint] = []
+        turns.append(turn_ms(lambda m=made: m.append(Checkpoint(found, log))))
+        done: list[bool] = []
+        while not any(done):
+            turns.append(turn_ms(lambda d=done, m=made: d.append(m[0].step())))
+        return max(turns)
+
+    check("checkpoint", longest_ms)
+
+
+@pytest.fixture
+def a_thousand_segments() -> Wal:
+    """As a log has them that waits for a compactor; nothing here reads a file."""
+    ranges = {(1, index): (0, 5) for index in range(PARTITIONS)}
+    wal: Any = object.__new__(Wal)
+    wal._writer = SimpleNamespace(fold=lambda: None)  # it writes nothing now
+    wal._segments = {
+        sequence: Segment(
+            sequence, Slot(sequence, Path(), 0, 1), 1, 5000, 1, sealed=True,
+            ranges=dict(ranges),
+        )
+        for sequence in range(1, SEGMENTS + 1)
+    }  # fmt: skip
+    for segment in wal._segments.values():
+        segment.info()  # as the seal asks for it, one at a time
+    return wal  # type: ignore[no-any-return]
+
+
+def test_a_look_at_a_thousand_segments(a_thousand_segments: Wal) -> None:
+    check("segments", lambda: turn_ms(a_thousand_segments.segments))
+
+
+@pytest.mark.parametrize("stuck", [None, PARTITIONS - 1])
+def test_a_release_that_looks_at_segments_of_a_thousand_partitions(
+    stuck: int | None,
+) -> None:
+    """The cache of 2 GiB has 32 of them; with a stuck topic there are many more."""
+    count = 32 if stuck is None else 200
+    ranges = {(1, index): (0, 5) for index in range(PARTITIONS)}
+    held = [SegmentInfo(n, True, 64 << 20, ranges) for n in range(1, count + 1)]
+    wal: Any = SimpleNamespace(
+        failed=None, slots_wanted=0, segments=lambda: held, roll=lambda: None
+    )
+
+    def longest_ms() -> float:
+        release = SegmentRetention(
+            wal,
+            table_end=lambda _, index: 0 if index == stuck else 5,
+            is_deleted=lambda _: False,
+            verified_ends=lambda _: {},
+            before_release=lambda _: None,
+            clock=ManualClock(),
+            keep_ms=0,
+            idle_seal_ms=0,
+            cache_bytes=1 << 50,
+        )
+        release._found = frozenset()  # all of them are this process's own
+        turns = [ms for _ in range(2) for ms in turns_ms(release.tick())]
+        release.close()
+        return max(turns)
+
+    check("release", longest_ms)
+
+
+@pytest.mark.parametrize("part", [1, 100, 1 << 20])
+def test_a_carry_that_looks_at_segments_of_a_thousand_partitions(part: int) -> None:
+    """Nothing is in a table: little of each segment is needed, or some, or all."""
+    ranges = {(1, index): (0, 5) for index in range(PARTITIONS)}
+    held = [SegmentInfo(2 * n, True, 64 << 20, ranges) for n in range(1, 101)]
+
+    wal: Any = SimpleNamespace(
+        failed=None, segments=lambda: held, takes_behind=lambda _: False
+    )
+    retention: Any = SegmentRetention(
+        wal,
+        table_end=lambda *_: 0,
+        is_deleted=lambda _: False,
+        verified_ends=lambda _: {},
+        before_release=lambda _: None,
+        clock=ManualClock(),
+        keep_ms=0,
+        idle_seal_ms=0,
+    )
+    retention.ages_ms.update({info.sequence: 60_000 for info in held})
+
+    def longest_ms() -> float:
+        carry = SegmentCarry(
+            wal,
+            retention,
+            part_of=lambda *_: (part, 1),
+            unreadable=tuple,
+            moved=lambda _: asyncio.sleep(0),
+            clock=ManualClock(),
+            held_ms=60_000,
+            segment_bytes=64 << 20,
+        )
+        return max(turns_ms(carry.tick()))
+
+    check("carry", longest_ms)
+    retention.close()
+
+
+@pytest.mark.parametrize(("count", "producers"), [(50_000, 0), (3_000, 100)])
+def test_silent_producers_of_as_many_partitions_as_there_may_be(
+    count: int, producers: int
+) -> None:
+    one = PartitionLog()
+    for number in range(producers):
+        one.admit(a_batch(number, 0, number), now_ms=1)
+    found: Any = [SimpleNamespace(log=one)] * count  # nobody of them is silent
+    check(
+        "silent producers",
+        lambda: max(turns_ms(Partitions.expire_producers(found, 2, 1_000))),
+    )
+
+
+def test_a_hundred_thousand_batches_that_wait_for_a_disk_that_hangs() -> None:
+    told: list[int] = []
+    header = a_batch(-1, -1, 0)
+
+    def waiting(owner: Any) -> Waiting:
+        one = Waiting(1, 0, b"", header, 0, 0, 1, lambda _: None)
+        one.owner, one.timeout_ms, one.expires_ms = owner, 1_000, -1
+        one.reply = lambda base, _stamp, _error: told.append(base)
+        return one
+
+    def longest_ms() -> float:
+        wal: Any = SimpleNamespace(look_at_space=lambda: None)
+        clock, timers = ManualClock(), Later()
+        overdue = Overdue(wal, clock, 1 << 40)
+        owner = SimpleNamespace(expire_retries=lambda _: None)
+        overdue.queue.extend(waiting(owner) for _ in range(100_000))
+        overdue.start(timers)
+        told.clear()
+        turns = []
+        for pass_ms in (0, 0, 2_000):
+            clock.advance(pass_ms)
+            turns.append(turn_ms(overdue.look))
+            while timers.soon:
+                turns.append(turn_ms(timers.soon.pop()))
+        assert len(told) == 100_000
+        return max(turns)
+
+    check("overdue", longest_ms)
+
+
+class Later:
+    """Timers of which those that are due at once can be run by hand."""
+
+    def __init__(self) -> None:
+        self.soon: list[Callable[[], None]] = []
+
+    def after(self, delay_ms: int, callback: Callable[[], None]) -> Any:
+        if not delay_ms:
+            self.soon.append(callback)

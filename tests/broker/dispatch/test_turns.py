@@ -1,0 +1,70 @@
+"""Long work in pieces: at once if it is short, else with turns between."""
+
+import asyncio
+from collections.abc import Generator
+
+import pytest
+
+from broker.dispatch.context import Context
+from broker.dispatch.turns import Reading, in_turns, to_the_end
+from broker.protocol.errors import ProtocolError
+
+CONTEXT = Context(version=1, client_id="c", key=3, peer_host="h", broker=None)  # type: ignore[arg-type]
+
+
+def counted(turns: int, seen: list[int]) -> Generator[None, None, str]:
+    for turn in range(turns):
+        seen.append(turn)
+        yield
+    return "the end"
+
+
+def test_what_never_gives_way_is_done_at_once() -> None:
+    assert in_turns(counted(0, [])) == "the end"
+
+
+def test_others_have_a_turn_wherever_it_gives_way() -> None:
+    async def story() -> None:
+        seen: list[int] = []
+        result = in_turns(counted(3, seen))
+        assert seen == [0]
+        assert not isinstance(result, str)
+        task = asyncio.ensure_future(result)
+        others = 0
+        while not task.done():
+            await asyncio.sleep(0)
+            others += 1
+        assert others >= 3
+        assert await task == "the end"
+        assert seen == [0, 1, 2]
+
+    asyncio.run(story())
+
+
+def test_an_error_comes_out_of_either_way() -> None:
+    def broken(turns: int) -> Generator[None, None, str]:
+        yield from counted(turns, [])
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        in_turns(broken(0))
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(to_the_end(broken(2)))
+
+
+def test_a_handler_is_called_when_its_request_is_whole() -> None:
+    reading = Reading(counted(2, []), lambda request, c: (request, c), CONTEXT)
+    assert reading.step() is reading
+    assert reading.step() is reading
+    assert reading.step() == ("the end", CONTEXT)
+
+
+def test_what_is_no_request_calls_no_handler() -> None:
+    def cut() -> Generator[None, None, str]:
+        yield
+        raise ProtocolError("the frame ends too early")
+
+    reading = Reading(cut(), lambda *_: pytest.fail("called"), CONTEXT)
+    assert reading.step() is reading
+    with pytest.raises(ProtocolError):
+        reading.step()

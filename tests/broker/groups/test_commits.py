@@ -1,0 +1,101 @@
+"""Committed offsets, decided and applied: durable first, then seen."""
+
+from copy import deepcopy
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.groups.commits import (
+    Changed,
+    ChangeDropped,
+    ChangeOffsets,
+    Commits,
+    OffsetsChanged,
+    OffsetsWritten,
+)
+from broker.groups.offsets import Committed
+from broker.protocol.errors import ErrorCode
+
+FAILED = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def asked(commits: Commits, command) -> int:
+    """Decide and apply; the serial of what is to be written."""
+    decision = commits.decide(command, 0)
+    for event in decision.events:
+        commits.apply(event)
+    return decision.events[0].serial
+
+
+def test_a_change_is_seen_once_it_is_written():
+    commits = Commits()
+    offsets = {(1, 0): Committed(5)}
+    serial = asked(commits, ChangeOffsets("g", offsets))
+    assert not commits.of("g")
+    asked(commits, OffsetsWritten(serial))
+    assert commits.of("g") == offsets
+    assert list(commits.ids()) == ["g"]
+
+
+def test_a_change_that_could_not_be_written_is_not_made():
+    commits = Commits()
+    first = asked(commits, ChangeOffsets("g", {(1, 0): Committed(5)}))
+    other = asked(commits, ChangeOffsets("g", {(1, 1): Committed(6)}))
+    asked(commits, OffsetsWritten(first, FAILED))
+    asked(commits, OffsetsWritten(other))
+    assert list(commits.of("g")) == [(1, 1)]
+    assert not commits.writing
+
+
+def test_who_asked_hears_it_with_the_durable_event():
+    decision = Commits().decide(ChangeOffsets("g", {}, None, "t"), 0)
+    assert [event.durable for event in decision.events] == [True]
+    assert decision.replies == (("t", Changed()),)
+
+
+def test_a_group_without_offsets_is_not_known():
+    commits = Commits()
+    offsets = {(1, 0): Committed(5), (2, 0): Committed(6)}
+    steps = ((offsets, ()), ({}, ((2, 0), (9, 9))), ({}, ((1, 0),)))
+    for wanted, (upserts, removed) in zip((2, 1, 0), steps, strict=True):
+        change = ChangeOffsets("g", upserts, removed)
+        asked(commits, OffsetsWritten(asked(commits, change)))
+        assert len(commits.of("g")) == wanted
+    assert not list(commits.ids())
+
+
+CHANGES = st.builds(
+    ChangeOffsets,
+    st.sampled_from("gh"),
+    st.dictionaries(
+        st.tuples(st.integers(1, 2), st.integers(0, 1)),
+        st.builds(Committed, st.integers(0, 9)),
+        max_size=3,
+    ),
+    st.none()
+    | st.lists(st.tuples(st.just(1), st.integers(0, 1)), max_size=2).map(tuple),
+)
+
+
+@given(st.lists(CHANGES | st.booleans(), max_size=20))
+def test_deciding_changes_nothing_and_a_replay_is_the_same(steps):
+    commits, replayed = Commits(), Commits()
+    for step in steps:
+        command = step
+        if isinstance(step, bool):
+            if not commits.writing:
+                continue
+            code = ErrorCode.NONE if step else FAILED
+            command = OffsetsWritten(min(commits.writing), code)
+        before = deepcopy(commits)
+        decision = commits.decide(command, 0)
+        assert commits == before
+        for event in decision.events:
+            commits.apply(event)
+            replayed.apply(event)
+        assert commits == replayed
+
+
+def test_the_events_of_a_written_change_need_no_disk():
+    assert not OffsetsChanged(1).durable
+    assert not ChangeDropped(1).durable

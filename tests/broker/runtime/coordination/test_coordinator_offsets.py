@@ -1,0 +1,128 @@
+"""Offsets are durable before they are visible, in order, many to a transaction."""
+
+import asyncio
+from concurrent.futures import Future
+
+import pytest
+
+from broker.catalog.catalog import Catalog
+from broker.groups.offsets import Committed
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.runtime.coordination.coordinator_offsets import CommittedOffsets
+from broker.runtime.coordination.journal import Journal
+from tests.support.clock import ManualClock
+from tests.support.coordinating import story
+from tests.support.timers import ManualTimers
+
+
+class HeldCatalog:
+    """A catalog whose commits succeed or fail when the test says so."""
+
+    def __init__(self) -> None:
+        self.held: list[Future] = []
+
+    def write(self, change, told) -> None:
+        self.held.append(Future())
+        self.held[-1].add_done_callback(lambda done: told(done.exception()))
+
+
+def offsets_of(catalog) -> CommittedOffsets:
+    clock = ManualClock()
+    return CommittedOffsets(Journal(catalog), ManualTimers(clock), clock)
+
+
+def test_nothing_is_visible_before_it_is_durable():
+    async def play():
+        catalog = HeldCatalog()
+        offsets = offsets_of(catalog)
+        done = offsets.commit("g", {(1, 0): Committed(5)})
+        await asyncio.sleep(0)
+        assert (done.done(), dict(offsets.of("g"))) == (False, {})
+        catalog.held[0].set_result(None)
+        await done
+        assert dict(offsets.of("g")) == {(1, 0): Committed(5)}
+
+    story(play)
+
+
+def test_commits_gather_in_the_catalog(tmp_path):
+    async def play():
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            offsets, before = offsets_of(catalog), catalog.commits
+            await asyncio.gather(
+                *(offsets.commit("g", {(1, 0): Committed(n)}) for n in range(500))
+            )
+            assert catalog.commits - before < 100
+            assert offsets.of("g")[1, 0].offset == 499
+
+    story(play)
+
+
+def test_a_failure_fails_who_waits_changes_nothing_and_the_next_may_succeed():
+    async def play():
+        catalog = HeldCatalog()
+        offsets = offsets_of(catalog)
+        failed = offsets.commit("g", {(1, 0): Committed(5)})
+        later = offsets.commit("g", {(1, 1): Committed(6)})
+        error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "disk full")
+        catalog.held[0].set_exception(error)
+        with pytest.raises(KafkaError) as told:
+            await failed
+        assert told.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        catalog.held[1].set_result(None)
+        await later
+        assert list(offsets.of("g")) == [(1, 1)]
+
+    story(play)
+
+
+def test_who_went_away_does_not_disturb_the_others():
+    async def play():
+        catalog = HeldCatalog()
+        offsets = offsets_of(catalog)
+        gone = offsets.commit("g", {(1, 0): Committed(5)})
+        gone.cancel()
+        catalog.held[0].set_result(None)
+        await offsets.flush()
+        assert offsets.of("g")[1, 0].offset == 5
+
+    story(play)
+
+
+def test_a_closed_catalog_refuses(tmp_path):
+    async def play():
+        catalog = Catalog.open(tmp_path / "catalog.db")
+        offsets = offsets_of(catalog)
+        catalog.close()
+        with pytest.raises(KafkaError):
+            await offsets.commit("g", {(1, 0): Committed(5)})
+        offsets.expire("g", [(1, 0)])
+        await offsets.flush()
+
+    story(play)
+
+
+def test_changes_keep_their_order_in_the_catalog(tmp_path):
+    async def play():
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            offsets = offsets_of(catalog)
+            steps = [
+                offsets.commit("g", {(1, 0): Committed(1), (1, 1): Committed(1)}),
+                offsets.delete("g"),
+                offsets.commit("g", {(1, 1): Committed(2), (2, 0): Committed(3)}),
+                offsets.delete("g", [(2, 0), (9, 9)]),
+                offsets.commit("h", {(1, 0): Committed(7, 4, "note", 5, 6)}),
+                offsets.commit("i", {(1, 0): Committed(1)}),
+                offsets.delete("i", [(1, 0)]),
+            ]
+            await asyncio.gather(*steps)
+            again = offsets_of(catalog)
+            again.load()
+            for one in (offsets, again):
+                assert {g: dict(one.of(g)) for g in one.groups()} == {
+                    "g": {(1, 1): Committed(2)},
+                    "h": {(1, 0): Committed(7, 4, "note", 5, 6)},
+                }
+            assert isinstance(again.of("h")[1, 0], Committed)
+
+    story(play)

@@ -1,0 +1,304 @@
+"""An offset that nobody has is an error that says why, never a gap and never a jump."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from broker.apis.list_offsets import list_offsets
+from broker.lake.lake import Lake
+from broker.log.partition import PartitionLog
+from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from broker.records.batch import read_header
+from broker.runtime.partitions.coverage import Missing, missing, missing_of
+from broker.runtime.partitions.partition import Partition
+from broker.runtime.services import Broker
+from lakehouse.commit import create_table
+from lakehouse.delta_log import entry_path
+from tests.support.batches import Record, make_batch, read_batch
+from tests.support.rig import (
+    batches_in,
+    call,
+    create,
+    fetch_one,
+    produce_one,
+    rig,
+    run,
+)
+from tests.support.tabled import compact, let_go, with_lake
+
+T = 1_700_000_000_000
+HALF, TABLED, END = 50, 100, 110
+Damage = Callable[[str], None]
+
+
+async def compacted(broker: Broker, lake: Lake) -> Partition:
+    """Two commits with [0, 50) and [50, 100), then ten records in a segment."""
+    partition = await create(broker, "t")
+    for turn, first in enumerate((0, HALF), 1):
+        await produce(broker, first, HALF)
+        await compact(broker, lake, partition, turn)
+    await let_go(broker)
+    await produce(broker, TABLED, END - TABLED)
+    return partition
+
+
+async def produce(broker: Broker, first: int, count: int) -> None:
+    records = [
+        Record(value=b"%d" % offset, timestamp=T + offset)
+        for offset in range(first, first + count)
+    ]
+    answer = await produce_one(broker, "t", make_batch(records))
+    assert (answer.error_code, answer.base_offset) == (0, first)
+
+
+def garbage_entry(table: str) -> None:
+    Path(entry_path(table, 1)).write_text('{"add": {')
+
+
+def odd_entry(table: str) -> None:
+    Path(entry_path(table, 1)).write_text('{"add": {"path": "x", "stats": "[]"}}\n')
+
+
+def moved_directory(table: str) -> None:
+    os.rename(table, table + ".moved")
+
+
+def unopenable_entry(table: str) -> None:
+    os.unlink(entry_path(table, 1))
+    os.symlink(entry_path(table, 1), entry_path(table, 1))
+
+
+def replaced_table(table: str) -> None:
+    """What CREATE OR REPLACE TABLE writes: new metadata, and no file of before."""
+    entries = [
+        json.loads(line)
+        for version in range(3)
+        for line in Path(entry_path(table, version)).read_text().splitlines()
+    ]
+    metadata = next(e["metaData"] for e in entries if "metaData" in e)
+    metadata = {**metadata, "configuration": {}}
+    removes = [
+        {"remove": {"path": e["add"]["path"], "deletionTimestamp": 1}}
+        for e in entries
+        if "add" in e
+    ]
+    actions = [{"metaData": metadata}, *removes]
+    text = "".join(json.dumps(action) + "\n" for action in actions)
+    Path(entry_path(table, 3)).write_text(text)
+
+
+def dropped_and_made_anew(table: str) -> None:
+    """A table of somebody else in the place of ours."""
+    os.rename(table, table + ".old")
+    create_table(os.path.dirname(table), "t", "f" * 32, 1)
+
+
+def last_entry_removed(table: str) -> None:
+    os.unlink(entry_path(table, 2))
+
+
+DAMAGES = {
+    garbage_entry: 0,
+    odd_entry: 0,
+    moved_directory: 0,
+    unopenable_entry: 0,
+    replaced_table: 0,
+    dropped_and_made_anew: 0,
+    last_entry_removed: HALF,
+}
+"""And the first offset that cannot be served then."""
+
+
+async def readable_from(broker: Broker, start: int) -> int:
+    """Where reading from ``start`` on ends with KAFKA_STORAGE_ERROR, or the end."""
+    offset = start
+    while offset < END:
+        data = await fetch_one(broker, "t", offset)
+        assert broker.partitions.named("t", 0).high_watermark == END
+        if data.error_code:
+            assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            return offset
+        assert data.high_watermark == END
+        batches = batches_in(data)
+        offsets = [r.offset for b in batches for r in read_batch(b)]
+        wanted = [o for o in offsets if o >= offset]
+        assert wanted == list(range(offset, offset + len(wanted))), "a gap or a jump"
+        assert wanted
+        offset = read_header(batches[-1]).last_offset + 1
+    return offset
+
+
+async def offset_at(broker: Broker, timestamp: int) -> ListOffsetsPartitionResponse:
+    asked = ListOffsetsPartition(0, -1, timestamp)
+    request = ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", [asked])])
+    response = await call(list_offsets, request, broker)
+    answer: ListOffsetsPartitionResponse = response.topics[0].partitions[0]
+    return answer
+
+
+async def check_refused(broker: Broker, lost: int) -> None:
+    assert await readable_from(broker, 0) == lost
+    assert await readable_from(broker, lost) == lost
+    assert await readable_from(broker, TABLED) == END
+    assert (await offset_at(broker, -2)).offset == 0
+    assert (await offset_at(broker, -1)).offset == END
+    for timestamp in (T + lost, T + TABLED - 1, T + TABLED, -3):
+        answer = await offset_at(broker, timestamp)
+        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR, timestamp
+    if lost:
+        assert (await offset_at(broker, T + lost - 1)).offset == lost - 1
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_a_table_that_is_damaged_before_a_start_is_not_taken_for_an_empty_one(
+    tmp_path: Path, damage: Damage
+) -> None:
+    async def before() -> None:
+        async with with_lake(tmp_path) as (broker, lake):
+            await compacted(broker, lake)
+            assert await readable_from(broker, 0) == END
+
+    async def after() -> None:
+        async with with_lake(tmp_path) as (broker, lake):
+            await check_refused(broker, DAMAGES[damage])
+            assert lake.problems() or missing(broker.partitions, lake)
+
+    run(before)
+    damage(str(tmp_path / "tables" / "t"))
+    run(after)
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_a_table_that_is_damaged_later_is_not_taken_for_an_empty_one(
+    tmp_path: Path, damage: Damage
+) -> None:
+    async def scenario() -> None:
+        async with with_lake(tmp_path) as (broker, lake):
+            partition = await compacted(broker, lake)
+            damage(str(tmp_path / "tables" / "t"))
+            table = lake._follower.get(partition.number)
+            assert table is not None
+            table.reload()
+            await check_refused(broker, DAMAGES[damage])
+            assert lake.problems() or missing(broker.partitions, lake)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("damage", [replaced_table, last_entry_removed])
+def test_damage_is_noticed_without_being_asked_for(
+    tmp_path: Path, damage: Damage
+) -> None:
+    async def scenario() -> None:
+        async with with_lake(tmp_path) as (broker, lake):
+            await compacted(broker, lake)
+            damage(str(tmp_path / "tables" / "t"))
+            while not lake.problems() and not missing(broker.partitions, lake):
+                await asyncio.sleep(0.01)
+
+    run(scenario)
+
+
+def test_a_table_that_comes_back_is_served_again(tmp_path: Path) -> None:
+    table = tmp_path / "tables" / "t"
+
+    async def before() -> None:
+        async with with_lake(tmp_path) as (broker, lake):
+            await compacted(broker, lake)
+
+    async def after() -> None:
+        async with with_lake(tmp_path) as (broker, lake):
+            assert await readable_from(broker, 0) == 0
+            os.rename(f"{table}.moved", table)
+            while missing(broker.partitions, lake):
+                await asyncio.sleep(0.01)
+            assert await readable_from(broker, 0) == END
+
+    run(before)
+    moved_directory(str(table))
+    run(after)
+
+
+def a_log(*batches: tuple[int, int]) -> PartitionLog:
+    log = PartitionLog()
+    for number, (base, last) in enumerate(batches, 1):
+        log.offsets.move(next_offset=last + 1)
+        log.commit(base, last, T, number << 32, 100)
+    return log
+
+
+class APartition:
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+
+
+def lost(log: PartitionLog, table_end: int) -> tuple[int, int] | None:
+    partition: Partition = APartition(log)  # type: ignore[assignment]
+    found = missing_of(partition, table_end)
+    assert found is None or isinstance(found, Missing)
+    return None if found is None else (found.first, found.end)
+
+
+def test_only_what_neither_place_has_is_missing() -> None:
+    log = a_log((0, 9), (10, 19), (30, 39))
+    assert lost(log, 0) is None
+    log.release(2)
+    assert lost(log, 20) is None  # [20, 30) was refused
+    assert lost(log, 10) == (10, 30)
+    log.release(3)
+    assert lost(log, 40) is None
+    assert lost(log, 20) == (30, 40)
+    log.move_start(40)
+    assert lost(log, 0) is None
+
+
+def without_the_last(log: PartitionLog, table_end: int) -> PartitionLog:
+    """After a start that no longer finds the newest segment."""
+    fields = ("base", "last", "max_ts", "location", "length")
+    rows = [
+        (one.base, one.last, one.max_timestamp, one.location, one.length)
+        for one in (log.index[at] for at in range(len(log.index)))
+    ]
+    columns = zip(*rows[:-1], strict=True)
+    found = SimpleNamespace(**dict(zip(fields, columns, strict=True)))
+    return PartitionLog.restore(log.snapshot(), table_end=table_end, columns=found)
+
+
+def test_what_is_behind_the_last_segment_and_not_in_the_table_is_missing() -> None:
+    log = without_the_last(a_log((0, 9), (10, 19), (20, 29)), 15)
+    assert log.durable == 30
+    assert [log.is_in_segments(offset) for offset in (0, 19, 20, 29)] == [
+        True, True, False, False,
+    ]  # fmt: skip
+    assert lost(log, 15) == (20, 30)
+    assert lost(log, 25) == (25, 30)
+    assert lost(log, 30) is None
+
+
+def test_a_consumer_behind_the_last_segment_is_told_and_does_not_wait_for_ever(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            for first in range(0, END, 10):
+                await produce(broker, first, 10)
+            partition.log = without_the_last(partition.log, 0)
+            assert await readable_from(broker, 0) == END - 10
+            for timestamp in (T + END - 10, T + END, -3):
+                answer = await offset_at(broker, timestamp)
+                assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert (await offset_at(broker, T + 5)).offset == 5
+
+    run(scenario)

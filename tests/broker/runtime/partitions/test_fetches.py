@@ -1,0 +1,251 @@
+"""Waiting fetches: completed once, by bytes, by an error, or by time."""
+
+import asyncio
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from broker.apis.fetch import fetch
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.messages.fetch import FetchResponse
+from broker.runtime.partitions.fetches import TURN_PLACES, Fetch, check_offset
+from broker.runtime.partitions.reads import Place
+from tests.support.rig import (
+    Tables,
+    batch_of,
+    create,
+    fetch_request,
+    produce_one,
+    rig,
+    run,
+    start,
+    values_in,
+)
+
+
+def test_offsets_from_the_log_start_to_the_end_may_be_asked_for(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"a", b"b", b"c"))
+            await broker.partitions.raise_log_starts({partition: 1})
+            for offset in (1, 3):
+                check_offset(partition, offset)
+            for offset in (0, 4):
+                with pytest.raises(KafkaError) as refused:
+                    check_offset(partition, offset)
+                assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+    run(scenario)
+
+
+def test_a_log_start_that_passes_the_offset_wakes(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"a", b"b"))
+            request = fetch_request("t", (0, 1), max_wait_ms=20_000, min_bytes=9999)
+            waiting = start(fetch, request, broker, 12)
+            await broker.partitions.raise_log_starts({partition: 2})
+            response = await waiting
+            code = response.responses[0].partitions[0].error_code
+            assert code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+    run(scenario)
+
+
+def test_what_became_cold_while_a_fetch_waited_is_still_given(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"a"))
+            request = fetch_request("t", (0, 0), max_wait_ms=50, min_bytes=9999)
+            waiting = start(fetch, request, broker, 12)
+            tables.compact(broker, partition)
+            response = await waiting
+            assert values_in(response.responses[0].partitions[0]) == [b"a"]
+
+    run(scenario)
+
+
+def test_an_answer_nobody_wants_any_more_is_no_error(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            request = fetch_request("t", (0, 0), max_wait_ms=20_000)
+            waiting = start(fetch, request, broker, 12)
+            waiting.cancel()
+            answer = await produce_one(broker, "t", batch_of(b"a"))
+            await asyncio.sleep(0.01)
+            assert answer.error_code == 0
+            assert len(broker.purgatory) == 0
+
+    run(scenario)
+
+
+def test_many_waiting_fetches_are_all_answered_by_one_append(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", partitions=2)
+            request = fetch_request("t", (0, 0), (1, 0), max_wait_ms=20_000)
+            waiting = [start(fetch, request, broker, 12) for _ in range(100)]
+            await produce_one(broker, "t", batch_of(b"a"), partition=1)
+            for response in await asyncio.gather(*waiting):
+                assert values_in(response.responses[0].partitions[1]) == [b"a"]
+
+    run(scenario)
+
+
+def test_a_wake_up_looks_at_what_changed_and_at_nothing_else(tmp_path: Path) -> None:
+    """However many partitions a fetch waits for, an append costs it one look."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            count = 3_000
+            await create(broker, "t", partitions=count)
+            places = [(index, 0) for index in range(count)]
+            request = fetch_request("t", *places, max_wait_ms=20_000, min_bytes=300)
+            waiting = start(fetch, request, broker, 12)
+            while not len(broker.purgatory):  # it begins in turns
+                await asyncio.sleep(0)
+            (operation,) = broker.purgatory.operations()
+            looked: list[object] = []
+            look = type(operation).satisfied_by
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(
+                    type(operation),
+                    "satisfied_by",
+                    lambda self, key: looked.append(key) or look(self, key),
+                )
+                for index in (7, 7, 2_999, 7, 7):
+                    await produce_one(broker, "t", batch_of(b"x"), partition=index)
+                    await asyncio.sleep(0)
+            response = await waiting
+            answers = response.responses[0].partitions
+            assert [one.partition_index for one in answers if one.records] == [7, 2_999]
+            number = broker.partitions.named("t", 0).number
+            assert set(looked) == {(number, 7), (number, 2_999)}
+            assert len(looked) <= 5
+
+    run(scenario)
+
+
+def test_a_large_fetch_sees_what_comes_while_it_begins(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            count = 5 * TURN_PLACES
+            await create(broker, "t", partitions=count)
+            places = [(index, 0) for index in range(count)]
+            for turns in range(14):
+                offset = broker.partitions.named("t", 0).high_watermark
+                places[0] = (0, offset)
+                request = fetch_request("t", *places, max_wait_ms=20_000)
+                waiting = start(fetch, request, broker, 12)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await produce_one(broker, "t", batch_of(b"x"), partition=0)
+                response = await waiting
+                assert response.responses[0].partitions[0].records
+
+    run(scenario)
+
+
+def test_a_large_fetch_that_begins_can_be_cut_short_or_abandoned(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            count = 5 * TURN_PLACES
+            await create(broker, "t", partitions=count)
+            places = [(index, 0) for index in range(count)]
+            request = fetch_request("t", *places, max_wait_ms=20_000)
+            waiting = start(fetch, request, broker, 12)
+            waiting.cut_short()
+            response = await waiting
+            assert len(response.responses[0].partitions) == count
+            gone = start(fetch, request, broker, 12)
+            gone.abandon()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not len(broker.purgatory)
+
+    run(scenario)
+
+
+def test_a_large_answer_is_made_in_several_turns(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            count = 5 * TURN_PLACES
+            await create(broker, "t", partitions=count)
+            places = [(index, 0) for index in range(count)]
+            for max_wait_ms in (0, 20_000):
+                request = fetch_request("t", *places, max_wait_ms=max_wait_ms)
+                waiting = start(fetch, request, broker, 12)
+                if max_wait_ms:
+                    await produce_one(broker, "t", batch_of(b"x"), partition=9)
+                turns = 0
+                while not waiting.done():
+                    await asyncio.sleep(0)
+                    turns += 1
+                assert turns >= 5
+                assert len(waiting.result().responses[0].partitions) == count
+
+    run(scenario)
+
+
+def test_a_large_answer_that_nobody_wants_any_more_is_not_made(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            count = 5 * TURN_PLACES
+            await create(broker, "t", partitions=count)
+            places = [(index, 0) for index in range(count)]
+            waiting = start(fetch, fetch_request("t", *places), broker, 12)
+            await asyncio.sleep(0)
+            waiting.abandon()
+            await asyncio.sleep(0.01)
+            assert waiting.cancelled()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("faulty", ["fill", "answer"])
+def test_a_fault_in_a_turn_is_told_to_who_awaits_the_answer(
+    tmp_path: Path, faulty: str
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            count = TURN_PLACES + 1
+            places: list[Place] = []
+
+            def fill() -> Generator[None, None, None]:
+                yield
+                if faulty == "fill":
+                    raise ValueError("a fault")
+                places.extend(Place(None, 0, 1) for _ in range(count))
+
+            def answer() -> Generator[None, None, FetchResponse]:
+                yield
+                raise ValueError("a fault")
+
+            waiting = Fetch(
+                places,
+                broker.partitions.reader,
+                broker.fetched,
+                min_bytes=1,
+                bytes_max=1,
+                answer=answer,
+                count=count,
+                fill=fill,
+            ).run(broker.purgatory, 0)
+            assert isinstance(waiting, asyncio.Future)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert waiting.done()
+            with pytest.raises(ValueError, match="a fault"):
+                waiting.result()
+
+    run(scenario)

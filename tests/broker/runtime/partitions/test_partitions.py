@@ -1,0 +1,177 @@
+"""Partitions: found, grown, dropped; segments let go; checkpoints written."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from broker.apis.produce import produce
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.runtime.services import Broker
+from tests.support.rig import (
+    Tables,
+    batch_of,
+    carry_sealed,
+    create,
+    fetch_one,
+    produce_request,
+    rig,
+    run,
+    start,
+    values_in,
+)
+
+
+async def fill(broker: Broker, name: str, count: int) -> None:
+    """``count`` batches of some 30 kB."""
+    asked = [
+        start(
+            produce,
+            produce_request(name, (0, batch_of(b"%04d" % i + b"." * 30_000))),
+            broker,
+            9,
+        )
+        for i in range(count)
+    ]
+    await asyncio.gather(*asked)
+
+
+def test_partitions_are_found_by_name_and_by_id(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t", partitions=2)
+            topic = broker.topics.get("t")
+            assert topic is not None
+            found = broker.partitions
+            assert found.named("t", 0) is partition
+            assert found.identified(topic.id, 0) is partition
+            assert found.get(topic.number, 0) is partition
+            assert len(list(found)) == 2
+            for index in (2, -1):
+                assert found.get(topic.number, index) is None
+                with pytest.raises(KafkaError) as refused:
+                    found.named("t", index)
+                code = refused.value.code
+                assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            with pytest.raises(KafkaError) as refused:
+                found.identified(b"?" * 16, 0)
+            assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_ID
+
+    run(scenario)
+
+
+def test_a_segment_that_goes_is_forgotten_by_those_who_are_in_it(
+    tmp_path: Path,
+) -> None:
+    """Others may have batches in older segments that stand in no table yet."""
+
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            early, late = await create(broker, "early"), await create(broker, "late")
+            await fill(broker, "early", 20)
+            broker.wal.roll()
+            await fill(broker, "late", 5)
+            broker.wal.roll()
+            await fill(broker, "late", 1)
+            first, second, _ = broker.wal.segments()
+            assert set(first.ranges) == {early.key}
+            assert set(second.ranges) == {late.key}
+            batches = broker.wal.read(late.spans(0, 1 << 20, True) or [])
+            tables.batches[late.key], tables.ends[late.key] = batches[:5], 5
+            broker.partitions.segment_released(second.sequence)
+            broker.wal.release(second.sequence)
+            assert len(early.log.index) == 20
+            assert late.log.index.first_offset == 5
+            fetched = values_in(await fetch_one(broker, "late", 0))
+            assert [value[:4] for value in fetched if value] == [
+                b"%04d" % i for i in range(5)
+            ]
+
+    run(scenario)
+
+
+def test_turning_compaction_off_takes_records_without_key_again(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", cleanup_policy="compact")
+            topic = broker.topics.get("t")
+            assert topic is not None
+            refused = start(
+                produce, produce_request("t", (0, batch_of(b"a"))), broker, 9
+            )
+            answer = (await refused).responses[0].partition_responses[0]
+            assert answer.error_code == ErrorCode.INVALID_RECORD
+            await broker.topics.alter_configs(topic, lambda _: {})
+            taken = start(produce, produce_request("t", (0, batch_of(b"a"))), broker, 9)
+            answer = (await taken).responses[0].partition_responses[0]
+            assert answer.error_code == 0
+
+    run(scenario)
+
+
+def test_raising_log_starts_at_the_same_time_keeps_the_highest(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            await fill(broker, "t", 5)
+            await asyncio.gather(
+                *(
+                    broker.partitions.raise_log_starts({partition: start})
+                    for start in (1, 4, 2)
+                )
+            )
+            assert partition.log_start == 4
+        async with rig(tmp_path) as broker:
+            assert broker.partitions.named("t", 0).log_start == 4
+
+    run(scenario)
+
+
+def test_silent_producers_are_forgotten(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            batch = batch_of(b"a", producer=(3, 0, 0))
+            await start(produce, produce_request("t", (0, batch)), broker, 9)
+            now_ms = broker.clock.now_ms()
+            await broker.partitions.expire_producers(now_ms + 99, 100)
+            assert 3 in partition.log.producers
+            await broker.partitions.expire_producers(now_ms + 100, 100)
+            assert 3 not in partition.log.producers
+
+    run(scenario)
+
+
+def test_carried_batches_are_read_where_they_lie_now(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            stuck, busy = await create(broker, "stuck"), await create(broker, "busy")
+            for _ in range(4):
+                await fill(broker, "stuck", 2)
+                await fill(broker, "busy", 20)
+                broker.wal.roll()
+            await fill(broker, "stuck", 2)
+            before = values_in(await fetch_one(broker, "stuck", 0))
+            batches = broker.wal.read(busy.spans(0, 1 << 30, True))
+            tables.batches[busy.key], tables.ends[busy.key] = batches, 80
+            part = stuck.log.index.part_of(broker.wal.segments()[0].sequence, 0)
+            assert part[1] == 2
+            assert broker.partitions.part_of(stuck.key, 2, 0)[1] in (0, 2)
+            assert broker.partitions.part_of((99, 0), 2, 0) == (0, 0)
+            carried = await carry_sealed(broker, {busy.key: 80})
+            await broker.partitions.segments_carried(carried)
+            broker.wal.release_replaced(carried.sequences)
+            broker.wal.release_replaced(carried.sequences)  # they are gone already
+            assert len(stuck.log.index) == 10
+            assert busy.log.index.first_offset is None
+            assert values_in(await fetch_one(broker, "stuck", 0)) == before
+            fetched = values_in(await fetch_one(broker, "busy", 79))
+            assert len(fetched) == 1
+        async with rig(tmp_path, tables=tables) as broker:
+            assert values_in(await fetch_one(broker, "stuck", 0)) == before
+
+    run(scenario)

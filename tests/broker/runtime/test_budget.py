@@ -1,0 +1,105 @@
+"""Bytes under way: taken, given back, and waited for."""
+
+import pytest
+
+from broker.runtime.budget import Budget, Reservation
+
+
+def test_no_more_than_the_limit_is_taken_by_asking() -> None:
+    budget = Budget(100)
+    assert budget.try_take(60)
+    assert not budget.try_take(60)
+    budget.give(60)
+    assert budget.try_take(60)
+
+
+def test_one_request_above_the_limit_is_admitted_alone() -> None:
+    budget = Budget(100)
+    assert budget.try_take(1_000)
+    assert not budget.try_take(1)
+    budget.give(1_000)
+    assert not budget.spent
+
+
+def test_those_who_wait_are_woken_in_their_order_while_there_is_something() -> None:
+    budget, woken = Budget(100), []
+
+    def want(name: str, size: int) -> None:
+        if budget.try_take(size):
+            woken.append(name)
+        else:
+            budget.wait(lambda: want(name, size))
+
+    budget.take(100)
+    for name, size in (("a", 70), ("b", 70), ("c", 30)):
+        want(name, size)
+    budget.give(50)
+    assert woken == ["c"]
+    budget.give(50)
+    assert woken == ["c", "a"]
+    budget.give(70)
+    assert woken == ["c", "a", "b"]
+
+
+def test_the_smallest_is_woken_first_and_the_limit_is_seen() -> None:
+    budget, woken = Budget(100), []
+    budget.take(100)
+    assert not budget.is_awaited
+    for size in (64, 1, 30, 1):
+        budget.wait(lambda size=size: woken.append(size), size)
+    budget.give(10)
+    assert woken == [1, 1, 30, 64]
+    assert not budget.is_awaited
+
+
+def test_giving_back_more_than_was_taken_is_our_mistake() -> None:
+    with pytest.raises(AssertionError):
+        Budget(100).give(1)
+
+
+def test_a_reservation_grows_shrinks_and_is_given_back_once() -> None:
+    budget = Budget(100)
+    assert budget.try_take(60)
+    reservation = Reservation(budget, 60)
+    assert budget.room == 40
+    reservation.resize(120)  # it is under way already
+    assert (budget.taken, budget.room) == (120, 0)
+    woken: list[int] = []
+    budget.wait(lambda: woken.append(budget.room), 10)
+    assert reservation.is_awaited
+    reservation.resize(30)
+    assert woken == [70]
+    reservation.release()
+    reservation.release()
+    assert budget.taken == 0
+
+
+def test_one_who_is_first_is_served_before_all_others() -> None:
+    budget, large, other = Budget(100), object(), object()
+    budget.take(60)
+    assert not budget.try_take(80, large)
+    budget.put_first(large)
+    budget.put_first(other)  # one at a time
+    woken: list[int] = []
+    assert not budget.try_take(1, other)
+    budget.wait(lambda: woken.append(1))
+    budget.give(60)
+    assert woken == [1]
+    budget.wait(lambda: woken.append(2))
+    assert not budget.try_take(1)
+    assert budget.try_take(80, large)
+    assert woken == [1, 2]
+    assert budget.try_take(20, other)
+
+
+def test_one_who_steps_back_lets_the_others_in() -> None:
+    budget, gone = Budget(100), object()
+    budget.take(10)
+    budget.put_first(gone)
+    woken: list[int] = []
+    budget.wait(lambda: woken.append(1))
+    budget.step_back(object())
+    assert not budget.try_take(1)
+    budget.step_back(gone)
+    assert woken == [1]
+    assert budget.try_take(1)

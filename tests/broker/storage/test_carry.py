@@ -1,0 +1,96 @@
+"""What is needed of several segments is copied into one, batch by batch."""
+
+import numpy as np
+import pytest
+
+from broker.storage import carry
+from broker.storage.columns import ROW_TYPE, rows_of
+from broker.storage.entry import sequence_of
+from broker.storage.layout import HEADER_BLOCK_BYTES
+from broker.storage.segment import Segment, Slot
+from broker.storage.segment_file import SegmentFile, identity_of
+from tests.broker.storage.driver import WAL, Driver
+from tests.support.files import ForgetfulFiles
+
+
+def some_rows(*rows: tuple[int, int, int, int]) -> np.ndarray:
+    """Partition, base, last delta, position of each."""
+    return np.array(
+        [(1, part, base, delta, 0, place, 100) for part, base, delta, place in rows],
+        dtype=ROW_TYPE,
+    )
+
+
+def test_a_batch_is_needed_if_any_of_its_offsets_is() -> None:
+    rows = some_rows(
+        (0, 0, 9, 4200), (1, 0, 0, 4300), (0, 10, 9, 4400), (2, 5, 0, 4500)
+    )
+    kept = carry.still_needed(rows, {(1, 0): 19, (1, 1): 1})
+    assert kept["position"].tolist() == [4400, 4500]  # of partition 2 nobody told
+
+
+def sealed(files: ForgetfulFiles, count: int) -> list[Segment]:
+    """Sealed segments with one batch of each of the partitions 0 and 1, 3 MiB each."""
+    driver = Driver(files, segment_bytes=8 << 20)
+    for _ in range(count):
+        driver.finish([driver.append(3 << 20, part) for part in (0, 1)])
+        driver.wal.roll()
+    driver.until(lambda: all(info.sealed for info in driver.wal.segments()))
+    return [each for _, each in sorted(driver.wal._segments.items())]
+
+
+def slot_of(files: ForgetfulFiles) -> Slot:
+    path = WAL / "segment-0099.log"
+    file = files.create(path)
+    files.allocate(file, 8 << 20)
+    return Slot(99, path, file, 8 << 20, written=0)
+
+
+def test_what_is_written_verifies_and_says_where_it_came_from() -> None:
+    files = ForgetfulFiles()
+    sources = sealed(files, 2)
+    kept = [carry.kept_of(files, each, {(1, 1): 2}) for each in sources]
+    assert carry.bytes_of(kept) == HEADER_BLOCK_BYTES + 2 * ((3 << 20) + 48 + 36)
+    steps = carry.write(files, slot_of(files), sources[-1].sequence + 1, kept)
+    pieces = 0
+    while True:
+        try:
+            next(steps)
+            pieces += 1
+        except StopIteration as end:
+            segment, carried = end.value
+            break
+    assert pieces == 2  # a batch is not cut
+    assert carried.sequences == tuple(each.sequence for each in sources)
+    assert segment.ranges == {(1, 0): (0, 2)}
+    assert carried.bytes == segment.end
+    assert set(carried.moves) == {(1, 0)}
+    old, new = carried.moves[1, 0]
+    assert [sequence_of(int(place)) for place in old] == list(carried.sequences)
+    found = SegmentFile(files, segment.slot.file, segment.sequence)
+    seal = found.seal()
+    assert seal is not None
+    rows = found.footer(seal)
+    assert rows is not None
+    assert [int(place) & 0xFFFFFFFF for place in new] == rows["position"].tolist()
+    assert list(found.faults(rows, 0, segment.end)) == []
+    identity = identity_of(files, segment.slot.file)
+    assert identity is not None
+    assert identity.sequence == segment.sequence
+    walked = found.scan(segment.end, durable_end=segment.end)
+    assert rows_of(bytes(walked.rows)).tolist() == rows.tolist()
+
+
+def test_a_segment_whose_footer_is_damaged_is_not_carried() -> None:
+    files = ForgetfulFiles()
+    [source] = sealed(files, 1)
+    files.pwritev(source.slot.file, [b"\xff"], source.end)
+    with pytest.raises(carry.NotCarried, match="damaged"):
+        carry.kept_of(files, source, {})
+
+
+def test_small_batches_are_copied_a_piece_at_a_time() -> None:
+    rows = np.zeros(2_500, ROW_TYPE)
+    rows["length"] = 100
+    assert [len(piece) for piece in carry._pieces(rows)] == [1_000, 1_000, 500]
+    assert carry._pieces(rows[:0]) == []

@@ -1,0 +1,147 @@
+"""The relaxed mode: acknowledged when written, durable when synced now and then."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from broker.node import relaxed
+from broker.settings import load
+from broker.storage.committed_position import read_committed_position
+from broker.storage.files import PosixFiles
+from tests.broker.storage.driver import WAL, Driver, held
+from tests.support.files import ForgetfulFiles, nothing
+
+
+def test_no_batch_waits_for_a_sync() -> None:
+    files = ForgetfulFiles()
+    driver = Driver(files, sync=False)
+    driver.until(lambda: files.count("allocate") == 1)
+    before = files.count("fdatasync")
+    appends = [driver.append() for _ in range(20)]
+    driver.finish(appends)
+    assert [one.error for one in appends] == [None] * 20
+    assert files.count("fdatasync") == before
+    committed_position = read_committed_position(files, WAL)
+    assert committed_position is not None
+    assert committed_position.position == driver.wal.segments()[-1].bytes
+    driver.close()
+
+
+def test_a_power_cut_takes_what_was_not_synced_and_nothing_else() -> None:
+    files = ForgetfulFiles()
+    driver = Driver(files, sync=False)
+    kept = [driver.append() for _ in range(5)]
+    driver.finish(kept)
+    driver.wal.sync()
+    lost = [driver.append() for _ in range(5)]
+    driver.finish(lost)
+    again = Driver(files.after_power_cut(nothing))
+    assert not again.recovery.damage
+    assert held(again.recovery, again.wal) == {(1, 0): [one.batch for one in kept]}
+    again.close()
+    driver.close()
+
+
+def test_a_process_that_dies_loses_nothing() -> None:
+    files = ForgetfulFiles()
+    driver = Driver(files, sync=False)
+    appends = [driver.append() for _ in range(5)]
+    driver.finish(appends)
+    again = Driver(files.after_kill())
+    assert held(again.recovery, again.wal) == {(1, 0): [one.batch for one in appends]}
+    again.close()
+    driver.close()
+
+
+@pytest.mark.parametrize("step", ["checkpoint", "roll", "close"])
+def test_checkpoint_roll_and_close_are_as_durable_as_ever(step: str) -> None:
+    files = ForgetfulFiles()
+    driver = Driver(files, sync=False)
+    appends = [driver.append() for _ in range(5)]
+    driver.finish(appends)
+    if step == "checkpoint":
+        driver.wal.checkpoint(b"the state")
+        driver.until(lambda: b"the state" in durable(files, "checkpoint"))
+    elif step == "roll":
+        driver.wal.roll()
+        driver.until(lambda: len(driver.sealed) == 1)
+    else:
+        driver.close()
+    again = Driver(files.after_power_cut(nothing))
+    assert not again.recovery.damage
+    assert held(again.recovery, again.wal)[1, 0] == [one.batch for one in appends]
+    again.close()
+    if step != "close":
+        driver.close()
+
+
+def durable(files: ForgetfulFiles, name: str) -> bytes:
+    inode = files.durable_names.get(WAL / name)
+    return b"" if inode is None else inode.durable
+
+
+def test_a_sync_that_fails_is_a_failed_log() -> None:
+    files = ForgetfulFiles()
+    driver = Driver(files, sync=False)
+    driver.finish([driver.append()])
+    driver.until(lambda: files.count("allocate") == 2)
+    files.fail("fdatasync", OSError(errno.EIO, "the disk is dying"))
+    driver.wal.sync()
+    refused = driver.append()
+    driver.finish([refused])
+    assert refused.error is not None
+    assert driver.wal.failed is not None
+    driver.close()
+
+
+def test_the_compiled_writer_leaves_the_sync_out_too(
+    tmp_path: Path,
+) -> None:
+    from broker.storage.appender import SegmentAppender
+    from broker.storage.lane import Lane, kernels
+
+    driver = Driver(PosixFiles(), tmp_path, sync=False)
+    appender: SegmentAppender = driver.wal._appender
+    assert Lane(appender)._state[kernels.SYNC] == 0
+    driver.close()
+    durable = Driver(PosixFiles(), tmp_path)
+    assert Lane(durable.wal._appender)._state[kernels.SYNC] == 1
+    durable.close()
+
+
+def test_the_mode_is_named() -> None:
+    assert relaxed(load({}, environment={})) == ""
+    settings = load(
+        {"wal.sync": "interval", "wal.sync_interval_ms": 70}, environment={}
+    )
+    assert "wal.sync=interval" in relaxed(settings)
+    assert "70 ms" in relaxed(settings)
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_after_a_failed_sync_a_restart_makes_durable_what_it_shows(
+    *, sealed: bool
+) -> None:
+    """What says how far it was written does not say that it was synced."""
+    files = ForgetfulFiles()
+    driver = Driver(files, sync=False)
+    appends = [driver.append() for _ in range(5)]
+    driver.finish(appends)
+    driver.until(lambda: not driver.wal._pool.wants())
+    files.fail("fdatasync", OSError(errno.EIO, "the disk is dying"))
+    if sealed:
+        driver.wal.roll()
+    else:
+        driver.wal.sync()
+    driver.until(lambda: driver.wal.failed is not None)
+    files = files.after_kill()
+    driver.close()
+    again = Driver(files)
+    shown = held(again.recovery, again.wal)
+    assert shown == {(1, 0): [one.batch for one in appends]}
+    cut = Driver(files.after_power_cut(nothing))
+    again.close()
+    assert not cut.recovery.damage
+    assert held(cut.recovery, cut.wal) == shown
+    cut.close()

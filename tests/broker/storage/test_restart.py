@@ -1,0 +1,242 @@
+"""What a start keeps is on the disk, and what was refused stays refused.
+
+Each test is two or three lives: one that ends badly, a restart that finds the page
+cache as it was, and perhaps a power cut, after which only the disk is left.
+"""
+
+import random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from broker.ids import TopicPartition
+from broker.storage.entry import Append
+from tests.broker.storage.driver import Driver, held
+from tests.support.files import ForgetfulFiles, PowerCut, everything, nothing, pieces
+
+Held = dict[TopicPartition, list[bytes]]
+FAILED = OSError(5, "Input/output error")
+
+
+def a_life(files: ForgetfulFiles, groups: int = 3) -> tuple[Driver, list[Append]]:
+    driver = Driver(files)
+    appends = []
+    for _ in range(groups):
+        appends.append(driver.append(size=700))
+        driver.finish(appends[-1:])
+    return driver, appends
+
+
+def shown(files: ForgetfulFiles) -> Held:
+    """What a start finds; the process is killed as soon as it has started."""
+    driver = Driver(files)
+    try:
+        assert driver.recovery.damage == []
+        return held(driver.recovery, driver.wal)
+    finally:
+        killed(driver)
+
+
+def killed(driver: Driver) -> None:
+    """Its threads end, and nothing more of it reaches any file."""
+    assert isinstance(driver.files, ForgetfulFiles)
+    driver.files.cut_at = len(driver.files.calls)
+    driver.close()
+
+
+def batches(appends: list[Append]) -> list[bytes]:
+    return [bytes(one.batch) for one in appends]
+
+
+def refused_after_a_failed_sync(groups: int) -> tuple[ForgetfulFiles, list[Append]]:
+    files = ForgetfulFiles()
+    driver, appends = a_life(files, groups)
+    driver.until(lambda: not driver.wal._pool.wants())
+    files.fail("fdatasync", FAILED)
+    refused = driver.append(size=700)
+    driver.finish([refused])
+    assert refused.error is not None
+    files = files.after_kill()
+    driver.close()
+    return files, appends
+
+
+@pytest.mark.parametrize("groups", [0, 1, 3])
+def test_what_was_refused_does_not_come_back(groups: int) -> None:
+    files, appends = refused_after_a_failed_sync(groups)
+    for _ in range(2):
+        assert shown(files).get((1, 0), []) == batches(appends)
+        files = files.after_kill()
+    assert shown(files.after_power_cut(nothing)).get((1, 0), []) == batches(appends)
+
+
+@pytest.mark.parametrize("groups", [0, 1, 3])
+@pytest.mark.parametrize("survives", [nothing, everything])
+def test_after_a_refusal_and_a_power_cut_nothing_is_called_damage(
+    groups: int, survives
+) -> None:
+    files, appends = refused_after_a_failed_sync(groups)
+    there = shown(files.after_power_cut(survives)).get((1, 0), [])
+    assert there[: len(appends)] == batches(appends)
+
+
+def killed_before_the_sync(groups: int) -> tuple[ForgetfulFiles, list[Append]]:
+    files = ForgetfulFiles()
+    driver, appends = a_life(files, groups)
+    driver.until(lambda: not driver.wal._pool.wants())
+    files.fail("fdatasync", PowerCut("it was killed"))
+    appends.append(driver.append(size=700))
+    driver.finish(appends[-1:])
+    files = files.after_kill()
+    driver.close()
+    return files, appends
+
+
+@pytest.mark.parametrize("groups", [0, 1, 3])
+def test_what_a_restart_has_shown_survives_a_power_cut(groups: int) -> None:
+    """It was never acknowledged, but consumers have seen it since."""
+    files, appends = killed_before_the_sync(groups)
+    assert shown(files)[1, 0] == batches(appends)
+    assert shown(files.after_power_cut(nothing))[1, 0] == batches(appends)
+
+
+def test_a_tail_whose_sync_failed_at_the_start_is_written_again_at_the_next() -> None:
+    """The pages look written: only writing them anew makes the next sync mean it."""
+    files, appends = killed_before_the_sync(2)
+    files.fail("fdatasync", FAILED)
+    with pytest.raises(OSError, match="Input/output"):
+        Driver(files)
+    files = files.after_kill()
+    assert shown(files)[1, 0] == batches(appends)
+    assert shown(files.after_power_cut(nothing))[1, 0] == batches(appends)
+
+
+@pytest.mark.parametrize("survives", [nothing, everything])
+def test_a_kill_inside_a_seal_and_a_power_cut_are_no_damage(survives) -> None:
+    files = ForgetfulFiles()
+    driver, appends = a_life(files)
+    files.fail("fdatasync", PowerCut("it was killed"))
+    driver.wal.roll()
+    driver.until(lambda: files.cut_at is not None)
+    files = files.after_kill()
+    driver.close()
+    again, more = a_life_that_goes_on(files, appends)
+    cut = files.after_power_cut(survives)
+    killed(again)
+    assert shown(cut)[1, 0] == batches(appends + more)
+
+
+def a_life_that_goes_on(
+    files: ForgetfulFiles, before: list[Append]
+) -> tuple[Driver, list[Append]]:
+    driver = Driver(files)
+    driver.next_offset[1, 0] = before[-1].last_offset + 1
+    more = [driver.append(size=700)]
+    driver.finish(more)
+    return driver, more
+
+
+def test_a_seal_whose_sync_failed_is_made_again() -> None:
+    files = ForgetfulFiles()
+    driver, appends = a_life(files)
+    files.fail("fdatasync", FAILED)
+    driver.wal.roll()
+    driver.until(lambda: driver.wal.failed is not None)
+    files = files.after_kill()
+    driver.close()
+    again, more = a_life_that_goes_on(files, appends)
+    killed(again)
+    assert shown(files.after_power_cut(nothing))[1, 0] == batches(appends + more)
+
+
+class Model:
+    """Lives of a log that end by kills and power cuts, on a disk that fails at times.
+
+    ``promised``: acknowledged or shown by a start: it stays for ever. ``refused``: may
+    come back after a power cut (the disk may have had it), never after a kill.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.files = ForgetfulFiles()
+        self.promised: Held = {}
+        self.refused: set[bytes] = set()
+        self.sent = 0
+
+    def live(self) -> None:
+        if self.chance.random() < 0.5:
+            self.files.fail("fdatasync", FAILED, nth=self.chance.randrange(1, 9))
+        if self.chance.random() < 0.5:
+            self.files.cut_at = len(self.files.calls) + self.chance.randrange(1, 80)
+        try:
+            driver = Driver(self.files)
+        except OSError:
+            return
+        for _ in range(self.chance.randrange(6)):
+            self._group(driver)
+            if self.chance.random() < 0.2:
+                driver.wal.roll()
+            if self.chance.random() < 0.2:
+                driver.wal.checkpoint(b"")
+        self.ended = driver
+
+    def _group(self, driver: Driver) -> None:
+        group = []
+        for partition in self.chance.choices(range(2), k=self.chance.randrange(1, 4)):
+            base = driver.next_offset.get((1, partition), 0)
+            base = max(base, len(self.promised.get((1, partition), [])))
+            driver.next_offset[1, partition] = base
+            self.sent += 1
+            size = self.chance.choice((90, 700, 1500))
+            group.append(driver.append(size, partition, seed=self.sent))
+        driver.finish(group)
+        for one in group:
+            key = one.topic_number, one.partition
+            if one.error is None:
+                self.promised.setdefault(key, []).append(bytes(one.batch))
+            elif self.files.cut_at is None or len(self.files.calls) < self.files.cut_at:
+                self.refused.add(bytes(one.batch))  # who was killed told nobody
+
+    def end(self) -> None:
+        """Kill it or cut the power; look at what is there."""
+        cut = self.chance.random() < 0.4
+        before, ended = self.files, self.__dict__.pop("ended", None)
+        if cut:
+            self.files = before.after_power_cut(pieces(self.chance, 0.5))
+        else:
+            self.files = before.after_kill()
+        if ended is not None:
+            killed(ended)
+        self.look(cut)
+
+    def look(self, cut: bool) -> None:
+        there = shown(self.files)
+        for key, promised in self.promised.items():
+            assert there.get(key, [])[: len(promised)] == promised
+        if not cut:
+            came_back = {one for some in there.values() for one in some} & self.refused
+            assert not came_back
+        self.promised = there
+        self.refused -= {one for some in there.values() for one in some}
+        self.files = self.files.after_kill()
+
+
+@settings(max_examples=150, deadline=None)
+@example(1)
+@given(st.integers(0, 2**32))
+def test_no_order_of_failures_takes_back_what_was_promised(seed: int) -> None:
+    model = Model(seed)
+    for _ in range(5):
+        model.live()
+        model.end()
+
+
+def test_a_segment_of_which_all_was_refused_may_be_one_spare_too_many() -> None:
+    """Its file was removed, and then the replay of nothing in it found no file."""
+    files, _ = refused_after_a_failed_sync(groups=0)
+    files.disk_bytes, files.free_bytes = 1 << 30, 1 << 20
+    driver = Driver(files, low_space_bytes=32 << 20)  # one spare is kept
+    assert list(driver.recovery.replay) == []
+    assert driver.recovery.damage == []
+    driver.close()

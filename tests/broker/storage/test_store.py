@@ -1,0 +1,192 @@
+"""Another process's view: nothing before it is durable, nothing that was let go."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.storage.entry import (
+    ENTRY_HEADER_BYTES,
+    Append,
+    Entry,
+    position_of,
+    read_entry,
+    sequence_of,
+)
+from broker.storage.files import PosixFiles
+from broker.storage.layout import Identity, pack_identity
+from broker.storage.segment import StaleSegment
+from broker.storage.store import LocalSegmentStore, SegmentStore, open_store
+from tests.broker.storage.driver import SEGMENT_BYTES, WAL, Driver
+from tests.support.files import ForgetfulFiles
+
+
+@pytest.fixture
+def files() -> ForgetfulFiles:
+    return ForgetfulFiles()
+
+
+def read(store: SegmentStore, location: int, length: int) -> bytes | None:
+    """A batch; None if it does not verify."""
+    sequence, place = sequence_of(location), position_of(location) - ENTRY_HEADER_BYTES
+    with store.opened(sequence) as segment:
+        data = segment.read_range(place, ENTRY_HEADER_BYTES + length)
+    entry = read_entry(memoryview(data), 0, sequence, len(data), place)
+    return data[ENTRY_HEADER_BYTES:] if isinstance(entry, Entry) else None
+
+
+def seen(reader: SegmentStore) -> dict[tuple[int, int], list[tuple[int, bytes | None]]]:
+    found: dict[tuple[int, int], list[tuple[int, bytes | None]]] = {}
+    for info in reader.live():
+        for key, columns in reader.columns(info.sequence).items():
+            found.setdefault(key, []).extend(
+                (int(base), read(reader, int(location), int(length)))
+                for base, location, length in zip(
+                    columns.base, columns.location, columns.length, strict=True
+                )
+            )
+    return found
+
+
+def expected(
+    appends: list[Append],
+) -> dict[tuple[int, int], list[tuple[int, bytes | None]]]:
+    found: dict[tuple[int, int], list[tuple[int, bytes | None]]] = {}
+    for one in appends:
+        key = (one.topic_number, one.partition)
+        found.setdefault(key, []).append((one.base_offset, bytes(one.batch)))
+    return found
+
+
+def test_a_reader_follows_the_writer_over_all_segments(files: ForgetfulFiles) -> None:
+    driver = Driver(files)
+    reader = LocalSegmentStore(files, WAL)
+    appends: list[Append] = []
+    for round_number in range(12):
+        appends += [
+            driver.append(size=61 + 700 * (i % 3), partition=i % 2)
+            for i in range(round_number)
+        ]
+        driver.finish(appends)
+        assert seen(reader) == expected(appends)
+    assert len(reader.live()) > 2
+    assert reader.live() == driver.wal.segments()
+    assert seen(LocalSegmentStore(files, WAL)) == expected(appends)
+    assert reader.damage == []
+    driver.close()
+
+
+def test_what_is_written_and_not_synced_is_not_seen(files: ForgetfulFiles) -> None:
+    driver = Driver(files)
+    durable = driver.append()
+    driver.finish([durable])
+    driver.until(lambda: not driver.wal._pool.wants())
+    files.fail("fdatasync", OSError(5, "the disk is dying"))
+    driver.finish([driver.append()])
+    assert seen(LocalSegmentStore(files, WAL)) == expected([durable])
+    driver.close()
+
+
+def test_a_released_segment_is_not_live_and_its_old_plan_is_stale(
+    files: ForgetfulFiles,
+) -> None:
+    driver = Driver(files, spare_segments=0)
+    old = driver.append(size=500)
+    driver.finish([old])
+    driver.wal.roll()
+    driver.until(lambda: len(driver.sealed) == 1)
+    reader = LocalSegmentStore(files, WAL)
+    assert [info.sequence for info in reader.live()] == [sequence_of(old.location)]
+    driver.wal.release(sequence_of(old.location))
+    driver.wal.checkpoint(b"")
+    driver.until(lambda: not driver.wal._segments)
+    driver.finish([driver.append(size=500)])
+    with pytest.raises(StaleSegment):
+        read(reader, old.location, 500)
+    assert sequence_of(old.location) not in [info.sequence for info in reader.live()]
+    driver.close()
+
+
+def test_a_reader_sees_the_same_after_a_kill_and_a_restart(
+    files: ForgetfulFiles,
+) -> None:
+    driver = Driver(files)
+    appends = [driver.append(size=900) for _ in range(30)]
+    driver.finish(appends)
+    killed = files.after_kill()
+    reader = LocalSegmentStore(killed, WAL)
+    assert seen(reader) == expected(appends)
+    again = Driver(killed)
+    assert seen(reader) == expected(appends)
+    again.close()
+    driver.close()
+
+
+def test_damage_is_reported_and_not_served(tmp_path: Path) -> None:
+    driver = Driver(PosixFiles(), tmp_path)
+    appends = [driver.append(size=500) for _ in range(3)]
+    for one in appends:
+        driver.finish([one])
+    (info,) = driver.wal.segments()
+    with info.path.open("r+b") as file:
+        file.seek(4096 + 548 + 100)
+        file.write(b"damage")
+    reader = LocalSegmentStore(PosixFiles(), tmp_path)
+    assert seen(reader) == expected([appends[0], appends[2]])
+    assert len(reader.damage) == 1
+    assert read(reader, appends[1].location, 500) is None
+    assert read(reader, appends[2].location, 500) == appends[2].batch
+    ((start, end),) = reader.holes(info.sequence)
+    assert start < position_of(appends[1].location) < end
+    driver.close()
+
+
+def test_an_empty_directory_has_no_segments(files: ForgetfulFiles) -> None:
+    assert LocalSegmentStore(files, WAL).live() == []
+
+
+def test_another_process_opens_a_segment_by_address_and_sequence(
+    tmp_path: Path,
+) -> None:
+    driver = Driver(PosixFiles(), tmp_path)
+    one = driver.append(size=500)
+    driver.finish([one])
+    store = open_store(LocalSegmentStore(PosixFiles(), tmp_path).address)
+    assert read(store, one.location, 500) == one.batch
+    assert read(store, one.location, 500) == one.batch
+    sequence = sequence_of(one.location)
+    assert sequence in store.sequences()
+    with pytest.raises(StaleSegment), store.opened(sequence + 1):
+        pass
+    driver.close()
+
+
+def test_a_segment_whose_file_is_another_one_now_is_found(tmp_path: Path) -> None:
+    driver = Driver(PosixFiles(), tmp_path)
+    one = driver.append(size=500)
+    driver.finish([one])
+    (info,) = driver.wal.segments()
+    driver.close()
+    store = LocalSegmentStore(PosixFiles(), tmp_path)
+    assert read(store, one.location, 500) == one.batch
+    info.path.rename(tmp_path / "segment-0099.log")
+    assert read(store, one.location, 500) == one.batch
+    (tmp_path / "segment-0099.log").unlink()
+    with pytest.raises(StaleSegment):
+        read(store, one.location, 500)
+
+
+def test_an_open_segment_whose_file_is_used_again_is_stale(
+    files: ForgetfulFiles,
+) -> None:
+    driver = Driver(files)
+    one = driver.append(size=500)
+    driver.finish([one])
+    (info,) = driver.wal.segments()
+    store = LocalSegmentStore(files, WAL)
+    with store.opened(info.sequence) as segment:
+        segment.check_current()
+        identity = Identity(info.sequence + 1, SEGMENT_BYTES, 0)
+        files.pwritev(files.open(info.path), [pack_identity(identity)], 0)
+        with pytest.raises(StaleSegment):
+            segment.check_current()
+    driver.close()

@@ -1,0 +1,82 @@
+"""IncrementalAlterConfigs: set, delete, append, subtract."""
+
+import pytest
+
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.topics.config_alter import Alteration, Operation, alter
+
+SET, DELETE = Operation.SET, Operation.DELETE
+APPEND, SUBTRACT = Operation.APPEND, Operation.SUBTRACT
+
+
+def test_setting_and_deleting() -> None:
+    before = {"retention.ms": "5", "segment.ms": "7"}
+    after = alter(
+        before,
+        [
+            Alteration("retention.ms", DELETE, None),
+            Alteration("max.message.bytes", SET, "100"),
+            Alteration("segment.ms", SET, "8"),
+        ],
+    )
+    assert after == {"segment.ms": "8", "max.message.bytes": "100"}
+    assert before == {"retention.ms": "5", "segment.ms": "7"}
+
+
+def test_deleting_what_is_not_set_is_fine() -> None:
+    assert alter({}, [Alteration("retention.ms", DELETE, None)]) == {}
+
+
+def test_appending_starts_from_what_holds() -> None:
+    appended = alter({}, [Alteration("cleanup.policy", APPEND, "compact")])
+    assert appended == {"cleanup.policy": "delete,compact"}
+    again = alter(appended, [Alteration("cleanup.policy", APPEND, "compact")])
+    assert again == appended
+
+
+def test_appending_starts_from_the_brokers_default() -> None:
+    defaults = {"cleanup.policy": "compact"}
+    change = [Alteration("cleanup.policy", APPEND, "delete")]
+    assert alter({}, change, defaults) == {"cleanup.policy": "compact,delete"}
+
+
+def test_subtracting_leaves_the_rest() -> None:
+    both = {"cleanup.policy": "compact,delete"}
+    left = alter(both, [Alteration("cleanup.policy", SUBTRACT, "compact")])
+    assert left == {"cleanup.policy": "delete"}
+    gone = alter(left, [Alteration("cleanup.policy", SUBTRACT, "delete,compact")])
+    assert gone == {"cleanup.policy": ""}
+
+
+@pytest.mark.parametrize(
+    ("alterations", "code"),
+    [
+        ([("retention.ms", 4, "1")], ErrorCode.INVALID_REQUEST),
+        ([("retention.ms", -1, "1")], ErrorCode.INVALID_REQUEST),
+        ([("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST),
+        ([("retention.ms", SET, "1"), ("retention.ms", DELETE, None)],
+         ErrorCode.INVALID_REQUEST),
+        ([("retention.ms", SET, "x")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", APPEND, "1")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", SUBTRACT, "1")], ErrorCode.INVALID_CONFIG),
+        ([("cleanup.policy", APPEND, "x")], ErrorCode.INVALID_CONFIG),
+        ([("no.such.key", DELETE, None)], ErrorCode.INVALID_CONFIG),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_refused(
+    alterations: list[tuple[str, int, str | None]], code: ErrorCode
+) -> None:
+    with pytest.raises(KafkaError) as caught:
+        alter({}, [Alteration(*one) for one in alterations])
+    assert caught.value.code == code
+
+
+def test_the_whole_is_checked_and_not_each_change() -> None:
+    before = {"max.compaction.lag.ms": "5"}
+    raised = [
+        Alteration("min.compaction.lag.ms", SET, "9"),
+        Alteration("max.compaction.lag.ms", SET, "10"),
+    ]
+    assert alter(before, raised)["min.compaction.lag.ms"] == "9"
+    with pytest.raises(KafkaError):
+        alter(before, raised[:1])

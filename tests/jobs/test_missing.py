@@ -1,0 +1,183 @@
+"""What a table lost is never committed over; what was refused or deleted is."""
+
+import json
+import shutil
+from typing import Any
+
+import pytest
+
+from broker.catalog import topics as catalog_topics
+from jobs.check import check_data_directory
+from jobs.compactor import Compactor
+from lakehouse.commit import commit_files
+from lakehouse.delta_log import entry_path, load, table_ends
+from lakehouse.errors import CommitRefused
+from tests.jobs.world import World
+from tests.support.batches import Record
+
+RECORDS = [Record(b"k", b"v")] * 10
+
+
+def filled(world: World, compactor: Compactor, rounds: int = 2) -> Any:
+    """A topic of which nothing is left in segments, in a table of that many commits."""
+    topic = world.topic("theirs", 2)
+    for _ in range(rounds):
+        world.produce(topic, RECORDS)
+        world.flush(compactor)
+    world.release()
+    return topic
+
+
+def go_on(world: World, compactor: Compactor, *topics: Any) -> None:
+    """More records, and time enough to fail twice."""
+    for topic in topics:
+        world.produce(topic, RECORDS)
+    for _ in range(3):
+        world.flush(compactor)
+    compactor.step()
+
+
+def ends_of(world: World, topic: Any) -> dict[int, int]:
+    return table_ends(load(str(world.path(topic))), topic.id.hex())
+
+
+def only_problem(compactor: Compactor) -> str:
+    [problem] = compactor.status().problems
+    assert compactor.status().stuck == 1
+    return problem
+
+
+@pytest.mark.parametrize("runs_on", [False, True])
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_lost_commit_is_not_committed_over(
+    world: World, runs_on: bool, rounds: int
+) -> None:
+    compactor = world.compactor()
+    theirs, other = filled(world, compactor, rounds), world.topic("other")
+    entry = world.path(theirs) / entry_path("", rounds)
+    kept = entry.read_bytes()
+    entry.unlink()
+    compactor = compactor if runs_on else world.compactor()
+    go_on(world, compactor, theirs, other)
+    reached = 10 * (rounds - 1)
+    assert ends_of(world, theirs).get(0, 0) == reached
+    assert f"offsets {reached} to {10 * rounds} of partition 0" in only_problem(
+        compactor
+    )
+    assert len(world.rows(other)) == 10
+    assert len(check_data_directory(world.data_dir).problems) == 1
+    entry.write_bytes(kept)  # it is found again
+    world.clock.advance(60_000)
+    world.flush(compactor)
+    compactor.step()
+    assert compactor.status().problems == ()
+    world.check_rows()
+    assert check_data_directory(world.data_dir).problems == []
+
+
+def test_the_other_partitions_of_the_topic_go_on(world: World) -> None:
+    compactor = world.compactor()
+    theirs = filled(world, compactor)
+    (world.path(theirs) / entry_path("", 2)).unlink()
+    compactor = world.compactor()
+    world.produce(theirs, RECORDS, 1)
+    go_on(world, compactor, theirs)
+    assert ends_of(world, theirs) == {0: 10, 1: 10}
+
+
+@pytest.mark.parametrize("runs_on", [False, True])
+@pytest.mark.parametrize("partition", [0, 1])
+def test_a_table_that_is_gone_is_not_made_anew(
+    world: World, runs_on: bool, partition: int
+) -> None:
+    compactor = world.compactor()
+    theirs, other = filled(world, compactor), world.topic("other")
+    path, away = world.path(theirs), world.data_dir / "away"
+    path.rename(away)
+    compactor = compactor if runs_on else world.compactor()
+    world.produce(theirs, RECORDS, partition)
+    go_on(world, compactor, other)
+    assert not (path / "_delta_log").exists()
+    assert "offsets 0 to 20 of partition 0 were released" in only_problem(compactor)
+    assert len(world.rows(other)) == 10
+    shutil.rmtree(path, ignore_errors=True)
+    away.rename(path)
+    world.clock.advance(60_000)
+    world.flush(compactor)
+    compactor.step()
+    assert compactor.status().problems == ()
+    world.check_rows()
+
+
+def test_a_table_that_its_owner_replaced_is_refused(world: World) -> None:
+    compactor = world.compactor()
+    theirs = filled(world, compactor)
+    entry = world.path(theirs) / "_delta_log" / f"{0:020d}.json"
+    actions = [json.loads(line) for line in entry.open()]
+    [metadata] = [line for line in actions if "metaData" in line]
+    metadata["metaData"]["configuration"] = {}
+    (world.path(theirs) / entry_path("", 3)).write_text(json.dumps(metadata))
+    compactor = world.compactor()
+    go_on(world, compactor, theirs)
+    assert load(str(world.path(theirs))).version == 3
+    assert "is the table of another topic" in only_problem(compactor)
+
+
+@pytest.mark.parametrize("all_of_it", [False, True])
+def test_who_gives_up_what_was_lost_goes_on(world: World, all_of_it: bool) -> None:
+    compactor = world.compactor()
+    theirs = filled(world, compactor)
+    if all_of_it:
+        shutil.rmtree(world.path(theirs))
+    else:
+        (world.path(theirs) / entry_path("", 2)).unlink()
+    compactor = world.compactor()
+    go_on(world, compactor, theirs)
+    assert "were released" in only_problem(compactor)
+    starts = {(theirs.number, 0): 20}  # as DeleteRecords moves it
+    world.catalog.change(lambda c: catalog_topics.set_log_start(c, starts))
+    world.clock.advance(60_000)
+    world.flush(compactor)
+    compactor.step()
+    assert compactor.status().problems == ()
+    assert [r.offset for r in world.rows(theirs) if r.offset >= 10] == [*range(20, 30)]
+
+
+def test_what_was_refused_or_deleted_is_not_missing(world: World) -> None:
+    compactor = world.compactor()
+    theirs = filled(world, compactor)
+    world.produce(theirs, RECORDS, skip=3)
+    world.flush(compactor)
+    world.release()
+    world.produce(theirs, RECORDS, skip=2)
+    world.roll()
+    world.checkpoint()
+    world.flush(world.compactor())
+    world.check_rows()
+
+
+def test_what_was_deleted_before_it_was_in_a_table_is_not_missing(
+    world: World,
+) -> None:
+    topic = world.topic("t")
+    world.produce(topic, RECORDS)
+    world.catalog.change(
+        lambda c: catalog_topics.set_log_start(c, {(topic.number, 0): 10})
+    )
+    world.release()
+    compactor = world.compactor()
+    world.produce(topic, RECORDS)
+    world.flush(compactor)
+    assert len(world.rows(topic)) == 10
+    assert compactor.status().problems == ()
+
+
+def test_a_partition_without_commits_begins_anywhere_unless_it_had_some(
+    world: World,
+) -> None:
+    compactor = world.compactor()
+    theirs = filled(world, compactor)
+    path, topic_id = str(world.path(theirs)), theirs.id.hex()
+    with pytest.raises(CommitRefused, match="partition 1 ended at 7"):
+        commit_files(path, topic_id, 9, {1: (7, 9)}, [], known_ends={1: 7})
+    commit_files(path, topic_id, 9, {1: (7, 9)}, [])

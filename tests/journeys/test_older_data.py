@@ -1,0 +1,87 @@
+"""A data directory that an older version wrote is opened and goes on.
+
+``support/data/form-1.tar.gz`` was written by the first version: its topic ``orders``
+has 360 records in three partitions, the first 100 offsets of each in the table and the
+last 20 in a segment that a ``kill -9`` left open; ``trimmed`` had its first seven
+records deleted; group ``readers`` committed 50 and 100 in the partitions 1 and 2.
+"""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.support.patience import IDLE_S
+from tests.support.process import BrokerPart, lakelog
+
+DATA = Path(__file__).parents[1] / "support" / "data"
+
+
+@pytest.fixture
+def older(tmp_path):
+    with tarfile.open(DATA / "form-1.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    broker = BrokerPart(tmp_path / "data", "wal.segment_bytes=1048576")
+    broker.start()
+    yield broker
+    broker.end()
+
+
+def _read_all(broker, topic: str, ends: dict[int, int]) -> dict[int, list]:
+    """{partition: [(offset, key, value, headers)]} of everything that is there."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "t"})
+    found = {}
+    for partition, end in ends.items():
+        start, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition))
+        consumer.assign([TopicPartition(topic, partition, start)])
+        rows = found[partition] = []
+        while not rows or rows[-1][0] < end - 1:
+            message = consumer.poll(IDLE_S)
+            assert message is not None, f"{topic}-{partition} stops behind {rows[-1:]}"
+            assert message.error() is None, message.error()
+            row = message.offset(), message.key(), message.value(), message.headers()
+            rows.append(row)
+    consumer.close()
+    return found
+
+
+def _expected(partition: int, count: int) -> list:
+    numbers = range(partition, count * 3, 3)
+    return [
+        (at, b"k%d" % n, b"v%d" % n, [("n", b"%d" % n)]) for at, n in enumerate(numbers)
+    ]
+
+
+def test_every_record_is_where_it_was(older):
+    found = _read_all(older, "orders", {0: 120, 1: 120, 2: 120})
+    assert found == {partition: _expected(partition, 120) for partition in range(3)}
+
+
+def test_deleted_records_stay_deleted(older):
+    [rows] = _read_all(older, "trimmed", {0: 20}).values()
+    assert [(row[0], row[2]) for row in rows] == [(n, b"t%d" % n) for n in range(7, 20)]
+
+
+def test_groups_stand_where_they_committed(older):
+    consumer = Consumer({"bootstrap.servers": older.bootstrap, "group.id": "readers"})
+    asked = [TopicPartition("orders", partition) for partition in range(3)]
+    committed = [one.offset for one in consumer.committed(asked, timeout=IDLE_S)]
+    consumer.close()
+    assert committed == [-1001, 50, 100]
+
+
+def test_it_takes_records_and_goes_on_after_a_kill(older):
+    producer = Producer(
+        {"bootstrap.servers": older.bootstrap, "enable.idempotence": True}
+    )
+    producer.produce("orders", b"v360", b"k360", partition=0, headers={"n": "360"})
+    assert producer.flush(IDLE_S) == 0
+    older.kill()
+    older.start()
+    found = _read_all(older, "orders", {0: 121, 1: 120, 2: 120})
+    assert found[0] == _expected(0, 121)
+
+
+def test_it_is_found_whole(older):
+    lakelog("check", "--data-dir", str(older.data_dir))

@@ -1,0 +1,64 @@
+"""A cluster is cut into chunks that are small, whatever its owner put into it."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lakehouse import chunks
+from lakehouse.chunks import Chunk, plan
+from lakehouse.footers import Footers
+from lakehouse.reader import TableReader
+from tests.support.tables import rows, write_file
+
+FAR = 10**12
+SHUFFLED = random.Random(7).sample(range(3_000), 3_000)
+WANTED = 100
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a row group may have and still be read whole."""
+    monkeypatch.setattr(chunks, "WHOLE_ROWS_MAX", 2 * WANTED)
+    monkeypatch.setattr(chunks, "ROW_GROUP_ROWS", WANTED)
+
+
+def planned(root: Path, *files: list[int]) -> tuple[list[Chunk], list[list[int]]]:
+    """The chunks of these files, each of one row group, and the offsets in each."""
+    paths = [
+        str(root / write_file(str(root), f"f{n}", rows(0, file), 10_000).path)
+        for n, file in enumerate(files)
+    ]
+    found = plan(paths, Footers())
+    reader = TableReader()
+    return found, [reader.read(chunk)["offset"].to_pylist() for chunk in found]
+
+
+def assert_in_order(files: list[list[int]], found: list[list[int]]) -> None:
+    flat = [offset for part in found for offset in part]
+    assert flat == sorted({offset for file in files for offset in file})
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [list(range(3_000))],
+        [SHUFFLED[:1_500], SHUFFLED[1_500:]],
+        [[*range(3_000), FAR]],
+        [[-FAR, *range(3_000)]],
+        [[*range(0, 3_000, 2), FAR], [*range(1, 3_000, 2)]],
+        [[*range(1_500), *range(FAR, FAR + 1_500)]],
+        [[7] * 30 + list(range(3_000))],
+    ],
+    ids=["sorted", "shuffled", "above", "below", "two files", "two heaps", "repeated"],
+)
+def test_no_chunk_holds_many_rows_and_none_is_lost(
+    tmp_path: Path, files: list[list[int]]
+) -> None:
+    found, offsets = planned(tmp_path, *files)
+    assert_in_order(files, offsets)
+    assert max(map(len, offsets)) <= 2 * WANTED
+    assert len(found) <= 2 * sum(map(len, files)) / WANTED
+    bounds = np.array([chunk[:2] for chunk in found])
+    assert (bounds[1:, 0] > bounds[:-1, 1]).all()

@@ -1,0 +1,124 @@
+"""Defects that were mended once, put back: what the simulation must be able to find.
+
+Each is a context in which the broker behaves as it did before the mend.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from broker.catalog import topics as stored
+from broker.log.partition import LogSnapshot, PartitionLog
+from broker.network.blocks import Arena
+from broker.network.connection import Connection
+from broker.network.receiver import Receiver
+from broker.runtime.topics.topics import Topics
+from broker.storage import restart
+from broker.storage.committed_position import CommittedPositionFile
+from broker.storage.wal import Wal
+from broker.topics.topic import Topic
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, other: Callable[..., Any]) -> Iterator[None]:
+    kept = owner.__dict__[name]
+    setattr(owner, name, other)
+    try:
+        yield
+    finally:
+        setattr(owner, name, kept)
+
+
+@contextlib.contextmanager
+def reused_receive_memory() -> Iterator[None]:
+    """Frames are claimed when a step ends, but not if it closed the connection."""
+    next_frame, rest = Receiver.next_frame, Receiver.rest
+
+    def unclaimed(self: Receiver) -> Any:
+        with _replaced(Arena, "claim", lambda *_: None):
+            return next_frame(self)
+
+    def claiming(self: Receiver) -> bool:
+        if self._view is not None and self._block is None and self._leftover is None:
+            self._arena.claim(self._position)
+        return rest(self)
+
+    with (
+        _replaced(Receiver, "next_frame", unclaimed),
+        _replaced(Receiver, "rest", claiming),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def deletion_before_its_commit() -> Iterator[None]:
+    """A topic vanishes before the catalog has committed that."""
+
+    async def delete(self: Topics, topic: Topic) -> None:
+        self._require(topic)
+        now_ms = self._clock.now_ms()
+        for table in (self._by_name, self._by_id, self._by_number):
+            for key, value in list(table.items()):
+                if value.number == topic.number:
+                    del table[key]
+        try:
+            await self._commit(
+                lambda connection: stored.delete(connection, topic.number, now_ms)
+            )
+        except BaseException:
+            self._put(topic)
+            raise
+        for watcher in self._watchers:
+            watcher.topic_deleted(topic)
+
+    with _replaced(Topics, "delete", delete):
+        yield
+
+
+@contextlib.contextmanager
+def trust_in_the_page_cache() -> Iterator[None]:
+    """A start takes what it reads for durable, and what was refused for written."""
+    with (
+        _replaced(restart, "_write_again", lambda *_: None),
+        _replaced(CommittedPositionFile, "finish", lambda *_: None),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def checkpoints_of_what_is_in_flight() -> Iterator[None]:
+    """A checkpoint keeps batches that may still be refused; offsets decide later."""
+    restore = PartitionLog.__dict__["restore"].__func__
+
+    def snapshot(self: PartitionLog) -> LogSnapshot:
+        kept = self.producers.snapshot()
+        return LogSnapshot(self.offsets.durable, kept, tuple(self.holes))
+
+    def restored(cls: Any, snapshot: LogSnapshot | None, **more: Any) -> PartitionLog:
+        log: PartitionLog = restore(cls, snapshot, **more)
+        if snapshot is not None:
+            log._abandon_refused(max(snapshot.durable, more["table_end"]))
+        return log
+
+    def checkpoint(self: Wal, payload: Any, _finished: Any = None) -> None:
+        pieces = payload if isinstance(payload, tuple) else (payload,)
+
+        def note() -> None:
+            if self._writer.failed is None:
+                self._recycler.checkpoint(pieces, *self._appender.position())
+
+        self._writer.call(note)
+
+    with (
+        _replaced(PartitionLog, "snapshot", snapshot),
+        _replaced(PartitionLog, "restore", classmethod(restored)),
+        _replaced(Wal, "checkpoint", checkpoint),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def requests_that_overtake() -> Iterator[None]:
+    """A request starts when it is there, whatever is open before it."""
+    with _replaced(Connection, "_is_held", lambda _: False):
+        yield

@@ -1,0 +1,73 @@
+"""The simulation finds what it is for: defects that were mended are put back.
+
+Each is looked for with the clients and faults that it takes, and found within some
+seeds; without it the same seeds are sound.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import pytest
+
+from tests.simulation import sabotage
+from tests.simulation.story import Outcome, play
+
+
+@dataclass
+class Hunt:
+    """Where a defect is looked for."""
+
+    defect: Callable[[], AbstractContextManager[None]]
+    clients: tuple[str, ...]
+    faults: tuple[str, ...]
+    seconds: float
+    seeds: range
+
+    def play(self, seed: int) -> Outcome:
+        return play(
+            seed, clients=self.clients, faults=self.faults, seconds=self.seconds
+        )
+
+
+HUNTS = {
+    "receive memory used again": Hunt(
+        sabotage.reused_receive_memory,
+        ("plain", "plain", "plain", "vandal", "vandal"), ("slow",) * 3, 2, range(20),
+    ),
+    "a topic that is not deleted loses its records": Hunt(
+        sabotage.deletion_before_its_commit,
+        ("admin", "admin"), ("locked",) * 4, 3, range(30),
+    ),
+    "a refused write comes back": Hunt(
+        sabotage.trust_in_the_page_cache,
+        ("plain", "plain"), ("failing_sync", "failing_write") * 2, 4, range(20),
+    ),
+    "a retry is taken for a duplicate": Hunt(
+        sabotage.checkpoints_of_what_is_in_flight,
+        ("idempotent", "idempotent", "plain"), ("full",) * 4, 4, range(8, 60),
+    ),
+    "a producer is forgotten": Hunt(
+        sabotage.checkpoints_of_what_is_in_flight,
+        ("idempotent", "idempotent", "impatient", "impatient"),
+        ("ambush_seal",) * 8, 3, range(15, 60),
+    ),
+    "requests overtake each other": Hunt(
+        sabotage.requests_that_overtake,
+        ("impatient", "committer", "admin"), (), 2, range(4),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", HUNTS)
+def test_a_defect_that_is_put_back_is_found(name):
+    hunt = HUNTS[name]
+    for seed in hunt.seeds:
+        with hunt.defect():
+            found = hunt.play(seed).violation
+        if found:
+            break
+    assert found, f"not in {hunt.seeds}"
+    sound = hunt.play(seed)
+    assert sound.violation is None, f"seed {seed}: {sound.violation}"
