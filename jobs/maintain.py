@@ -29,7 +29,8 @@ from lakehouse.actions import DataFile
 from lakehouse.commit import drop, remove_files
 from lakehouse.errors import LakehouseError
 
-_OURS: Final = re.compile(r"partition=(\d+)/(\d{20})-(\d{20})-[0-9a-f-]+\.parquet")
+OURS: Final = re.compile(r"partition=(\d+)/(\d{20})-(\d{20})-[0-9a-f-]+\.parquet")
+"""What the compactor calls its files: partition, first offset, end."""
 _DIRECTORY: Final = re.compile(r"partition=\d+")
 
 log = structlog.get_logger("lakelog.compactor")
@@ -100,7 +101,7 @@ def delete_files(table: Table, starts: Starts, now_ms: int, delay_ms: int) -> in
 
 
 def _below_start(path: str, number: TopicNumber, starts: Starts) -> bool:
-    match = _OURS.fullmatch(path)
+    match = OURS.fullmatch(path)
     assert match is not None
     return int(match[3]) <= starts.get((number, PartitionNumber(int(match[1]))), 0)
 
@@ -113,7 +114,7 @@ def _our_files(root: str) -> Iterator[tuple[str, int]]:
         with os.scandir(os.path.join(root, directory)) as entries:
             for entry in entries:
                 path = f"{directory}/{entry.name}"
-                if _OURS.fullmatch(path):
+                if OURS.fullmatch(path):
                     yield path, entry.stat().st_mtime_ns // 1_000_000
 
 

@@ -9,7 +9,7 @@ which are swept, and the next round plans again from what the table's log then s
 """
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,6 +23,7 @@ from jobs.planner import Batches, Item, Round
 from jobs.rows import Failed, FileTask, Slice, Written, work
 from jobs.tables import Table
 from lakehouse.commit import commit_files
+from lakehouse.errors import RowsInTheWay
 from lakehouse.new_file import NewFile, partition_directory
 
 COMMIT_THREADS: Final = 4
@@ -139,8 +140,38 @@ def _commit_topic(table: Table, done: list[Done]) -> Outcome:
     """Commit what of one topic was written without a break; tell the rest."""
     outcome = Outcome()
     whole = whole_prefixes(done, outcome.failed)
-    if not whole:
-        return outcome
+    while whole:
+        try:
+            was_there = _commit(table, whole)
+        except RowsInTheWay as error:
+            whole = _left_out(whole, error.partitions, outcome.failed)
+            continue
+        except Exception as error:  # noqa: BLE001  (an owner may do anything to a table)
+            log.warning("not committed", topic=table.topic.name, why=str(error))
+            outcome.refused[table.topic.number] = str(error) or type(error).__name__
+            break
+        outcome.committed = {item.key for item, _ in whole}
+        if not was_there:
+            _count(outcome, whole)
+        break
+    return outcome
+
+
+def _left_out(
+    whole: list[tuple[Item, Written]],
+    partitions: Mapping[int, str],
+    failed: dict[TopicPartition, Failed],
+) -> list[tuple[Item, Written]]:
+    """``whole`` without these partitions, of which ``failed`` is told why."""
+    for item, written in whole:
+        if item.key[1] in partitions:
+            why = partitions[item.key[1]]
+            failed[item.key] = Failed(written.path, why, stale=False)
+    return [one for one in whole if one[0].key[1] not in partitions]
+
+
+def _commit(table: Table, whole: list[tuple[Item, Written]]) -> bool:
+    """Commit what was written; whether an earlier try had. Raises as `commit_files`."""
     ranges: dict[int, tuple[int, int]] = {}
     for item, _ in whole:
         partition = item.key[1]
@@ -148,21 +179,13 @@ def _commit_topic(table: Table, done: list[Done]) -> Outcome:
         ranges[partition] = (start, item.end)
     files = [_new_file(item, written) for item, written in whole if written.rows]
     passing("compact.before_commit")
-    try:
-        committed = commit_files(
-            table.path, table.id, table.next_round, ranges, files,
-            records=_records(whole), known_ends=table.ends,
-            on_committed=lambda: passing("compact.after_commit"),
-        )  # fmt: skip
-    except Exception as error:  # noqa: BLE001  (an owner may do anything to a table)
-        log.warning("not committed", topic=table.topic.name, why=str(error))
-        outcome.refused[table.topic.number] = str(error) or type(error).__name__
-        return outcome
+    committed = commit_files(
+        table.path, table.id, table.next_round, ranges, files,
+        records=_records(whole), known_ends=table.ends,
+        on_committed=lambda: passing("compact.after_commit"),
+    )  # fmt: skip
     passing("compact.after_sync")
-    outcome.committed = {item.key for item, _ in whole}
-    if not committed.was_there:
-        _count(outcome, whole)
-    return outcome
+    return committed.was_there
 
 
 def whole_prefixes(

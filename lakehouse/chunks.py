@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lakehouse.footers import Footers, RowGroup
-from lakehouse.plain import numbers
 from lakehouse.schema import ROW_GROUP_ROWS
 
 WHOLE_ROWS_MAX = 4 * ROW_GROUP_ROWS
@@ -121,18 +120,12 @@ def _chunks(component: Sequence[_Unit], footers: Footers) -> Iterator[Chunk]:
         first, last, newest = *group[:2], group.timestamp_max_ms
         yield Chunk(first, last, newest, (unit.whole,), is_whole=True)
         return
-    columns = [_offsets(unit, footers) for unit in component]
+    columns = [footers.offsets(unit.path, unit.number) for unit in component]
     cuts = _cuts(columns, _window_rows(component))
     pairs = zip(component, columns, strict=True)
     runs = [run for unit, offsets in pairs for run in _runs(unit, offsets, cuts)]
     newest = max(unit.group.timestamp_max_ms for unit in component)
     yield from _windows(sorted(runs), cuts.tolist(), newest)
-
-
-def _offsets(unit: _Unit, footers: Footers) -> Any:
-    with footers.open(unit.path) as file:
-        table = file.read_row_group(unit.number, columns=["offset"], use_threads=False)
-    return numbers(table.column(0))
 
 
 def _cuts(columns: Sequence[Any], window_rows: int) -> Any:

@@ -17,9 +17,9 @@ The price: 3-13 ms a commit, most of it in the library's reading of the log. Use
 compactor's process only; everything here blocks.
 """
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import deltalake
@@ -31,7 +31,8 @@ from lakehouse import properties
 from lakehouse.actions import parse_commit
 from lakehouse.delta_log import LOG_DIRECTORY, entry_path, read_entry
 from lakehouse.durable import sync_directory, sync_file, sync_files
-from lakehouse.errors import CommitLost, CommitRefused, TableMissing
+from lakehouse.errors import CommitLost, CommitRefused, RowsInTheWay, TableMissing
+from lakehouse.foreign_rows import ForeignRows, foreign_rows
 from lakehouse.new_file import NewFile, add_action
 from lakehouse.properties import partition_application
 from lakehouse.tables import create_table, drop, repair, set_aside
@@ -54,6 +55,8 @@ _NO_HOOKS = deltalake.PostCommitHookProperties(
     create_checkpoint=False, cleanup_expired_logs=False
 )
 _READ_BACK_VERSIONS = 1000
+COMMIT_ATTEMPTS = 15
+"""Others may commit between our look and our entry; each time all is checked again."""
 
 
 class Committed(NamedTuple):
@@ -83,10 +86,10 @@ def commit_files(
     ``on_committed`` is called between the commit and its fsync (a failpoint). Repeating
     a round that is there is a no-op.
 
-    Raises CommitRefused when the table stands elsewhere than the ranges begin, has such
-    rows although no end says so, or is to forget its ends, or another writer was
-    faster; CommitLost when the entry is not there when read back; OSError when a file
-    is not as it is described or cannot be synced.
+    Raises RowsInTheWay when the table has rows in a range; CommitRefused when it stands
+    elsewhere than the ranges begin, or is to forget its ends, or other writers are
+    faster all the time; CommitLost when the entry is not there when read back; OSError
+    when a file is not as it is described or cannot be synced.
     """
     assert ranges, "a round covers something"
     table = _open(path, topic_id)
@@ -94,21 +97,40 @@ def commit_files(
     if _is_there(table, topic_id, round_number, ranges):
         _sync_entries(path, topic_id, table.version())
         return Committed(table.version(), was_there=True)
-    _check_starts(table, topic_id, ranges, known_ends or {})
-    _check_no_rows(table, topic_id, ranges)
     _check_and_sync_files(path, ranges, files)
-    _write(
-        table,
-        [add_action(file) for file in files],
-        _round_metadata(ranges, records),
-        _transactions(topic_id, round_number, ranges),
-    )
+    for attempt in itertools.count(1):
+        _check_ends_are_kept(table)
+        _check_starts(table, topic_id, ranges, known_ends or {})
+        _check_no_rows(path, table, topic_id, ranges)
+        try:
+            _write(
+                table,
+                [add_action(file) for file in files],
+                _round_metadata(ranges, records),
+                _transactions(topic_id, round_number, ranges),
+                retries=0,
+            )
+            break
+        except CommitRefused:
+            if attempt == COMMIT_ATTEMPTS or not _moved(table, topic_id):
+                raise
     on_committed()
     wanted = {topic_id: round_number}
     version = _read_back(path, table.version(), wanted, {file.path for file in files})
     _sync_entries(path, topic_id, version)
     _checkpoint_if_due(path, version)
     return Committed(version)
+
+
+def _moved(table: deltalake.DeltaTable, topic_id: str) -> bool:
+    """Take in what others committed meanwhile; whether there was something."""
+    before = table.version()
+    try:
+        table.update_incremental()
+    except DeltaError as error:
+        raise CommitRefused(f"{table.table_uri}: {error}") from error
+    _check_identity(table, topic_id)
+    return table.version() > before
 
 
 def _round_metadata(
@@ -158,10 +180,16 @@ def _open(path: str, topic_id: str) -> deltalake.DeltaTable:
         raise TableMissing(f"{path} holds no Delta table") from error
     except DeltaError as error:
         raise CommitRefused(f"{path}: {error}") from error
+    _check_identity(table, topic_id)
+    return table
+
+
+def _check_identity(table: deltalake.DeltaTable, topic_id: str) -> None:
     found = table.metadata().configuration.get(properties.TOPIC_ID)
     if found != topic_id:
-        raise CommitRefused(f"{path} belongs to topic id {found}, not {topic_id}")
-    return table
+        raise CommitRefused(
+            f"{table.table_uri} belongs to topic id {found}, not {topic_id}"
+        )
 
 
 def _is_there(
@@ -214,31 +242,32 @@ def _check_starts(
             )
 
 
-def _check_no_rows(table: deltalake.DeltaTable, topic_id: str, ranges: Ranges) -> None:
-    """Of a partition without an end no file may reach into its range: such rows are of
-    commits that were forgotten, or an owner's own."""
-    new = {
-        p: pair
-        for p, pair in ranges.items()
-        if table.transaction_version(partition_application(topic_id, p)) is None
-    }
-    if not new:
-        return
-    actions: Any = pa.table(table.get_add_actions(flatten=True))
-    names = ("partition.partition", "min.offset", "max.offset")
-    columns = [
-        actions.column(name).to_pylist() if name in actions.column_names else ()
-        for name in names
-    ]
-    for p, low, high in zip_longest(*columns):
-        if p not in new:
-            continue
-        first, end = new[p]
-        if None in (low, high) or (low < end and high >= first):
-            raise CommitRefused(
-                f"{table.table_uri}: partition {p} has rows at offsets {low} to "
-                f"{high}, and no commit says where it ends"
-            )
+def _check_no_rows(
+    path: str, table: deltalake.DeltaTable, topic_id: str, ranges: Ranges
+) -> None:
+    """No file may have rows in a range: they are an owner's own, or of commits that
+    were forgotten. Raises RowsInTheWay."""
+    adds: Any = pa.table(table.get_add_actions(flatten=True))
+    found = foreign_rows(path, adds, ranges)
+    if found:
+        raise RowsInTheWay(
+            table.table_uri,
+            {
+                p: _sentence(p, rows, table.transaction_version(application))
+                for p, rows in sorted(found.items())
+                for application in [partition_application(topic_id, p)]
+            },
+        )
+
+
+def _sentence(partition: int, rows: ForeignRows, end: int | None) -> str:
+    where = f"partition {partition} has rows at offsets {rows.low} to {rows.high}"
+    if end is None:
+        return f"{where}, and no commit says where it ends ({rows.path})"
+    return (
+        f"{where}, where records are to come, and these can come once its owner has "
+        f"deleted those ({rows.path})"
+    )
 
 
 def _check_ends_are_kept(table: deltalake.DeltaTable) -> None:
@@ -277,7 +306,10 @@ def _write(
     actions: list[AddAction | RemoveAction],
     metadata: dict[str, Any],
     transactions: list[deltalake.Transaction],
+    retries: int | None = None,
 ) -> None:
+    """Write one log entry. Raises CommitRefused when somebody was faster more often
+    than the library may look again, without any of our checks (None: 15 times)."""
     try:
         table.create_write_transaction(
             actions,
@@ -285,7 +317,9 @@ def _write(
             table.schema(),
             partition_by=["partition"],
             commit_properties=deltalake.CommitProperties(
-                custom_metadata=metadata, app_transactions=transactions
+                custom_metadata=metadata,
+                app_transactions=transactions,
+                max_commit_retries=retries,
             ),
             post_commithook_properties=_NO_HOOKS,
         )

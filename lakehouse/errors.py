@@ -1,5 +1,7 @@
 """What can go wrong with a table, by what the caller would do about it."""
 
+from collections.abc import Mapping
+
 
 class LakehouseError(Exception):
     """Something about a table; the message names the table and the reason."""
@@ -27,6 +29,14 @@ class FileVanished(LakehouseError):
 
 class CommitRefused(LakehouseError):
     """The table is not where the plan thought it was: plan again."""
+
+
+class RowsInTheWay(CommitRefused):
+    """The table has rows where records are to come: leave these partitions out."""
+
+    def __init__(self, table: str, partitions: Mapping[int, str]) -> None:
+        super().__init__(f"{table}: {'; '.join(partitions.values())}")
+        self.partitions = partitions
 
 
 class CommitLost(LakehouseError):

@@ -71,6 +71,18 @@ class Footers:
         metadata = self.get(path).metadata
         return open_parquet(path, metadata)
 
+    def offsets(self, path: str, group: int) -> Any:
+        """The offsets of a row group, in the order of its rows. Raises FileVanished or
+        TableUnreadable; ValueError if a row has none."""
+        with self.open(path) as file:
+            try:
+                table = file.read_row_group(
+                    group, columns=["offset"], use_threads=False
+                )
+            except (pa.ArrowException, OSError) as error:
+                raise TableUnreadable(f"{path}: {error}") from error
+        return numbers(table.column(0))
+
     @property
     def size_bytes(self) -> int:
         """About what the footers that are kept take in memory."""

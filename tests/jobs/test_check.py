@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,6 +16,7 @@ from jobs.check import check_data_directory
 from jobs.check_report import Report
 from tests.jobs.world import World
 from tests.support.batches import Record
+from tests.support.tables import rows
 
 
 @pytest.fixture
@@ -128,6 +130,14 @@ def test_rows_at_or_above_the_end(world: World, topic: Any) -> None:
             line["txn"]["version"] = 15
     entry.write_text("\n".join(map(json.dumps, lines)))
     assert "whose end is 15" in problem(world)
+
+
+def test_an_owners_row_above_the_end_is_a_remark(world: World, topic: Any) -> None:
+    path = str(world.path(topic))
+    deltalake.write_deltalake(path, rows(0, [5000], "t"), mode="append")
+    report = check(world)
+    assert report.problems == []
+    assert any("offset 5000 is in the table" in remark for remark in report.remarks)
 
 
 def test_an_offset_committed_beyond_the_end(world: World, topic: Any) -> None:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pytest
 
 from broker.catalog import requests
@@ -15,6 +16,7 @@ from jobs.stuck import MOVED_PAUSE_MS
 from lakehouse import delta_log
 from tests.jobs.world import FLUSH_MS, World, here
 from tests.support.batches import Record, make_batch
+from tests.support.tables import rows
 
 
 def some(count: int, tag: bytes = b"v") -> list[Record]:
@@ -592,3 +594,39 @@ def test_what_was_carried_reaches_its_table_once(world: World) -> None:
     assert compactor.status().stuck == 0
     report = check_data_directory(world.data_dir)
     assert report.problems == []
+
+
+@pytest.mark.parametrize("how", ["insert", "merged into one file", "no statistics"])
+def test_an_owners_rows_where_records_are_to_come_stop_their_partition_alone(
+    world: World, how: str
+) -> None:
+    topic, other = world.topic("theirs", 2), world.topic("other")
+    compactor = world.compactor()
+
+    def produce() -> None:
+        for one, partition in ((topic, 0), (topic, 1), (other, 0)):
+            world.produce(one, some(10), partition)
+        world.flush(compactor)
+
+    produce()
+    owners = str(world.path(topic))
+    if how == "no statistics":
+        keep_none = {"delta.dataSkippingNumIndexedCols": "0"}
+        deltalake.DeltaTable(owners).alter.set_table_properties(keep_none)
+    deltalake.write_deltalake(owners, rows(0, [25, 27, 1000], "theirs"), mode="append")
+    if how == "merged into one file":
+        deltalake.DeltaTable(owners).optimize.compact()
+    produce()  # up to 20: nothing is in the way yet
+    assert len(world.rows(topic)) == 20 + 3
+    produce()
+    compactor.step()
+    assert (len(world.rows(topic, 1)), len(world.rows(other))) == (30, 30)
+    assert len(world.rows(topic)) == 20 + 3
+    [problem] = compactor.status().problems
+    assert "partition 0 has rows at offsets 25 to 27" in problem
+    deltalake.DeltaTable(owners).delete("offset >= 20 AND partition = 0")
+    world.clock.advance(60_000)
+    world.flush(compactor)
+    compactor.step()
+    world.check_rows()
+    assert compactor.status().problems == ()

@@ -12,7 +12,7 @@ from lakehouse import properties
 from lakehouse.actions import parse_commit
 from lakehouse.commit import commit_files, create_table, remove_files
 from lakehouse.delta_log import entry_path, load, read_entry, table_ends
-from lakehouse.errors import CommitRefused, TableMissing
+from lakehouse.errors import CommitRefused, RowsInTheWay, TableMissing
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
 
@@ -93,6 +93,19 @@ def test_a_table_that_would_forget_its_ends_takes_no_commit(writer: Writer) -> N
     forgetting = {"delta.setTransactionRetentionDuration": "interval 30 days"}
     owners.alter.set_table_properties(forgetting)
     with pytest.raises(CommitRefused, match="setTransactionRetentionDuration"):
+        writer.add(0, 10, 20)
+    assert table_ends(load(writer.path)) == {0: 10}
+
+
+def test_rows_of_an_owner_are_noticed_however_late_they_come(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """He inserts them between the look at the table and the commit."""
+    writer.add(0, 0, 10)
+    looked = deltalake.DeltaTable(writer.path)
+    deltalake.write_deltalake(writer.path, rows(0, [15]), mode="append")
+    monkeypatch.setattr(commits, "_open", lambda *_: looked)
+    with pytest.raises(RowsInTheWay, match="partition 0 has rows at offsets 15 to 15"):
         writer.add(0, 10, 20)
     assert table_ends(load(writer.path)) == {0: 10}
 

@@ -1,0 +1,108 @@
+"""Rows that stand where records are to come: an owner's, or of forgotten commits.
+
+The problem: each offset must be in the table once. An owner may INSERT rows above the
+end of a partition, or move rows there by UPDATE; when the log reaches these offsets, a
+commit would make second rows of them, and nobody could tell which is the record. The
+idea: before a commit the statistics name the files that may reach into its ranges; of
+these few the offsets themselves are read. So a file that merely spans a range (an
+OPTIMIZE put a stray row into it) is in nobody's way.
+
+The price: of a file without statistics the footer is read, once. One that is not there,
+or is damaged, is believed what the log says of it.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.actions import NO_PARTITION, UNKNOWN_MAX, UNKNOWN_MIN
+from lakehouse.errors import FileVanished, TableUnreadable
+from lakehouse.footers import Footers
+from lakehouse.plain import numbers
+
+Ranges = Mapping[int, tuple[int, int]]
+"""Partition -> [first offset, end offset)."""
+
+
+class ForeignRows(NamedTuple):
+    """Rows of one file with offsets from ``low`` to ``high``, both inclusive."""
+
+    low: int
+    high: int
+    path: str
+
+
+_footers = Footers()
+
+
+def foreign_rows(root: str, adds: Any, ranges: Ranges) -> dict[int, ForeignRows]:
+    """Partition -> rows that the table at ``root`` has in its range; mostly none.
+
+    ``adds``: its files, as `DeltaTable.get_add_actions(flatten=True)` has them.
+    """
+    found: dict[int, ForeignRows] = {}
+    for partition, path, low, high in _suspects(adds, ranges):
+        if partition not in found:
+            rows = _rows_in(root, path, low, high, ranges[partition])
+            if rows is not None:
+                found[partition] = rows
+    return found
+
+
+def _suspects(adds: Any, ranges: Ranges) -> list[tuple[int, str, int, int]]:
+    """(Partition, path, first and last offset) of the files that may reach into one."""
+    partitions = _filled(adds, "partition.partition", NO_PARTITION)
+    lows = _filled(adds, "min.offset", UNKNOWN_MIN)
+    highs = _filled(adds, "max.offset", UNKNOWN_MAX)
+    reaching = np.zeros(len(partitions), bool)
+    order = np.argsort(partitions, kind="stable")
+    for partition, (first, end) in ranges.items():
+        start = np.searchsorted(partitions, partition, "left", order)
+        stop = np.searchsorted(partitions, partition, "right", order)
+        at = order[start:stop]
+        reaching[at] = (lows[at] < end) & (highs[at] >= first)
+    paths = adds.column("path")
+    return [
+        (int(partitions[at]), paths[at].as_py(), int(lows[at]), int(highs[at]))
+        for at in np.flatnonzero(reaching).tolist()
+    ]
+
+
+def _filled(adds: Any, name: str, unknown: int) -> Any:
+    """A column as int64; what is not known, in the log or of a file, is ``unknown``."""
+    if name not in adds.column_names:
+        return np.full(adds.num_rows, unknown, np.int64)
+    return numbers(adds.column(name).cast(pa.int64()).fill_null(unknown))
+
+
+def _rows_in(
+    root: str, path: str, low: int, high: int, wanted: tuple[int, int]
+) -> ForeignRows | None:
+    """The rows of a file in the range. What cannot be read is as the log has it."""
+    full = os.path.join(root, unquote(path))
+    try:
+        offsets = np.concatenate(_offsets_in(full, wanted) or [np.empty(0, np.int64)])
+    except (FileVanished, TableUnreadable, ValueError):
+        if (low, high) == (UNKNOWN_MIN, UNKNOWN_MAX):
+            return None  # nobody ever knew what was in it, and nobody can read it
+        return ForeignRows(low, high, path)
+    if not len(offsets):
+        return None
+    return ForeignRows(int(offsets.min()), int(offsets.max()), path)
+
+
+def _offsets_in(path: str, wanted: tuple[int, int]) -> list[Any]:
+    """Of each row group the offsets in the range. Raises FileVanished and
+    TableUnreadable; ValueError if a row has none."""
+    first, end = wanted
+    parts = []
+    groups = _footers.get(path).groups
+    near = [n for n, g in enumerate(groups) if g[0] < end and g[1] >= first and g.rows]
+    for number in near:
+        offsets = _footers.offsets(path, number)
+        parts.append(offsets[(offsets >= first) & (offsets < end)])
+    return parts
