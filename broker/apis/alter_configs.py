@@ -6,6 +6,7 @@ and still what older clients send.
 Version notes: none that changes behavior.
 """
 
+from broker.apis._alter_each import alter_each
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.protocol.api_keys import ApiKey
@@ -16,7 +17,7 @@ from broker.protocol.messages.alter_configs import (
     AlterConfigsResponse,
 )
 from broker.runtime.services import Broker
-from broker.runtime.topics.config_alter import alter_each, topic_to_alter
+from broker.runtime.topics.config_alter import topic_to_alter
 from broker.topics.configs import validate
 
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import side_by_side
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.create_partitions import (
@@ -32,17 +33,25 @@ async def _grow_all(
     request: CreatePartitionsRequest, broker: Broker
 ) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
-    answer = CreatePartitionsResponse()
-    for asked in {topic.name: topic for topic in request.topics}.values():
-        result = CreatePartitionsTopicResult(name=asked.name)
-        try:
-            if times[asked.name] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            await _grow(asked, request.validate_only, broker)
-        except KafkaError as error:
-            result.error_code, result.error_message = error.code, error.message
-        answer.results.append(result)
-    return answer
+    each = {topic.name: topic for topic in request.topics}.values()
+    results = await side_by_side(  # the catalog commits them together
+        _grow_one(asked, times[asked.name], request.validate_only, broker)
+        for asked in each
+    )
+    return CreatePartitionsResponse(results=results)
+
+
+async def _grow_one(
+    asked: CreatePartitionsTopic, times: int, validate_only: bool, broker: Broker
+) -> CreatePartitionsTopicResult:
+    result = CreatePartitionsTopicResult(name=asked.name)
+    try:
+        if times > 1:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        await _grow(asked, validate_only, broker)
+    except KafkaError as error:
+        result.error_code, result.error_message = error.code, error.message
+    return result
 
 
 async def _grow(

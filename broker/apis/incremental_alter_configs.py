@@ -8,6 +8,7 @@ Version notes: none that changes behavior (KIP-339).
 
 from collections.abc import Mapping
 
+from broker.apis._alter_each import alter_each
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.protocol.api_keys import ApiKey
@@ -18,7 +19,7 @@ from broker.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from broker.runtime.services import Broker
-from broker.runtime.topics.config_alter import alter_each, topic_to_alter
+from broker.runtime.topics.config_alter import topic_to_alter
 from broker.runtime.topics.config_describe import topic_defaults
 from broker.topics.config_alter import Alteration, alter
 

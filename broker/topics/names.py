@@ -6,7 +6,6 @@ decided in ``lakehouse/location.py``.
 """
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -48,10 +47,30 @@ def collision_key(name: str) -> str:
     return name.replace(".", "_")
 
 
-def colliding(name: str, others: Iterable[str]) -> str | None:
-    """The first of ``others`` with which ``name`` collides; equal names do not."""
-    key = collision_key(name)
-    for other in others:
-        if other != name and collision_key(other) == key:
-            return other
-    return None
+class Taken:
+    """Names that are in use, to be asked which of them a new one would collide with.
+
+    Only those that could: a name without a dot or an underscore collides with none.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, tuple[str, ...]] = {}  # by collision key
+
+    def add(self, name: str) -> None:
+        """Use a name; nothing happens the second time."""
+        key = collision_key(name)
+        known = self._names.get(key, ())
+        if "_" in key and name not in known:
+            self._names[key] = (*known, name)
+
+    def discard(self, name: str) -> None:
+        """Use a name no more."""
+        key = collision_key(name)
+        rest = tuple(one for one in self._names.pop(key, ()) if one != name)
+        if rest:
+            self._names[key] = rest
+
+    def colliding(self, name: str) -> str | None:
+        """The first name that this one collides with; equal names do not."""
+        known = self._names.get(collision_key(name), ())
+        return next((one for one in known if one != name), None)

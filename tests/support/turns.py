@@ -60,3 +60,26 @@ def callbacks_ms() -> Iterator[list[float]]:
         yield turns
     finally:
         asyncio.events.Handle._run = run  # type: ignore[method-assign]
+
+
+@contextmanager
+def iterations_ms() -> Iterator[list[float]]:
+    """The milliseconds of each iteration of asyncio's own loop meanwhile.
+
+    All that was ready for it is run in one, before the loop looks at any socket again.
+    """
+    turns: list[float] = []
+    run_once = asyncio.BaseEventLoop._run_once  # type: ignore[attr-defined]
+
+    def measured(loop: asyncio.BaseEventLoop) -> None:
+        began = time.thread_time()
+        try:
+            run_once(loop)
+        finally:
+            turns.append((time.thread_time() - began) * 1000)
+
+    asyncio.BaseEventLoop._run_once = measured  # type: ignore[attr-defined]
+    try:
+        yield turns
+    finally:
+        asyncio.BaseEventLoop._run_once = run_once  # type: ignore[attr-defined]

@@ -6,13 +6,12 @@ that is deleted and made again is never undone by an older event of it.
 
 Nothing is gathered here: the catalog's thread commits all that waits as one transaction
 (``catalog/writer.py``), a savepoint each, so an event that cannot be written fails
-alone. What it finished is fetched by the loop in one turn, however much that is.
+alone. What it finished comes to the loop a part in each turn (``runtime/handover.py``).
 
 The price: an event waits for the transaction that runs before its own.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 
@@ -21,6 +20,7 @@ from sqlalchemy import Connection
 
 from broker.catalog.catalog import Catalog
 from broker.protocol.errors import KafkaError
+from broker.runtime.handover import Handover
 
 Change = Callable[[Connection], None]
 Done = Callable[[BaseException | None], None]
@@ -35,8 +35,8 @@ class Journal:
         self.catalog = catalog
         self._writing = 0
         self._idle: asyncio.Event | None = None
-        self._finished: deque[tuple[Done, BaseException | None]] = deque()
-        self._called = False
+        self._finished = Handover()
+        self._failed, self._last_error = 0, ""
 
     def write(self, change: Change, done: Done) -> None:
         """Run ``change`` on the catalog's thread; ``done`` on the loop, once durable.
@@ -46,11 +46,15 @@ class Journal:
         """
         loop = asyncio.get_running_loop()
         self._writing += 1
+
+        def committed(error: BaseException | None) -> None:
+            """Called on the catalog's thread."""
+            self._finished.put(loop, partial(self._notify, done, error))
+
         try:
-            self.catalog.write(change, partial(self._committed, loop, done))
+            self.catalog.write(change, committed)
         except KafkaError as error:  # it is closed
-            self._finished.append((done, error))
-            loop.call_soon(self._notify)
+            committed(error)
 
     async def flush(self) -> None:
         """Wait until every write is durable, or failed, and announced."""
@@ -59,32 +63,21 @@ class Journal:
             self._idle.clear()
             await self._idle.wait()
 
-    def _committed(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        done: Done,
-        error: BaseException | None,
-    ) -> None:
-        """Called on the catalog's thread."""
-        self._finished.append((done, error))
-        if not self._called:
-            self._called = True
-            loop.call_soon_threadsafe(self._notify)
-
-    def _notify(self) -> None:
-        # Before it looks: what is appended from here on calls again, or is found.
-        self._called = False
-        failed, last = 0, ""
-        while self._finished:
-            done, error = self._finished.popleft()
-            self._writing -= 1
-            if error is not None:
-                failed, last = failed + 1, str(error)
-            try:
-                done(error)
-            except Exception:
-                log.exception("a fault in what was told of a write")
-        if failed:  # a full disk fails all that waited: one line for them
-            log.error("groups could not be stored", events=failed, error=last)
+    def _notify(self, done: Done, error: BaseException | None) -> None:
+        self._writing -= 1
+        if error is not None:
+            self._failed, self._last_error = self._failed + 1, str(error)
+        try:
+            done(error)
+        except Exception:
+            log.exception("a fault in what was told of a write")
+        if self._failed and self._finished.is_empty:
+            # a full disk fails all that waited: one line for them
+            log.error(
+                "groups could not be stored",
+                events=self._failed,
+                error=self._last_error,
+            )
+            self._failed = 0
         if not self._writing and self._idle is not None:
             self._idle.set()

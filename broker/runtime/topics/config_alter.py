@@ -5,18 +5,13 @@ and its file, and are read-only for clients: an alteration is refused in words. 
 Kafka's ``ConfigAdminManager``.
 """
 
-import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.topics.topics import Topics
 from broker.topics.topic import Topic
 
 TOPIC, BROKER = 2, 4
-RESOURCES_A_TURN = 100
-"""So many are looked at before others have their turn on the loop."""
 
 
 class Resource(Protocol):
@@ -24,9 +19,6 @@ class Resource(Protocol):
 
     resource_type: int
     resource_name: str
-
-
-R = TypeVar("R", bound=Resource)
 
 
 def check_broker_name(name: str, node_id: int) -> None:
@@ -37,62 +29,6 @@ def check_broker_name(name: str, node_id: int) -> None:
             f"Unexpected broker id, expected {node_id} or empty string, but received "
             f"{name}",
         )
-
-
-def named_once(resources: Sequence[R]) -> Iterable[tuple[R, KafkaError | None]]:
-    """Each resource once, with the error if it was named several times."""
-    times = Counter((one.resource_type, one.resource_name) for one in resources)
-    for one in resources:
-        count = times.pop((one.resource_type, one.resource_name), 0)
-        if count == 1:
-            yield one, None
-        elif count > 1:
-            yield (
-                one,
-                KafkaError(
-                    ErrorCode.INVALID_REQUEST,
-                    "Each resource must appear at most once.",
-                ),
-            )
-
-
-class Result(Protocol):
-    """How it went for one resource, in any of the responses."""
-
-    error_code: int
-    error_message: str | None
-    resource_type: int
-    resource_name: str
-
-
-T = TypeVar("T", bound=Result)
-
-
-async def alter_each(
-    resources: Sequence[R],
-    result_type: Callable[[], T],
-    change: Callable[[R], Awaitable[object]],
-) -> list[T]:
-    """Change each resource by itself; the results.
-
-    A KafkaError of ``change``, or that a resource was named twice, goes into one.
-    """
-    results: list[T] = []
-    for resource, error in named_once(resources):
-        result = result_type()
-        result.resource_type = resource.resource_type
-        result.resource_name = resource.resource_name
-        result.error_message = None
-        results.append(result)
-        if len(results) % RESOURCES_A_TURN == 0:
-            await asyncio.sleep(0)
-        try:
-            if error is not None:
-                raise error
-            await change(resource)
-        except KafkaError as refused:
-            result.error_code, result.error_message = refused.code, refused.message
-    return results
 
 
 def topic_to_alter(resource: Resource, topics: Topics, node_id: int) -> Topic:

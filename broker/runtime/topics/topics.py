@@ -18,7 +18,9 @@ from collections.abc import (
     Iterator,
     Mapping,
 )
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import broker.catalog.topics as stored
@@ -31,6 +33,7 @@ from broker.protocol.errors import (
     unknown_partition,
     unknown_topic_id,
 )
+from broker.runtime.handover import Handover
 from broker.topics import configs as topic_configs
 from broker.topics import names
 from broker.topics.topic import CONSUMER_OFFSETS, INTERNAL, Topic
@@ -82,10 +85,13 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self._by_number: dict[TopicNumber, Topic] = {}
         self._pending: dict[str, asyncio.Future[Topic]] = {}
+        self._committed = Handover()
+        self._taken = names.Taken()  # the names of both
         self._watchers: list[TopicWatcher] = []
         self._order: list[str] | None = None  # of names; None: it has changed
         self._derived: dict[Hashable, Derived] = {}
-        self._altering = asyncio.Lock()  # an edit starts from what the last one left
+        # An edit of a topic starts from what the last one left.
+        self._altering: dict[TopicNumber, asyncio.Lock] = {}
 
     def load(self, topics: Iterable[Topic]) -> None:
         """Take over what the catalog holds, at start, before anybody watches.
@@ -184,7 +190,7 @@ class Topics:
         topic_id, now_ms = self._new_id(), self._clock.now_ms()
         pending = asyncio.get_running_loop().create_future()
         self._pending[name] = pending
-
+        self._taken.add(name)
         self._promised += partitions
 
         async def make() -> Topic:
@@ -201,6 +207,8 @@ class Topics:
             finally:
                 self._promised -= partitions
                 del self._pending[name]
+                if name not in self._by_name:
+                    self._taken.discard(name)
                 pending.cancel()
 
         return await to_the_end(make())
@@ -272,13 +280,13 @@ class Topics:
     async def alter_configs(
         self, topic: Topic, edit: Callable[[Mapping[str, str]], dict[str, str]]
     ) -> Topic:
-        """Change the topic's own configurations by ``edit``, one change at a time.
+        """Change the topic's own configurations by ``edit``, one after the other.
 
         ``edit`` raises INVALID_CONFIG or INVALID_REQUEST for what cannot be.
         """
 
         async def alter() -> Topic:
-            async with self._altering:
+            async with self._altering.setdefault(topic.number, asyncio.Lock()):
                 self._require(topic)
                 kept = edit(self._by_number[topic.number].configs)
                 await self._commit(
@@ -295,7 +303,16 @@ class Topics:
         await self._commit(lambda connection: stored.set_log_start(connection, starts))
 
     def _commit(self, change: Callable[[Any], T]) -> Awaitable[T]:
-        return asyncio.wrap_future(self._catalog.submit(change))
+        """What the change returned, when it is durable: a part of them in each turn."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def finished(done: Future[T]) -> None:
+            """Called on the catalog's thread."""
+            self._committed.put(loop, partial(_take_over, future, done))
+
+        self._catalog.submit(change).add_done_callback(finished)
+        return future
 
     def _change(self, topic: Topic, edit: Callable[[Topic], Topic]) -> Topic:
         now = self._by_number.get(topic.number)
@@ -311,6 +328,7 @@ class Topics:
         known = self._by_number.get(topic.number)
         if topic.name not in self._by_name:
             self._order = None
+            self._taken.add(topic.name)
         if topic.stored:
             self._partitions += topic.partitions - (known.partitions if known else 0)
         self._by_name[topic.name] = topic
@@ -320,10 +338,12 @@ class Topics:
     def _drop(self, number: TopicNumber) -> None:
         topic = self._by_number.pop(number)
         self._order = None
+        self._altering.pop(number, None)
         for made in self._derived.values():
             made.pop(number, None)
         self._partitions -= topic.partitions
         del self._by_name[topic.name]
+        self._taken.discard(topic.name)
         del self._by_id[topic.id]
         for watcher in self._watchers:
             watcher.topic_deleted(topic)
@@ -344,12 +364,22 @@ class Topics:
             )
 
     def _check_collision(self, name: str) -> None:
-        other = names.colliding(name, (*self._by_name, *self._pending))
+        other = self._taken.colliding(name)
         if other is not None:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' collides with existing topic: {other}",
             )
+
+
+def _take_over(future: "asyncio.Future[T]", done: Future[T]) -> None:
+    if future.cancelled():
+        return
+    error = done.exception()
+    if error is None:
+        future.set_result(done.result())
+    else:
+        future.set_exception(error)
 
 
 def _internal(name: str) -> KafkaError:

@@ -48,8 +48,26 @@ def test_a_name_that_passes_is_plain(name: str) -> None:
 
 
 def test_dots_and_underscores_collide() -> None:
-    assert names.colliding("a.b", ["x", "a_b"]) == "a_b"
-    assert names.colliding("a.b", ["a.b", "A_b", "a-b"]) is None
+    assert taken("x", "a_b").colliding("a.b") == "a_b"
+    assert taken("a.b", "A_b", "a-b").colliding("a.b") is None
+
+
+def test_a_name_that_is_used_no_more_collides_with_nothing() -> None:
+    used = taken("a.b", "a_b", "a.b")
+    assert used.colliding("a.b") == "a_b"
+    used.discard("a_b")
+    assert (used.colliding("a.b"), used.colliding("a_b")) == (None, "a.b")
+    used.discard("a.b")
+    used.discard("never")
+    assert used.colliding("a_b") is None
+
+
+def taken(*used: str) -> names.Taken:
+    """An index of these names."""
+    index = names.Taken()
+    for name in used:
+        index.add(name)
+    return index
 
 
 @given(st.text(alphabet="ab._-", max_size=6), st.text(alphabet="ab._-", max_size=6))

@@ -1,0 +1,119 @@
+"""No request that changes a thousand things holds the loop longer than 10 ms.
+
+Each goes over a real connection and changes what it names: topics that are made, grown,
+altered and deleted again, groups that are deleted. What counts is the processor time of
+each iteration of the loop, all of its callbacks together: where a thousand answers of
+the catalog come at once, it is their sum that keeps others waiting. The best of some
+rounds counts, since company on the machine only ever adds.
+"""
+
+import asyncio
+import gc
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from broker.groups.offsets import Committed
+from broker.protocol.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
+from broker.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.messages.delete_groups import DeleteGroupsRequest
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from broker.protocol.messages.incremental_alter_configs import (
+    AlterableConfig as Alteration,
+)
+from broker.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource as AlteredResource,
+)
+from broker.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
+from broker.runtime.services import Broker
+from broker.topics.topic import Topic
+from tests.support.peer import Peer
+from tests.support.rig import rig, run
+from tests.support.serving import serving
+from tests.support.turns import iterations_ms
+
+BUDGET_MS = 10.0
+ENOUGH_MS = 5.0
+ROUNDS = 4
+TOPICS, GROUPS = 1_000, 5_000
+NAMES = [f"topic-{n}" for n in range(TOPICS)]
+OTHERS = 10_000
+GROUP_IDS = [f"group-{n}" for n in range(GROUPS)]
+
+
+def changes() -> Iterator[tuple[str, Any, int]]:
+    """What a thousand topics go through, and some groups."""
+    made = [CreatableTopic(n, 1, 1) for n in NAMES]
+    yield "create topics", CreateTopicsRequest(made), 7
+    grown = [CreatePartitionsTopic(n, 2, None) for n in NAMES]
+    yield "create partitions", CreatePartitionsRequest(grown), 3
+    altered = [
+        AlterConfigsResource(2, n, [AlterableConfig("retention.ms", "1000")])
+        for n in NAMES
+    ]
+    yield "alter configs", AlterConfigsRequest(altered), 2
+    edited = [
+        AlteredResource(2, n, [Alteration("retention.ms", 0, "2000")]) for n in NAMES
+    ]
+    yield "alter configs by edits", IncrementalAlterConfigsRequest(edited), 1
+    deleted = [DeleteTopicState(n) for n in NAMES]
+    yield "delete topics", DeleteTopicsRequest(deleted), 6
+    yield "delete groups", DeleteGroupsRequest(GROUP_IDS), 2
+
+
+def refusals(response: Any) -> list[int]:
+    """The codes of what was not done."""
+    answers = next(
+        getattr(response, name)
+        for name in ("topics", "responses", "results")
+        if hasattr(response, name)
+    )
+    return [one.error_code for one in answers if one.error_code]
+
+
+async def play(broker: Broker, peer: Peer, least: dict[str, float]) -> None:
+    for group_id in GROUP_IDS:
+        broker.groups.offsets._commits.groups[group_id] = {(1, 0): Committed(5)}
+    for name, request, version in changes():
+        with iterations_ms() as turns:
+            response = await asyncio.to_thread(peer.ask, request, version)
+        assert refusals(response) == []
+        least[name] = min(max(turns), least.get(name, max(turns)))
+
+
+def test_requests_that_change_thousands(tmp_path: Path) -> None:
+    least: dict[str, float] = {}
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker, serving((), broker) as server:
+            broker.topics.load(
+                Topic(n, n.to_bytes(16, "big"), f"here-{n}", 1)
+                for n in range(1 << 20, (1 << 20) + OTHERS)
+            )
+            host, port = server.address
+            peer = await asyncio.to_thread(Peer, f"{host}:{port}")
+            for _ in range(ROUNDS):
+                await play(broker, peer, least)
+                if max(least.values()) < ENOUGH_MS:
+                    break
+            peer.socket.close()
+
+    gc.disable()
+    try:
+        run(scenario)
+    finally:
+        gc.enable()
+    told = ", ".join(f"{name} {ms:.1f}" for name, ms in least.items())
+    sys.stdout.write(f"{TOPICS} topics, {GROUPS} groups: longest turns {told} ms\n")
+    assert max(least.values()) < BUDGET_MS, told
