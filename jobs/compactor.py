@@ -17,7 +17,7 @@ The price: looking costs a few per cent of a core while data flow.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -26,6 +26,7 @@ import structlog
 from broker.catalog import requests
 from broker.catalog import topics as catalog_topics
 from broker.catalog.catalog import Catalog
+from broker.catalog.requests import FlushRequest
 from broker.clock import Clock
 from broker.ids import TopicNumber, TopicPartition
 from broker.settings import Settings
@@ -119,9 +120,10 @@ class Compactor:
         now_ms = self._clock.monotonic_ms()
         topics = {t.number: t for t in self._catalog.read(catalog_topics.load)}
         self._maintain(list(topics.values()), now_ms)
-        self._hasten(topics, now_ms)
+        asked = self._catalog.read(requests.pending)
+        self._hasten(topics, asked, now_ms)
         self._backlog.refresh(now_ms)
-        waiting = self._pending(topics, now_ms)
+        waiting = self._pending(topics, asked, now_ms)
         open_ = [one for one in waiting if self._stuck.may_try(one.key, now_ms)]
         self._set_pace(waiting, now_ms)
         self._report(waiting, topics, now_ms)
@@ -136,16 +138,32 @@ class Compactor:
         due = self._without_missing(due, {one.key: one for one in waiting})
         return self._round(due, topics) if due else False
 
-    def _hasten(self, topics: dict[TopicNumber, Topic], now_ms: int) -> None:
-        """Wait no longer for tables whose owners did something since the last try."""
+    def _hasten(
+        self,
+        topics: dict[TopicNumber, Topic],
+        asked: Sequence[FlushRequest],
+        now_ms: int,
+    ) -> None:
+        """Wait no longer for topics that somebody asks for now, nor for tables whose
+        owners did something since the last try.
+        """
+        for number in self._requests.take_in(asked, topics):
+            self._stuck.end_pauses(number, now_ms)
         for number in list(self._stuck.paused(now_ms)):
             if number in topics and self._tables.moved(topics[number]):
                 self._stuck.moved(number)
 
-    def _pending(self, topics: dict[TopicNumber, Topic], now_ms: int) -> list[Pending]:
-        """What tables lack; requests that are fulfilled are answered on the way."""
+    def _pending(
+        self,
+        topics: dict[TopicNumber, Topic],
+        asked: Sequence[FlushRequest],
+        now_ms: int,
+    ) -> list[Pending]:
+        """What tables lack; requests that are fulfilled are answered on the way.
+
+        ``asked`` was read before the segments were: what was durable then counts.
+        """
         self._follow_tables(topics, now_ms)
-        asked = self._catalog.read(requests.pending)
         for done in self._requests.look(asked, topics, self._backlog.ends, self._ends):
             self._catalog.change(
                 lambda connection, done=done: requests.done(  # type: ignore[misc]
@@ -155,7 +173,8 @@ class Compactor:
         unreadable = self._tables.unreadable.keys()
         waiting = self._backlog.pending(self._ends, topics.keys() - unreadable)
         self._stuck.keep({one.key for one in waiting if one.bytes}, unreadable)
-        self._stuck.hold({k: str(h) for k, h in self._backlog.held.items()}, now_ms)
+        held = {key: str(hole) for key, hole in self._backlog.held.items()}
+        self._stuck.hold(held, now_ms, request_id=self._requests.newest)
         return waiting
 
     def _follow_tables(self, topics: dict[TopicNumber, Topic], now_ms: int) -> None:
@@ -244,7 +263,9 @@ class Compactor:
 
     def _fail(self, key: TopicPartition, why: str, *, certain: bool = False) -> None:
         now_ms = self._clock.monotonic_ms()
-        failure = self._stuck.fail(key, why, now_ms, certain=certain)
+        failure = self._stuck.fail(
+            key, why, now_ms, certain=certain, request_id=self._requests.newest
+        )
         if failure.is_stuck:
             _log_stuck(key, failure.why)
 

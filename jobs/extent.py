@@ -4,7 +4,8 @@
 and compactor or without them. They look where the truth is: the catalog for the topics,
 the Delta log for the table's ends, the segments (up to the durable end) for the rest.
 Nothing is asked of the running parts except, through the catalog, to hurry; whether the
-compactor is stuck, its status file says.
+compactor is stuck, its status file says: only what failed after the request was seen
+counts, and that is told by the request's number, which no clock can set back.
 
 What is damaged is told beside what is known: the end of a table that cannot be read is
 nobody's to guess, and is None.
@@ -21,7 +22,7 @@ from broker.catalog import topics as stored
 from broker.catalog.catalog import Catalog
 from broker.ids import TopicPartition
 from broker.status.file import read as read_status
-from broker.status.schema import CompactorStatus
+from broker.status.schema import CompactorStatus, TableState
 from broker.storage.manifest import ManifestDamaged
 from broker.storage.store import open_store
 from broker.topics.topic import Topic
@@ -123,14 +124,16 @@ class Extents:
         """Ask for a flush and wait until the tables hold what is durable now.
 
         A topic that is deleted meanwhile is nothing to wait for. Raises NotInTime; and
-        Stuck, once nothing is late but what waiting does not help.
+        Stuck, once nothing is late but what was tried for this request in vain.
         """
         wanted = list(names) or None
         late = [extent for extent in self.of(names) if extent.pending() != 0]
-        self._catalog.change(lambda c: requests.ask(c, wanted, int(time.time() * 1000)))
+        request_id = self._catalog.change(
+            lambda c: requests.ask(c, wanted, int(time.time() * 1000))
+        )
         deadline = time.monotonic() + timeout_s
         while late := [extent for extent in late if not self._reached(extent)]:
-            self._give_up_if_stuck(late)
+            self._give_up_if_stuck(late, request_id)
             if time.monotonic() > deadline:
                 names_late = ", ".join(extent.topic for extent in late)
                 raise NotInTime(
@@ -141,10 +144,14 @@ class Extents:
         known = {topic.name for topic in self.topics()}
         return self.of([name for name in names if name in known])
 
-    def _give_up_if_stuck(self, late: Collection[TopicExtent]) -> None:
+    def _give_up_if_stuck(self, late: Collection[TopicExtent], request_id: int) -> None:
         status = read_status(self._data_dir, CompactorStatus, time.time())
         tables = () if status is None else status.tables
-        why = {state.topic: state.why for state in tables if state.stuck}
+        why = {
+            state.topic: state.why
+            for state in tables
+            if state.stuck and _knew(state, request_id)
+        }
         why |= {extent.topic: extent.problem for extent in late if extent.problem}
         if all(extent.topic in why for extent in late):
             told = [f"{extent.topic} is stuck: {why[extent.topic]}" for extent in late]
@@ -207,3 +214,10 @@ class Extents:
         except (ManifestDamaged, ValueError) as error:
             return _Log(ends, sizes, str(error))
         return _Log(ends, sizes)
+
+
+def _knew(state: TableState, request_id: int) -> bool:
+    """Whether the table was tried after the request was seen; a compactor that does not
+    say is believed, for it may never say.
+    """
+    return state.request_id is None or state.request_id >= request_id

@@ -29,8 +29,22 @@ class Requests:
 
     def __init__(self) -> None:
         self._targets: dict[int, dict[TopicPartition, int]] = {}
+        self.newest = 0
+        """Id of the newest request that was seen; ids grow."""
         self.topics: frozenset[TopicNumber] = frozenset()
         """Numbers of the topics that somebody waits for."""
+
+    def take_in(
+        self, asked: Sequence[Asked], topics: Mapping[TopicNumber, Topic]
+    ) -> set[TopicNumber]:
+        """Numbers of the topics that requests are for which were never seen before."""
+        new = [one for one in asked if one.id > self.newest]
+        self.newest = max((one.id for one in new), default=self.newest)
+        return {
+            number
+            for number, topic in topics.items()
+            if any(one.topics is None or topic.name in one.topics for one in new)
+        }
 
     def look(
         self,
@@ -39,7 +53,7 @@ class Requests:
         durable: Ends,
         tables: Ends,
     ) -> list[int]:
-        """Take in new requests; the ids of those that are fulfilled now.
+        """Note what new requests wait for; the ids of those that are fulfilled now.
 
         ``durable``: where the segments of each partition end; ``tables``: where its
         table ends.

@@ -17,7 +17,7 @@ from broker.status.schema import CompactorStatus, TableState
 from broker.storage.files import PosixFiles
 from broker.topics.topic import Topic
 from jobs.planner import Pending
-from jobs.stuck import WHOLE_TOPIC, Stuck
+from jobs.stuck import WHOLE_TOPIC, Failure, Stuck
 
 PERIOD_S: Final = 1.0
 TABLES_MAX: Final = 1_000
@@ -72,7 +72,7 @@ def table_states(
     ``now_ms`` is on the clock of ``waiting`` and ``stuck``; ``wall_ms`` is the same
     instant as people know it.
     """
-    failures = {key[0]: failure for key, failure in stuck.stuck()}
+    failures = _tried_last(stuck)
     by_topic: dict[TopicNumber, list[Pending]] = {
         number: [] for number in (*failures, *unreadable)
     }
@@ -93,6 +93,7 @@ def table_states(
                 stuck=failure is not None,
                 why=failure.why if failure else unreadable.get(number, ""),
                 since_ms=wall_ms - now_ms + failure.since_ms if failure else 0,
+                request_id=failure.request_id if failure else None,
                 ends=known_ends.get(number, {}),
                 pending_bytes=sum(one.bytes for one in pending),
                 lag_ms=max((now_ms - one.since_ms for one in pending), default=0),
@@ -100,6 +101,12 @@ def table_states(
         )
     states.sort(key=lambda state: (not state.stuck, state.readable, -state.lag_ms))
     return tuple(states[:TABLES_MAX])
+
+
+def _tried_last(stuck: Stuck) -> dict[TopicNumber, Failure]:
+    """Of each topic that is stuck, the failure that knows the newest request."""
+    by_request = sorted(stuck.stuck(), key=lambda found: found[1].request_id)
+    return {key[0]: failure for key, failure in by_request}
 
 
 class StatusFile:

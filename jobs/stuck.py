@@ -5,7 +5,9 @@ that partition or topic and no other; it must be seen, and it must heal by itsel
 the cause goes. The idea: failures are kept by what they stop, with pauses that double
 while they repeat. A topic that loses one race against its owner's commit is only late;
 from the second failure in a row on it is stuck. A pause ends early when the table has
-moved since: its owner may have taken back what stopped us.
+moved since: its owner may have taken back what stopped us; and at once when somebody
+asks for the topic. A failure keeps the newest request that was known when it was tried,
+so whoever asks can tell an answer to the request from older news, by no clock.
 
 A success clears what it concerns.
 """
@@ -35,6 +37,8 @@ class Failure:
     certain: bool = False
     failed_ms: int = 0
     """When it was tried last."""
+    request_id: int = 0
+    """The newest request that was known when it was tried last."""
 
     @property
     def is_stuck(self) -> bool:
@@ -50,7 +54,13 @@ class Stuck:
         self._held: dict[TopicPartition, Failure] = {}
 
     def fail(
-        self, key: TopicPartition, why: str, now_ms: int, *, certain: bool = False
+        self,
+        key: TopicPartition,
+        why: str,
+        now_ms: int,
+        *,
+        certain: bool = False,
+        request_id: int = 0,
     ) -> Failure:
         """Remember a failure; tried again after a pause that doubles.
 
@@ -66,6 +76,7 @@ class Stuck:
             times,
             certain,
             now_ms,
+            request_id,
         )
         self._failures[key] = failure
         return failure
@@ -76,13 +87,18 @@ class Stuck:
         """Forget what stopped a partition, or the topic as a whole."""
         self._failures.pop((number, partition), None)
 
-    def hold(self, held: Mapping[TopicPartition, str], now_ms: int) -> None:
+    def hold(
+        self, held: Mapping[TopicPartition, str], now_ms: int, *, request_id: int = 0
+    ) -> None:
         """Take ``held`` as all partitions that stop before damage, and why.
 
         What lies before the damage goes on: they are not paused.
         """
         self._held = {
-            key: self._held.get(key) or Failure(why, now_ms, now_ms, certain=True)
+            key: replace(
+                self._held.get(key) or Failure(why, now_ms, now_ms, certain=True),
+                request_id=request_id,
+            )
             for key, why in held.items()
         }
 
@@ -121,6 +137,12 @@ class Stuck:
         if failure is not None:
             soon_ms = min(failure.retry_ms, failure.failed_ms + MOVED_PAUSE_MS)
             self._failures[key] = replace(failure, retry_ms=soon_ms)
+
+    def end_pauses(self, number: TopicNumber, now_ms: int) -> None:
+        """Try a topic and its partitions again now."""
+        for key, failure in self._failures.items():
+            if key[0] == number and now_ms < failure.retry_ms:
+                self._failures[key] = replace(failure, retry_ms=now_ms)
 
     def failed(self, key: TopicPartition) -> TopicPartition | None:
         """What failed last time: the partition's topic, itself, or nothing."""

@@ -31,6 +31,9 @@ class TableState:
     """One sentence if it is not readable or stuck."""
     since_ms: int = 0
     """Since when, in milliseconds since the epoch."""
+    request_id: int | None = None
+    """If it is stuck: the newest request to the compactor that was known when it was
+    last tried, 0 if there was none; None if whoever wrote this does not say."""
     ends: Mapping[int, int] = field(default_factory=dict)
     """Partition -> first offset that is not in the table."""
     pending_bytes: int = 0

@@ -271,6 +271,69 @@ def test_an_owner_who_commits_all_the_time_costs_few_tries(world: World) -> None
     assert 5 < tries <= first_pauses + 60_000 / MOVED_PAUSE_MS
 
 
+def test_a_request_makes_a_stuck_topic_be_tried_at_once(world: World) -> None:
+    topic, other, compactor = world.topic("t"), world.topic("o"), world.compactor()
+    for one in (topic, other):
+        world.produce(one, some(10))
+    world.flush(compactor)
+    for one in (topic, other):
+        change_table(world, one, "row tracking")
+        world.produce(one, some(10))
+    for _ in range(3):
+        world.flush(compactor)
+    for one in (topic, other):
+        undo_change(world, one)
+    compactor.step()
+    assert len(world.rows(topic)) == 10  # it waits its pause out
+    world.catalog.change(lambda c: requests.ask(c, ["t"], 1))
+    while compactor.step():
+        pass
+    assert world.rows(topic) == world.produced[topic.number, 0]
+    assert len(world.rows(other)) == 10
+    compactor.step()
+    assert world.catalog.read(requests.pending) == []
+
+
+def test_each_request_ends_one_pause_once(world: World) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, some(10))
+    world.flush(compactor)
+    change_table(world, topic, "row tracking")
+    world.produce(topic, some(10))
+    for _ in range(3):
+        world.flush(compactor)
+    compactor.step()
+    assert compactor.status().tables[0].request_id == 0
+    for tries in (1, 2):
+        before = compactor.counters.rounds
+        asked = world.catalog.change(lambda c: requests.ask(c, ["t"], 1))
+        for _ in range(10):
+            compactor.step()
+        assert compactor.counters.rounds == before + 1, tries
+        assert compactor.status().tables[0].request_id == asked
+
+
+def test_what_failed_before_a_request_was_seen_does_not_know_it(world: World) -> None:
+    topic, asked = world.topic("t"), []
+    world.produce(topic, some(10))
+
+    def damaged(tasks: list[list[FileTask]]) -> list[list[Written | Failed]]:
+        if not asked:
+            ask = world.catalog.change(lambda c: requests.ask(c, None, 1))
+            asked.append(ask)
+        return [[Failed(t.path, "damage", stale=False) for t in task]
+                for task in tasks]  # fmt: skip
+
+    compactor = world.compactor(damaged)
+    world.flush(compactor)  # while the round runs, somebody asks
+    found = []
+    for _ in range(2):
+        compactor.step()
+        found.append(compactor.status().tables[0].request_id)
+    assert found == [0, asked[0]]
+    assert compactor.counters.rounds == 2
+
+
 def test_a_damaged_log_of_one_table_stops_its_topic_alone(world: World) -> None:
     theirs, other = world.topic("theirs"), world.topic("other")
     world.produce(theirs, some(10))

@@ -3,12 +3,15 @@
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from broker.catalog import requests
 from broker.catalog import topics as stored
+from broker.status.file import path_of
+from broker.status.schema import CompactorStatus
 from jobs.extent import Extents, NoSuchTopic, NotInTime, Stuck
 from jobs.status import StatusFile
 from lakehouse.delta_log import entry_path
@@ -138,8 +141,8 @@ def tear(world, topic, version: int = 0) -> str:
     return f"{entry} is torn"
 
 
-def lock(world, topic) -> None:
-    """As an owner does with a feature that our writer does not know."""
+def lock(world, topic) -> Path:
+    """As an owner does with a feature that our writer does not know; the entry."""
     action = {
         "protocol": {
             "minReaderVersion": 1,
@@ -148,7 +151,9 @@ def lock(world, topic) -> None:
         }
     }
     version = len(list((world.path(topic) / "_delta_log").glob("*.json")))
-    Path(entry_path(str(world.path(topic)), version)).write_text(json.dumps(action))
+    entry = Path(entry_path(str(world.path(topic)), version))
+    entry.write_text(json.dumps(action))
+    return entry
 
 
 def test_a_damaged_table_is_told_beside_what_is_known(world, extents):
@@ -178,20 +183,71 @@ def test_a_damaged_manifest_is_told_beside_what_is_known(world, extents):
     assert ends(found) == [(0, 3, 3)]
 
 
-def test_compact_says_at_once_what_is_stuck(world, extents):
-    topic, compactor = world.topic("t"), world.compactor()
+LOCKED = r"^t is stuck: its table takes no commit: .*eature"
+
+
+def stop_topic(world, compactor) -> Path:
+    """Make a topic stuck and say so; the log entry that its owner wrote."""
+    topic = world.topic("t")
     world.produce(topic, records(3))
     world.flush(compactor)
-    lock(world, topic)
+    entry = lock(world, topic)
     world.produce(topic, records(3))
     for _ in range(3):
         world.flush(compactor)
     compactor.step()
     (world.data_dir / "run").mkdir()
     StatusFile(world.data_dir, compactor.status).write()
-    with pytest.raises(
-        Stuck, match=r"^t is stuck: its table takes no commit: .*eature"
-    ):
+    assert compactor.status().tables[0].stuck
+    return entry
+
+
+def while_it_compacts(world, compactor, wait) -> None:
+    """Call ``wait`` beside a compactor for which no time passes."""
+    status = StatusFile(world.data_dir, compactor.status)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wait)
+        while not waiting.done():
+            compactor.step()
+            status.write()
+            time.sleep(0.01)
+    waiting.result()
+
+
+def test_compact_says_at_once_what_is_stuck(world, extents):
+    compactor = world.compactor()
+    stop_topic(world, compactor)
+
+    def wait() -> None:
+        with pytest.raises(Stuck, match=LOCKED):
+            extents.compact(["t"], timeout_s=10**6)
+
+    for _ in range(3):
+        while_it_compacts(world, compactor, wait)
+
+
+def test_compact_does_not_believe_what_failed_before_it_asked(world, extents):
+    compactor = world.compactor()
+    entry = stop_topic(world, compactor)
+    with pytest.raises(NotInTime):
+        extents.compact(["t"], timeout_s=0.3)
+    entry.unlink()  # its owner thinks again
+    done = []
+    while_it_compacts(
+        world, compactor, lambda: done.append(extents.compact(["t"], 10**6))
+    )
+    [[found]] = done
+    assert ends(found) == [(0, 6, 6)]
+
+
+def test_a_compactor_that_does_not_say_when_it_tried_is_believed(world, extents):
+    compactor = world.compactor()
+    stop_topic(world, compactor)
+    path = path_of(world.data_dir, CompactorStatus)
+    said = json.loads(path.read_bytes())
+    del said["tables"][0]["request_id"]
+    path.write_text(json.dumps(said))
+    with pytest.raises(Stuck, match=LOCKED):
         extents.compact(["t"], timeout_s=10**6)
 
 

@@ -35,3 +35,15 @@ def test_a_topic_that_goes_is_not_waited_for() -> None:
     assert requests.look(one, TOPICS, {(1, 0): 10}, {}) == []
     assert requests.look(one, {2: TOPICS[2]}, {}, {}) == [1]
     assert requests.look([], TOPICS, {}, {}) == []
+
+
+def test_a_request_is_new_once() -> None:
+    requests = Requests()
+    one, two = FlushRequest(7, ("t1", "gone"), 0), FlushRequest(8, ("t2",), 0)
+    assert requests.newest == 0
+    assert requests.take_in([one], TOPICS) == {1}
+    assert requests.take_in([one], TOPICS) == set()
+    assert requests.take_in([one, two], TOPICS) == {2}
+    assert requests.take_in([FlushRequest(9, None, 0)], TOPICS) == {1, 2}
+    assert requests.take_in([], TOPICS) == set()
+    assert requests.newest == 9

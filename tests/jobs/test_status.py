@@ -45,7 +45,7 @@ def pending(number: int, since_ms: int, bytes_: int = 10) -> Pending:
 def test_stuck_tables_come_first_with_their_reason() -> None:
     stuck = Stuck()
     for now_ms in (40, 50):
-        stuck.fail((2, WHOLE_TOPIC), "it takes no commit", now_ms)
+        stuck.fail((2, WHOLE_TOPIC), "it takes no commit", now_ms, request_id=now_ms)
     topics = {number: topic(number) for number in (1, 2, 3, 4)}
     states = table_states(
         topics, [pending(1, 90), pending(2, 30), pending(3, 10)],
@@ -61,7 +61,17 @@ def test_stuck_tables_come_first_with_their_reason() -> None:
         (5_000_040, 70, 10), (0, 0, 0), (0, 90, 10),
     ]  # fmt: skip
     assert states[3].ends == {0: 5, 1: 6}
+    assert [state.request_id for state in states] == [50, None, None, None]
     assert problems_of(topics, stuck) == ("t2 cannot be compacted: it takes no commit",)
+
+
+def test_of_several_failures_of_a_topic_the_one_tried_last_is_told() -> None:
+    stuck = Stuck()
+    for partition, request_id in enumerate((3, 5, 4)):
+        why = f"damage {partition}"
+        stuck.fail((2, partition), why, 1, certain=True, request_id=request_id)
+    [state] = table_states({2: topic(2)}, [], {}, {}, stuck, 100, wall_ms=100)
+    assert (state.why, state.request_id) == ("damage 1", 5)
 
 
 def test_a_status_is_no_listing_of_ten_thousand_tables() -> None:

@@ -83,3 +83,32 @@ def test_a_pause_that_is_short_stays_short_when_the_table_moves() -> None:
     failure = stuck.fail(TOPIC, "race", 0)
     stuck.moved(1)
     assert stuck.may_try(TOPIC, failure.retry_ms)
+
+
+def test_a_request_ends_the_pauses_of_its_topic() -> None:
+    stuck = Stuck()
+    for key in (TOPIC, (1, 0), (2, 0)):
+        stuck.fail(key, "damage", 0, certain=True)
+    stuck.end_pauses(1, 5)
+    assert stuck.may_try((1, 0), 5)
+    assert list(stuck.paused(5)) == []
+    assert not stuck.may_try((2, 0), 5)
+    assert stuck.fail(TOPIC, "locked", 5).times == 2
+    assert not stuck.may_try((1, 0), 5)
+
+
+def test_a_pause_that_is_over_is_not_begun_anew_by_a_request() -> None:
+    stuck = Stuck()
+    failure = stuck.fail(TOPIC, "race", 0)
+    stuck.end_pauses(1, failure.retry_ms + 9)
+    assert stuck.may_try(TOPIC, failure.retry_ms)
+
+
+def test_a_failure_says_which_request_was_known_when_it_was_tried() -> None:
+    stuck = Stuck()
+    assert stuck.fail(TOPIC, "locked", 0).request_id == 0
+    assert stuck.fail(TOPIC, "locked", 1, request_id=7).request_id == 7
+    for request_id in (7, 8):
+        stuck.hold({(1, 0): "a hole"}, request_id, request_id=request_id)
+    held = dict(stuck.stuck())[1, 0]
+    assert (held.since_ms, held.request_id) == (7, 8)

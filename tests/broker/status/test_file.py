@@ -12,7 +12,9 @@ from broker.status.file import STALE_S, decode, encode, path_of, read, replace
 from broker.status.schema import BrokerStatus, CompactorStatus, TableState, WalState
 from broker.storage.files import PosixFiles
 
-STATE = TableState("t", stuck=True, why="it is locked", since_ms=3, ends={0: 7, 1: 9})
+STATE = TableState(
+    "t", stuck=True, why="it is locked", since_ms=3, request_id=4, ends={0: 7, 1: 9}
+)
 BROKER = BrokerStatus(
     1, "serving", problems=("full",), wal=WalState(2, 3), counters={"a_total": 4}
 )
