@@ -144,8 +144,10 @@ def join(parts: Iterable[EntryColumns]) -> EntryColumns:
 def newest_copies(segments: Sequence[tuple[Rows, int]]) -> list[Rows]:
     """The rows of each of these segments (rows, sequence), one row for each batch.
 
-    Of a batch that several hold the last of them keeps it. What lies behind a batch of
-    higher offset is left out, too: that is so only with what was released long ago.
+    Of a batch that several hold the last of them keeps it that lies before all batches
+    of higher offsets: of a copy that was not finished the first batches alone are
+    there. What lies behind these in each of them is left out: that is so only with
+    what was released long ago.
     """
     rows = np.concatenate([rows for rows, _ in segments])
     starts = [np.full(len(some), location_of(n, 0)) for some, n in segments]
@@ -155,15 +157,24 @@ def newest_copies(segments: Sequence[tuple[Rows, int]]) -> list[Rows]:
     for first, end in pairwise(bounds.tolist()):
         at = order[first:end]
         at = at[np.lexsort((location[at], rows["base"][at]))]
-        base = rows["base"][at]
-        at = at[np.append(base[1:] != base[:-1], True)]
-        least = np.minimum.accumulate(location[at][::-1])[::-1]
-        keep[at[location[at] <= least]] = True
+        keep[at[_newest_in_order(rows["base"][at], location[at])]] = True
     cuts = np.cumsum([len(some) for some, _ in segments])[:-1]
     return [
         some[mask]
         for (some, _), mask in zip(segments, np.split(keep, cuts), strict=True)
     ]
+
+
+def _newest_in_order(bases: Ints, locations: Ints) -> list[int]:
+    """Of rows that ascend by base and location, which are kept: one for each base."""
+    kept: list[int] = []
+    least, base = 1 << 63, -1
+    rows = zip(bases[::-1].tolist(), locations[::-1].tolist(), strict=True)
+    for number, (its_base, location) in enumerate(rows, 1):
+        if its_base != base and location < least:
+            kept.append(len(bases) - number)
+            least, base = location, its_base
+    return kept
 
 
 def by_partition(rows: Rows) -> tuple[Ints, Ints]:

@@ -23,7 +23,14 @@ from broker.storage.segment import SegmentInfo
 from broker.storage.store import LocalSegmentStore
 from broker.storage.wal import Wal
 from tests.broker.storage.driver import WAL, Driver, held
-from tests.broker.storage.told import SMALL_SEGMENT, Told, check, go_on, noted
+from tests.broker.storage.told import (
+    SMALL_SEGMENT,
+    Told,
+    check,
+    check_found,
+    go_on,
+    noted,
+)
 from tests.support.files import (
     ForgetfulFiles,
     PowerCut,
@@ -378,6 +385,30 @@ def test_without_the_manifest_nothing_is_lost_and_no_batch_is_there_twice() -> N
     there = held(driver.recovery, driver.wal)[1, STUCK]
     assert there == [told.acknowledged[1, STUCK, n] for n in range(10)]
     driver.close()
+
+
+def test_a_copy_that_was_not_finished_hides_nothing_when_the_manifest_is_lost() -> None:
+    """The first batches are there twice then, and the others in the old place alone."""
+
+    def story(files: ForgetfulFiles, told: Told) -> int:
+        driver = open_log(files)
+        fill(driver, told)
+        calls = len(files.calls)
+        carry_all(driver, told)
+        driver.close()
+        return calls
+
+    whole = ForgetfulFiles()
+    begun = story(whole, Told())
+    for cut_at in range(begun + 1, len(whole.calls) + 1):
+        files, told = ForgetfulFiles(), Told()
+        files.cut_at = cut_at
+        story(files, told)
+        left = files.after_power_cut(everything)
+        left.unlink(WAL / "checkpoint")
+        driver = Driver(left, segment_bytes=SMALL_SEGMENT)
+        check_found(driver, told)
+        driver.close()
 
 
 def test_a_reader_that_looks_during_the_change_sees_every_batch(monkeypatch) -> None:

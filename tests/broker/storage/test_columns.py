@@ -110,7 +110,28 @@ def test_of_copies_the_newest_counts_and_what_is_out_of_order_goes() -> None:
     old = some_rows((0, 0, 9, 4200), (1, 0, 0, 4300), (2, 0, 9, 4400))
     carried = some_rows((2, 0, 9, 4200), (2, 10, 0, 4300))
     newer = some_rows((0, 10, 0, 4200), (1, 7, 0, 4300), (2, 11, 0, 4400))
-    stale = some_rows((0, 0, 9, 4200))
+    stale = some_rows((0, 0, 9, 4200), (1, 3, 0, 4300))
     kept = newest_copies([(old, 4), (carried, 5), (newer, 6), (stale, 9)])
     places = [part["position"].tolist() for part in kept]
-    assert places == [[4300], [4200, 4300], [4200, 4300, 4400], []]
+    assert places == [[4200, 4300], [4200, 4300], [4200, 4300, 4400], []]
+
+
+@given(st.data())
+def test_a_copy_of_any_part_of_a_log_hides_no_batch(data: st.DataObject) -> None:
+    """As a carry leaves it that ended anywhere: the first batches are there twice."""
+    bases = range(data.draw(st.integers(1, 20)))
+    segments: dict[int, list[int]] = {}
+    for base in bases:
+        number = data.draw(st.integers(1, 4)) + max(segments, default=0)
+        segments.setdefault(2 * number if base % 3 == 0 else max(segments), [])
+        segments[max(segments)].append(base)
+    copied = sorted(data.draw(st.sets(st.sampled_from(bases))))
+    behind = data.draw(st.sampled_from(sorted(segments)))
+    copied = [base for base in copied if base <= segments[behind][-1]]
+    segments[behind + 1] = copied[: data.draw(st.integers(0, len(copied)))]
+    log = [
+        (some_rows(*((0, base, 0, 4200 + base) for base in segments[number])), number)
+        for number in sorted(segments)
+    ]
+    kept = newest_copies(log)
+    assert [int(base) for some in kept for base in some["base"]] == list(bases)

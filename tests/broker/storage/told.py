@@ -2,9 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
 
-from broker.ids import TopicPartition
 from broker.storage.entry import Append
 from tests.broker.storage.driver import Driver, held
 from tests.support.files import ForgetfulFiles
@@ -56,21 +54,21 @@ def check(files: ForgetfulFiles, told: Told) -> None:
     try:
         recovery = driver.recovery
         assert recovery.damage == []
-        there = held(recovery, driver.wal)
-        found = {
-            (*key, int(base)): data
-            for key, columns in recovery.columns.items()
-            for base, data in zip(columns.base, there[key], strict=True)
-        }
-        _check_found(recovery.columns, found, told)
+        check_found(driver, told)
         _check_replay(driver, told)
     finally:
         driver.close()
 
 
-def _check_found(
-    columns: dict[TopicPartition, Any], found: dict[Key, bytes], told: Told
-) -> None:
+def check_found(driver: Driver, told: Told) -> None:
+    """What was acknowledged and not released is there, once, and nothing unheard of."""
+    columns = driver.recovery.columns
+    there = held(driver.recovery, driver.wal)
+    found = {
+        (*key, int(base)): data
+        for key, some in columns.items()
+        for base, data in zip(some.base, there[key], strict=True)
+    }
     for key, data in told.acknowledged.items():
         if key not in told.released:
             assert found.get(key) == data, f"acknowledged {key} is not there"
