@@ -136,6 +136,13 @@ class OffsetIndex:
             for file in files.files
         )
 
+    def has_files_of(self, other: "OffsetIndex") -> bool:
+        """Whether both have the same files, as far as the log describes them."""
+        if self.partitions.keys() != other.partitions.keys():
+            return False
+        theirs = other.partitions
+        return all(mine.files == theirs[p].files for p, mine in self.partitions.items())
+
     def files_of(self, partition: int) -> PartitionFiles:
         """The files of a partition; none if it has none."""
         return self.partitions.get(partition, _NOTHING)

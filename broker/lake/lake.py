@@ -92,11 +92,12 @@ class Lake:
 
     def take_changed(self) -> list[TopicNumber]:
         """The topics, by number, whose owners changed rows since the last call; also
-        those whose tables were loaded, since nobody knows what happened before."""
+        those whose tables were loaded with other files than they had: nobody knows what
+        happened before."""
         changed = []
         for number, table in self._follower.items():
             view = table.view
-            if view.unreadable is None and self._changes.get(number, -1) < view.changed:
+            if view.unreadable is None and self._changes.get(number, 0) < view.changed:
                 self._changes[number] = view.changed
                 changed.append(number)
         return changed

@@ -51,8 +51,9 @@ class View:
     """One sentence if its rows cannot be served."""
     absent: str | None = None
     """One sentence if no table of this topic was found so far."""
-    changed: int = -1
-    """Version of the last change by an owner, or of the load, which may hide one."""
+    changed: int = 0
+    """Counts the changes by its owner, and the loads that may hide one: after he
+    took log entries out, versions go back."""
     torn: str | None = None
     """One sentence if the last log entry is not whole, and does not count."""
 
@@ -147,11 +148,10 @@ class TopicTable:
             return
         changed = self.view.changed
         if not in_step:  # an earlier call stopped half-way
-            index, changed = OffsetIndex.of(snapshot), snapshot.version
+            index, changed = OffsetIndex.of(snapshot), changed + 1
         elif commits:
             index = index.advanced(snapshot, commits)
-            owners = [commit.version for commit in commits if commit.is_owners]
-            changed = max([changed, *owners])
+            changed += sum(commit.is_owners for commit in commits)
         self._publish(self._view(snapshot, index, changed))
 
     def _begin(self) -> None:
@@ -172,9 +172,13 @@ class TopicTable:
             return
         self._forget_failure()
         self._snapshot = snapshot
-        changed = _last_change(snapshot) if self._was_absent else snapshot.version
+        index, before = OffsetIndex.of(snapshot), self.view
+        if self._was_absent:
+            is_changed = _was_changed(snapshot)
+        else:
+            is_changed = before.version < 0 or not index.has_files_of(before.index)
         self._was_absent = False
-        self._publish(self._view(snapshot, OffsetIndex.of(snapshot), changed))
+        self._publish(self._view(snapshot, index, before.changed + is_changed))
 
     def _is_ours(self, snapshot: Snapshot) -> bool:
         """By its properties; or, if an owner replaced these, by what was committed."""
@@ -220,20 +224,19 @@ class TopicTable:
         return os.path.join(self.path, LOG_DIRECTORY, name)
 
 
-def _last_change(snapshot: Snapshot) -> int:
-    """The last version of a new table by which its owner changed rows, -1: none did.
+def _was_changed(snapshot: Snapshot) -> bool:
+    """Whether the owner of a new table changed rows before it was looked at.
 
     The table was not there at the last look, which may be long ago. Where the log does
-    not tell, it is the newest version.
+    not tell, he may have.
     """
     if snapshot.version > _YOUNG_VERSIONS:
-        return snapshot.version
-    changed = -1
+        return True
     for version in range(snapshot.version + 1):
         try:
             commit = parse_commit(version, read_entry(snapshot.path, version))
         except FileNotFoundError:
-            return snapshot.version
+            return True
         if commit.is_owners:
-            changed = version
-    return changed
+            return True
+    return False

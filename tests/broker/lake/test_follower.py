@@ -82,7 +82,7 @@ def test_a_new_table_was_changed_by_nobody(tmp_path: Path) -> None:
     table.poll()
     Writer(str(tmp_path)).add(0, 0, 10)
     assert table.poll()
-    assert (table.view.version, table.view.changed) == (1, -1)
+    assert (table.view.version, table.view.changed) == (1, 0)
 
 
 def test_what_an_owner_did_to_a_new_table_before_we_looked_is_noticed(
@@ -95,7 +95,7 @@ def test_what_an_owner_did_to_a_new_table_before_we_looked_is_noticed(
     deltalake.DeltaTable(writer.path).delete("offset < 5")
     writer.add(0, 10, 20)
     assert table.poll()
-    assert (table.view.version, table.view.changed) == (3, 2)
+    assert (table.view.version, table.view.changed) == (3, 1)
 
 
 def test_a_new_table_whose_log_does_not_tell_may_have_been_changed(
@@ -184,6 +184,41 @@ def test_an_entry_that_was_replaced_is_caught_up_with(tmp_path: Path) -> None:
     replace_last_entry(writer)
     table.catch_up()
     assert dict(table.view.ends) == {0: 30}
+
+
+def test_a_change_is_noticed_although_the_version_went_back(tmp_path: Path) -> None:
+    """He deletes rows, takes that back, and deletes others: at the same version."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    table = a_table(tmp_path)
+    table.poll()
+    seen = [table.view.changed]
+    for condition in ("offset < 5", "offset >= 5"):
+        deltalake.DeltaTable(writer.path).delete(condition)
+        table.catch_up()
+        table.poll()
+        assert table.view.version == 2
+        seen.append(table.view.changed)
+        os.unlink(entry_path(writer.path, 2))
+        table.catch_up()
+        assert table.view.version == 1
+        seen.append(table.view.changed)
+    assert seen == sorted(set(seen))
+
+
+def test_a_load_that_finds_the_same_files_is_no_change(tmp_path: Path) -> None:
+    """A file that is gone makes every reader of it load the table anew."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    table = a_table(tmp_path)
+    table.poll()
+    before = table.view.changed
+    table.reload()
+    os.rename(writer.path, tmp_path / "away")
+    table.catch_up()
+    os.rename(tmp_path / "away", writer.path)
+    assert table.poll()
+    assert table.view.changed == before
 
 
 def test_a_torn_last_entry_is_waited_for(tmp_path: Path) -> None:
