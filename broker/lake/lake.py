@@ -14,7 +14,7 @@ from broker.lake.cold import ColdRead, ColdReader, Searched
 from broker.lake.cpu_throttle import CpuThrottle
 from broker.lake.follower import CallSoon, Follower, OnAdvance
 from broker.lake.table import TopicTable, View
-from broker.lake.verify import Verifier
+from broker.lake.verify import Lacking, Verifier
 from broker.topics.topic import Topic
 from lakehouse.actions import DataFile
 from lakehouse.location import table_path
@@ -137,12 +137,14 @@ class Lake:
         }
 
     def problems(self) -> list[str]:
-        """One sentence for each table whose rows cannot be served."""
-        return [
+        """One sentence for each table whose rows cannot be served, or some of them."""
+        found = [
             f"the table {table.path} cannot be read: {table.view.unreadable}"
             for _, table in self._follower.items()
             if table.view.unreadable is not None
         ]
+        verifiers = list(self._verifiers.values())
+        return found + [each.problem for each in verifiers if each.problem is not None]
 
     async def read(
         self,
@@ -189,7 +191,8 @@ class Lake:
         return await self._cold.max_timestamp(table, partition, start_offset)
 
     def verified_ends(self, number: TopicNumber) -> dict[int, int]:
-        """Partition -> end below which all is in the table for sure; see `Verifier`.
+        """Partition -> end below which all is in the table for sure, but for what is
+        `lacking`; see `Verifier`.
 
         Blocks; one thread at a time. A view that claims more than the log on disk has
         (another writer overwrote an entry) is loaded anew. What cannot be read cannot
@@ -210,6 +213,12 @@ class Lake:
             log.error("log entries were overwritten", table=table.path)
             table.reload()
         return ends
+
+    def lacking(self, number: TopicNumber) -> Lacking:
+        """Partition -> ranges of offsets that are not in the table although they lie
+        below its verified end: their files are gone. Of the last `verified_ends`."""
+        verifier = self._verifiers.get(number)
+        return {} if verifier is None else verifier.lacking
 
     def _table(self, topic: Topic) -> TopicTable:
         return TopicTable(topic.id.hex(), table_path(self._warehouse, topic.name))

@@ -28,6 +28,7 @@ import structlog
 from broker.clock import Clock
 from broker.failpoints import passing
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
+from broker.lake.verify import Lacking
 
 log = structlog.get_logger("lakelog.lake")
 
@@ -38,8 +39,14 @@ CACHED_BATCH_BYTES: Final = 1 << 10
 """What a batch counts at least in the cache: each takes 44 bytes of memory in the index
 of its partition, and 2 GiB may hold eleven million of the smallest."""
 
+NOTHING_HELD: Final = 1 << 63
+
 End = Callable[[TopicPartition], int | None]
 """End offset of a partition's table; None: the topic is deleted, nothing is needed."""
+
+
+Lacks = Callable[[TopicPartition, int, int], bool]
+"""Whether the table lacks something of [first, end), although it lies below its end."""
 
 
 class Segment(Protocol):
@@ -87,8 +94,9 @@ class Coverage:
     missing is asked for first.
     """
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: End, lacks: Lacks = lambda *_: False) -> None:
         self._end = end
+        self._lacks = lacks
         self._lacking: dict[int, TopicPartition | None] = {}
         self._looked = 0
 
@@ -122,7 +130,10 @@ class Coverage:
 
     def _is_below(self, segment: Segment, key: TopicPartition) -> bool:
         known = self._end(key)
-        return known is None or known >= segment.ranges.get(key, (0, 0))[1]
+        if known is None:
+            return True
+        first, end = segment.ranges.get(key, (0, 0))
+        return known >= end and not self._lacks(key, first, end)
 
 
 class Ages:
@@ -161,7 +172,8 @@ class SegmentRetention:
 
     ``table_end`` is what the broker follows; ``is_deleted`` tells a deleted topic from
     one that has no table yet; ``verified_ends`` reads a topic's table again, on a
-    thread (`Lake.verified_ends`); ``log_start`` is durable, and nothing below it is
+    thread (`Lake.verified_ends`), and ``lacking`` tells which ranges below these ends
+    it has not got all the same; ``log_start`` is durable, and nothing below it is
     needed; ``before_release`` is called with the sequence of a segment
     that goes next.
     """
@@ -173,6 +185,7 @@ class SegmentRetention:
         table_end: Callable[[TopicNumber, PartitionNumber], int],
         is_deleted: Callable[[TopicNumber], bool],
         verified_ends: Callable[[TopicNumber], Mapping[int, int]],
+        lacking: Callable[[TopicNumber], Lacking] = lambda _: {},
         log_start: Callable[[TopicNumber, PartitionNumber], int] = lambda *_: 0,
         before_release: Callable[[int], None],
         clock: Clock,
@@ -184,6 +197,7 @@ class SegmentRetention:
         self._table_end = table_end
         self._is_deleted = is_deleted
         self._verified_ends = verified_ends
+        self._lacking = lacking
         self._log_start = log_start
         self._before_release = before_release
         self._ages = Ages(clock)
@@ -239,10 +253,41 @@ class SegmentRetention:
         return self._log_start(*key)
 
     async def verified_end(self, numbers: Iterable[TopicNumber]) -> End:
-        """The same as `followed_end`, for sure, of the partitions of these topics."""
+        """The same as `followed_end`, for sure, of the partitions of these topics; or
+        where the first range begins that a table lacks and a segment may have."""
+        verified = await self._look_again(numbers)
+        end, cuts = self._verified_end(verified), self._cuts(verified)
+
+        def cut(key: TopicPartition) -> int | None:
+            known = end(key)
+            return None if known is None else min(known, cuts.get(key, known))
+
+        return cut
+
+    def _cuts(self, numbers: Iterable[TopicNumber]) -> dict[TopicPartition, int]:
+        """Partition -> the first offset that its table lacks and a segment may have."""
+        segments, cuts = self._wal.segments(), dict[TopicPartition, int]()
+        for number in numbers:
+            for partition, ranges in self._lacking(number).items():
+                key = number, PartitionNumber(partition)
+                held = [s.ranges[key][0] for s in segments if key in s.ranges]
+                start = max(self.log_start(key), min(held, default=NOTHING_HELD))
+                lows = [max(low, start) for low, high in ranges if high > start]
+                if lows:
+                    cuts[key] = min(lows)
+        return cuts
+
+    def lacks(self, key: TopicPartition, first: int, end: int) -> bool:
+        """Whether a table lacks something of [first, end) that is still needed."""
+        first = max(first, self.log_start(key))
+        ranges = self._lacking(key[0]).get(key[1], ())
+        return any(max(first, low) < min(end, high) for low, high in ranges)
+
+    async def _look_again(
+        self, numbers: Iterable[TopicNumber]
+    ) -> dict[TopicNumber, Mapping[int, int]]:
         loop = asyncio.get_running_loop()
-        verified = await loop.run_in_executor(self._pool, self._verify, numbers)
-        return self._verified_end(verified)
+        return await loop.run_in_executor(self._pool, self._verify, numbers)
 
     async def _seal_if_idle(self, segments: Sequence[Segment]) -> None:
         """Seal the active segment when it is quiet and all in tables."""
@@ -269,12 +314,12 @@ class SegmentRetention:
             return []
         numbers = {number for segment in wanted for number, _ in segment.ranges}
         passing("release.before_sync")
-        sure = await self.verified_end(numbers)
+        sure = self._verified_end(await self._look_again(numbers))
         passing("release.after_sync")
         released = []
         async with self.releasing:
             live = {segment.sequence for segment in self._wal.segments()}
-            for segment in await Coverage(sure).covered(wanted):
+            for segment in await Coverage(sure, self.lacks).covered(wanted):
                 if segment.sequence in live:  # else it was carried into another one
                     self._release(segment.sequence)
                     released.append(segment.sequence)

@@ -5,7 +5,8 @@ lost any more. Delta does not fsync; the compactor does, but may be killed in be
 and on a local disk another writer may overwrite a log entry. The idea: before a segment
 goes, the broker reads the entries itself, checks that each file they add is there in
 its full length, and syncs files, entries and directories. What it read is what counts,
-not what it followed.
+not what it followed. A file that is not there, or not whole, is no reason to hold the
+rest: what it should hold is named, and is not released.
 
 The price: an open and an fsync per file, once, mostly of what is on disk already. A
 failed fsync is never repeated: the kernel may have dropped the bytes and say yes the
@@ -14,7 +15,7 @@ such as too many open files, was before the fsync, and the next call tries again
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 
@@ -34,6 +35,9 @@ from lakehouse.errors import LakehouseError, LogDamaged, TableMissing
 
 log = structlog.get_logger("lakelog.lake")
 
+Lacking = Mapping[int, Sequence[tuple[int, int]]]
+"""Partition -> ranges of offsets [first, end)."""
+
 
 class Verifier:
     """Verifies one topic's table, on one thread at a time."""
@@ -44,8 +48,14 @@ class Verifier:
         self._version = -1
         self._mark: Mark | None = None
         self._ends: dict[int, int] = {}
+        self._lacking: dict[str, tuple[DataFile, str]] = {}
         self._failed: str | None = None
         self._logged: str | None = None
+        self.lacking: Lacking = {}
+        """Of what lies below the ends: partition -> [first offset, end) of each file
+        that is not there as its commit says. Replaced, never changed."""
+        self.problem: str | None = None
+        """One sentence if there is such a file."""
 
     @property
     def version(self) -> int:
@@ -53,7 +63,8 @@ class Verifier:
         return self._version
 
     def ends(self, version: int = -1) -> dict[int, int] | None:
-        """Partition -> end offset below which every record is durably in the table.
+        """Partition -> end offset below which every record is durably in the table, but
+        for what is `lacking`.
 
         ``version``: one that is known to exist, in case entries were cleaned away.
         Blocks. None: it cannot be verified; why is logged.
@@ -61,6 +72,7 @@ class Verifier:
         if self._failed is not None:
             return None
         try:
+            self._look_for_lacking()
             self._advance(version)
         except TableMissing:
             return {}
@@ -74,8 +86,24 @@ class Verifier:
         except OSError as error:  # too many open files, say: it passes
             self._log_once(log.warning, "table not verified yet", str(error))
             return None
-        self._logged = None
+        self._publish_lacking()
+        if self.problem is None:
+            self._logged = None
         return dict(self._ends)
+
+    def _publish_lacking(self) -> None:
+        lacking: dict[int, list[tuple[int, int]]] = {}
+        for file, _ in self._lacking.values():
+            span = file.first_offset, file.last_offset + 1
+            lacking.setdefault(file.partition, []).append(span)
+        self.lacking, self.problem = lacking, None
+        if self._lacking:
+            file, why = next(iter(self._lacking.values()))
+            self.problem = (
+                f"the table {self._path} lacks {len(self._lacking)} of its data files: "
+                f"{file.path} {why}"
+            )
+            self._log_once(log.error, "data files are not there", self.problem)
 
     def _log_once(self, say: Callable[..., object], what: str, why: str) -> None:
         """Say it once: it is tried again, twice a second."""
@@ -114,7 +142,8 @@ class Verifier:
             raise TableMissing(self._path)
         if snapshot.unreadable is not None:
             raise LogDamaged(snapshot.unreadable)
-        self._sync_data(list(snapshot.files.values()))
+        self._lacking.clear()
+        self._sync_data(snapshot.files.values())
         self._sync_log()
         self._version, self._mark = snapshot.version, snapshot.mark
         self._ends = table_ends(snapshot, self._topic_id)
@@ -122,32 +151,43 @@ class Verifier:
     def _take(self, commit: Commit) -> None:
         """Verify one more entry. Files that left again since need not be there."""
         moved = Snapshot(self._path, transactions=dict(commit.transactions))
+        for path in commit.removes:
+            self._lacking.pop(path, None)
         self._sync_data(commit.adds, may_be_gone=True)
         sync_file(entry_path(self._path, commit.version))
         sync_directory(os.path.join(self._path, LOG_DIRECTORY))
         self._ends.update(table_ends(moved, self._topic_id))
         self._version = commit.version
 
-    def _sync_data(self, files: list[DataFile], may_be_gone: bool = False) -> None:
-        present = []
-        for file in files:
-            path = os.path.join(self._path, file.relative_path)
-            try:
-                size = os.path.getsize(path)
-            except FileNotFoundError:
-                if not (may_be_gone and self._left(file)):
-                    raise
-                continue
-            if size != file.size:
-                raise LogDamaged(
-                    f"{path} has {size} bytes, its commit says {file.size}"
-                )
-            present.append(file.relative_path)
+    def _sync_data(self, files: Iterable[DataFile], may_be_gone: bool = False) -> None:
+        """Sync what is there as its commit says, and remember the rest as lacking,
+        unless a later commit took it out again."""
+        found = [(file, self._why_lacking(file)) for file in files]
+        lacking = {file.path: (file, why) for file, why in found if why is not None}
+        if lacking and may_be_gone:
+            left = lacking.keys() - load(self._path).files.keys()
+            lacking = {path: lacking[path] for path in lacking if path not in left}
+        present = [file.relative_path for file, why in found if why is None]
         sync_files(self._path, present)
+        self._lacking |= lacking
 
-    def _left(self, file: DataFile) -> bool:
-        """Whether a later commit took the file out again."""
-        return file.path not in load(self._path).files
+    def _why_lacking(self, file: DataFile) -> str | None:
+        """The end of a sentence if a file is not there in its full length, else None.
+        Raises OSError."""
+        try:
+            size = os.path.getsize(os.path.join(self._path, file.relative_path))
+        except (FileNotFoundError, NotADirectoryError):
+            return "is not there"
+        if size != file.size:
+            return f"has {size} bytes, and its commit says {file.size}"
+        return None
+
+    def _look_for_lacking(self) -> None:
+        """Its owner may have put a file back."""
+        for path, (file, _) in list(self._lacking.items()):
+            if self._why_lacking(file) is None:
+                sync_files(self._path, [file.relative_path])
+                del self._lacking[path]
 
     def _sync_log(self) -> None:
         directory = os.path.join(self._path, LOG_DIRECTORY)

@@ -107,4 +107,10 @@ class Tables(Lake, Protocol):
         """Topic number -> one sentence, for each whose rows cannot be served."""
 
     def verified_ends(self, number: TopicNumber, /) -> Mapping[int, int]:
-        """Partition -> end below which all is in the table for sure. Blocks."""
+        """Partition -> end below which all is in the table for sure, but for what is
+        `lacking`. Blocks."""
+
+    def lacking(
+        self, number: TopicNumber, /
+    ) -> Mapping[int, Sequence[tuple[int, int]]]:
+        """Partition -> ranges of offsets whose files are gone."""

@@ -78,6 +78,9 @@ class Tables:
     def verified_ends(self, number: int) -> dict[int, int]:
         return {index: end for (n, index), end in self.ends.items() if n == number}
 
+    def lacking(self, number: int) -> dict[int, list[tuple[int, int]]]:
+        return {}
+
     def unreadable_topics(self) -> dict[int, str]:
         return {}
 

@@ -70,6 +70,7 @@ class Scene:
             table_end=self.lake.table_end,
             is_deleted=self.deleted.__contains__,
             verified_ends=self.lake.verified_ends,
+            lacking=self.lake.lacking,
             before_release=self.told.append,
             clock=self.clock,
             keep_ms=KEEP_MS,
@@ -185,6 +186,34 @@ def test_a_missing_data_file_releases_nothing(scene: Scene) -> None:
     (uri,) = deltalake.DeltaTable(scene.writer.path).file_uris()
     os.unlink(uri)
     assert scene.tick() == []
+
+
+def test_a_missing_data_file_holds_its_own_records_alone(scene: Scene) -> None:
+    scene.writer.add(0, 100, 200)
+    scene.writer.add(1, 0, 50)
+    scene.lake._follower.get(7).poll()
+    first = scene.lake.files(7, 0)[0]
+    os.unlink(os.path.join(scene.writer.path, first.path))
+    scene.wal.held = [
+        ASegment(1, {(7, 0): (60, 100), (7, 1): (0, 20)}),
+        ASegment(2, {(7, 0): (100, 200)}),
+        ASegment(3, {(7, 1): (20, 50)}),
+    ]
+    assert scene.tick() == [2, 3]
+    assert "lacks 1 of its data files" in scene.lake.problems()[0]
+    for key, end in {(7, 0): 60, (7, 1): 50}.items():
+        assert asyncio.run(scene.segment_retention.verified_end({7}))(key) == end
+    deltalake.DeltaTable(scene.writer.path).repair()  # its owner gives them up
+    assert scene.tick() == [1]
+    assert scene.lake.problems() == []
+
+
+def test_a_data_file_that_was_missing_long_ago_cuts_nothing_off(scene: Scene) -> None:
+    scene.writer.add(0, 100, 200)
+    scene.lake._follower.get(7).poll()
+    os.unlink(os.path.join(scene.writer.path, scene.lake.files(7, 0)[0].path))
+    scene.wal.held = [ASegment(2, {(7, 0): (100, 200)})]
+    assert asyncio.run(scene.segment_retention.verified_end({7}))((7, 0)) == 200
 
 
 def test_a_table_that_cannot_be_read_keeps_its_segments(scene: Scene) -> None:

@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.lake.verify import Verifier
+from lakehouse.commit import remove_files
 from lakehouse.delta_log import entry_path, load
 from tests.support.syscalls import SystemCalls, in_order
 from tests.support.tables import TOPIC_ID, Writer
@@ -50,11 +51,8 @@ def test_a_table_whose_sync_failed_has_no_ends(
     writer.add(0, 0, 10)
     verifier = Verifier(TOPIC_ID, writer.path)
 
-    def fails(_: int) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", fails)
+        patch.setattr(os, "fsync", failing)
         assert verifier.ends() is None
     assert verifier.ends() is None  # the kernel may say yes the second time
 
@@ -71,18 +69,64 @@ def test_an_entry_that_was_replaced_is_verified_anew(tmp_path: Path) -> None:
     assert verifier.ends() == {0: 10, 1: 5}
 
 
-def test_a_table_that_cannot_be_verified_is_told_once(tmp_path: Path) -> None:
-    """It is tried twice a second, and its file may be gone for good."""
+def test_a_file_that_is_gone_is_told_once_and_holds_nothing_else(
+    tmp_path: Path,
+) -> None:
+    """It is looked for twice a second, and may be gone for good."""
     writer = Writer(str(tmp_path))
     writer.add(0, 0, 10)
     (file,) = load(writer.path).files
-    path = Path(writer.path, file)
-    verifier = Verifier(TOPIC_ID, writer.path)
+    writer.add(0, 10, 20)
+    writer.add(1, 0, 5)
+    path, away = Path(writer.path, file), tmp_path / "away"
     with capture_logs() as told:
-        for _ in range(2):
-            path.rename(tmp_path / "away")
-            assert [verifier.ends() for _ in range(3)] == [None] * 3
-            (tmp_path / "away").rename(path)
-            assert verifier.ends() == {0: 10}
-            verifier = Verifier(TOPIC_ID, writer.path)
-    assert [one["event"] for one in told] == ["table not verified"] * 2
+        path.rename(away)
+        verifier = Verifier(TOPIC_ID, writer.path)
+        assert [verifier.ends() for _ in range(3)] == [{0: 20, 1: 5}] * 3
+        assert verifier.lacking == {0: [(0, 10)]}
+        assert verifier.problem is not None
+        assert file in verifier.problem
+        away.rename(path)
+        assert verifier.ends() == {0: 20, 1: 5}
+        assert (verifier.lacking, verifier.problem) == ({}, None)
+    assert [one["event"] for one in told] == ["data files are not there"]
+
+
+def test_a_file_of_a_new_commit_that_is_not_whole_is_lacking_until_it_leaves(
+    tmp_path: Path,
+) -> None:
+    writer = Writer(str(tmp_path))
+    verifier = Verifier(TOPIC_ID, writer.path)
+    writer.add(0, 0, 10)
+    assert verifier.ends() == {0: 10}
+    writer.add(0, 10, 20)
+    [file] = [f for f in load(writer.path).files.values() if f.first_offset == 10]
+    os.truncate(Path(writer.path, file.path), 10)
+    assert verifier.ends() == {0: 20}
+    assert verifier.lacking == {0: [(10, 20)]}
+    remove_files(
+        writer.path, TOPIC_ID, [(file.path, 0, file.size)], now_ms=1, log_starts={}
+    )
+    assert verifier.ends() == {0: 20}
+    assert verifier.lacking == {}
+
+
+def test_a_file_that_came_back_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    (file,) = load(writer.path).files
+    path, away = Path(writer.path, file), tmp_path / "away"
+    path.rename(away)
+    verifier = Verifier(TOPIC_ID, writer.path)
+    verifier.ends()
+    away.rename(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing)
+        assert verifier.ends() is None
+    assert verifier.ends() is None
+
+
+def failing(_: int) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
