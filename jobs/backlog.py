@@ -24,6 +24,7 @@ from broker.storage.columns import EntryColumns
 from broker.storage.segment import SegmentInfo
 from broker.storage.store import SegmentStore
 from jobs.holes import Hole, below, first_hole
+from jobs.missing import gaps
 from jobs.planner import Batches, Pending
 
 MARKS_MAX = 256
@@ -100,6 +101,13 @@ class Backlog:
     def topics(self) -> set[TopicNumber]:
         """Numbers of the topics that have anything in live segments."""
         return {key[0] for key in self.ends}
+
+    def has(self, key: TopicPartition, start: int, end: int) -> bool:
+        """Whether the segments have each offset of [start, end)."""
+        chunks = [segment[key] for segment in self._live if key in segment]
+        return self.ends.get(key, 0) >= end and all(
+            first >= end for first, _ in gaps(start, chunks)
+        )
 
     def pending(
         self, table_ends: Mapping[TopicPartition, int], topics: Collection[TopicNumber]

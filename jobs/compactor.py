@@ -71,7 +71,7 @@ class Compactor:
         self._tables = Tables(warehouse)
         lake = settings.lake
         self._maintenance = Maintenance(
-            catalog, self._tables, warehouse,
+            catalog, self._tables, warehouse, backlog.has,
             lake.file_delete_delay_ms, lake.table_delete_delay_ms,
         )  # fmt: skip
         delays = lake.file_delete_delay_ms, lake.table_delete_delay_ms

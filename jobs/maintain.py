@@ -6,7 +6,8 @@ each thing leaves in two steps. First nothing refers to it (a commit, a rename);
 after a delay, its bytes go. Only files that the compactor itself named are deleted:
 what the owner's OPTIMIZE wrote, or replaced, is for the owner's VACUUM. A file that no
 commit names is an orphan as long as it is so young that the log would tell if it left;
-later nobody knows.
+later nobody knows. And it is one only if its records are elsewhere, in the table or in
+segments: else its commit was lost, and it may be their only copy.
 
 All of this runs in the process that holds the lease, between rounds, so that no file of
 a round in flight is taken for an orphan.
@@ -38,8 +39,12 @@ log = structlog.get_logger("lakelog.compactor")
 Starts = Mapping[TopicPartition, int]
 
 
+InLog = Callable[[TopicPartition, int, int], bool]
+"""Whether segments have all of [start, end) of a partition."""
+
+
 def maintain_table(
-    table: Table, starts: Starts, now_ms: int, delay_ms: int
+    table: Table, starts: Starts, in_log: InLog, now_ms: int, delay_ms: int
 ) -> dict[str, int]:
     """One pass over one table; counts of what was done. Blocks.
 
@@ -47,7 +52,7 @@ def maintain_table(
     stays after nothing refers to it.
     """
     removed = expire(table, starts, now_ms)
-    deleted = delete_files(table, starts, now_ms, delay_ms)
+    deleted = delete_files(table, starts, in_log, now_ms, delay_ms)
     return {"files_expired": removed, "files_deleted": deleted}
 
 
@@ -77,7 +82,9 @@ def is_expired(file: DataFile, number: TopicNumber, starts: Starts) -> bool:
     )
 
 
-def delete_files(table: Table, starts: Starts, now_ms: int, delay_ms: int) -> int:
+def delete_files(
+    table: Table, starts: Starts, in_log: InLog, now_ms: int, delay_ms: int
+) -> int:
     """Delete files of ours that expired, and those that no commit ever named."""
     # The log after the listing: what was committed meanwhile is then seen as live.
     present = list(_our_files(table.path))
@@ -90,7 +97,8 @@ def delete_files(table: Table, starts: Starts, now_ms: int, delay_ms: int) -> in
     for path, modified_ms in present:
         since_ms = removed.get(path, modified_ms)
         is_orphan = path not in removed and now_ms - modified_ms < told_ms
-        is_done_with = is_orphan or _below_start(path, table.topic.number, starts)
+        is_copy = is_orphan and _is_elsewhere(path, table, in_log)
+        is_done_with = is_copy or _below_start(path, table.topic.number, starts)
         # What its owner rewrote stays: older versions may still be wanted.
         if path in live or not is_done_with or now_ms - since_ms < delay_ms:
             kept.add(path)
@@ -100,10 +108,23 @@ def delete_files(table: Table, starts: Starts, now_ms: int, delay_ms: int) -> in
     return len(present) - len(kept)
 
 
+def _is_elsewhere(path: str, table: Table, in_log: InLog) -> bool:
+    """Whether the records of one of our files are in the table or in segments."""
+    partition, start, end = _named(path)
+    start = max(start, table.ends.get(partition, 0))
+    return start >= end or in_log(table.topic.key(partition), start, end)
+
+
 def _below_start(path: str, number: TopicNumber, starts: Starts) -> bool:
+    partition, _, end = _named(path)
+    return end <= starts.get((number, partition), 0)
+
+
+def _named(path: str) -> tuple[PartitionNumber, int, int]:
+    """Partition, first offset and end of one of our files."""
     match = OURS.fullmatch(path)
     assert match is not None
-    return int(match[3]) <= starts.get((number, PartitionNumber(int(match[1]))), 0)
+    return PartitionNumber(int(match[1])), int(match[2]), int(match[3])
 
 
 def _our_files(root: str) -> Iterator[tuple[str, int]]:
@@ -122,10 +143,11 @@ class Maintenance:
     """All passes over all tables, one after the other."""
 
     def __init__(
-        self, catalog: Catalog, tables: Tables, warehouse: str, file_delay_ms: int,
-        table_delay_ms: int,
+        self, catalog: Catalog, tables: Tables, warehouse: str, in_log: InLog,
+        file_delay_ms: int, table_delay_ms: int,
     ) -> None:  # fmt: skip
         self._catalog, self._tables, self._warehouse = catalog, tables, warehouse
+        self._in_log = in_log
         self._file_delay_ms, self._table_delay_ms = file_delay_ms, table_delay_ms
 
     def run(self, topics: list[Topic], now_ms: int, go_on: Callable[[], bool]) -> None:
@@ -135,7 +157,9 @@ class Maintenance:
             if not go_on():
                 return
             try:
-                done = maintain_table(table, starts, now_ms, self._file_delay_ms)
+                done = maintain_table(
+                    table, starts, self._in_log, now_ms, self._file_delay_ms
+                )
             except Exception as error:  # noqa: BLE001  (an owner may do anything)
                 log.warning("not maintained", topic=table.topic.name, why=str(error))
                 self._tables.forget(table.topic.number)

@@ -1,6 +1,7 @@
 """What a table lost is never committed over; what was refused or deleted is."""
 
 import json
+import os
 import shutil
 from typing import Any
 
@@ -67,6 +68,35 @@ def test_a_lost_commit_is_not_committed_over(
     assert len(world.rows(other)) == 10
     assert len(check_data_directory(world.data_dir).problems) == 1
     entry.write_bytes(kept)  # it is found again
+    world.clock.advance(60_000)
+    world.flush(compactor)
+    compactor.step()
+    assert compactor.status().problems == ()
+    world.check_rows()
+    assert check_data_directory(world.data_dir).problems == []
+
+
+def test_the_files_of_a_lost_commit_are_nobodys_to_delete(world: World) -> None:
+    """The owner may put the log entry back, and the only copy of the rows is there."""
+    compactor = world.compactor()
+    theirs = filled(world, compactor)
+    entry = world.path(theirs) / entry_path("", 2)
+    kept = entry.read_bytes()
+    entry.unlink()
+    compactor = world.compactor(file_delete_delay_ms=60_000)
+    world.produce(theirs, RECORDS)
+    files = {*world.path(theirs).glob("partition=0/*")}
+    superfluous = next(iter(files)).with_name(f"{20:020d}-{30:020d}-dead-1.parquet")
+    superfluous.write_bytes(b"of a round that was refused: the log has its records")
+    now_s = world.clock.now_ms() / 1000
+    for path in (*files, superfluous):
+        os.utime(path, (now_s, now_s))
+    world.flush(compactor)
+    world.clock.advance(120_000)
+    world.flush(compactor)
+    assert "were released" in only_problem(compactor)
+    assert not superfluous.exists()
+    entry.write_bytes(kept)
     world.clock.advance(60_000)
     world.flush(compactor)
     compactor.step()
