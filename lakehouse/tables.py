@@ -28,7 +28,7 @@ def create_table(warehouse: str, topic: str, topic_id: str, partitions: int) -> 
     """Make sure that the topic has its table, durably; its path.
 
     A table of an earlier topic of that name is set aside. Raises CommitRefused when the
-    place is taken by a table that is no topic's.
+    place is taken by a table that is no topic's, or another topic's: an owner's clone.
     """
     path = table_path(warehouse, topic)
     os.makedirs(path, exist_ok=True)
@@ -36,7 +36,7 @@ def create_table(warehouse: str, topic: str, topic_id: str, partitions: int) -> 
     if found is not None and found.topic_id == topic_id:
         return path
     if found is not None:
-        _make_room(warehouse, path, found)
+        _make_room(warehouse, path, topic, found)
         os.makedirs(path, exist_ok=True)
     _create(path, topic, topic_id, partitions)
     sync_file(entry_path(path, _CREATE))
@@ -53,9 +53,14 @@ def _present(path: str) -> Snapshot | None:
         return None
 
 
-def _make_room(warehouse: str, path: str, found: Snapshot) -> None:
+def _make_room(warehouse: str, path: str, topic: str, found: Snapshot) -> None:
     if not found.topic_id:
         raise CommitRefused(f"{path} holds a table that is no topic's")
+    whose = found.configuration.get(properties.TOPIC)
+    if whose != topic:
+        raise CommitRefused(
+            f"{path} holds the table of topic {whose}, or a clone of it: move it away"
+        )
     set_aside(warehouse, path, found.topic_id)
 
 

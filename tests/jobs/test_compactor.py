@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -601,6 +602,30 @@ def test_a_topic_created_again_has_a_table_of_its_own(world: World) -> None:
     world.produce(new, some(3, b"new"))
     world.flush(compactor)
     del world.produced[old.number, 0]
+    world.check_rows()
+
+
+def test_an_owners_clone_of_another_table_is_left_where_it_is(world: World) -> None:
+    """CREATE OR REPLACE TABLE orders CLONE clicks: its properties name clicks. What
+    is set aside as the table of a deleted topic is deleted with that topic."""
+    orders, clicks = world.topic("orders"), world.topic("clicks")
+    compactor = world.compactor()
+    world.produce(clicks, some(10))
+    world.flush(compactor)
+    shutil.copytree(world.path(clicks), world.path(orders))
+    world.produce(orders, some(10))
+    world.produce(clicks, some(10))
+    world.flush(compactor)
+    world.clock.advance(60_000)
+    world.flush(compactor)
+    compactor.step()
+    assert len(world.rows(clicks)) == 20
+    assert len(world.rows(orders)) == 10
+    [problem] = compactor.status().problems
+    assert "orders holds the table of topic clicks" in problem
+    world.path(orders).rename(world.data_dir / "elsewhere")
+    world.clock.advance(60_000)
+    world.flush(compactor)
     world.check_rows()
 
 
