@@ -1,25 +1,31 @@
 """An analyst's Spark: a process of its own that knows nothing of a running Lakelog.
 
-``python -m tests.support.spark_reader`` reads one SQL statement a line and answers each
-with a line of JSON: a list of rows, or ``{"error": ...}``. ``SparkReader`` talks to it.
+``python -m tests.support.spark_reader`` reads a number and a SQL statement a line, and
+answers each with a line of that number and JSON: a list of rows, or ``{"error": ...}``.
+``SparkReader`` talks to it. Whoever was interrupted while he waited for an answer does
+not get it as the answer to his next question.
 """
 
 import base64
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from tests.support.patience import IDLE_S
 
+PROGRAM = (sys.executable, "-m", "tests.support.spark_reader")
+
 
 class SparkReader:
     """A session that answers SQL; tables are named ``delta.`path```."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Sequence[str] = PROGRAM) -> None:
+        self._asked = 0
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.spark_reader"],
+            program,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -30,14 +36,16 @@ class SparkReader:
         """Rows; binaries are bytes, timestamps milliseconds since 1970."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(" ".join(sql.split()) + "\n")
+        self._asked += 1
+        self._process.stdin.write(f"{self._asked} {' '.join(sql.split())}\n")
         self._process.stdin.flush()
+        start = f"answer {self._asked} "
         while True:
             line = self._process.stdout.readline()
             assert line, "Spark is gone"
-            if line.startswith("answer "):
+            if line.startswith(start):
                 break
-        answer = json.loads(line.removeprefix("answer "), object_hook=_decoded)
+        answer = json.loads(line.removeprefix(start), object_hook=_decoded)
         assert isinstance(answer, list), answer
         return answer
 
@@ -70,13 +78,14 @@ def _serve() -> None:
 
     session = make_session("local[2]", "an analyst", delta=True)
     for line in sys.stdin:
+        number, _, sql = line.partition(" ")
         answer: Any
         try:
-            rows = session.sql(line).collect()
+            rows = session.sql(sql).collect()
             answer = [[_encoded(value) for value in row] for row in rows]
         except Exception as error:
             answer = {"error": str(error)[:500]}
-        print("answer " + json.dumps(answer, default=str), flush=True)
+        print(f"answer {number} {json.dumps(answer, default=str)}", flush=True)
     session.stop()
 
 
