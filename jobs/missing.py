@@ -75,21 +75,23 @@ class Missing:
         for number in {one.key[0] for one in suspects} & absent.keys():
             lost = missing_of_topic(number, waiting, log_starts, known)
             for (_, partition), gap in sorted(lost.items())[:1]:
-                why = f"{_sentence(partition, gap)}: {absent[number]}"
-                found[number, WHOLE_TOPIC] = why
+                found[number, WHOLE_TOPIC] = _sentence(partition, gap, absent[number])
         for one in (one for one in suspects if one.key[0] not in absent):
             lacking = missing_of(one, table_ends.get(one.key, 0), log_starts, known)
             if lacking is not None:
                 end = table_ends.get(one.key, 0)
-                why = f"{_sentence(one.key[1], lacking)}: its commits end at {end}"
-                found[one.key] = why
+                why = f"its commits end at {end}"
+                found[one.key] = _sentence(one.key[1], lacking, why)
         return found
 
 
-def _sentence(partition: int, gap: Gap) -> str:
+def _sentence(partition: int, gap: Gap, why: str) -> str:
+    """What is missing, why, and what its owner or the operator can do."""
     return (
-        f"offsets {gap[0]} to {gap[1]} of partition {partition} were released from "
-        "the log and are not in the table"
+        f"offsets {gap[0]} to {gap[1]} of partition {partition} were released from the "
+        f"log and are not in the table: {why}. Put back what was taken from the table "
+        "(a log entry only if its version is still free), or give these offsets up "
+        f"with DeleteRecords before {gap[1]}"
     )
 
 

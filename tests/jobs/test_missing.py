@@ -164,6 +164,9 @@ def test_who_gives_up_what_was_lost_goes_on(world: World, all_of_it: bool) -> No
     compactor = world.compactor()
     go_on(world, compactor, theirs)
     assert "were released" in only_problem(compactor)
+    assert "give these offsets up with DeleteRecords before 20" in only_problem(
+        compactor
+    )
     starts = {(theirs.number, 0): 20}  # as DeleteRecords moves it
     world.catalog.change(lambda c: catalog_topics.set_log_start(c, starts))
     world.clock.advance(60_000)

@@ -143,7 +143,9 @@ class MaintenanceScheduler:
         name = number if topic is None else topic.name
         return (
             f"offsets {missing.first} to {missing.end - 1} of {name}-{index} are in no "
-            f"segment: {self._lake.why_missing(number, index)}"
+            f"segment: {self._lake.why_missing(number, index)}. Put back what was "
+            "taken from the table, or give them up with DeleteRecords before "
+            f"{missing.end}"
         )
 
     def _kept_from(self, partition: Partition, now_ms: int) -> int:
