@@ -6,9 +6,7 @@ there. The idea: of segments that are held for long and of which little is neede
 little is *carried* into one segment, which replaces them. What is needed is decided as
 for a release: all that is not in its table for sure. Nobody asks why it is not there.
 
-Which segments: a *run* of at least four that fit into one. In a partition the batches
-must stay in the order of where they lie, so a run ends before a segment that stays and
-holds a batch of a partition that is carried, and before a damaged one.
+Which segments: a *run* of at least four that fit into one (`segment_run.py`).
 
 The price: at most one segment is written in each step, for three or more that go; and
 what stays held is up to four times as large as what is needed.
@@ -22,9 +20,7 @@ from collections.abc import (
     Iterable,
     Mapping,
     Sequence,
-    Set,
 )
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import structlog
@@ -33,13 +29,10 @@ from broker.clock import Clock
 from broker.failpoints import passing
 from broker.ids import TopicPartition
 from broker.lake.segment_retention import End, Segment, SegmentRetention
+from broker.lake.segment_run import BATCHES_MAX, Held, choose
 
 log = structlog.get_logger("lakelog.lake")
 
-SEGMENTS_MIN: Final = 4
-SEGMENTS_MAX: Final = 64
-BATCHES_MAX: Final = 50_000
-"""In one step: a batch costs some microseconds, however small it is."""
 BATCH_OVERHEAD_BYTES: Final = 84
 SEGMENT_OVERHEAD_BYTES: Final = 4096
 PARTITIONS_A_TURN: Final = 500
@@ -49,63 +42,6 @@ NOT_NEEDED: Final = 1 << 62
 
 PartOf = Callable[[TopicPartition, int, int], tuple[int, int]]
 """Bytes and batches of a partition in a segment from an offset on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A segment, and what is needed of it.
-
-    ``keys``: the partitions of which anything is needed; of one that is not to be
-    carried, all that it may hold. ``ends``: whether a run may end with it.
-    """
-
-    sequence: int
-    keys: Set[TopicPartition] = frozenset()
-    bytes: int = 0
-    batches: int = 0
-    movable: bool = False
-    ends: bool = False
-    damaged: bool = False
-
-
-def choose(held: Sequence[Held], bytes_max: int) -> list[Held]:
-    """The first run of these (all that are live, in order) that is worth it."""
-    run: list[Held] = []
-    for one in held:
-        if not one.movable:
-            if not _may_pass(run, one):
-                if found := _whole(run):
-                    return found
-                run = []
-            continue
-        while run and not _fits([*run, one], bytes_max):
-            if found := _whole(run):
-                return found
-            run = run[1:]
-        if _fits([one], bytes_max):
-            run.append(one)
-    return _whole(run)
-
-
-def _may_pass(run: Sequence[Held], stays: Held) -> bool:
-    """Whether a run goes on behind a segment that is not carried."""
-    if stays.damaged:
-        return False
-    return all(one.keys.isdisjoint(stays.keys) for one in run)
-
-
-def _fits(run: Sequence[Held], bytes_max: int) -> bool:
-    return (
-        len(run) <= SEGMENTS_MAX
-        and sum(one.bytes for one in run) <= bytes_max
-        and sum(one.batches for one in run) <= BATCHES_MAX
-    )
-
-
-def _whole(run: Sequence[Held]) -> list[Held]:
-    """The run as far as it may end, if that is enough; else nothing."""
-    end = next((at for at in range(len(run), 0, -1) if run[at - 1].ends), 0)
-    return list(run[:end]) if end >= SEGMENTS_MIN else []
 
 
 class Carried(Protocol):
@@ -187,7 +123,7 @@ class SegmentCarry:
         if not unreadable:  # else who knows what is covered
             covered = self._retention.is_covered
             looked_at = [s for s in segments if not (s.intact and covered(s))]
-        run = choose(
+        run = await choose(
             [await self._look(each, guess) for each in looked_at], self._bytes_max
         )
         if not run:
@@ -197,20 +133,20 @@ class SegmentCarry:
         within = [s for s in segments if run[0].sequence <= s.sequence]
         keys = await _keys_of([s for s in within if s.sequence in chosen])
         sure = await self._retention.verified_end({number for number, _ in keys})
-        run = choose(
+        run = await choose(
             [await self._look(each, sure, chosen) for each in within], self._bytes_max
         )
         chosen = {one.sequence for one in run}
         return await self._carry([s for s in within if s.sequence in chosen], sure)
 
     async def _carry(self, run: Sequence[Segment], sure: End) -> int:
-        if not run or self._closed:
-            return 0
         needed = {}
         for count, key in enumerate(await _keys_of(run)):
             needed[key] = _from(sure(key))
             if count % PARTITIONS_A_TURN == 0:
                 await asyncio.sleep(0)
+        if not run or self._closed:
+            return 0
         heard: asyncio.Future[Carried | None]
         heard = self._heard = asyncio.get_running_loop().create_future()
         self._wal.carry([each.sequence for each in run], needed, self._hear)

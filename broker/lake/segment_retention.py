@@ -19,7 +19,7 @@ The price: a record exists twice while its segment is a cache.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
@@ -174,7 +174,7 @@ class SegmentRetention:
     one that has no table yet; ``verified_ends`` reads a topic's table again, on a
     thread (`Lake.verified_ends`), and ``lacking`` tells which ranges below these ends
     it has not got all the same; ``log_start`` is durable, and nothing below it is
-    needed; ``before_release`` is called with the sequence of a segment
+    needed; ``before_release`` is awaited with the sequence of a segment
     that goes next.
     """
 
@@ -187,7 +187,7 @@ class SegmentRetention:
         verified_ends: Callable[[TopicNumber], Mapping[int, int]],
         lacking: Callable[[TopicNumber], Lacking] = lambda _: {},
         log_start: Callable[[TopicNumber, PartitionNumber], int] = lambda *_: 0,
-        before_release: Callable[[int], None],
+        before_release: Callable[[int], Awaitable[object]],
         clock: Clock,
         keep_ms: int,
         idle_seal_ms: int,
@@ -321,9 +321,8 @@ class SegmentRetention:
             live = {segment.sequence for segment in self._wal.segments()}
             for segment in await Coverage(sure, self.lacks).covered(wanted):
                 if segment.sequence in live:  # else it was carried into another one
-                    self._release(segment.sequence)
+                    await self._release(segment.sequence)
                     released.append(segment.sequence)
-                    await asyncio.sleep(0)  # its partitions, all of them, were told
         return released
 
     def _beyond_cache(self, ready: Sequence[Segment], slots: int) -> list[Segment]:
@@ -358,8 +357,8 @@ class SegmentRetention:
 
         return end
 
-    def _release(self, sequence: int) -> None:
-        self._before_release(sequence)
+    async def _release(self, sequence: int) -> None:
+        await self._before_release(sequence)
         self._wal.release(sequence)
         passing("release.after")
         log.debug("segment released", sequence=sequence)

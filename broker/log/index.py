@@ -264,20 +264,31 @@ class BatchIndex:
         """The batches at the locations ``old`` lie at ``new`` now; both are integer
         columns that ascend, and what lies behind ``old`` lies behind ``new`` as well.
 
-        What else lies in the segments ``left`` is dropped, with all before it: it is
-        not needed any more. Returns how many batches were dropped.
+        What else lies in the segments ``left`` comes before these; it is dropped with
+        all before it: it is not needed any more. Returns how many batches were dropped.
+        Takes as long as what moves, and a release.
         """
-        if not self._base:
-            return 0
-        locations = np.array(self._location, "i8")
         old, new = np.asarray(old, "i8"), np.asarray(new, "i8")
-        moved = np.isin(locations, old)
-        gone = np.isin(locations >> SEQUENCE_SHIFT, list(left)) & ~moved
-        locations[moved] = new[np.searchsorted(old, locations[moved])]
-        count = int(np.flatnonzero(gone)[-1]) + 1 if gone.any() else 0
-        assert bool((np.diff(locations[count:]) > 0).all()), "still in their order"
-        self._location = array("q", locations.tobytes())
+        places = self._location
+        first = bisect_left(places, int(old[0])) if len(old) else len(places)
+        until = bisect_right(places, int(old[-1]), first) if len(old) else first
+        count = max((self._end_of(each, first) for each in left), default=0)
+        if first < until:
+            found = np.array(places[first:until])
+            at = np.searchsorted(old, found)
+            assert bool((old[at] == found).all()), "all of these are carried"
+            places[first:until] = array("q", new[at].tobytes())
+            around = np.array(places[max(count, first - 1) : until + 1])
+            assert bool((np.diff(around) > 0).all()), "still in their order"
         return self._drop(count)
+
+    def _end_of(self, sequence: int, until: int) -> int:
+        """The number of the batch behind the last of a segment, of those before
+        ``until``; 0 if it has none of them."""
+        places, first = self._location, sequence << SEQUENCE_SHIFT
+        start = bisect_left(places, first, 0, until)
+        end = bisect_left(places, first + (1 << SEQUENCE_SHIFT), start, until)
+        return end if start < end else 0
 
     def _drop(self, count: int) -> int:
         if count:

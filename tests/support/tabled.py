@@ -53,5 +53,5 @@ async def let_go(broker: Broker) -> None:
     while any(not info.sealed for info in broker.wal.segments()):
         await asyncio.sleep(0.01)
     for info in broker.wal.segments():
-        broker.partitions.segment_released(info.sequence)
+        await broker.partitions.segment_released(info.sequence)
         broker.wal.release(info.sequence)

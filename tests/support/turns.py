@@ -1,12 +1,15 @@
 """How long a coroutine holds the loop at a time, in processor time of this thread."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 ROUNDS = 20
+BUDGET_MS = 10.0
+"""No turn of the loop is longer."""
 
 
 def turns_ms(story: Coroutine[Any, Any, Any]) -> list[float]:
@@ -24,6 +27,20 @@ def turns_ms(story: Coroutine[Any, Any, Any]) -> list[float]:
             return turns
         turns.append((time.thread_time() - began) * 1000)
         assert waited_for is None, "it waits for something"
+
+
+def turn_ms(turn: Callable[[], Any]) -> float:
+    """Processor milliseconds of this thread in one turn."""
+    began = time.thread_time()
+    turn()
+    return (time.thread_time() - began) * 1000
+
+
+def check_turn(what: str, longest_ms: Callable[[], float]) -> None:
+    """Tell the least that ``longest_ms`` gives, and hold it within the budget."""
+    longest = least_ms(longest_ms, BUDGET_MS)
+    sys.stdout.write(f"{what}: longest turn {longest:.1f} ms\n")
+    assert longest < BUDGET_MS, f"{what}: {longest:.1f} ms in one turn"
 
 
 def least_ms(measure: Callable[[], float], enough_ms: float) -> float:

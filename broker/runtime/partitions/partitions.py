@@ -31,6 +31,9 @@ PARTITION_AS_PRODUCERS = 10
 """What a partition without producers costs, when the silent ones are looked for."""
 PARTITIONS_A_TURN: Final = 100
 """So many get new locations in one turn of the loop."""
+RELEASES_A_TURN: Final = 1_000
+"""So many forget a segment in one turn: a microsecond each, and more if they forget
+much."""
 
 ConfigOf = Callable[[Topic], TopicConfig]
 
@@ -172,16 +175,18 @@ class Partitions:
                 partition.log.move_start(start)
                 self._note_moved(partition)
 
-    def segment_released(self, sequence: int) -> None:
+    async def segment_released(self, sequence: int) -> None:
         """A segment is about to be released: what it held is read from the tables.
 
         Only the partitions that are in it are told: others may have batches in older
         segments that no table has yet.
         """
-        for key in self._wal.ranges(sequence):
+        for count, key in enumerate(self._wal.ranges(sequence), 1):
             partition = self.get(*key)
             if partition is not None:
                 partition.log.release(sequence)
+            if count % RELEASES_A_TURN == 0:
+                await asyncio.sleep(0)
 
     def part_of(
         self, key: TopicPartition, sequence: int, offset: int
@@ -194,8 +199,11 @@ class Partitions:
 
     async def segments_carried(self, carried: Carried) -> None:
         """What is needed of some segments lies in another one now: it is read there."""
-        keys = {key for each in carried.sequences for key in self._wal.ranges(each)}
-        for count, key in enumerate(sorted(keys), 1):
+        keys: dict[TopicPartition, None] = {}
+        for sequence in carried.sequences:
+            keys |= dict.fromkeys(self._wal.ranges(sequence))
+            await asyncio.sleep(0)
+        for count, key in enumerate(keys, 1):
             partition = self.get(*key)
             if partition is not None:
                 old, new = carried.moves.get(key, ((), ()))

@@ -71,11 +71,14 @@ class Scene:
             is_deleted=self.deleted.__contains__,
             verified_ends=self.lake.verified_ends,
             lacking=self.lake.lacking,
-            before_release=self.told.append,
+            before_release=self._note,
             clock=self.clock,
             keep_ms=KEEP_MS,
             idle_seal_ms=IDLE_MS,
         )
+
+    async def _note(self, sequence: int) -> None:
+        self.told.append(sequence)
 
     def tick(self) -> list[int]:
         return asyncio.run(self.segment_retention.tick())

@@ -79,7 +79,7 @@ def test_a_segment_that_goes_is_forgotten_by_those_who_are_in_it(
             assert set(second.ranges) == {late.key}
             batches = broker.wal.read(late.spans(0, 1 << 20, True) or [])
             tables.batches[late.key], tables.ends[late.key] = batches[:5], 5
-            broker.partitions.segment_released(second.sequence)
+            await broker.partitions.segment_released(second.sequence)
             broker.wal.release(second.sequence)
             assert len(early.log.index) == 20
             assert late.log.index.first_offset == 5
