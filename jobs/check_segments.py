@@ -64,7 +64,7 @@ def _add(
         columns = store.columns(info.sequence)
         ranges = _check_segment(store, info.sequence, columns, report)
     except StaleSegment:
-        report.count("segments_let_go_meanwhile")
+        report.count("segments_released_meanwhile")
         return False
     report.count("segments")
     for key, some in ranges.items():

@@ -154,8 +154,8 @@ class Extents:
         }
         why |= {extent.topic: extent.problem for extent in late if extent.problem}
         if all(extent.topic in why for extent in late):
-            told = [f"{extent.topic} is stuck: {why[extent.topic]}" for extent in late]
-            raise Stuck("; ".join(told))
+            stuck = [f"{extent.topic} is stuck: {why[extent.topic]}" for extent in late]
+            raise Stuck("; ".join(stuck))
 
     def _extent(self, topic: Topic, log: _Log, starts: Offsets) -> TopicExtent:
         path = table_path(self._tables, topic.name)

@@ -92,11 +92,11 @@ def delete_files(
     snapshot = table.snapshot
     live = {file.relative_path for file in snapshot.files.values()}
     removed = {unquote(path): when for path, when in snapshot.removed.items()}
-    told_ms = snapshot.removed_are_told_ms
+    retention_ms = snapshot.deleted_file_retention_ms
     kept = set()
     for path, modified_ms in present:
         since_ms = removed.get(path, modified_ms)
-        is_orphan = path not in removed and now_ms - modified_ms < told_ms
+        is_orphan = path not in removed and now_ms - modified_ms < retention_ms
         is_copy = is_orphan and _is_elsewhere(path, table, in_log)
         is_done_with = is_copy or _below_start(path, table.topic.number, starts)
         # What its owner rewrote stays: older versions may still be wanted.

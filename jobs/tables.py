@@ -95,7 +95,7 @@ class Tables:
         return table
 
     def forget(self, number: TopicNumber) -> None:
-        """Read it anew next time."""
+        """Forget a table: it is read anew at its next use."""
         self._tables.pop(number, None)
 
     def moved(self, topic: Topic) -> bool:

@@ -34,7 +34,7 @@ from lakehouse.properties import DELTA, TOPIC_ID, partition_application
 LOG_DIRECTORY = "_delta_log"
 _ENTRY = re.compile(r"(\d{20})\.json")
 _LOAD_ATTEMPTS = 3
-_REMOVED_ARE_TOLD = "delta.deletedFileRetentionDuration"
+_DELETED_FILE_RETENTION = "delta.deletedFileRetentionDuration"
 _UNITS_MS = {
     "week": 604_800_000, "day": 86_400_000, "hour": 3_600_000, "minute": 60_000,
     "second": 1_000, "millisecond": 1,
@@ -77,11 +77,13 @@ class Snapshot:
         return {} if self.metadata is None else dict(self.metadata.configuration)
 
     @property
-    def removed_are_told_ms(self) -> int:
+    def deleted_file_retention_ms(self) -> int:
         """For how long the log tells which files left: checkpoints drop what left
         before. 0 where the table's property cannot be understood.
         """
-        text = self.configuration.get(_REMOVED_ARE_TOLD, DELTA[_REMOVED_ARE_TOLD])
+        text = self.configuration.get(
+            _DELETED_FILE_RETENTION, DELTA[_DELETED_FILE_RETENTION]
+        )
         words = text.lower().removeprefix("interval").split()
         if len(words) % 2 or not all(word.isdigit() for word in words[::2]):
             return 0

@@ -72,7 +72,7 @@ class Repeat:
         self._partition = partition
         self._answer = answer
         numbers = 3 if context.version >= _LOG_START_SINCE else 2
-        self._head, self._tail = _around(answer, whole, numbers)
+        self._head, self._tail = _envelope(answer, whole, numbers)
         form = f">ii{len(self._head)}s{numbers}q{len(self._tail)}s"
         self._form = Struct(form)
         self._size = self._form.size - 4
@@ -200,7 +200,7 @@ def _before(frame: memoryview, records: Any, version: int) -> bytes | None:
     return bytes(frame[ID_BYTES : at - size])
 
 
-def _around(
+def _envelope(
     answer: TopicProduceResponse, whole: Answer, numbers: int
 ) -> tuple[bytes, bytes]:
     """The bytes of an answer behind its id, before and after its numbers."""

@@ -7,7 +7,7 @@ from broker.protocol.messages.produce import (
 )
 
 STORAGE_ERROR_SINCE = 4
-_TOLD_BY_THE_LOG = (
+_REFUSED_BY_THE_LOG = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.INVALID_PRODUCER_EPOCH,
 )
@@ -26,7 +26,7 @@ def refuse(
     """
     answer.error_code = _known_code(error.code, version)
     answer.base_offset = -1
-    by_the_log = bool(error.records) or error.code in _TOLD_BY_THE_LOG
+    by_the_log = bool(error.records) or error.code in _REFUSED_BY_THE_LOG
     answer.log_start_offset = log_start if by_the_log else -1
     answer.error_message = error.message or None
     answer.record_errors = [BatchIndexAndErrorMessage(*one) for one in error.records]

@@ -104,27 +104,27 @@ def _topics(
     context: Context,
 ) -> Steps[MetadataResponse]:
     """The answer about the topics that were asked for."""
-    told: list[MetadataResponseTopic] = []
+    topics: list[MetadataResponseTopic] = []
     work = 0
     for topic in asked:
         one = yield from _one(topic, errors, request, context)
-        told.append(one)
+        topics.append(one)
         work += 1 + len(one.partitions)
         if work > PARTITIONS_A_TURN:
             work = 0
             yield
-    return _answer(request, context, told)
+    return _answer(request, context, topics)
 
 
 def _all_at_once(
     topics: Iterable[Topic], request: MetadataRequest, context: Context
 ) -> Steps[MetadataResponse]:
     """The answer about all topics, where they are few: it never yields."""
-    told: list[MetadataResponseTopic] = []
+    described: list[MetadataResponseTopic] = []
     for topic in topics:
         one = yield from _described(topic, request, context.broker)
-        told.append(one)
-    return _answer(request, context, told)
+        described.append(one)
+    return _answer(request, context, described)
 
 
 def _one(
@@ -172,7 +172,7 @@ async def _all_in_turns(
     topics: list[Topic], request: MetadataRequest, context: Context
 ) -> Encoded:
     """The answer about all topics, of parts that are encoded once and kept."""
-    around = _Around(context.version)
+    envelope = _Envelope(context.version)
     operations = request.include_topic_authorized_operations
     kept = context.broker.topics.derived(("metadata", context.version, operations))
     parts: list[bytes] = []
@@ -183,7 +183,7 @@ async def _all_in_turns(
             described = in_turns(_described(topic, request, context.broker))
             if isinstance(described, Awaitable):
                 described = await described
-            part = around.encoded(described)
+            part = envelope.encoded(described)
             known = topic, part
             if context.broker.topics.by_number(topic.number) is topic:
                 kept[topic.number] = known
@@ -193,10 +193,10 @@ async def _all_in_turns(
         if work > PARTITIONS_A_TURN * _KEPT_FOR_ONE_NEW:
             work = 0
             await asyncio.sleep(0)
-    return Encoded([around.joined(_answer(request, context, []), parts)])
+    return Encoded([envelope.joined(_answer(request, context, []), parts)])
 
 
-class _Around:
+class _Envelope:
     """Where the topics stand in a response of one version."""
 
     def __init__(self, version: int) -> None:

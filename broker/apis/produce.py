@@ -51,7 +51,7 @@ class Answer(Pending[ProduceResponse | None]):
         """Whether each of its partitions has been asked."""
 
     def reply_to(self, answer: PartitionProduceResponse, partition: Partition) -> Reply:
-        """Who is told what became of one batch."""
+        """Notified of what became of one batch."""
         self.open += 1
 
         def reply(base_offset: int, stamp_ms: int, error: KafkaError | None) -> None:

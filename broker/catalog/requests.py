@@ -53,20 +53,12 @@ def pending(connection: Connection) -> Sequence[FlushRequest]:
 
 
 def done(connection: Connection, request_id: int, now_ms: int) -> None:
-    """Tell whoever asked that it stands in the tables."""
+    """Mark a request as done: what it asked for stands in the tables."""
     connection.execute(
         update(flush_requests)
         .where(flush_requests.c.id == request_id)
         .values(done_ms=now_ms)
     )
-
-
-def is_done(connection: Connection, request_id: int) -> bool:
-    """Whether it is done, or so long that it was swept."""
-    row = connection.execute(
-        select(flush_requests.c.done_ms).where(flush_requests.c.id == request_id)
-    ).one_or_none()
-    return row is None or row.done_ms is not None
 
 
 def sweep(connection: Connection, before_ms: int) -> int:

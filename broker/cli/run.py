@@ -105,12 +105,12 @@ def compactor(
     from broker.runtime.process.logging import configure_logging
     from jobs.driver import run
 
-    _spark_speaks_into(settings.data_dir / "run" / "spark.log")
+    _redirect_output(settings.data_dir / "run" / "spark.log")
     configure_logging(settings)
     raise typer.Exit(run(settings, master=master, announce=say))
 
 
-def _spark_speaks_into(log: Path) -> None:
+def _redirect_output(log: Path) -> None:
     """Give a JVM that is started from now on a file as its standard error.
 
     Spark greets there before any setting of its is read; what we say ourselves goes

@@ -84,13 +84,13 @@ class Child:
             )
         finally:
             os.close(write_end)
-        hearing = asyncio.create_task(self._hear(read_end))
+        reading = asyncio.create_task(self._read_lines(read_end))
         code = await self.process.wait()
-        await self._gone(self.process.pid)
-        await hearing
+        await self._wait_until_gone(self.process.pid)
+        await reading
         return code
 
-    async def _hear(self, pipe: int) -> None:
+    async def _read_lines(self, pipe: int) -> None:
         """Until the last who holds the other end has gone.
 
         The pipe is ours and not asyncio's, which would not tell us of an end before
@@ -137,9 +137,9 @@ class Child:
             log.warning("does not stop; killed", part=self.name)
             self.signal(signal.SIGKILL)
             await self.process.wait()
-        await self._gone(self.process.pid)
+        await self._wait_until_gone(self.process.pid)
 
-    async def _gone(self, group: int) -> None:
+    async def _wait_until_gone(self, group: int) -> None:
         """Wait for the rest of its process group (Spark's JVM); end what lingers."""
         for _ in range(int(LINGER_S / POLL_S)):
             if not _signal_group(group, 0):
@@ -169,7 +169,7 @@ class Supervisor:
     ) -> None:
         self.shared, self.say = shared, say
         self.admin_wanted, self.compactor_wanted = admin_wanted, compactor_wanted
-        self.broker = Child("broker", ["broker", *shared], self._broker_said)
+        self.broker = Child("broker", ["broker", *shared], self._on_broker_line)
         self.others: list[Child] = []
         self.facts: dict[str, str] = {}
         self.announced = False
@@ -177,7 +177,7 @@ class Supervisor:
         self.signals = 0
 
     async def run(self) -> int:
-        """Until a signal (0) or until the broker dies (1)."""
+        """Run all parts until a signal (returns 0) or until the broker dies (1)."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
@@ -200,11 +200,11 @@ class Supervisor:
             bootstrap = ["--bootstrap", self.facts["kafka"]]
             arguments = ["admin", *self.shared, *bootstrap]
             self.others.append(
-                Child("admin", arguments, self._other_said, self._go_without_admin)
+                Child("admin", arguments, self._on_other_line, self._go_without_admin)
             )
         if self.compactor_wanted:
             arguments = ["compactor", *self.shared]
-            self.others.append(Child("compactor", arguments, self._other_said))
+            self.others.append(Child("compactor", arguments, self._on_other_line))
         await asyncio.gather(*(child.keep() for child in self.others))
 
     async def _stop_all(self) -> None:
@@ -219,10 +219,10 @@ class Supervisor:
             for child in (*self.others, self.broker):
                 child.signal(signal.SIGKILL)
 
-    def _broker_said(self, line: str) -> None:
+    def _on_broker_line(self, line: str) -> None:
         self._note(line)
 
-    def _other_said(self, line: str) -> None:
+    def _on_other_line(self, line: str) -> None:
         if line.startswith("ready "):
             self._note(line)
         else:

@@ -53,11 +53,11 @@ class Draft:
         self._timers: dict[TimerKey, int | None] = {}
 
     def decision(self) -> Decision[GroupEvent, Reply]:
-        """What came of it."""
+        """The decision: what was recorded, replied and scheduled."""
         return Decision(tuple(self._events), tuple(self._replies), self._timers)
 
     def record(self, event: GroupEvent) -> None:
-        """Something happens."""
+        """Apply an event to the draft, and add it to the decision."""
         if not self._events:
             self.group = self.group.copy()
         self._events.append(event)
@@ -72,7 +72,7 @@ class Draft:
         self._timers[key] = delay_ms
 
     def cancel(self, key: TimerKey) -> None:
-        """Let a timer not run out."""
+        """Cancel a timer; nothing happens if it does not run."""
         self._timers[key] = None
 
     def expect_heartbeat(self, member: Member) -> None:
@@ -88,17 +88,17 @@ class Draft:
     # -- changes that several commands make -----------------------------------
 
     def move(self, state: GroupState) -> None:
-        """Go into another state."""
+        """Move the group to another state."""
         self.record(StateMoved(state, self.now_ms))
 
     def put(self, member: Member, **changed: Any) -> Member:
-        """Take in a member, or one that is known as it is from now on."""
+        """Add a member, or replace the one of its id."""
         after = member._replace(**changed) if changed else member
         self.record(MemberPut(after))
         return after
 
     def put_all(self, members: Iterable[Member]) -> None:
-        """Members are known as these from now on; there may be none."""
+        """Add or replace several members; there may be none."""
         after = tuple(members)
         if after:
             self.record(MembersPut(after))
@@ -158,6 +158,6 @@ class Draft:
             self.reply(member.sync_ticket, refused or self.assignment(member))
 
     def assignment(self, member: Member) -> Synced:
-        """A member's part."""
+        """The assignment of one member."""
         group = self.group
         return Synced(group.protocol_type, group.protocol_name, member.assignment)

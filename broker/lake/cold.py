@@ -195,7 +195,7 @@ class ColdReader:
         from broker.records.batch import read_header
         from broker.records.rebatch import from_columns
 
-        with self._throttle.piece():
+        with self._throttle.slot():
             rows = self._table_reader().read(chunk, end_offset=table_end)
             batches = from_columns(rows) if rows.num_rows else []
         lasts = [read_header(batch).last_offset for batch in batches]

@@ -5,8 +5,8 @@ a machine that has no core left, producers then wait behind it, for the processo
 for the interpreter: an acknowledgement takes four milliseconds instead of one half. The
 idea: a thread that was kept waiting for the processor (its clock ran on while its
 own processor time did not) is on such a machine. While the log is being written it lets
-go of the processor for a multiple of that before the next piece, but never for longer
-than the last piece took: so it keeps half of its speed. Where cores are idle nobody
+go of the processor for a multiple of that before the next slot, but never for longer
+than the last slot took: so it keeps half of its speed. Where cores are idle nobody
 waits, and nothing is held back.
 
 The price: waiting for a slow disk looks the same.
@@ -38,8 +38,8 @@ class CpuThrottle:
         self._resting_until_s = 0.0
 
     @contextmanager
-    def piece(self) -> Iterator[None]:
-        """One piece of work, after what the last one calls for."""
+    def slot(self) -> Iterator[None]:
+        """Run one slice of work, after the pause that the last one calls for."""
         rest_s = self._resting_until_s - self._clock_s()
         if rest_s > 0 and self._is_due():
             self._rest(rest_s)

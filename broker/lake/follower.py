@@ -51,7 +51,7 @@ class Follower:
         self._thread.start()
 
     def add(self, number: TopicNumber, table: TopicTable) -> None:
-        """Follow one more."""
+        """Follow this table, too."""
         self._tables = {**self._tables, number: table}
 
     def drop(self, number: TopicNumber) -> None:
@@ -67,7 +67,7 @@ class Follower:
         return list(self._tables.items())
 
     def wake(self) -> None:
-        """Look now."""
+        """Poll all tables now, not at the next interval."""
         self._wake.set()
 
     def close(self) -> None:

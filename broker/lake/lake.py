@@ -24,8 +24,8 @@ log = structlog.get_logger("lakelog.lake")
 _NO_TABLE = View()
 
 
-def _nobody(_number: int) -> None:
-    """Nobody asked to be told."""
+def _ignore(_number: int) -> None:
+    """Nobody asked to be notified."""
 
 
 class Lake:
@@ -41,7 +41,7 @@ class Lake:
         warehouse: Path,
         *,
         call_soon: CallSoon,
-        on_advance: OnAdvance = _nobody,
+        on_advance: OnAdvance = _ignore,
         follow_ms: int = 250,
         cold_cache_bytes: int = 64 << 20,
         read_threads: int = 2,
@@ -74,7 +74,7 @@ class Lake:
         self._follower.add(topic.number, self._table(topic))
 
     def topic_changed(self, topic: Topic) -> None:
-        """Nothing of a topic that may change matters here."""
+        """Nothing is done: no table depends on what may change in a topic."""
 
     def topic_deleted(self, topic: Topic) -> None:
         """Forget a topic's table."""
@@ -83,7 +83,7 @@ class Lake:
         self._changes.pop(topic.number, None)
 
     def wake(self) -> None:
-        """Look at the tables now."""
+        """Follow all tables now, not at the next poll."""
         self._follower.wake()
 
     def table_end(self, number: TopicNumber, partition: PartitionNumber) -> int:
@@ -232,7 +232,7 @@ class Lake:
         self.on_advance(number)
 
     def _warm_if_needed(self, number: TopicNumber) -> None:
-        """Old offsets may be asked for soon: be ready."""
+        """Load the code of cold reads once, when a table holds anything."""
         if not self._warm and self._view(number).ends:
             self._warm = True
             self._cold.warm()

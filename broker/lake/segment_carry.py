@@ -149,7 +149,7 @@ class SegmentCarry:
             return 0
         heard: asyncio.Future[Carried | None]
         heard = self._heard = asyncio.get_running_loop().create_future()
-        self._wal.carry([each.sequence for each in run], needed, self._hear)
+        self._wal.carry([each.sequence for each in run], needed, self._carried)
         carried = await heard
         if carried is None:
             again_ms = self._clock.monotonic_ms() + AGAIN_MS
@@ -169,9 +169,9 @@ class SegmentCarry:
         """Wait no more for what is being carried: a disk that is full may not let it
         come to an end. A start finds it done, or not begun."""
         self._closed = True
-        self._hear(None)
+        self._carried(None)
 
-    def _hear(self, carried: Carried | None) -> None:
+    def _carried(self, carried: Carried | None) -> None:
         if self._heard is not None and not self._heard.done():
             self._heard.set_result(carried)
 

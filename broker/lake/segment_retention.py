@@ -211,7 +211,7 @@ class SegmentRetention:
         self._busy = False
         self._pool = ThreadPoolExecutor(1, "lake-release")
         self.releasing = asyncio.Lock()
-        """Held by who takes segments from those who read them."""
+        """The lock of whoever releases segments that others read."""
 
     async def tick(self) -> list[int]:
         """Seal and release what may be; the sequences that were released.
@@ -249,7 +249,7 @@ class SegmentRetention:
         return max(self._table_end(*key), self.log_start(key))
 
     def log_start(self, key: TopicPartition) -> int:
-        """Below it nothing is needed."""
+        """The offset below which no record of the partition is needed."""
         return self._log_start(*key)
 
     async def verified_end(self, numbers: Iterable[TopicNumber]) -> End:

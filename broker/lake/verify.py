@@ -106,7 +106,7 @@ class Verifier:
             self._log_once(log.error, "data files are not there", self.problem)
 
     def _log_once(self, say: Callable[..., object], what: str, why: str) -> None:
-        """Say it once: it is tried again, twice a second."""
+        """Log a failure the first time only: it is tried again twice a second."""
         if why != self._logged:
             self._logged = why
             say(what, table=self._path, why=why)

@@ -49,8 +49,8 @@ class LogOffsets:
             self.start = start
         assert self.start <= self.stable <= self.durable <= self.next, self
 
-    def give_away(self, end: int) -> None:
-        """The offsets below ``end`` are given to a batch: ``next`` grows."""
+    def assign(self, end: int) -> None:
+        """Assign the offsets below ``end`` to a batch: ``next`` grows."""
         assert end > self.next, f"next {self.next} -> {end}"
         self.next = end
 

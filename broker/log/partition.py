@@ -92,7 +92,7 @@ class PartitionLog:
             if duplicate is not None:
                 return duplicate
             self.producers.record(header, base, now_ms)
-        offsets.give_away(base + header.last_offset_delta + 1)
+        offsets.assign(base + header.last_offset_delta + 1)
         return base
 
     def commit(

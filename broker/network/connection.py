@@ -52,7 +52,7 @@ class Connection(asyncio.BufferedProtocol):
         self._producing = hub.producing
         self._pipelined = hub.dispatcher.pipelined
         self._receiver = hub.receiver()
-        self._sending = Sending(hub, self._takes_nothing)
+        self._sending = Sending(hub, self._evict_slow_reader)
         self._pipeline: deque[Exchange] = deque()
         self._large: LargeRequest | None = None
         self._out: list[Buffer] = []
@@ -177,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
             self._pause()
 
     def _read_on(self, stalled: bool) -> None:
-        """Read more, or wait for what makes it possible."""
+        """Read the socket again, or wait for memory or for requests to finish."""
         if not self._receiver.rest():
             self._wait_for_bytes(self._hub.receiving, self._receiver.wanted)
             self._hub.evict_slow_receivers()
@@ -228,7 +228,7 @@ class Connection(asyncio.BufferedProtocol):
             self._answer_in_order()
 
     def _await(self, exchange: Exchange) -> None:
-        """Let a request run on; it takes its place in the pipeline."""
+        """Put an open request into the pipeline, and call back when it is done."""
         self._pipeline.append(exchange)
         budget = self._hub.budget_of(exchange.route.pipelined)
         budget.take(exchange.weight)
@@ -242,7 +242,7 @@ class Connection(asyncio.BufferedProtocol):
                 cut_short()
 
     def finished(self, exchange: Exchange, future: Any) -> None:
-        """The handler of a request is done: called by its future."""
+        """Answer a request whose handler is done; called by its future."""
         self._give_back(exchange)
         # Also of an answer that comes too late: it is released with the connection.
         exchange.reservation = getattr(future, "reservation", None)
@@ -458,7 +458,7 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(ProtocolError("a large request came slowly, others waited"))
             self.abort()
 
-    def _takes_nothing(self) -> None:
+    def _evict_slow_reader(self) -> None:
         """Others wait for the memory of answers that this peer does not read."""
         why = "others wait for the memory of answers that it does not read"
         self._hub.log_refusal("connection closed", why=why, peer=self.peer)

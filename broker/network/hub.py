@@ -86,7 +86,7 @@ class Hub:
         return self.producing.spent or self.answering.spent
 
     def budget_of(self, pipelined: bool) -> Budget:
-        """Where a request weighs while it is open."""
+        """The budget that an open request takes its bytes from."""
         return self.producing if pipelined else self.answering
 
     def receiver(self) -> Receiver:
@@ -117,7 +117,7 @@ class Hub:
         return False
 
     def forget(self, connection: Connected) -> None:
-        """A connection is gone."""
+        """Count a connection out that was lost."""
         if connection not in self.connections:
             return
         self.connections.remove(connection)
@@ -182,7 +182,7 @@ class Hub:
             self._flush()
 
     def flush_soon(self, connection: Connected) -> None:
-        """Let a connection write at the loop's next turn."""
+        """Flush a connection at the loop's next turn."""
         if not (self._speakers or self._together):
             self.loop.call_soon(self._flush)
         self._speakers.append(connection)

@@ -50,7 +50,7 @@ class LargeRequest:
         hub.loop.call_soon(self._step)
 
     def abandon(self) -> None:
-        """Read no more."""
+        """Stop reading the request: its connection is lost."""
         if self._reading is not None:
             self._reading = None
             self._hub.answering.give(self._size)

@@ -41,7 +41,7 @@ class Listener:
         return str(bound[0]), int(bound[1])
 
     def close(self) -> None:
-        """Let nobody in any more, and start no more requests."""
+        """Accept no more connections, and start no more requests."""
         self._hub.stopping = True
         if self._server is not None:
             self._server.close()

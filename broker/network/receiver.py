@@ -94,7 +94,7 @@ class Receiver:
         return self._view[self._end : max(frame_end, self._end) + READ_BYTES]
 
     def received(self, count: int) -> None:
-        """So many bytes were put into the buffer."""
+        """Take note of so many bytes that were put into the buffer."""
         if self._block is None:
             ahead = self._end - self._position if self._leftover else 0
             self._leftover = None
@@ -250,7 +250,7 @@ class Receiver:
 
 
 def _no_request(length: int) -> str:
-    """What it is that cannot be the length of a request."""
+    """The error for a length that no request has."""
     start = _LENGTH.pack(length)
     if start in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI"):
         return "an HTTP request came to the Kafka port"

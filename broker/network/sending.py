@@ -54,7 +54,7 @@ class Sending:
             transport.set_write_buffer_limits(high=0)
 
     def after_write(self, transport: asyncio.Transport) -> None:
-        """Release what has been taken; watch the rest."""
+        """Release the memory of answers that were taken; watch the others."""
         if not self._reserved:
             return
         self._left = transport.get_write_buffer_size()

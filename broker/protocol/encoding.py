@@ -217,7 +217,7 @@ class _Encoder:
             source.run.append(("x", ""))
             return
         self.flush()
-        tests = " or ".join(_said(f, owner) for f in known)
+        tests = " or ".join(_differs(f, owner) for f in known)
         with source.block(f"if {tests}"):
             source.line(f"add({self.tag_writer(struct, known)}({owner}))")
         with source.block("else"):
@@ -237,7 +237,7 @@ class _Encoder:
         with source.block(f"def {name}(owner)"):
             source.line("said = []")
             for field in known:
-                test = _said(field, "owner")
+                test = _differs(field, "owner")
                 if field.optional and isinstance(field.type, Struct):
                     test += f" and owner.{field.name} != {field.type.name}()"
                 with source.block(f"if {test}"):
@@ -249,7 +249,7 @@ class _Encoder:
         return name
 
 
-def _said(field: Field, owner: str) -> str:
+def _differs(field: Field, owner: str) -> str:
     """Whether a tagged field travels: Kafka leaves out what equals its default."""
     default = default_of(field)
     test = "is not" if default == "None" else "!="

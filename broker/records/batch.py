@@ -32,13 +32,13 @@ from broker.records.layout import (
     HEADER,
     HEADER_BYTES,
     LEADER_EPOCH_AT,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
     MAGIC_AT,
     MAX_TIMESTAMP_AT,
     TIMESTAMP_BIT,
     TRANSACTIONAL_BIT,
 )
-from broker.records.layout import LOG_OVERHEAD_BYTES as LOG_OVERHEAD_BYTES
-from broker.records.layout import MAGIC as MAGIC
 
 Buffer = bytes | bytearray | memoryview
 

@@ -61,7 +61,7 @@ class Budget:
             self._first = who
 
     def step_back(self, who: object) -> None:
-        """Be first no more; who waits looks again."""
+        """Give up the first place; those who wait are woken."""
         if who is not None and who is self._first:
             self._first = None
             self._wake()

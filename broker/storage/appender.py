@@ -106,7 +106,7 @@ class SegmentAppender:
             self._committed_position.finish(self.active.sequence, self.active.end)
 
     def touch(self) -> None:
-        """Something was written just now, by the compiled writer."""
+        """Note the time of a write that the compiled writer did."""
         self.last_write_ms = self._clock.monotonic_ms()
 
     def position(self) -> tuple[int, int]:

@@ -87,7 +87,7 @@ class Carrier:
         self._request = request
 
     def step(self, manifest: Manifest) -> None:
-        """One piece of what was asked for. Raises nothing."""
+        """Do one piece of the copying that was asked for. Raises nothing."""
         if not self.is_at_work:
             return
         try:

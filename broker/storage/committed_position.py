@@ -86,7 +86,7 @@ class CommittedPositionFile:
 
 
 def read_committed_position(files: Files, directory: Path) -> CommittedPosition | None:
-    """None if there is none, or none that verifies."""
+    """Return the position; None if there is none, or none that verifies."""
     try:
         file = files.open_read(directory / NAME)
     except FileNotFoundError:

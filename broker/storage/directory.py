@@ -61,7 +61,7 @@ class DataDirectory:
         return cls(files, path, lock)
 
     def close(self) -> None:
-        """Let another have it."""
+        """Unlock the directory, so that another process may claim it."""
         self._files.close(self._lock)
 
 

@@ -205,7 +205,7 @@ class Lane:
             segment.end = int(rows[-1]["position"]) + int(rows[-1]["length"])
 
     def close(self) -> None:
-        """Only when the writer's thread has ended."""
+        """Close the two eventfds; only when the writer's thread has ended."""
         self._closed = True
         for file in (self._in, self.out):
             with contextlib.suppress(OSError):

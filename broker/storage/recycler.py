@@ -111,7 +111,7 @@ class SegmentRecycler:
         )
 
     def carry(self, request: Request) -> None:
-        """Do this soon, or say that it cannot be done."""
+        """Carry these segments soon; ``request`` is notified how it ended."""
         self.carrier.ask(request)
         self.wake()
 

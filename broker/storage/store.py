@@ -236,7 +236,7 @@ class LocalSegmentStore(LocalObjects):
         return [self._directory / n for n in names if slot_number(n) is not None]
 
     def _identity(self, path: Path) -> int:
-        """Whose file it is now; 0 if nobody's."""
+        """The sequence of the segment in the file now; 0 if none."""
         try:
             with self._opened(path) as file:
                 identity = identity_of(self._files, file)
@@ -269,7 +269,7 @@ class LocalSegmentStore(LocalObjects):
         segment: SegmentFile,
         committed_position: CommittedPosition | None,
     ) -> None:
-        """Read what is new."""
+        """Read the entries that came since the last look."""
         if known.read_to_end:
             return
         known.seal = seal = segment.seal()

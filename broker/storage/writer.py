@@ -316,7 +316,7 @@ class Writer:
             _refuse(accepted[done:], why)
 
     def _accepted(self, group: list[Append]) -> list[Append]:
-        """What may be written; the others know why not."""
+        """The batches that may be written; the others are refused."""
         inspect = self._inspect
         accepted = []
         broken = set(self._broken)
@@ -358,7 +358,7 @@ class Writer:
 
 
 def _stop() -> None:
-    """What ends the writer's thread."""
+    """Marks the end in the writer's queue; nothing is behind it."""
 
 
 def producer_key(append: Append) -> ProducerKey:

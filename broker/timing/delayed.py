@@ -83,7 +83,7 @@ class DelayedOperations:
         return self._count
 
     def operations(self) -> set[DelayedOperation]:
-        """Those that wait."""
+        """The operations that wait."""
         return {one for watching in self._watched.values() for one in watching}
 
     def watch(

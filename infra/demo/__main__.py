@@ -92,7 +92,7 @@ def main() -> int:
         console.print("[bold]1. Lakelog starts[/]")
         running = Running(home / "data", home / "log", "-X", "wal.keep_ms=0")
         try:
-            holds = tell(running)
+            holds = tour(running)
         except Exception:
             console.print((home / "log").read_text()[-4000:], markup=False)
             raise
@@ -101,7 +101,7 @@ def main() -> int:
     return 0 if holds else 1
 
 
-def tell(running: Running) -> bool:
+def tour(running: Running) -> bool:
     """All steps in order; whether the records came back as they were."""
     figures = report.Figures()
     records = flights.load()

@@ -316,4 +316,4 @@ def test_segments_that_are_carried_during_the_look_are_looked_at_again(
     assert report.problems == []
     assert len(begun) > 20
     assert report.counts["batches"] == 4 + 20
-    assert "segments_let_go_meanwhile" not in report.counts
+    assert "segments_released_meanwhile" not in report.counts

@@ -69,7 +69,7 @@ def compact(whole, *topics: str) -> None:
         extents.compact(topics, STUCK_S)
 
 
-def let_go(whole, topic: str) -> None:
+def release(whole, topic: str) -> None:
     """Until its records stand in the table alone."""
     compact(whole, topic)
     patience = Patience()
@@ -108,7 +108,7 @@ def test_what_was_let_go_comes_back_out_of_the_table(whole, journey):
     wanted = [(key, value, headers or []) for key, value, headers, _ in ODD]
     first = [(r[4], r[5], [tuple(h) for h in r[6]]) for r in hot[: len(ODD)]]
     assert first == wanted
-    let_go(whole, topic)
+    release(whole, topic)
     assert consumed(whole.bootstrap, topic) == hot
     assert by_aiokafka(whole.bootstrap, topic, len(hot)) == hot
     assert by_kafka_python(whole.bootstrap, topic, len(hot)) == hot
@@ -144,7 +144,7 @@ def test_consumers_see_what_its_owner_left(whole, analyst, journey):
     produce_all(whole.bootstrap, "owned", records)
     compact(whole, "owned")
     produce_all(whole.bootstrap, "owned", [(b"late", b"l", None, n) for n in (0, 1)])
-    let_go(whole, "owned")
+    release(whole, "owned")
     before = consumed(whole.bootstrap, "owned", 2)
     assert len(before) == 402
     path = table(whole, "owned").path
@@ -159,7 +159,7 @@ def test_consumers_see_what_its_owner_left(whole, analyst, journey):
     produce_all(whole.bootstrap, "owned", [(b"more", b"m", None, 0)])
     after = consumed(whole.bootstrap, "owned", 2)
     assert len(after) == len(left) + 1
-    let_go(whole, "owned")
+    release(whole, "owned")
     assert consumed(whole.bootstrap, "owned", 2) == after
     assert by_spark(analyst, path) == after
 
@@ -180,7 +180,7 @@ def test_offsets_are_found_by_time_in_table_and_log(whole):
         return found.offset
 
     produce(1_000_000, 2_000_000, 5_000_000, 3_000_000)
-    let_go(whole, "times")
+    release(whole, "times")
     assert [at(t) for t in (1, 1_500_000, 2_500_000, 5_000_001)] == [0, 1, 2, -1]
     produce(6_000_000, 7_000_000)
     assert [at(t) for t in (1_500_000, 5_000_001, 6_500_000, 8_000_000)] == [
@@ -189,7 +189,7 @@ def test_offsets_are_found_by_time_in_table_and_log(whole):
         5,
         -1,
     ]
-    let_go(whole, "times")
+    release(whole, "times")
     assert [at(t) for t in (1_500_000, 5_000_001, 6_500_000, 8_000_000)] == [
         1,
         4,
@@ -203,7 +203,7 @@ def test_deleted_records_are_gone_from_log_and_table(whole, analyst):
     create(whole.bootstrap, "short")
     records = [(None, b"%d" % i, None, 0) for i in range(100)]
     produce_all(whole.bootstrap, "short", records)
-    let_go(whole, "short")
+    release(whole, "short")
     produce_all(whole.bootstrap, "short", records)
     admin = AdminClient({"bootstrap.servers": whole.bootstrap})
     for before in (60, 150):
@@ -215,7 +215,7 @@ def test_deleted_records_are_gone_from_log_and_table(whole, analyst):
         consumer.close()
     rest = read(whole.bootstrap, "short", 50)
     assert [message.offset() for message in rest] == list(range(150, 200))
-    let_go(whole, "short")
+    release(whole, "short")
     rest = read(whole.bootstrap, "short", 50)
     assert [message.offset() for message in rest] == list(range(150, 200))
 
@@ -227,7 +227,7 @@ def test_the_time_of_the_broker_is_kept_as_such(whole, analyst):
     produce_all(whole.bootstrap, "stamped", records)
     hot = consumed(whole.bootstrap, "stamped")
     assert {record[3] for record in hot} == {1}
-    let_go(whole, "stamped")
+    release(whole, "stamped")
     assert consumed(whole.bootstrap, "stamped") == hot
     assert by_spark(analyst, table(whole, "stamped").path) == hot
 
@@ -241,7 +241,7 @@ def test_many_partitions_and_large_records_pass(whole):
     produce_all(whole.bootstrap, "wide", records, **big)
     hot = consumed(whole.bootstrap, "wide", 40)
     assert len(hot) == 402
-    let_go(whole, "wide")
+    release(whole, "wide")
     assert consumed(whole.bootstrap, "wide", 40) == hot
 
 
@@ -252,10 +252,10 @@ def test_old_records_leave_the_table(whole, analyst):
     for age_ms in (86_400_000, 7_200_000):
         producer.produce("fading", b"old", partition=0, timestamp=now_ms - age_ms)
         producer.flush(IDLE_S)
-    let_go(whole, "fading")
+    release(whole, "fading")
     producer.produce("fading", b"young", partition=0, timestamp=now_ms)
     producer.flush(IDLE_S)
-    let_go(whole, "fading")
+    release(whole, "fading")
     wait_until(lambda: table(whole, "fading").partitions[0].log_start == 2)
     assert [record[5] for record in consumed(whole.bootstrap, "fading")] == [b"young"]
     path = table(whole, "fading").path
@@ -266,7 +266,7 @@ def test_a_topic_of_the_same_name_starts_anew(whole):
     for value in (b"first life", b"second life"):
         create(whole.bootstrap, "again")
         produce_all(whole.bootstrap, "again", [(None, value, None, 0)])
-        let_go(whole, "again")
+        release(whole, "again")
         [record] = consumed(whole.bootstrap, "again")
         assert (record[1], record[5]) == (0, value)
         if value == b"first life":
@@ -288,10 +288,10 @@ def test_a_group_reads_on_across_compaction(whole):
     go_on(0)
     wait_until(lambda: caught_up(50))  # read from memory
     go_on(50)
-    let_go(whole, "crossing")
+    release(whole, "crossing")
     go_on(100)
     wait_until(lambda: caught_up(150))  # from the table, then from memory
-    let_go(whole, "crossing")
+    release(whole, "crossing")
     go_on(150)
     wait_until(lambda: caught_up(200))
     assert member.values == [b"%d" % n for n in range(200)]
@@ -308,7 +308,7 @@ def test_a_compactor_that_is_killed_is_started_again(whole):
     whole.hear("compactor ready")
     assert "killed by SIGKILL" in whole.tail()
     assert gone(children["java"])
-    let_go(whole, "killed")
+    release(whole, "killed")
     assert len(consumed(whole.bootstrap, "killed")) == 10
 
 

@@ -244,8 +244,8 @@ def test_for_how_long_the_log_tells_what_left(
     writer: Writer, text: str, ms: int
 ) -> None:
     snapshot = load(writer.path)
-    assert snapshot.removed_are_told_ms == 7 * 86_400_000
+    assert snapshot.deleted_file_retention_ms == 7 * 86_400_000
     assert snapshot.metadata is not None
     changed = {**snapshot.configuration, "delta.deletedFileRetentionDuration": text}
     snapshot.metadata = replace(snapshot.metadata, configuration=changed)
-    assert snapshot.removed_are_told_ms == ms
+    assert snapshot.deleted_file_retention_ms == ms

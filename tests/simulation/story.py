@@ -160,7 +160,7 @@ class _Story:
         self.until_us = 0
         self._heal()
         if self.house.faults.failed or self.house.state not in ("serving", "off"):
-            self._settle_house()
+            self._quiesce()
             if self.house.state == "serving":
                 self.house.kill()
         self._up()
@@ -342,14 +342,14 @@ class _Story:
         self.house.ambush = None
         self.network.slow_us = 2_000
 
-    def _settle_house(self) -> None:
+    def _quiesce(self) -> None:
         states = ("serving", "off", "failed")
         self._until(lambda: self.house.state in states, 40)
         if self.house.state == "failed":
             self.house.kill()
 
     def _up(self) -> None:
-        self._settle_house()
+        self._quiesce()
         if self.house.state == "off":
             self.house.start()
         self._until(lambda: self.house.state == "serving", 20)

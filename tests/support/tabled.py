@@ -46,7 +46,7 @@ async def compact(broker: Broker, lake: Lake, partition: Partition, turn: int) -
         await asyncio.sleep(0.01)
 
 
-async def let_go(broker: Broker) -> None:
+async def release(broker: Broker) -> None:
     """Seal the active segment and release all of them."""
     broker.wal.roll()
     broker.partitions.checkpoint()

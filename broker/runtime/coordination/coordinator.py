@@ -119,7 +119,7 @@ class Coordinator:
         self._sweep_later()
 
     async def close(self) -> None:
-        """Send everybody who waits away, to ask again, and let changes settle.
+        """Refuse everybody who waits, to ask again; wait until changes are durable.
 
         Who asks from now on is sent away, too: members are to find themselves in
         their groups when the broker comes back.
@@ -179,7 +179,7 @@ class Coordinator:
         return ticket
 
     def heartbeat(self, group_id: str, command: Heartbeat) -> ErrorCode:
-        """Hear a sign of life."""
+        """Answer a heartbeat and start the member's session anew."""
         hosted = self._hosted.get(group_id)
         if hosted is None:
             return self._unknown(group_id)

@@ -36,7 +36,7 @@ class Checkpoint:
         self._payload = Payload()
 
     def finish(self) -> None:
-        """All of it now."""
+        """Return the whole payload, without giving way."""
         while not self.step():
             pass
 

@@ -73,7 +73,7 @@ class FetchFuture(asyncio.Future[FetchResponse]):
         self._fetch = fetch
 
     def cut_short(self) -> None:
-        """Wait no more: the answer is what is there."""
+        """Complete the fetch with what is there now."""
         self._fetch.cut_short()
 
     def abandon(self) -> None:
@@ -272,15 +272,15 @@ class Fetch(DelayedOperation):
             reservation.release()
 
     def _go_on(self, turns: Reading) -> None:
-        """Run what takes some turns of the loop; a fault in it is told."""
+        """Run what takes some turns of the loop; a fault in it fails the answer."""
 
-        async def told() -> None:
+        async def run() -> None:
             try:
                 await turns
             except Exception as error:  # noqa: BLE001 - as in `_fill`
                 self._fail(error)
 
-        self._task = asyncio.ensure_future(told())
+        self._task = asyncio.ensure_future(run())
 
     def _fail(self, error: Exception) -> None:
         """Tell whoever awaits the answer, and break the circle with them."""
@@ -351,7 +351,7 @@ def _made(steps: Generator[None, None, FetchResponse]) -> FetchResponse:
 
 
 def _check_again(place: Place, partition: Partition) -> None:
-    """Things may have changed while the fetch waited."""
+    """Look at the places again: things may have changed meanwhile."""
     try:
         if partition.deleted:
             raise KafkaError(

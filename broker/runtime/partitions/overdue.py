@@ -71,7 +71,7 @@ class Waiting(Append):
 
 
 def no_reply(_base: int, _stamp_ms: int, _error: KafkaError | None) -> None:
-    """Who asked has been answered already."""
+    """Nothing is done: whoever asked has been answered already."""
 
 
 def timed_out() -> KafkaError:
@@ -96,7 +96,7 @@ class Overdue:
         self._is_asking = False
 
     def start(self, timers: Timers) -> None:
-        """Look from now on, until closed."""
+        """Look for overdue batches from now on, until closed."""
         self._timers = timers
 
         def look() -> None:

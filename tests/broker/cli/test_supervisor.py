@@ -135,7 +135,7 @@ def said_by(admin_wanted: bool, *lines: tuple[str, str]) -> list[str]:
     heard: list[str] = []
     told = Supervisor([], admin_wanted, True, heard.append)
     for part, line in lines:
-        (told._broker_said if part == "broker" else told._other_said)(line)
+        (told._on_broker_line if part == "broker" else told._on_other_line)(line)
     return heard
 
 
@@ -153,6 +153,6 @@ def test_ready_is_said_once_when_all_parts_have_said_it():
 def test_an_admin_plane_that_does_not_come_up_keeps_nobody_from_kafka():
     heard: list[str] = []
     told = Supervisor([], True, True, heard.append)
-    told._broker_said("ready kafka=h:1 tables=/t")
+    told._on_broker_line("ready kafka=h:1 tables=/t")
     told._go_without_admin()
     assert heard == ["ready kafka=h:1 tables=/t"]

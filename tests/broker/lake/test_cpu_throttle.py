@@ -19,7 +19,7 @@ class Machine:
         self.now_s += seconds
 
     def work(self, processor_s: float, waited_s: float = 0.0) -> None:
-        with self.throttle.piece():
+        with self.throttle.slot():
             self.now_s += processor_s + waited_s
             self.used_s += processor_s
 

@@ -49,11 +49,11 @@ def test_a_broken_order_is_our_own_mistake(move: dict[str, int]) -> None:
 
 def test_offsets_are_given_away_and_become_durable_in_order() -> None:
     offsets = LogOffsets(2, 6)
-    offsets.give_away(9)
+    offsets.assign(9)
     offsets.advance(8)
     assert (offsets.durable, offsets.stable, offsets.next) == (8, 8, 9)
     for wrong in (8, 10):
         with pytest.raises(AssertionError):
             offsets.advance(wrong)
     with pytest.raises(AssertionError):
-        offsets.give_away(9)
+        offsets.assign(9)

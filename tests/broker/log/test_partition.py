@@ -22,7 +22,7 @@ def admitted(log: PartitionLog, count: int = 1, **fields: int) -> int:
     return answer
 
 
-def settled(log: PartitionLog, base: int, count: int = 1) -> None:
+def committed(log: PartitionLog, base: int, count: int = 1) -> None:
     log.commit(base, base + count - 1, 1_000, location=base + 1, length=100)
 
 
@@ -30,9 +30,9 @@ def test_offsets_are_given_away_at_once_and_visible_when_durable() -> None:
     log = PartitionLog()
     assert [admitted(log, 3), admitted(log, 2)] == [0, 3]
     assert (log.durable, log.next, len(log.index)) == (0, 5, 0)
-    settled(log, 0, 3)
+    committed(log, 0, 3)
     assert (log.stable, log.durable, log.next) == (3, 3, 5)
-    settled(log, 3, 2)
+    committed(log, 3, 2)
     assert (log.durable, log.index.end_offset) == (5, 5)
 
 
@@ -64,7 +64,7 @@ def test_producers_without_idempotence_leave_no_trace() -> None:
 
 def test_an_abandoned_batch_at_the_end_never_was() -> None:
     log = PartitionLog()
-    settled(log, admitted(log))
+    committed(log, admitted(log))
     base = admitted(log, 5, producer=1)
     log.abandon(base, base + 4)
     assert (log.durable, log.next) == (1, 1)
@@ -77,7 +77,7 @@ def test_an_abandoned_batch_under_others_leaves_a_hole() -> None:
     later = admitted(log, 2)
     log.abandon(0, 4, producer_id=1)
     assert (log.durable, log.next) == (0, 7)
-    settled(log, later, 2)
+    committed(log, later, 2)
     assert log.durable == 7
     assert log.index.find(0) == 0
     assert log.index[0].base == 5
@@ -85,7 +85,7 @@ def test_an_abandoned_batch_under_others_leaves_a_hole() -> None:
 
 def test_a_failed_write_takes_back_all_that_waited() -> None:
     log = PartitionLog()
-    settled(log, admitted(log, producer=1))
+    committed(log, admitted(log, producer=1))
     bases = [admitted(log, producer=1, sequence=at) for at in (1, 2, 3)]
     for base in bases:
         log.abandon(base, base)
@@ -97,15 +97,15 @@ def test_settling_out_of_order_is_our_own_mistake() -> None:
     log = PartitionLog()
     admitted(log)
     admitted(log)
-    settled(log, 1)
+    committed(log, 1)
     with pytest.raises(AssertionError):
-        settled(log, 0)
+        committed(log, 0)
 
 
 def test_the_start_moves_forward_only() -> None:
     log = PartitionLog()
     for _ in range(5):
-        settled(log, admitted(log))
+        committed(log, admitted(log))
     assert log.move_start(3)
     assert not log.move_start(2)
     assert (log.start, log.index.first_offset) == (3, 3)
@@ -121,9 +121,9 @@ def columns_of(log: PartitionLog) -> SimpleNamespace:
 
 def test_a_log_is_restored_from_checkpoint_and_segments() -> None:
     log = PartitionLog()
-    settled(log, admitted(log, 3, producer=1), 3)
+    committed(log, admitted(log, 3, producer=1), 3)
     snapshot = log.snapshot()
-    settled(log, admitted(log, 2, producer=1, sequence=3), 2)
+    committed(log, admitted(log, 2, producer=1, sequence=3), 2)
     again = PartitionLog.restore(snapshot, start=1, columns=columns_of(log))
     again.replay(header(2, base=3, producer=1, sequence=3), NOW)
     assert (again.start, again.durable, again.next) == (1, 5, 5)
@@ -135,7 +135,7 @@ def test_a_log_is_restored_from_checkpoint_and_segments() -> None:
 
 def test_producers_outlive_the_segments() -> None:
     log = PartitionLog()
-    settled(log, admitted(log, 3, producer=1), 3)
+    committed(log, admitted(log, 3, producer=1), 3)
     again = PartitionLog.restore(log.snapshot(), table_end=3)
     assert (again.durable, len(again.index)) == (3, 0)
     assert again.admit(header(3, producer=1), NOW) == Duplicate(0, 2, 1_000)
@@ -158,7 +158,7 @@ def test_a_batch_in_flight_at_the_checkpoint_counts_if_it_is_replayed() -> None:
     admitted(log, producer=2)
     snapshot = log.snapshot()
     log.abandon(0, 0)
-    settled(log, 1)
+    committed(log, 1)
     again = PartitionLog.restore(snapshot, columns=columns_of(log))
     again.replay(header(base=1, producer=2), NOW)
     assert again.admit(header(producer=2), NOW) == Duplicate(1, 1, 1_000)
@@ -170,7 +170,7 @@ def test_a_refused_batch_is_no_duplicate_of_what_took_its_offset() -> None:
     admitted(log, producer=1)
     snapshot = log.snapshot()
     log.abandon(0, 0)
-    settled(log, admitted(log, producer=2))
+    committed(log, admitted(log, producer=2))
     again = PartitionLog.restore(snapshot, columns=columns_of(log))
     again.replay(header(base=0, producer=2), NOW)
     assert again.admit(header(producer=1), NOW) == 1
@@ -180,7 +180,7 @@ def test_a_batch_that_was_deleted_before_the_next_checkpoint_is_known() -> None:
     log = PartitionLog()
     admitted(log, producer=1)
     snapshot = log.snapshot()
-    settled(log, 0)
+    committed(log, 0)
     again = PartitionLog.restore(snapshot, start=1, columns=columns_of(log))
     again.replay(header(base=0, producer=1), NOW)
     assert again.admit(header(producer=1), NOW) == Duplicate(0, 0, 1_000)
@@ -195,7 +195,7 @@ def test_what_an_older_version_kept_of_batches_in_flight_counts_if_it_is_there()
     second = admitted(log, producer=2)
     snapshot = LogSnapshot(log.durable, log.producers.snapshot(), holes=None)
     log.abandon(first, first)
-    settled(log, second)
+    committed(log, second)
     again = PartitionLog.restore(snapshot, columns=columns_of(log))
     assert again.admit(header(producer=2), NOW) == Duplicate(1, 1, 1_000)
     assert again.admit(header(producer=1), NOW) == 2
@@ -231,7 +231,7 @@ def test_a_hole_is_known_from_records_that_are_somewhere_else() -> None:
     for at in range(6):
         base = admitted(log, 10, producer=at)
         if at not in (1, 4):
-            settled(log, base, 10)
+            committed(log, base, 10)
         elif at == 1:
             snapshot = log.snapshot()
     assert log.holes == [(10, 20), (40, 50)]
@@ -251,23 +251,23 @@ def test_what_is_behind_the_segments_that_are_left_is_the_tables() -> None:
     """A newer segment was let go before an older one, which others still need."""
     log = PartitionLog()
     for _ in range(3):
-        settled(log, admitted(log, 10), 10)
+        committed(log, admitted(log, 10), 10)
     columns = columns_of(log)
     for name, column in vars(columns).items():
         setattr(columns, name, column[:1])
     again = PartitionLog.restore(log.snapshot(), table_end=30, columns=columns)
     assert again.durable == 30
     assert not again.is_in_segments(10)
-    settled(again, admitted(again, 10), 10)
+    committed(again, admitted(again, 10), 10)
     assert not again.is_in_segments(10)
     assert again.is_in_segments(30)
 
 
 def test_of_an_older_checkpoint_every_gap_is_taken_for_a_hole() -> None:
     log = PartitionLog()
-    settled(log, admitted(log, 10), 10)
+    committed(log, admitted(log, 10), 10)
     admitted(log, 10, producer=1)
-    settled(log, admitted(log, 10), 10)
+    committed(log, admitted(log, 10), 10)
     older = LogSnapshot(30, log.snapshot().producers, None)
     again = PartitionLog.restore(older, table_end=0, columns=columns_of(log))
     assert (again.index.first_offset, again.hole_end(10)) == (0, 20)

@@ -67,11 +67,11 @@ def live(
         if chance.random() < 0.4:
             driver.wal.checkpoint(noted(told))
         if chance.random() < 0.3:
-            let_go(driver, told)
+            release(driver, told)
     driver.close()
 
 
-def let_go(driver: Driver, told: Told) -> None:
+def release(driver: Driver, told: Told) -> None:
     for info in driver.wal.segments():
         if info.sealed:
             for (topic, partition), (first, end) in info.ranges.items():

@@ -35,7 +35,7 @@ from tests.support.rig import (
     rig,
     run,
 )
-from tests.support.tabled import compact, let_go, with_lake
+from tests.support.tabled import compact, release, with_lake
 
 T = 1_700_000_000_000
 HALF, TABLED, END = 50, 100, 110
@@ -48,7 +48,7 @@ async def compacted(broker: Broker, lake: Lake) -> Partition:
     for turn, first in enumerate((0, HALF), 1):
         await produce(broker, first, HALF)
         await compact(broker, lake, partition, turn)
-    await let_go(broker)
+    await release(broker)
     await produce(broker, TABLED, END - TABLED)
     return partition
 

@@ -75,7 +75,7 @@ def test_a_segment_that_goes_before_its_batch_is_read_is_looked_for_in_the_table
             await produce(broker, 10)  # the window keeps the segment that is written
             read = broker.wal.read
 
-            def let_go_before(spans):  # type: ignore[no-untyped-def]
+            def released_before(spans):  # type: ignore[no-untyped-def]
                 monkeypatch.setattr(broker.wal, "read", read)
                 tables.compact(broker, partition)
                 broker.wal.release(broker.wal.segments()[0].sequence)
@@ -87,7 +87,7 @@ def test_a_segment_that_goes_before_its_batch_is_read_is_looked_for_in_the_table
                 (times.latest(partition), Found(1, T + 30)),
             ):
                 if not tables.batches:
-                    monkeypatch.setattr(broker.wal, "read", let_go_before)
+                    monkeypatch.setattr(broker.wal, "read", released_before)
                 assert await search == found
 
     run(scenario)

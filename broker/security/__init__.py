@@ -1,1 +1,0 @@
-"""Principals, authentication, authorisation, quotas."""

@@ -1,1 +1,0 @@
-"""What a transaction is. Pure."""
