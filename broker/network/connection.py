@@ -31,15 +31,13 @@ from broker.dispatch.turns import Reading
 from broker.network.exchange import OPEN_BYTES, Exchange
 from broker.network.hub import Hub
 from broker.network.large import LargeRequest
+from broker.network.liveness import Liveness
 from broker.network.sending import Sending
 from broker.protocol.buffers import Buffer
 from broker.protocol.errors import ProtocolError
 from broker.runtime.budget import Budget
 
 log = structlog.get_logger("lakelog.network")
-
-EVICT_SLOW_MS, EVICT_GRACE_MS = 5_000, 1_000
-"""So fast a large request must come while others wait for the memory it holds."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -58,10 +56,9 @@ class Connection(asyncio.BufferedProtocol):
         self._out: list[Buffer] = []
         self._unsent = self._held = 0
         self._closing = self._refused = False
-        self._reading_paused = self._writing_paused = False
-        self._waits_for_bytes = self._resuming = self._was_active = False
-        self._partial_since_ms = self._active_ms = self._left_to_send = 0
-        self._timer: Any = None
+        self._waits_for_bytes = self._resuming = False
+        self.reading_paused = self.writing_paused = False
+        self._liveness = Liveness(self, hub, self._receiver)
 
     # What the transport tells
 
@@ -74,15 +71,14 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
             return
         self._transport.set_write_buffer_limits(high=self._limits.unsent_bytes_max)
-        self._active_ms = self._hub.clock.monotonic_ms()
-        self._watch()
+        self._liveness.start()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._receiver.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         self._counters.network_bytes_in += nbytes
-        held_up = self._out or self._large or self._closing or self._reading_paused
+        held_up = self._out or self._large or self._closing or self.reading_paused
         if not (held_up or self._is_full() or self._hub.is_short):
             frame = self._receiver.only_frame(nbytes, self._next_keys())
             if frame is not None:
@@ -95,30 +91,43 @@ class Connection(asyncio.BufferedProtocol):
         return False  # a peer that sends no more is gone, as in Kafka
 
     def pause_writing(self) -> None:
-        self._writing_paused = True
+        self.writing_paused = True
 
     def resume_writing(self) -> None:
-        self._writing_paused = False
+        self.writing_paused = False
         self._sending.after_write(self._transport)
         self.resume_soon()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
         self._receiver.close()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._liveness.stop()
         self._out.clear()
         self._sending.close()
         self._abandon_pipeline()
         self._hub.forget(self)
 
-    # What the listener asks
+    # What the listener, the hub and the watch ask
 
     @property
     def busy(self) -> bool:
         """Whether a request is open or an answer is not handed over yet."""
         waits = self._pipeline or self._large or self._out
         return bool(waits or self._transport.get_write_buffer_size())
+
+    @property
+    def awaits_handlers(self) -> bool:
+        """Whether a request is open."""
+        return bool(self._pipeline)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the transport has taken and the peer has not."""
+        return self._transport.get_write_buffer_size()
+
+    @property
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
 
     def stop_reading(self) -> None:
         """Start no more requests; what is open may finish."""
@@ -131,9 +140,14 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def close(self) -> None:
-        """Close when what was written has been sent; ``_watch`` cuts off the rest."""
+        """Close when what was written has been sent; `Liveness` cuts off the rest."""
         self._closing = True
         self._transport.close()
+
+    def close_idle(self) -> None:
+        """Close a connection whose peer says nothing."""
+        log.debug("idle connection closed", peer=self.peer)
+        self.close()
 
     # Requests
 
@@ -153,8 +167,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._start(frame)
                 del frame  # nothing of ours may keep the buffer in use
         except ProtocolError as error:
-            self._refuse(error)
-        self._note_progress(started)
+            self.refuse(error)
+        self._liveness.note_progress(started)
         self.flush()
         if not self._closing:
             self._read_on(stalled)
@@ -167,8 +181,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start_alone(self, frame: memoryview) -> None:
         """As `_advance`, with a frame that came alone and may start now."""
-        self._was_active = True
-        self._partial_since_ms = 0
+        self._liveness.note_whole()
         self._start(frame)
         del frame  # nothing of ours may keep the buffer in use
         if self._out:
@@ -186,8 +199,8 @@ class Connection(asyncio.BufferedProtocol):
             self._pause()
             if not self._must_wait():  # what was gathered has left meanwhile
                 self.resume_soon()
-        elif self._reading_paused:
-            self._reading_paused = False
+        elif self.reading_paused:
+            self.reading_paused = False
             self._transport.resume_reading()
 
     def _start(self, frame: memoryview) -> None:
@@ -255,7 +268,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             response = future.result()
         except ProtocolError as error:
-            self._refuse(error)
+            self.refuse(error)
             response = None
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - told
             self._fail(error)
@@ -281,7 +294,7 @@ class Connection(asyncio.BufferedProtocol):
             self._close_if_answered()
         elif self._out:
             self._hub.flush_soon(self)
-        if self._reading_paused:
+        if self.reading_paused:
             self.resume_soon()
 
     def _answer_first(self, answer: bytes) -> None:
@@ -347,7 +360,7 @@ class Connection(asyncio.BufferedProtocol):
             self._sending.before_write(self._transport)
             self._transport.writelines(out)
             self._sending.after_write(self._transport)
-        if self._reading_paused:
+        if self.reading_paused:
             self.resume_soon()
 
     # Limits
@@ -365,7 +378,7 @@ class Connection(asyncio.BufferedProtocol):
     def _is_full(self) -> bool:
         """Whether the connection's own limits allow no more requests for now."""
         return (
-            self._writing_paused
+            self.writing_paused
             or len(self._pipeline) >= self._limits.pipeline_max
             or self._unsent + self._held >= self._limits.unsent_bytes_max
         )
@@ -390,8 +403,8 @@ class Connection(asyncio.BufferedProtocol):
         return budget if budget.spent else None
 
     def _pause(self) -> None:
-        if not (self._reading_paused or self._transport.is_closing()):
-            self._reading_paused = True
+        if not (self.reading_paused or self._transport.is_closing()):
+            self.reading_paused = True
             self._transport.pause_reading()
 
     def _wait_for_bytes(self, budget: Budget, size: int = 0) -> None:
@@ -411,52 +424,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _resume(self) -> None:
         self._resuming = False
-        if not self._closing and self._reading_paused:
+        if not self._closing and self.reading_paused:
             self._advance()
-
-    def _note_progress(self, started: bool) -> None:
-        """Since when a frame has been arriving; 0 if none is."""
-        self._was_active |= started
-        if not self._receiver.waits_for_more:
-            self._partial_since_ms = 0
-        elif started or self._reading_paused or not self._partial_since_ms:
-            # the time that we did not read is ours
-            self._partial_since_ms = self._hub.clock.monotonic_ms()
-
-    def _watch(self) -> None:
-        """Close a connection that says nothing, or never ends what it says.
-
-        One that does not even take its last answers is cut off at the next look.
-        """
-        if self._transport.is_closing():
-            self.abort()
-            return
-        now_ms = self._hub.clock.monotonic_ms()
-        since_ms = self._partial_since_ms
-        late = since_ms and now_ms - since_ms >= self._limits.half_frame_ms
-        if late and not self._reading_paused:
-            self._refuse(ProtocolError("a request did not arrive whole in time"))
-        left = self._transport.get_write_buffer_size()
-        if self._was_active or left < self._left_to_send:  # it reads, however slowly
-            self._active_ms, self._was_active = now_ms, False
-        self._left_to_send = left
-        waits = bool(self._pipeline) or (since_ms and not self._reading_paused)
-        if not waits and now_ms - self._active_ms >= self._limits.idle_ms:
-            log.debug("idle connection closed", peer=self.peer)
-            self.close()
-        pause_ms = min(self._limits.half_frame_ms, self._limits.idle_ms)
-        self._timer = self._hub.timers.after(max(pause_ms // 4, 1), self._watch)
 
     def evict_if_slow(self, now_ms: int) -> None:
         """Others wait for memory: a frame that does not come fast gives its up."""
-        reserved, arrived = self._receiver.share
-        held_ms = now_ms - self._partial_since_ms
-        would_send = self._reading_paused and not self._writing_paused
-        if not reserved or held_ms < EVICT_GRACE_MS or would_send:
-            return
-        if arrived * EVICT_SLOW_MS < reserved * held_ms:
-            self._refuse(ProtocolError("a large request came slowly, others waited"))
-            self.abort()
+        self._liveness.evict_if_slow(now_ms)
 
     def _evict_slow_reader(self) -> None:
         """Others wait for the memory of answers that this peer does not read."""
@@ -469,11 +442,11 @@ class Connection(asyncio.BufferedProtocol):
     def broken(self, error: Exception) -> None:
         """A request could not be read, or its handler failed."""
         if isinstance(error, ProtocolError):
-            self._refuse(error)
+            self.refuse(error)
         else:
             self._fail(error)
 
-    def _refuse(self, error: ProtocolError) -> None:
+    def refuse(self, error: ProtocolError) -> None:
         """The peer does not speak the protocol: what was started is still answered."""
         self._counters.protocol_errors += 1
         software = self._session.software

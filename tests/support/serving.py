@@ -8,7 +8,7 @@ from typing import Any
 import uvloop
 
 from broker.apis.api_versions import api_versions
-from broker.clock import SystemClock
+from broker.clock import Clock, SystemClock
 from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.registry import Registry
 from broker.network.hub import Hub
@@ -19,6 +19,7 @@ from broker.runtime.process.status import Counters
 from broker.runtime.services import Broker
 from broker.settings import NetworkSettings
 from tests.support.patience import STUCK_S
+from tests.support.timers import ManualTimers
 from tests.support.wire import hang_up
 
 
@@ -33,10 +34,16 @@ class Serving:
 async def serving(
     handlers: Iterable[Callable[..., Any]] = (),
     broker: Broker | None = None,
+    timers: ManualTimers | None = None,
     **limits: Any,
 ) -> AsyncIterator[Serving]:
-    """Serve ``handlers``; with a broker its own ones, too, where none is given."""
-    loop, clock = asyncio.get_running_loop(), SystemClock()
+    """Serve ``handlers``; with a broker its own ones, too, where none is given.
+
+    With ``timers`` time passes when the test says so, and not by itself.
+    """
+    loop = asyncio.get_running_loop()
+    clock: Clock = SystemClock() if timers is None else timers.clock
+    running = LoopTimers(loop, clock) if timers is None else timers
     own = Registry.discover().by_key if broker is not None else {}
     given = {h.__dict__["served"].key: h.__dict__["served"] for h in handlers}
     served = {ApiKey.API_VERSIONS: api_versions.__dict__["served"], **own, **given}
@@ -45,14 +52,15 @@ async def serving(
         NetworkSettings(**limits),
         loop=loop,
         clock=clock,
-        timers=LoopTimers(loop, clock),
+        timers=running,
         counters=Counters(),
     )
     listener = Listener(hub)
     yield Serving(hub, listener, await listener.start("127.0.0.1", 0))
     listener.close()
     await listener.drain(0)
-    hub.timers.close()
+    if isinstance(running, LoopTimers):
+        running.close()
 
 
 async def until(true: Callable[[], bool]) -> None:

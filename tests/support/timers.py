@@ -21,25 +21,25 @@ class ManualTimers:
     """``after`` as the broker's timers have it, on a clock that is moved by hand."""
 
     def __init__(self, clock: ManualClock) -> None:
-        self._clock = clock
+        self.clock = clock
         self._timers: list[ManualTimer] = []
 
     def __len__(self) -> int:
         return sum(not timer.cancelled for timer in self._timers)
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> ManualTimer:
-        timer = ManualTimer(self._clock.monotonic_ms() + delay_ms, callback)
+        timer = ManualTimer(self.clock.monotonic_ms() + delay_ms, callback)
         self._timers.append(timer)
         return timer
 
     def advance(self, ms: int) -> None:
         """Let time pass; what is due runs in order, at its own time."""
-        until_ms = self._clock.monotonic_ms() + ms
+        until_ms = self.clock.monotonic_ms() + ms
         while due := self._next(until_ms):
             self._timers.remove(due)
-            self._clock.advance(max(due.due_ms - self._clock.monotonic_ms(), 0))
+            self.clock.advance(max(due.due_ms - self.clock.monotonic_ms(), 0))
             due.callback()
-        self._clock.advance(until_ms - self._clock.monotonic_ms())
+        self.clock.advance(until_ms - self.clock.monotonic_ms())
 
     def _next(self, until_ms: int) -> ManualTimer | None:
         self._timers = [timer for timer in self._timers if not timer.cancelled]

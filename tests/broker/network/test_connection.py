@@ -268,69 +268,6 @@ def test_large_records_reach_the_handler_uncopied_and_whole() -> None:
     on_loop(story)
 
 
-def test_an_idle_connection_and_half_a_frame_are_closed_in_time() -> None:
-    async def story() -> None:
-        async with serving(idle_ms=200, half_frame_ms=200) as server:
-            idle, half, busy = [await Wire.open(server.address) for _ in range(3)]
-            half.send(frame_of(PING, 3)[:-1])
-            for _ in range(8):
-                assert (await busy.ask(PING, 3)).error_code == 0
-                await asyncio.sleep(0.05)
-            assert await idle.closed()
-            assert await half.closed()
-            assert (await busy.ask(PING, 3)).error_code == 0
-
-    on_loop(story)
-
-
-def test_a_peer_that_takes_no_answers_cannot_stay_for_ever() -> None:
-    async def story() -> None:
-        @serves(ApiKey.METADATA, versions=(0, 13))
-        def metadata(_: MetadataRequest, __: Context) -> MetadataResponse:
-            return MetadataResponse(cluster_id="x" * 30_000)
-
-        async with serving([metadata], idle_ms=200, half_frame_ms=200) as server:
-            wire = await Wire.open(server.address)
-            wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
-            wire.send(*[frame_of(MetadataRequest(), 2)] * 1_000, b"\xff" * 4)
-            await until(lambda: bool(server.hub.connections))
-            await until(lambda: not server.hub.connections)
-
-    on_loop(story)
-
-
-def test_who_only_announces_large_requests_does_not_hold_up_who_sends_them() -> None:
-    async def story() -> None:
-        got: list[int] = []
-
-        @serves(ApiKey.PRODUCE, versions=(3, 13))
-        def produce(request: ProduceRequest, _: Context) -> ProduceResponse:
-            got.append(len(request.topic_data[0].partition_data[0].records or b""))
-            return ProduceResponse()
-
-        async with serving([produce], inflight_bytes_max=8 << 20) as server:
-            claims = [await Wire.open(server.address) for _ in range(12)]
-            for wire in claims:  # they hold all there is; the last ones wait for it
-                wire.send(struct.pack(">i", (4 << 20) - 4), bytes(100_000))
-            while server.hub.receiving.taken < 8 << 20:
-                await asyncio.sleep(0.01)
-            honest = await Wire.open(server.address)
-            data = [TopicProduceData("t", partition_data=[large(200_000)])]
-            started = asyncio.get_running_loop().time()
-            for _ in range(3):
-                await honest.ask(ProduceRequest(topic_data=data), 9)
-            assert asyncio.get_running_loop().time() - started < 5
-            assert got == [200_000] * 3
-            for wire in claims:
-                wire.close()
-
-    on_loop(story)
-
-
-def large(size: int) -> PartitionProduceData:
-    return PartitionProduceData(0, os.urandom(size))
-
-
 def test_a_peer_may_go_while_its_request_runs() -> None:
     async def story() -> None:
         beats = Beats()

@@ -1,0 +1,113 @@
+"""Whether a peer does its part: says something, ends what it says, takes its answers.
+
+Each connection is looked at four times in the shorter of its two limits. It is closed
+when it has said nothing for ``idle_ms``, or when a request has been on its way for
+``half_frame_ms``. Only the peer's time counts: while the connection does not read, or a
+handler runs, it is the broker's. One that does not even take its last answers is cut
+off at the look after that.
+"""
+
+from typing import Any, Protocol
+
+from broker.network.hub import Hub
+from broker.network.receiver import Receiver
+from broker.protocol.errors import ProtocolError
+
+EVICT_SLOW_MS, EVICT_GRACE_MS = 5_000, 1_000
+"""So fast a large request must come while others wait for the memory it holds."""
+
+
+class Peer(Protocol):
+    """A connection, as it is watched."""
+
+    reading_paused: bool
+    writing_paused: bool
+
+    @property
+    def awaits_handlers(self) -> bool:
+        """Whether a request is open."""
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the transport has taken and the peer has not."""
+
+    @property
+    def is_closing(self) -> bool: ...
+    def refuse(self, error: ProtocolError) -> None: ...
+    def close_idle(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class Liveness:
+    """What is known of one peer's pace; `start` it when its connection is made."""
+
+    __slots__ = (
+        "_active_ms", "_hub", "_partial_since_ms", "_peer", "_receiver", "_timer",
+        "_unsent_bytes", "_was_active",
+    )  # fmt: skip
+
+    def __init__(self, peer: Peer, hub: Hub, receiver: Receiver) -> None:
+        self._peer, self._hub, self._receiver = peer, hub, receiver
+        self._was_active = False  # since the last look
+        self._partial_since_ms: int | None = None  # since when a frame is arriving
+        self._active_ms = self._unsent_bytes = 0
+        self._timer: Any = None
+
+    def start(self) -> None:
+        """Look from now on, until stopped."""
+        self._active_ms = self._hub.clock.monotonic_ms()
+        self._look()
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def note_whole(self) -> None:
+        """Note that a request came, and nothing behind it."""
+        self._was_active = True
+        self._partial_since_ms = None
+
+    def note_progress(self, started: bool) -> None:
+        """Note whether requests were started, and whether a part of one is there."""
+        self._was_active |= started
+        if not self._receiver.waits_for_more:
+            self._partial_since_ms = None
+        elif started or self._peer.reading_paused or self._partial_since_ms is None:
+            # the time that we did not read is ours
+            self._partial_since_ms = self._hub.clock.monotonic_ms()
+
+    def evict_if_slow(self, now_ms: int) -> None:
+        """Cut the peer off if its request comes slowly: others wait for memory."""
+        reserved, arrived = self._receiver.share
+        would_send = self._peer.reading_paused and not self._peer.writing_paused
+        if not reserved or would_send or self._partial_since_ms is None:
+            return
+        held_ms = now_ms - self._partial_since_ms
+        if held_ms < EVICT_GRACE_MS:
+            return
+        if arrived * EVICT_SLOW_MS < reserved * held_ms:
+            self._peer.refuse(
+                ProtocolError("a large request came slowly, others waited")
+            )
+            self._peer.abort()
+
+    def _look(self) -> None:
+        peer, limits = self._peer, self._hub.limits
+        if peer.is_closing:
+            peer.abort()
+            return
+        now_ms = self._hub.clock.monotonic_ms()
+        since_ms = None if peer.reading_paused else self._partial_since_ms
+        if since_ms is not None and now_ms - since_ms >= limits.half_frame_ms:
+            peer.refuse(ProtocolError("a request did not arrive whole in time"))
+        unsent_bytes = peer.unsent_bytes
+        if self._was_active or unsent_bytes < self._unsent_bytes:
+            # it speaks, or reads, however slowly
+            self._active_ms, self._was_active = now_ms, False
+        self._unsent_bytes = unsent_bytes
+        waits = peer.awaits_handlers or since_ms is not None
+        if not waits and now_ms - self._active_ms >= limits.idle_ms:
+            peer.close_idle()
+        pause_ms = min(limits.half_frame_ms, limits.idle_ms)
+        self._timer = self._hub.timers.after(max(pause_ms // 4, 1), self._look)

@@ -1,0 +1,138 @@
+"""Peers that say nothing, never end what they say, or take no answers."""
+
+import os
+import struct
+
+from broker.dispatch.context import Context
+from broker.dispatch.registry import serves
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.messages.heartbeat import HeartbeatResponse
+from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from broker.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tests.support.beats import PING, Beats, beat
+from tests.support.clock import ManualClock
+from tests.support.patience import STUCK_S
+from tests.support.serving import Serving, on_loop, serving, until
+from tests.support.timers import ManualTimers
+from tests.support.wire import Wire, frame_of
+
+NEVER_MS = int(10_000 * STUCK_S)
+
+
+async def arrived(server: Serving, count: int) -> None:
+    """Wait until so many bytes have reached the broker."""
+    await until(lambda: server.hub.counters.network_bytes_in == count)
+
+
+def test_a_peer_that_says_nothing_is_closed_in_time() -> None:
+    async def story() -> None:
+        timers = ManualTimers(ManualClock())
+        async with serving(timers=timers, idle_ms=200, half_frame_ms=200) as server:
+            idle, busy = [await Wire.open(server.address) for _ in range(2)]
+            for _ in range(4):
+                assert (await busy.ask(PING, 3)).error_code == 0
+                assert len(server.hub.connections) == 2
+                timers.advance(50)
+            assert await idle.closed()
+            assert (await busy.ask(PING, 3)).error_code == 0
+            assert len(server.hub.connections) == 1
+
+    on_loop(story)
+
+
+def test_a_request_that_does_not_end_closes_its_connection() -> None:
+    async def story() -> None:
+        timers = ManualTimers(ManualClock())
+        limits = {"idle_ms": NEVER_MS, "half_frame_ms": 200}
+        async with serving(timers=timers, **limits) as server:
+            half = await Wire.open(server.address)
+            frame = frame_of(PING, 3)
+            half.send(frame[:5])
+            await arrived(server, 5)
+            timers.advance(150)
+            half.send(frame[5:-1])  # the time runs from its first byte on
+            await arrived(server, len(frame) - 1)
+            assert server.hub.counters.protocol_errors == 0
+            timers.advance(50)
+            assert await half.closed()
+            assert server.hub.counters.protocol_errors == 1
+
+    on_loop(story)
+
+
+def test_whoever_waits_for_a_handler_is_not_idle() -> None:
+    async def story() -> None:
+        timers, beats = ManualTimers(ManualClock()), Beats()
+        limits = {"idle_ms": 200, "half_frame_ms": 200}
+        async with serving([beats.handler], timers=timers, **limits) as server:
+            wire = await Wire.open(server.address)
+            wire.send(beat("a", 1))
+            await beats.until(1)
+            timers.advance(1_000)
+            assert len(server.hub.connections) == 1
+            beats.open["a"].set_result(HeartbeatResponse())
+            await until(lambda: not any(c.busy for c in server.hub.connections))
+            assert len(server.hub.connections) == 1
+            timers.advance(250)
+            await until(lambda: not server.hub.connections)
+            wire.close()
+
+    on_loop(story)
+
+
+def test_a_peer_that_takes_no_answers_cannot_stay_for_ever() -> None:
+    async def story() -> None:
+        @serves(ApiKey.METADATA, versions=(0, 13))
+        def metadata(_: MetadataRequest, __: Context) -> MetadataResponse:
+            return MetadataResponse(cluster_id="x" * 30_000)
+
+        timers = ManualTimers(ManualClock())
+        limits = {"idle_ms": 200, "half_frame_ms": 200}
+        async with serving([metadata], timers=timers, **limits) as server:
+            wire = await Wire.open(server.address)
+            wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            wire.send(*[frame_of(MetadataRequest(), 2)] * 1_000, b"\xff" * 4)
+            await until(lambda: any(c.busy for c in server.hub.connections))
+
+            def is_cut_off() -> bool:
+                timers.advance(50)
+                return not server.hub.connections
+
+            await until(is_cut_off)
+
+    on_loop(story)
+
+
+def test_who_only_announces_large_requests_does_not_hold_up_who_sends_them() -> None:
+    async def story() -> None:
+        got: list[int] = []
+
+        @serves(ApiKey.PRODUCE, versions=(3, 13))
+        def produce(request: ProduceRequest, _: Context) -> ProduceResponse:
+            got.append(len(request.topic_data[0].partition_data[0].records or b""))
+            return ProduceResponse()
+
+        late = {"idle_ms": NEVER_MS, "half_frame_ms": NEVER_MS}
+        async with serving([produce], inflight_bytes_max=8 << 20, **late) as server:
+            claims = [await Wire.open(server.address) for _ in range(12)]
+            for wire in claims:  # they hold all there is; the last ones wait for it
+                wire.send(struct.pack(">i", (4 << 20) - 4), bytes(100_000))
+            await until(lambda: server.hub.receiving.taken >= 8 << 20)
+            honest = await Wire.open(server.address)
+            data = [TopicProduceData("t", partition_data=[large(200_000)])]
+            for _ in range(3):  # only an eviction gives them room before the story ends
+                await honest.ask(ProduceRequest(topic_data=data), 9)
+            assert got == [200_000] * 3
+            for wire in claims:
+                wire.close()
+
+    on_loop(story)
+
+
+def large(size: int) -> PartitionProduceData:
+    return PartitionProduceData(0, os.urandom(size))
