@@ -4,7 +4,12 @@ The first import of the kernels takes some seconds of compilation, every later o
 a second. An installer runs this once, so that the first producer does not wait for it.
 """
 
-from broker.records import kernels, kernels_check, kernels_encode
+from broker.records import (
+    kernels,
+    kernels_check,
+    kernels_encode,
+    kernels_message_set,
+)
 
 
 def main() -> None:
@@ -12,6 +17,7 @@ def main() -> None:
     assert kernels.OK == 0
     assert kernels_check.check_records
     assert kernels_encode.ROW_FIELDS
+    assert kernels_message_set.TOTALS
 
 
 if __name__ == "__main__":
