@@ -36,6 +36,7 @@ from broker.runtime.partitions.partitions import Partitions
 ID_BYTES: Final = 8
 """Key, version and correlation id, before what is compared."""
 
+_BATCHES_SINCE: Final = 3
 _FLEXIBLE_SINCE: Final = 9
 _LOG_START_SINCE: Final = 5
 _TAGS: Final = b"\0\0\0"  # of partition, topic and request: none
@@ -153,6 +154,8 @@ def repeat(
 
     ``whole`` makes a whole answer, its length in front, of a response.
     """
+    if context.version < _BATCHES_SINCE:
+        return None
     if request.acks not in _ACKED or request.transactional_id is not None:
         return None
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:

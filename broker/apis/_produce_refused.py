@@ -1,11 +1,13 @@
 """How a refused batch is told in the answer to a Produce."""
 
+from broker.apis._message_sets import NEWEST_OF_MESSAGE_SETS
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
 )
 
+BATCHES_SINCE = 3
 STORAGE_ERROR_SINCE = 4
 _REFUSED_BY_THE_LOG = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -36,4 +38,6 @@ def _known_code(code: ErrorCode, version: int) -> ErrorCode:
     """No code that is newer than the client's version (``ProduceResponse.java``)."""
     if code is ErrorCode.KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_SINCE:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if version < BATCHES_SINCE and code > NEWEST_OF_MESSAGE_SETS:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
     return code

@@ -30,7 +30,7 @@ from broker.runtime.topics.topics import check_created_at_once
 DEFAULT = -1
 
 
-@serves(ApiKey.CREATE_TOPICS, versions=(2, 7))
+@serves(ApiKey.CREATE_TOPICS, versions=(0, 7))
 def create_topics(
     request: CreateTopicsRequest, context: Context
 ) -> Awaitable[CreateTopicsResponse]:

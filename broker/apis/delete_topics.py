@@ -26,7 +26,7 @@ from broker.topics.topic import Topic
 NO_ID = bytes(16)
 
 
-@serves(ApiKey.DELETE_TOPICS, versions=(1, 6))
+@serves(ApiKey.DELETE_TOPICS, versions=(0, 6))
 def delete_topics(
     request: DeleteTopicsRequest, context: Context
 ) -> Awaitable[DeleteTopicsResponse]:

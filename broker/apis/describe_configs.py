@@ -3,7 +3,8 @@
 Behavior: the complete list, defaults included; a list of keys narrows it. A broker is
 named by its node id, or "" for what all brokers have in common. Loggers, client metrics
 and groups have no configuration here.
-Version notes: v1 synonyms and sources (KIP-226); v3 types and documentation (KIP-569).
+Version notes: v0 whether a value is the default; v1 synonyms and sources (KIP-226); v3
+types and documentation (KIP-569).
 """
 
 from collections.abc import Awaitable
@@ -28,13 +29,14 @@ from broker.runtime.topics.config_describe import (
     describe_broker_configs,
     describe_topic_configs,
 )
+from broker.topics.config_keys import ConfigSource
 from broker.topics.names import validate
 
 RESOURCES_A_TURN = 10
 """Each has some thirty keys, which take a tenth of a millisecond."""
 
 
-@serves(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4))
+@serves(ApiKey.DESCRIBE_CONFIGS, versions=(0, 4))
 def describe_configs(
     request: DescribeConfigsRequest, context: Context
 ) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
@@ -95,6 +97,7 @@ def _entry(
         value=key.value,
         read_only=key.read_only,
         config_source=key.source,
+        is_default=key.source is ConfigSource.DEFAULT_CONFIG,
         is_sensitive=False,
         synonyms=[
             DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source)

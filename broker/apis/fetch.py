@@ -5,14 +5,22 @@ client will not wait; else parked until an append, a deletion or time completes 
 first partition that has anything gives at least one whole batch; then the limits hold.
 No fetch waits longer than a connection may be silent. What is in memory is sent as it
 lies there; the rest is read on threads, into memory that all fetches have in common.
-Version notes: v5 log start; v7 sessions (KIP-227): a session id is never given out
-(0), which every client takes for "go on without", and an epoch above 0 is refused;
-v9 the leader epoch fences (KIP-320); v12 the epoch fetched last; v13 topics by id
-(KIP-516); v16 endpoints, v17 and v18 fields of followers: not needed by one node.
+Version notes: v0 and v1 get messages of magic 0, v2 and v3 of magic 1 (KIP-32), which
+are made of the batches on threads; v3 limits the answer as a whole, and gives at least
+one message (KIP-74); v4 batches; v5 log start; v7 sessions (KIP-227): a session id is
+never given out (0), which every client takes for "go on without", and an epoch above 0
+is refused; v9 the leader epoch fences (KIP-320); v12 the epoch fetched last; v13 topics
+by id (KIP-516); v16 endpoints, v17 and v18 fields of followers: not needed by one node.
 """
 
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Coroutine, Generator
+from typing import Any
 
+from broker.apis._message_sets import (
+    AT_LEAST_ONE_SINCE,
+    NEWEST_OF_MESSAGE_SETS,
+    convert_fetched,
+)
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.protocol.api_keys import ApiKey
@@ -36,12 +44,13 @@ from broker.runtime.partitions.partition import (
 from broker.runtime.partitions.reads import Place
 from broker.runtime.services import Broker
 
+BATCHES_SINCE = 4
 BY_ID_SINCE = 13
 STORAGE_ERROR_SINCE = 6
 READ_COMMITTED = 1
 
 
-@serves(ApiKey.FETCH, versions=(4, 18))
+@serves(ApiKey.FETCH, versions=(0, 18))
 def fetch(
     request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse]:
@@ -49,15 +58,21 @@ def fetch(
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     broker, version = context.broker, context.version
     places: list[Place] = []
+    bytes_max = min(request.max_bytes, broker.settings.broker.fetch_max_bytes)
+
+    def convert() -> Coroutine[Any, Any, None]:
+        return convert_fetched(places, version, bytes_max, broker)
+
     operation = Fetch(
         places,
         broker.partitions.reader,
         broker.fetched,
         min_bytes=request.min_bytes,
-        bytes_max=min(request.max_bytes, broker.settings.broker.fetch_max_bytes),
+        bytes_max=bytes_max,
         count=sum(len(topic.partitions) for topic in request.topics),
         fill=lambda: _fill(request, places, version, broker),
         answer=lambda: _answer(request, places, version, broker),
+        convert=None if version >= BATCHES_SINCE else convert,
     )
     request.forgotten_topics_data = []  # a fetch that waits retains its request
     longest_ms = broker.settings.network.idle_ms
@@ -79,6 +94,7 @@ def _place(
     topic: FetchTopic, asked: FetchPartition, version: int, broker: Broker
 ) -> Place:
     place = Place(None, asked.fetch_offset, asked.partition_max_bytes)
+    place.at_least_one = version < AT_LEAST_ONE_SINCE  # it is cut to the limit after
     try:
         if version >= BY_ID_SINCE:
             found = broker.partitions.identified(topic.topic_id, asked.partition)
@@ -155,4 +171,6 @@ def _code(error: KafkaError, version: int, partition: Partition | None) -> Error
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if version >= BY_ID_SINCE and partition is not None and partition.deleted:
         return ErrorCode.UNKNOWN_TOPIC_ID
+    if version < BATCHES_SINCE and error.code > NEWEST_OF_MESSAGE_SETS:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
     return error.code

@@ -4,8 +4,11 @@ Behavior: -1 the high watermark (the last stable offset for read_committed), -2 
 start, -3 the record with the greatest timestamp, -4 the log start again (nothing is
 tiered), -5 and -6 nothing; a timestamp finds the first record stamped so or later, and
 is answered with that record's own timestamp, in segments and tables alike.
-Version notes: v4 leader epochs; v7 -3, v8 -4, v9 -5, v11 -6, each UNSUPPORTED_VERSION
-before (``ReplicaManager.fetchOffset``); v10 a timeout for remote storage: none is here.
+Version notes: v0 (before KIP-79) gives a list, newest first, of at most
+``max_num_offsets``: where segments begin, in Kafka; what an end or a time stands for
+and the log start, here, where partitions have no segments of their own; v4 leader
+epochs; v7 -3, v8 -4, v9 -5, v11 -6, each UNSUPPORTED_VERSION before
+(``ReplicaManager.fetchOffset``); v10 a timeout for remote storage: none is here.
 """
 
 import asyncio
@@ -48,7 +51,7 @@ SEARCHES_MAX = 200
 Search = Awaitable[None]
 
 
-@serves(ApiKey.LIST_OFFSETS, versions=(1, 11))
+@serves(ApiKey.LIST_OFFSETS, versions=(0, 11))
 def list_offsets(
     request: ListOffsetsRequest, context: Context
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
@@ -61,6 +64,7 @@ def _listed(
     response = ListOffsetsResponse()
     searches: list[Search] = []
     looked_at = 0
+    look = _look_old if context.version == 0 else _look
     asked_times = Counter(
         (topic.name, asked.partition_index)
         for topic in request.topics
@@ -75,7 +79,7 @@ def _listed(
             try:
                 if asked_times[topic.name, asked.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "asked for twice")
-                search = _look(topic.name, asked, answer, request, context)
+                search = look(topic.name, asked, answer, request, context)
             except KafkaError as error:
                 answer.error_code = error.code
             else:
@@ -114,6 +118,44 @@ def _look(
     if offset is not None:
         answer.offset, answer.leader_epoch = offset, LEADER_EPOCH
     return None
+
+
+def _look_old(
+    name: str,
+    asked: ListOffsetsPartition,
+    answer: ListOffsetsPartitionResponse,
+    request: ListOffsetsRequest,
+    context: Context,
+) -> Search | None:
+    """As `_look`, for version 0: all before which a client may ask."""
+    partition = context.broker.partitions.named(name, asked.partition_index)
+    if asked.timestamp not in (LATEST, EARLIEST) and asked.timestamp < 0:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp}")
+    if asked.timestamp >= 0:
+        return _search_old(partition, asked, answer, context.broker)
+    end = _end(partition, asked.timestamp, committed=False)
+    assert end is not None
+    answer.old_style_offsets = _newest_first(partition, end, asked.max_num_offsets)
+    return None
+
+
+async def _search_old(
+    partition: Partition,
+    asked: ListOffsetsPartition,
+    answer: ListOffsetsPartitionResponse,
+    broker: Broker,
+) -> None:
+    try:
+        found = await broker.partitions.times.first_at(partition, asked.timestamp)
+    except KafkaError as error:
+        answer.error_code = error.code
+        return
+    end = partition.high_watermark if found is None else found.offset
+    answer.old_style_offsets = _newest_first(partition, end, asked.max_num_offsets)
+
+
+def _newest_first(partition: Partition, end: int, count: int) -> list[int]:
+    return sorted({end, partition.log_start}, reverse=True)[: max(count, 0)]
 
 
 def _end(partition: Partition, timestamp: int, committed: bool) -> int | None:

@@ -3,11 +3,11 @@
 Behavior: answered when the offsets are durable. Without generation and member it is a
 simple commit, which only a group without members takes. Metadata and leader epoch are
 kept as they came; errors are per partition.
-Version notes: v1 a commit timestamp per partition; v2-4 a retention time, honoured;
-v5 none; v6 leader epoch (KIP-320); v7 static members (KIP-345); v9 epochs of the new
-groups (KIP-848), which for a classic group still is the generation, and
-GROUP_ID_NOT_FOUND where ILLEGAL_GENERATION was; v10 topic ids
-(KIP-848), UNKNOWN_TOPIC_ID for one that is not known.
+Version notes: v0 no generation and no member, so a simple commit; v1 a commit timestamp
+per partition; v2-4 a retention time, honoured; v5 none; v6 leader epoch (KIP-320); v7
+static members (KIP-345); v9 epochs of the new groups (KIP-848), which for a classic
+group still is the generation, and GROUP_ID_NOT_FOUND where ILLEGAL_GENERATION was; v10
+topic ids (KIP-848), UNKNOWN_TOPIC_ID for one that is not known.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _NEVER_MS = 2**63 - 1
 """The latest time there is: a client may ask for more, the catalog cannot keep it."""
 
 
-@serves(ApiKey.OFFSET_COMMIT, versions=(1, 10))
+@serves(ApiKey.OFFSET_COMMIT, versions=(0, 10))
 def offset_commit(
     request: OffsetCommitRequest, context: Context
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:

@@ -2,11 +2,11 @@
 
 Behavior: only what is durable. A partition nobody committed has offset -1 and no error;
 never 0, or a consumer would read all again.
-Version notes: v1 an error per partition only; v2 null topics mean all the group has,
-and an error on top; v5 leader epoch (KIP-320); v7 require_stable (KIP-447), which holds
-of itself while there are no transactions; v8 many groups (KIP-709); v9 member epochs of
-the new groups (KIP-848), not looked at for classic ones; v10 topic ids,
-UNKNOWN_TOPIC_ID for one that is not known.
+Version notes: v0 UNKNOWN_TOPIC_OR_PARTITION where nobody committed; v1 none then; v2
+null topics mean all the group has, and an error on top; v5 leader epoch (KIP-320); v7
+require_stable (KIP-447), which holds of itself while there are no transactions; v8 many
+groups (KIP-709); v9 member epochs of the new groups (KIP-848), not looked at for
+classic ones; v10 topic ids, UNKNOWN_TOPIC_ID for one that is not known.
 """
 
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
@@ -33,6 +33,7 @@ from broker.runtime.services import Broker
 from broker.topics.topic import Topic
 
 _NEVER = Committed(offset=-1)
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 Offsets = Mapping[TopicPartition, Committed]
 
 
@@ -44,7 +45,7 @@ class _Found(NamedTuple):
     code: ErrorCode = ErrorCode.NONE
 
 
-@serves(ApiKey.OFFSET_FETCH, versions=(1, 10))
+@serves(ApiKey.OFFSET_FETCH, versions=(0, 10))
 def offset_fetch(
     request: OffsetFetchRequest, context: Context
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
@@ -60,6 +61,7 @@ def _fetch(request: OffsetFetchRequest, context: Context) -> Steps[OffsetFetchRe
         return OffsetFetchResponse(groups=groups)
     broker = context.broker
     offsets = broker.groups.fetch(request.group_id)
+    never = UNKNOWN if context.version == 0 else ErrorCode.NONE
     if request.topics is None:
         rows: list[tuple[str, Iterable[_Found]]]
         rows = [(topic.name, found) for topic, found in _all(offsets, broker)]
@@ -74,7 +76,10 @@ def _fetch(request: OffsetFetchRequest, context: Context) -> Steps[OffsetFetchRe
         answers: list[OffsetFetchResponsePartition] = []
         topics.append(OffsetFetchResponseTopic(name, answers))
         for one_found in found:
-            answers.append(OffsetFetchResponsePartition(*_fields(one_found)))
+            answer = OffsetFetchResponsePartition(*_fields(one_found))
+            if answer.committed_offset == _NEVER.offset:
+                answer.error_code = answer.error_code or never
+            answers.append(answer)
             work += 1
             if work % ITEMS_A_TURN == 0:
                 yield

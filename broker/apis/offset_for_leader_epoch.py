@@ -23,7 +23,7 @@ from broker.runtime.partitions.partition import LEADER_EPOCH, check_leader_epoch
 from broker.runtime.services import Broker
 
 
-@serves(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4))
+@serves(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(0, 4))
 def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, context: Context
 ) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:

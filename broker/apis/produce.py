@@ -6,14 +6,16 @@ all of them are durable (acks 1 and -1 alike) or refused. acks 0 is never answer
 keeps its place in the line until it is on disk, so that a producer cannot outrun the
 disk; if it was refused the connection closes, as Kafka's does, so that the client looks
 for the reason.
-Version notes: 0 to 2 (old message sets) are listed but refused, as Kafka 4 does, since
-librdkafka before 2.12 turns compression off otherwise; v4 knows KAFKA_STORAGE_ERROR;
+Version notes: v0 to v2 carry message sets (magic 0, and 1 since v2), which become one
+batch each on a thread, before anything has its place, so that a connection's next
+request waits for that; v2 the broker's timestamp; v3 batches; v4 KAFKA_STORAGE_ERROR;
 v5 the log start; v8 messages and the records at fault (KIP-467); v13 topics by id
 (KIP-516). Topics are not created here.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 
+from broker.apis._message_sets import Failed, convert_produced
 from broker.apis._produce_again import partition_of, repeat
 from broker.apis._produce_refused import refuse
 from broker.dispatch.context import Context
@@ -33,6 +35,7 @@ from broker.runtime.partitions.partition import Partition, Reply
 from broker.runtime.services import Broker
 
 NO_ACKS = 0
+BATCHES_SINCE = 3
 
 
 class Answer(Pending[ProduceResponse | None]):
@@ -85,18 +88,41 @@ class Answer(Pending[ProduceResponse | None]):
         return ProtocolError(f"a produce with acks=0 was refused: {self.refused}")
 
 
-@serves(ApiKey.PRODUCE, versions=(3, 13), listed_from=0, pipelined=True, repeat=repeat)
+@serves(
+    ApiKey.PRODUCE,
+    versions=(0, 13),
+    pipelined=True,
+    pipelined_since=BATCHES_SINCE,
+    repeat=repeat,
+)
 def produce(
     request: ProduceRequest, context: Context
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     answer = Answer(context.version, request.acks)
     if request.acks not in (-1, 0, 1):
         return _refuse_acks(request, answer)
+    if context.version < BATCHES_SINCE:
+        return _convert_and_append(request, context, answer)
+    return _append(request, context, answer, {})
+
+
+async def _convert_and_append(
+    request: ProduceRequest, context: Context, answer: Answer
+) -> ProduceResponse | None:
+    failed = await convert_produced(request, context.broker)
+    later = _append(request, context, answer, failed)
+    return await later if isinstance(later, Answer) else later
+
+
+def _append(
+    request: ProduceRequest, context: Context, answer: Answer, failed: Failed
+) -> ProduceResponse | Answer | None:
     now_ms = context.broker.clock.now_ms()
     # who asks for no answer is held back until it is on disk, however long
     timeout_ms = NO_TIMEOUT if request.acks == NO_ACKS else request.timeout_ms
-    for data in request.topic_data:
-        _append_topic(data, answer, context.broker, now_ms, timeout_ms)
+    for number, data in enumerate(request.topic_data):
+        refused = {p: error for (t, p), error in failed.items() if t == number}
+        _append_topic(data, answer, context.broker, now_ms, timeout_ms, refused)
     if request.acks == NO_ACKS and answer.refused is not None:
         raise answer.unanswered()
     if answer.open == 0:
@@ -106,16 +132,23 @@ def produce(
 
 
 def _append_topic(
-    data: TopicProduceData, answer: Answer, broker: Broker, now_ms: int, timeout_ms: int
+    data: TopicProduceData,
+    answer: Answer,
+    broker: Broker,
+    now_ms: int,
+    timeout_ms: int,
+    failed: Mapping[int, KafkaError],
 ) -> None:
     answers: list[PartitionProduceResponse] = []
     answer.response.responses.append(
         TopicProduceResponse(data.name, data.topic_id, answers)
     )
-    for one in data.partition_data:
+    for place, one in enumerate(data.partition_data):
         partition_answer = PartitionProduceResponse(one.index)
         answers.append(partition_answer)
         try:
+            if place in failed:
+                raise failed[place]
             partition = partition_of(data, one.index, answer.version, broker.partitions)
         except KafkaError as error:
             answer.refuse(partition_answer, error)

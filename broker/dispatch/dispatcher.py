@@ -51,26 +51,28 @@ tagged fields, which may be as long as a frame, are not its memory's business.""
 class Route:
     """How one API is read, answered and written in one version.
 
-    The answers of pipelined ones are small and many: these are written at a stroke,
-    all others in turns if they are large.
+    ``is_write``: of an API that is pipelined, though this version may not be. Its
+    requests retain what they were received into; its answers are small and many, so
+    they are written at a stroke, all others in turns if they are large.
     """
 
     __slots__ = (
-        "awaits_others", "decode", "encode", "encode_in_turns", "handler", "key",
-        "pipelined", "repeat", "tail", "version",
+        "awaits_others", "decode", "encode", "encode_in_turns", "handler", "is_write",
+        "key", "pipelined", "repeat", "tail", "version",
     )  # fmt: skip
 
     def __init__(self, served: Served, version: int) -> None:
         self.key = int(served.key)
         self.version = version
-        self.pipelined = served.pipelined
+        self.is_write = served.pipelined
+        self.pipelined = served.pipelined and version >= served.pipelined_since
         self.awaits_others = served.awaits_others
         self.handler: Callable[[Any, Context], Any] = served.handler
         self.repeat = served.repeat
         self.decode = request_decoder(self.key, version)
         self.encode: Callable[[Any], list[Buffer]] | None = None
         self.encode_in_turns: EncoderInTurns | None = None
-        if served.pipelined:
+        if self.is_write:
             self.encode = response_encoder(self.key, version)
         else:
             self.encode_in_turns = response_encoder_in_turns(self.key, version)
@@ -210,7 +212,7 @@ class Session:
                 return self._step_down(correlation_id)
             known = self._read_header(frame)
         route = known.route
-        if len(frame) > LARGE_BYTES and not route.pipelined:
+        if len(frame) > LARGE_BYTES and not route.is_write:
             steps = route.read_in_turns(frame, known.body_position)
             return (
                 route,

@@ -58,13 +58,11 @@ class Listed(NamedTuple):
 class Served:
     """One API and who answers it.
 
-    ``listed_from`` is the lowest version that ApiVersions names where that is lower
-    than what is really served: Kafka 4 lists Produce from 0 and refuses 0 to 2, since
-    librdkafka before 2.12 turns compression off otherwise (KAFKA-18659).
-
     ``pipelined``: requests have taken their effect, in order, when the handler returns,
     and only their answers come later; so a connection's next one may start already.
     All others are handled one at a time, as Kafka handles a connection's requests.
+    Those of versions below ``pipelined_since`` are, too: their handler takes a while
+    before the effect.
 
     ``awaits_others``: an answer may wait for other clients' requests. So it holds none
     of the memory that these have to wait for, or nobody could go on.
@@ -73,40 +71,39 @@ class Served:
     key: ApiKey
     first_version: int
     last_version: int
-    listed_from: int
     handler: Handler
     pipelined: bool = False
     repeat: RepeatOf | None = None
     awaits_others: bool = False
+    pipelined_since: int = 0
 
     @property
     def listed(self) -> Listed:
-        return Listed(int(self.key), self.listed_from, self.last_version)
+        return Listed(int(self.key), self.first_version, self.last_version)
 
 
 def serves(
     key: ApiKey,
     *,
     versions: tuple[int, int],
-    listed_from: int | None = None,
     pipelined: bool = False,
+    pipelined_since: int = 0,
     repeat: RepeatOf | None = None,
     awaits_others: bool = False,
 ) -> Callable[[H], H]:
     """Mark a function as the handler of an API in versions first to last, inclusive.
 
-    ``pipelined``, ``listed_from`` and ``awaits_others`` are those of ``Served``.
+    ``pipelined``, ``pipelined_since`` and ``awaits_others`` are those of ``Served``.
     ``repeat`` may keep of a request what lets later ones like it be started faster.
     """
     first, last = versions
     assert 0 <= first <= last, f"{key.name}: versions {versions} are no range"
-    lowest = first if listed_from is None else listed_from
-    assert 0 <= lowest <= first, f"{key.name}: listed_from {lowest} is above {first}"
 
     def mark(handler: H) -> H:
         handler.__dict__["served"] = Served(
-            key, first, last, lowest, handler, pipelined, repeat, awaits_others
-        )
+            key, first, last, handler, pipelined, repeat, awaits_others,
+            pipelined_since,
+        )  # fmt: skip
         return handler
 
     return mark

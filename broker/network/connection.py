@@ -231,7 +231,7 @@ class Connection(asyncio.BufferedProtocol):
         elif getattr(result, "__await__", None) is not None:
             if route.awaits_others:
                 weight = 0
-            if not route.pipelined:
+            if not route.is_write:
                 weight = getattr(result, "retained_bytes", weight)
             self._await(Exchange(self, route, number, weight, result))
         else:
@@ -243,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
     def _await(self, exchange: Exchange) -> None:
         """Put an open request into the pipeline, and call back when it is done."""
         self._pipeline.append(exchange)
-        budget = self._hub.budget_of(exchange.route.pipelined)
+        budget = self._hub.budget_of(exchange.route.is_write)
         budget.take(exchange.weight)
         result = exchange.result
         if getattr(result, "add_done_callback", None) is None:
@@ -306,7 +306,7 @@ class Connection(asyncio.BufferedProtocol):
     def _give_back(self, exchange: Exchange) -> None:
         exchange.result = None
         weight, exchange.weight = exchange.weight, 0
-        self._hub.budget_of(exchange.route.pipelined).give(weight)
+        self._hub.budget_of(exchange.route.is_write).give(weight)
 
     def _complete(self, exchange: Exchange, response: Any) -> None:
         try:
@@ -326,7 +326,7 @@ class Connection(asyncio.BufferedProtocol):
     def _abandon_pipeline(self) -> None:
         """Nobody hears the answers any more. What only waited to be heard ends.
 
-        Everything else runs on. A pipelined request (a Produce) retains what it was
+        Everything else runs on. A write (a Produce) retains what it was
         received into until it is done; others have copied what they keep.
         """
         if self._large is not None:
@@ -336,7 +336,7 @@ class Connection(asyncio.BufferedProtocol):
             abandon = getattr(exchange.result, "abandon", None)
             if exchange.reservation is not None:
                 exchange.reservation.release()
-            if not exchange.route.pipelined:
+            if not exchange.route.is_write:
                 self._give_back(exchange)
             if abandon is not None:
                 abandon()

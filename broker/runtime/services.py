@@ -6,7 +6,9 @@ made by the node once and handed to every request in its ``Context``. The price:
 part is a new field here, which is also how one learns what a broker consists of.
 """
 
+import asyncio
 from dataclasses import dataclass, field
+from typing import Final
 
 from broker.catalog.catalog import Catalog
 from broker.clock import Clock
@@ -20,6 +22,9 @@ from broker.runtime.topics.topics import Topics
 from broker.settings import Settings
 from broker.storage.wal import Wal
 from broker.timing.delayed import DelayedOperations, Timers
+
+CONVERSIONS_MAX: Final = 2
+"""Each may take some 200 MiB for a moment, if a hostile client wants it to."""
 
 
 @dataclass(slots=True)
@@ -46,6 +51,9 @@ class Broker:
     advertised: tuple[str, int]
     fetched: Budget = field(init=False)
     """Bytes of records that fetches read into memory and that are not sent yet."""
+    conversions: asyncio.Semaphore = field(init=False)
+    """Of old message sets, in both directions: so many run at once."""
 
     def __post_init__(self) -> None:
+        self.conversions = asyncio.Semaphore(CONVERSIONS_MAX)
         self.fetched = Budget(self.settings.network.fetched_bytes_max)

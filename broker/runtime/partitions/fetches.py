@@ -35,6 +35,9 @@ Answer = Callable[[], Generator[None, None, FetchResponse]]
 Fill = Callable[[], Generator[None, None, None]]
 """Finds the places; yields after each ``TURN_PLACES``."""
 
+Convert = Callable[[], Coroutine[Any, Any, None]]
+"""Turns what was read into what an old client knows, in place."""
+
 Reading = Coroutine[Any, Any, None]
 
 TURN_PLACES = 500
@@ -95,6 +98,7 @@ class Fetch(DelayedOperation):
         "_answer",
         "_before",
         "_bytes_max",
+        "_convert",
         "_count",
         "_fill_places",
         "_found",
@@ -119,8 +123,12 @@ class Fetch(DelayedOperation):
         answer: Answer,
         count: int,
         fill: Fill,
+        convert: Convert | None = None,
     ) -> None:
-        """``fill`` puts the ``count`` places that were asked for into ``places``."""
+        """``fill`` puts the ``count`` places that were asked for into ``places``.
+
+        With ``convert`` what was read is not what is sent.
+        """
         super().__init__()
         self._places = places
         self._count = count
@@ -131,6 +139,7 @@ class Fetch(DelayedOperation):
         self._min_bytes = min(min_bytes, bytes_max)
         self._bytes_max = bytes_max
         self._answer = answer
+        self._convert = convert
         self._future: FetchFuture | None = None
         self._task: asyncio.Task[None] | None = None
         self._purgatory: DelayedOperations | None = None
@@ -149,10 +158,13 @@ class Fetch(DelayedOperation):
             raise AssertionError("it has more places than it said")
         if max_wait_ms <= 0 or self._is_enough_now():
             reading = self._plan(self._bytes_max)
-            if reading is None:
+            if reading is None and self._convert is None:
                 return _made(self._answer())
             future = self._future = self._later()
-            self._reserve(reading)
+            if reading is None:
+                self._finish(None)
+            else:
+                self._reserve(reading)
             return future
         future, self._purgatory = self._later(), purgatory
         self._future = future
@@ -249,14 +261,15 @@ class Fetch(DelayedOperation):
 
     def _finish(self, reservation: Reservation | None) -> None:
         """Make the response and hand it over, now or in some turns of the loop."""
-        if len(self._places) > TURN_PLACES:
+        if self._convert is not None or len(self._places) > TURN_PLACES:
             self._go_on(self._finish_in_turns(reservation))
         else:
             self._hand_over(_made(self._answer()), reservation)
 
     async def _finish_in_turns(self, reservation: Reservation | None) -> None:
-        steps = self._answer()
         try:
+            reservation = await self._converted(reservation)
+            steps = self._answer()
             while self._future is not None:
                 try:
                     next(steps)
@@ -270,6 +283,16 @@ class Fetch(DelayedOperation):
             raise
         if reservation is not None:
             reservation.release()
+
+    async def _converted(self, reservation: Reservation | None) -> Reservation | None:
+        """Convert what was read; the memory that it takes now."""
+        if self._convert is None:
+            return reservation
+        if reservation is None:
+            reservation = Reservation(self._memory, 0)
+        await self._convert()
+        reservation.resize(sum(place.size for place in self._places))
+        return reservation
 
     def _go_on(self, turns: Reading) -> None:
         """Run what takes some turns of the loop; a fault in it fails the answer."""

@@ -46,11 +46,12 @@ class Place:
 
     Without a partition, or with an error, nothing is read. ``spans`` and
     ``cold_bytes_max`` are the plan of what a thread reads; both empty: all is there.
+    ``at_least_one``: it gives a whole batch, however large, while the answer has room.
     """
 
     __slots__ = (
-        "buffers", "bytes_max", "cold_bytes_max", "error", "offset", "partition",
-        "spans",
+        "at_least_one", "buffers", "bytes_max", "cold_bytes_max", "error", "offset",
+        "partition", "spans",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +65,7 @@ class Place:
         self.offset = offset
         self.bytes_max = bytes_max
         self.error = error
+        self.at_least_one = False
         self.buffers: Sequence[Buffer] = ()
         self.spans: Spans = []
         self.cold_bytes_max = 0
@@ -111,7 +113,8 @@ class Reader:
             if place.partition is None or place.error is not None:
                 continue
             limit = min(place.bytes_max, room)
-            size = self._plan(place, place.partition, limit, nothing_yet)
+            greedy = nothing_yet or (place.at_least_one and room > 0)
+            size = self._plan(place, place.partition, limit, greedy)
             if size:
                 nothing_yet = False
                 room -= size
@@ -163,7 +166,8 @@ class Reader:
         for place in places:
             # Those in memory, too: a cold one gives a batch larger than it reserved.
             limit = min(place.bytes_max, room)
-            place.buffers = _fitting(place.buffers, limit, nothing_yet)
+            greedy = nothing_yet or (place.at_least_one and room > 0)
+            place.buffers = _fitting(place.buffers, limit, greedy)
             size = place.size
             room -= size
             nothing_yet = nothing_yet and size == 0

@@ -132,3 +132,15 @@ def test_what_is_not_there_is_refused_by_itself(
             assert result.error_message
 
     run(scenario)
+
+
+def test_version_0_says_what_is_a_default(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", retention_ms="9")
+            request = asked(TOPIC, "t", ["retention.ms", "cleanup.policy"])
+            response = await call(describe_configs, request, broker, 0)
+            told = {one.name: one.is_default for one in response.results[0].configs}
+            assert told == {"retention.ms": False, "cleanup.policy": True}
+
+    run(scenario)

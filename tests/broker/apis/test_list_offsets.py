@@ -187,3 +187,41 @@ def test_many_searches_at_once(tmp_path: Path) -> None:
             assert [answer.offset for answer in answers] == list(range(20))
 
     run(scenario)
+
+
+async def old_offsets(broker: Broker, timestamp: int, count: int = 9) -> list[int]:
+    asked = ListOffsetsPartition(0, -1, timestamp, count)
+    request = ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", [asked])])
+    response = await call(list_offsets, request, broker, 0)
+    answer = response.topics[0].partitions[0]
+    assert answer.error_code == 0
+    return list(answer.old_style_offsets)
+
+
+def test_version_0_gives_offsets_newest_first(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            assert await old_offsets(broker, -1) == [0]
+            await produce_one(broker, "t", at(10, 20, 30))
+            assert await old_offsets(broker, -1) == [3, 0]
+            assert await old_offsets(broker, -1, 1) == [3]
+            assert await old_offsets(broker, -2) == [0]
+            assert await old_offsets(broker, T + 15) == [1, 0]
+            assert await old_offsets(broker, T + 99) == [3, 0]
+            assert await old_offsets(broker, T + 15, 0) == []
+            assert await old_offsets(broker, -1, -5) == []
+
+    run(scenario)
+
+
+def test_version_0_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            code = (await ask(broker, -3, 0)).error_code
+            assert code == ErrorCode.UNSUPPORTED_VERSION
+            code = (await ask(broker, -1, 0, name="nope")).error_code
+            assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    run(scenario)

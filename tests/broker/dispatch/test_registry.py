@@ -38,10 +38,10 @@ def write(
 
 def test_handlers_are_found_and_listed_by_key(package: Path) -> None:
     write(package, "metadata", "METADATA", "(0, 13)")
-    write(package, "produce", "PRODUCE", "(3, 13)", ", listed_from=0")
+    write(package, "produce", "PRODUCE", "(3, 13)")
     (package / "_shared.py").write_text("VALUE = 1\n")
     registry = Registry.discover("some_apis")
-    assert registry.listed() == (Listed(0, 0, 13), Listed(3, 0, 13))
+    assert registry.listed() == (Listed(0, 3, 13), Listed(3, 0, 13))
     assert registry.pipelined == frozenset()
     found = registry.find(ApiKey.PRODUCE, 3)
     assert found is not None
@@ -52,8 +52,8 @@ def test_produces_alone_are_pipelined() -> None:
     assert Registry.discover().pipelined == {ApiKey.PRODUCE}
 
 
-def test_listed_is_not_served(package: Path) -> None:
-    write(package, "produce", "PRODUCE", "(3, 13)", ", listed_from=0")
+def test_what_is_not_listed_is_not_served(package: Path) -> None:
+    write(package, "produce", "PRODUCE", "(3, 13)")
     registry = Registry.discover("some_apis")
     assert registry.find(ApiKey.PRODUCE, 2) is None
     assert registry.find(ApiKey.PRODUCE, 14) is None
@@ -87,12 +87,10 @@ def test_no_key_is_served_twice() -> None:
         Registry([served, served])
 
 
-@pytest.mark.parametrize(
-    ("versions", "listed_from"), [((3, 2), None), ((-1, 2), None), ((3, 5), 4)]
-)
-def test_versions_are_a_range(versions: tuple[int, int], listed_from: int) -> None:
+@pytest.mark.parametrize("versions", [(3, 2), (-1, 2)])
+def test_versions_are_a_range(versions: tuple[int, int]) -> None:
     with pytest.raises(AssertionError):
-        serves(ApiKey.FETCH, versions=versions, listed_from=listed_from)
+        serves(ApiKey.FETCH, versions=versions)
 
 
 def test_the_brokers_own_handlers_are_in_order() -> None:

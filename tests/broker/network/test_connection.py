@@ -244,7 +244,7 @@ def test_large_records_reach_the_handler_uncopied_and_whole() -> None:
     async def story() -> None:
         seen: list[bytes] = []
 
-        @serves(ApiKey.PRODUCE, versions=(3, 13), listed_from=0)
+        @serves(ApiKey.PRODUCE, versions=(3, 13))
         def produce(request: ProduceRequest, _: Context) -> ProduceResponse:
             for topic in request.topic_data:
                 for partition in topic.partition_data:

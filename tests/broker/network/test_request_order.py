@@ -106,6 +106,35 @@ def test_produces_are_open_together_and_hold_up_what_follows_them() -> None:
     on_loop(story)
 
 
+def test_a_write_of_an_old_version_holds_up_what_follows_and_weighs_as_one() -> None:
+    async def story() -> None:
+        handlers = Handlers()
+
+        @serves(ApiKey.HEARTBEAT, versions=(0, 4), pipelined=True, pipelined_since=3)
+        def heartbeat(request: HeartbeatRequest, _: Context) -> Any:
+            return handlers._start(request.group_id, HeartbeatResponse())
+
+        new, old = 3, 2
+        async with serving([heartbeat]) as server:
+            wire = await Wire.open(server.address)
+            for number, (name, version) in enumerate(
+                [("p", new), ("old", old), ("q", new), ("r", new)]
+            ):
+                wire.send(frame_of(HeartbeatRequest(name), version, number))
+            await stays(handlers, "p", "old")
+            assert server.hub.producing.taken > 0
+            handlers.finish("p")
+            await stays(handlers, "p", "old")
+            handlers.finish("old")
+            await stays(handlers, "p", "old", "q", "r")
+            handlers.finish("q")
+            handlers.finish("r")
+            assert await wire.correlation_ids(4) == [0, 1, 2, 3]
+            assert server.hub.producing.taken == server.hub.answering.taken == 0
+
+    on_loop(story)
+
+
 def test_what_is_held_comes_in_pieces_and_in_any_size() -> None:
     async def story() -> None:
         handlers = Handlers()

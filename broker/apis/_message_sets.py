@@ -1,0 +1,127 @@
+"""Old message sets on their way in and out: converted on threads, few at a time.
+
+The problem: a client of Kafka 0.8 to 0.10 may send a megabyte that decompresses to 64,
+and fetch batches that do; converting them takes tens of milliseconds and more memory
+than was received. The idea: conversions run on threads, and at most ``CONVERSIONS_MAX``
+at once in the whole broker, so that the sum of what they take is bounded.
+
+Source: Kafka 3.9 ``LogValidator`` and ``LazyDownConversionRecords``.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from broker.protocol.buffers import Buffer
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.messages.produce import ProduceRequest
+from broker.records.batch import split
+from broker.records.layout import MAGIC, MAGIC_AT
+from broker.records.message_set import first_message_bytes, to_batch, to_message_set
+from broker.runtime.partitions.fetches import check_offset
+from broker.runtime.partitions.partition import bare
+from broker.runtime.partitions.reads import Place
+from broker.runtime.services import Broker
+
+Failed = Mapping[tuple[int, int], KafkaError]
+"""(number of the topic, of the partition in it) of a request -> why it is refused."""
+
+NEWEST_OF_MESSAGE_SETS: Final = ErrorCode.INVALID_TIMESTAMP
+"""The newest code that clients of message sets know (0.10.0). A newer one is to them an
+unknown error, which is said so."""
+
+MAGIC_1_SINCE: Final = 2
+"""Of both Produce and Fetch."""
+
+AT_LEAST_ONE_SINCE: Final = 3
+"""Version of Fetch whose first message is whole, whatever its size. Before, an answer
+ends where the limit is, and a client takes a first message that is cut off for one that
+is larger than it can take."""
+
+
+async def convert_produced(request: ProduceRequest, broker: Broker) -> Failed:
+    """Put a batch in the place of each message set of the request."""
+    failed: dict[tuple[int, int], KafkaError] = {}
+    for t, topic in enumerate(request.topic_data):
+        for p, one in enumerate(topic.partition_data):
+            records = one.records
+            if not records or records[MAGIC_AT : MAGIC_AT + 1] == bytes([MAGIC]):
+                continue
+            try:
+                one.records = await _converted(records, broker)
+            except KafkaError as error:
+                failed[t, p] = bare(error)
+    return failed
+
+
+async def _converted(message_set: Buffer, broker: Broker) -> Buffer:
+    async with broker.conversions:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, to_batch, message_set)
+
+
+async def convert_fetched(
+    places: Sequence[Place], version: int, bytes_max: int, broker: Broker
+) -> None:
+    """Put message sets in the place of the batches that a fetch of version 0 to 3 read.
+
+    What follows a batch that leaves nothing (a gap in the offsets) is read, too: who
+    gets no message asks for the same offset for ever.
+    """
+    room, nothing_yet = bytes_max, True
+    for place in places:
+        if place.error is not None or not place.buffers:
+            continue
+        at_least_one = nothing_yet and version >= AT_LEAST_ONE_SINCE
+        try:
+            found = await _next_messages(place, version, broker)
+        except KafkaError as error:
+            place.error, place.buffers = bare(error), ()
+            continue
+        limit = min(place.bytes_max, room)
+        if at_least_one:
+            limit = max(limit, first_message_bytes(found))
+        kept = found if len(found) <= limit else found[: max(limit, 0)]
+        place.buffers = (kept,) if kept else ()
+        room -= len(kept)
+        nothing_yet = nothing_yet and not kept
+
+
+async def _next_messages(place: Place, version: int, broker: Broker) -> bytes:
+    """The messages from the place's offset on, of the batches that were read or of the
+    first after them that has any; none at the end of the log."""
+    partition = place.partition
+    assert partition is not None
+    magic = 1 if version >= MAGIC_1_SINCE else 0
+    while place.buffers:
+        buffers, offset = place.buffers, place.offset
+        async with broker.conversions:
+            found, place.offset = await asyncio.get_running_loop().run_in_executor(
+                None, _messages, buffers, magic, offset, place.bytes_max
+            )
+        if found:
+            return found
+        place.clear()
+        check_offset(partition, place.offset)
+        reading = broker.partitions.reader.read([place], place.bytes_max)
+        if reading is not None:
+            await reading
+        if place.error is not None:
+            raise place.error
+    return b""
+
+
+def _messages(
+    buffers: Sequence[Buffer], magic: int, first_offset: int, bytes_max: int
+) -> tuple[bytes, int]:
+    """Messages of as many batches as fill ``bytes_max``, and the offset after those."""
+    parts: list[bytes] = []
+    size, next_offset = 0, first_offset
+    for header, batch in (one for buffer in buffers for one in split(buffer)):
+        if size >= bytes_max and size:
+            break
+        part = to_message_set(header, batch, magic, first_offset)
+        parts.append(part)
+        size += len(part)
+        next_offset = header.last_offset + 1
+    return b"".join(parts), next_offset

@@ -1,0 +1,269 @@
+"""Old message sets in and out: what clients of Kafka 0.8 to 0.10 send and get."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.apis.fetch import fetch
+from broker.apis.produce import produce
+from broker.protocol.errors import ErrorCode, ProtocolError
+from broker.protocol.messages.fetch import PartitionData
+from broker.runtime.services import Broker
+from tests.support.batches import Record, make_batch
+from tests.support.message_sets import consumed, message, produced
+from tests.support.rig import (
+    Tables,
+    batch_of,
+    call,
+    create,
+    fetch_one,
+    fetch_request,
+    produce_one,
+    produce_request,
+    rig,
+    run,
+    start,
+    values_in,
+)
+
+OLD_PRODUCE = [0, 1, 2]
+OLD_FETCH = [0, 1, 2, 3]
+VALUES = [b"a", b"b", b"c"]
+
+
+def set_of(*values: bytes, magic: int = 0, codec: int = 0) -> memoryview:
+    """A produced message set, in memory like that of a connection."""
+    made = produced([Record(value=value) for value in values], magic, codec)
+    return memoryview(made)
+
+
+def messages_in(data: PartitionData) -> list[Record]:
+    records = data.records
+    whole = records if isinstance(records, bytes) else b"".join(records or ())
+    return consumed(bytes(whole))
+
+
+async def fetched(broker: Broker, offset: int, version: int, **more: Any) -> Any:
+    return await fetch_one(broker, "t", offset, version, **more)
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3])
+@pytest.mark.parametrize("version", OLD_PRODUCE)
+def test_a_message_set_becomes_records_for_everybody(tmp_path, version, codec) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            made = set_of(*VALUES, magic=version // 2, codec=codec)
+            first = await produce_one(broker, "t", made, version)
+            second = await produce_one(broker, "t", set_of(b"d"), version)
+            assert (first.error_code, first.base_offset) == (0, 0)
+            assert (second.error_code, second.base_offset) == (0, 3)
+            assert values_in(await fetched(broker, 0, 12)) == [*VALUES, b"d"]
+            for old in OLD_FETCH:
+                found = messages_in(await fetched(broker, 0, old))
+                assert [one.value for one in found] == [*VALUES, b"d"]
+                assert [one.offset for one in found] == [0, 1, 2, 3]
+
+    run(scenario)
+
+
+def test_a_batch_may_come_in_an_old_request(tmp_path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            answer = await produce_one(broker, "t", batch_of(*VALUES), 2)
+            assert answer.error_code == 0
+            zstd = await produce_one(broker, "t", batch_of(b"z", codec=4), 2)
+            assert zstd.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+            assert values_in(await fetched(broker, 0, 12)) == VALUES
+
+    run(scenario)
+
+
+def test_one_bad_set_does_not_spoil_its_neighbours(tmp_path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", 4)
+            bad = memoryview(bytearray(message(b"x")[:-1] + b"y"))
+            nested = memoryview(bytearray(message(b"", 0, 1)))
+            request = produce_request(
+                "t", (0, set_of(b"a")), (1, bad), (2, nested), (3, None), (9, set_of())
+            )
+            response = await call(produce, request, broker, 1)
+            answers = response.responses[0].partition_responses
+            assert [
+                (one.index, one.error_code, one.base_offset) for one in answers
+            ] == [
+                (0, 0, 0),
+                (1, ErrorCode.CORRUPT_MESSAGE, -1),
+                (2, ErrorCode.UNKNOWN_SERVER_ERROR, -1),  # it knows no INVALID_RECORD
+                (3, ErrorCode.UNKNOWN_SERVER_ERROR, -1),
+                (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+            ]
+
+    run(scenario)
+
+
+def test_what_needs_no_answer_gets_none_and_a_refusal_ends_the_connection(tmp_path):
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            good = produce_request("t", (0, set_of(b"a")), acks=0)
+            assert await call(produce, good, broker, 0) is None
+            bad = produce_request("t", (0, memoryview(bytearray(b"x" * 30))), acks=0)
+            with pytest.raises(ProtocolError, match="acks=0"):
+                await call(produce, bad, broker, 0)
+            assert values_in(await fetched(broker, 0, 12)) == [b"a"]
+
+    run(scenario)
+
+
+def test_a_batch_larger_than_the_topic_allows_is_refused(tmp_path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", max_message_bytes="1000")
+            answer = await produce_one(broker, "t", set_of(b"x" * 2000), 0)
+            assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+    run(scenario)
+
+
+def test_the_brokers_time_is_given_and_told_from_version_2_on(tmp_path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", message_timestamp_type="LogAppendTime")
+            answer = await produce_one(broker, "t", set_of(b"a", magic=1), 2)
+            (found,) = messages_in(await fetched(broker, 0, 2))
+            assert found.timestamp == answer.log_append_time_ms > 0
+            assert found.timestamp_type == 1
+            (older,) = messages_in(await fetched(broker, 0, 1))
+            assert older.timestamp == -1
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", OLD_FETCH)
+def test_an_answer_keeps_its_limits(tmp_path, version) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", 2)
+            for partition in (0, 1):
+                for _ in range(3):
+                    made = set_of(b"x" * 500, b"y" * 500)
+                    await produce_one(broker, "t", made, 1, partition)
+            whole = 1000 if version == 3 else 2**31 - 1
+            request = fetch_request(
+                "t", (0, 0), (1, 0), bytes_max=whole, partition_bytes_max=700
+            )
+            response = await call(fetch, request, broker, version)
+            first, second = response.responses[0].partitions
+            assert first.high_watermark == 6
+            sizes = [sum(map(len, one.records)) for one in (first, second)]
+            # before version 3 an answer as a whole has no limit
+            assert sizes == [700, 0 if version == 3 else 700]
+            assert [one.value for one in messages_in(first)] == [b"x" * 500]
+
+    run(scenario)
+
+
+def test_a_message_above_the_limit_is_whole_from_version_3_on(tmp_path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            await produce_one(broker, "t", set_of(b"x" * 5000, b"y"), 1)
+            cut = await fetched(broker, 0, 2, partition_bytes_max=100)
+            assert sum(map(len, cut.records)) == 100
+            assert messages_in(cut) == []
+            whole = await fetched(broker, 0, 3, partition_bytes_max=100)
+            assert [one.value for one in messages_in(whole)] == [b"x" * 5000]
+
+    run(scenario)
+
+
+def test_small_messages_of_a_large_batch_are_read_with_a_small_limit(tmp_path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            await produce_one(broker, "t", batch_of(*[b"%03d" % i for i in range(300)]))
+            seen: list[int] = []
+            while len(seen) < 300:
+                data = await fetched(broker, len(seen), 1, partition_bytes_max=500)
+                found = messages_in(data)
+                assert found
+                seen += [one.offset for one in found]
+            assert seen == list(range(300))
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_who_stands_in_a_gap_gets_what_follows_it(tmp_path, version) -> None:
+    tables = Tables()
+
+    async def scenario() -> None:
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            for value in (b"a", b"b"):
+                await produce_one(broker, "t", batch_of(value, b"gone"))
+            tables.compact(broker, partition)
+            batches = tables.batches[partition.key]
+            # an owner deleted offset 1, and all between 0 and 2 is a gap
+            batches[0] = bytes(make_batch([Record(value=b"a")]))
+            for offset, values in ((0, [b"a", b"b", b"gone"]), (1, [b"b", b"gone"])):
+                found = messages_in(await fetched(broker, offset, version))
+                assert [one.value for one in found] == values[: len(found)]
+                assert found
+            assert messages_in(await fetched(broker, 4, version)) == []
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", OLD_FETCH)
+def test_zstd_is_an_error_that_the_client_knows(tmp_path, version) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"z", codec=4))
+            data = await fetched(broker, 0, version)
+            assert data.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+    run(scenario)
+
+
+def test_a_fetch_waits_for_a_message_as_all_do(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            request = fetch_request("t", (0, 0), max_wait_ms=60_000)
+            waiting = start(fetch, request, broker, 0)
+            assert not waiting.done()
+            await produce_one(broker, "t", set_of(b"a"), 0)
+            response = await waiting
+            (found,) = messages_in(response.responses[0].partitions[0])
+            assert found.value == b"a"
+            assert waiting.reservation.bytes == len(b"a") + 26
+            waiting.reservation.release()
+            assert broker.fetched.taken == 0
+
+    run(scenario)
+
+
+def test_few_are_converted_at_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            for _ in range(2):
+                await broker.conversions.acquire()
+            held = asyncio.ensure_future(
+                call(produce, produce_request("t", (0, set_of(b"a"))), broker, 0)
+            )
+            reading = asyncio.ensure_future(fetched(broker, 0, 0, max_wait_ms=60_000))
+            await asyncio.sleep(0)
+            assert not held.done()
+            broker.conversions.release()
+            assert (await held).responses[0].partition_responses[0].error_code == 0
+            assert len(messages_in(await reading)) == 1
+
+    run(scenario)
