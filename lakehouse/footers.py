@@ -21,6 +21,7 @@ from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.plain import numbers
 
 CACHE_BYTES = 16 << 20
+_BUFFER_BYTES = 1 << 20
 FOOTER_BYTES = 13_000
 COLUMN_BYTES = 1_000
 """For each column of each row group."""
@@ -66,10 +67,12 @@ class Footers:
         self._keep(path, footer)
         return footer
 
-    def open(self, path: str) -> Any:
-        """A ``pq.ParquetFile`` on the file, without parsing its footer again."""
-        metadata = self.get(path).metadata
-        return open_parquet(path, metadata)
+    def open(self, path: str, *, buffered: bool = False) -> Any:
+        """A ``pq.ParquetFile`` on the file, without parsing its footer again.
+
+        ``buffered``: a column chunk is read page by page, not as a whole.
+        """
+        return open_parquet(path, self.get(path).metadata, buffered=buffered)
 
     def offsets(self, path: str, group: int) -> Any:
         """The offsets of a row group, in the order of its rows. Raises FileVanished or
@@ -104,12 +107,14 @@ def _memory_bytes(footer: Footer) -> int:
     return FOOTER_BYTES + COLUMN_BYTES * columns * len(footer.groups)
 
 
-def open_parquet(path: str, metadata: Any = None) -> Any:
+def open_parquet(path: str, metadata: Any = None, *, buffered: bool = False) -> Any:
     """Open a data file. Raises FileVanished or TableUnreadable."""
     try:
         return pq.ParquetFile(
-            path, metadata=metadata, pre_buffer=False, coerce_int96_timestamp_unit="us"
-        )
+            path, metadata=metadata, pre_buffer=False,
+            buffer_size=_BUFFER_BYTES if buffered else 0,
+            coerce_int96_timestamp_unit="us",
+        )  # fmt: skip
     except FileNotFoundError as error:
         raise FileVanished(path) from error
     except (pa.ArrowException, OSError) as error:

@@ -9,14 +9,12 @@ legal. A file that is not there raises FileVanished: the caller's index is old.
 Nothing here is of one table: chunks are named by file, and files never change. So one
 reader serves all tables, and any thread may use it.
 
-The price: of a row group of a million rows every chunk needs the whole decoded; the
-last few such groups are kept.
+The price: a row group of a million rows is decoded more than once (`large_groups`).
 """
 
 import os
 import threading
 from collections import OrderedDict
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,14 +24,13 @@ from lakehouse.chunks import Chunk, Piece, plan
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.footers import Footers
 from lakehouse.index import Cluster, PartitionFiles
+from lakehouse.large_groups import LargeGroups, as_written, sorted_rows
 from lakehouse.plain import column_of, numbers
-from lakehouse.schema import READ, WRITE
+from lakehouse.schema import READ
 
 PLANS_KEPT = 256
 PIECES_KEPT = 400_000
 """Of all plans together; each takes about 150 bytes."""
-GROUPS_KEPT_BYTES = 128 << 20
-_GROUPS_KEPT_MIN = 2
 NO_END = 1 << 63
 HEADERS_BYTES_MAX = 1 << 30
 """A row group whose headers take more is refused: millions of empty ones are some bytes
@@ -49,13 +46,13 @@ class Found(NamedTuple):
 
 
 class TableReader:
-    """Reads chunks of any table; keeps footers, plans and a few large row groups."""
+    """Reads chunks of any table; keeps footers, plans and a few slabs of rows."""
 
     def __init__(self) -> None:
         self._footers = Footers()
         self._plans: OrderedDict[tuple[str, ...], list[Chunk]] = OrderedDict()
         self._pieces = 0
-        self._groups: OrderedDict[tuple[str, int], Any] = OrderedDict()
+        self._large_groups = LargeGroups(self._footers)
         self._lock = threading.Lock()
 
     def find(self, root: str, files: PartitionFiles, offset: int) -> Found | None:
@@ -84,7 +81,7 @@ class TableReader:
             raise FileVanished(chunk.pieces[0].path) from error
         except (pa.ArrowException, OSError) as error:
             raise TableUnreadable(f"{chunk.pieces[0].path}: {error}") from error
-        rows = _sorted(table)
+        rows = sorted_rows(table)
         if chunk.last_offset < end_offset:
             return rows
         return rows.slice(0, int((numbers(rows.column("offset")) < end_offset).sum()))
@@ -202,48 +199,35 @@ class TableReader:
             self._pieces -= _pieces(gone)
 
     def _row_group(self, piece: Piece, columns: list[str]) -> Any:
-        group = self._footers.get(piece.path).groups[piece.row_group]
-        if "headers" in columns and group.headers_bytes > HEADERS_BYTES_MAX:
-            raise TableUnreadable(
-                f"{piece.path}: the headers of row group {piece.row_group} would take "
-                f"about {group.headers_bytes} bytes of memory"
-            )
+        if "headers" in columns:
+            self._check_headers(piece.path, piece.row_group)
         with self._footers.open(piece.path) as file:
             table = file.read_row_group(
                 piece.row_group, columns=columns, use_threads=False
             )
-        return _as_written(table, columns)
+        return as_written(table, columns)
+
+    def _check_headers(self, path: str, number: int) -> None:
+        group = self._footers.get(path).groups[number]
+        if group.headers_bytes > HEADERS_BYTES_MAX:
+            raise TableUnreadable(
+                f"{path}: the headers of row group {number} would take about "
+                f"{group.headers_bytes} bytes of memory"
+            )
 
     def _parts(self, chunk: Chunk, columns: list[str]) -> list[Any]:
-        """The rows of each piece that lie in the chunk's range; one row group at a
+        """The rows of each row group that lie in the chunk's range; one row group at a
         time, since all of them may not fit into memory."""
         parts = []
-        for _, pieces in groupby(sorted(chunk.pieces), lambda piece: piece[:2]):
-            same = list(pieces)
-            group = (
-                self._large_group(same[0])
-                if columns == READ
-                else self._row_group(same[0], columns)
-            )
-            parts += [_inside(chunk, piece, group) for piece in same]
+        for path, number in dict.fromkeys(piece[:2] for piece in sorted(chunk.pieces)):
+            low, high = chunk.first_offset, chunk.last_offset
+            if columns == READ:
+                self._check_headers(path, number)
+                parts.append(self._large_groups.rows(path, number, low, high))
+            else:
+                group = self._row_group(Piece(path, number), columns)
+                parts.append(_inside(group, low, high))
         return parts
-
-    def _large_group(self, piece: Piece) -> Any:
-        """A row group that more chunks than one need: the last few are kept."""
-        key = piece.path, piece.row_group
-        with self._lock:
-            known = self._groups.get(key)
-            if known is not None:
-                self._groups.move_to_end(key)
-                return known
-        table = self._row_group(piece, READ).combine_chunks()
-        with self._lock:
-            self._groups[key] = table
-            while len(self._groups) > _GROUPS_KEPT_MIN and (
-                sum(kept.nbytes for kept in self._groups.values()) > GROUPS_KEPT_BYTES
-            ):
-                self._groups.popitem(last=False)
-        return table
 
 
 def _paths(root: str, cluster: Cluster) -> tuple[str, ...]:
@@ -261,17 +245,11 @@ def _pieces(chunks: list[Chunk]) -> int:
     return sum(len(chunk.pieces) for chunk in chunks)
 
 
-def _inside(chunk: Chunk, piece: Piece, group: Any) -> Any:
-    """The rows of a piece of a row group that lie in the chunk's range."""
-    rows = group.slice(piece.start, piece.rows) if piece.rows else group
-    offsets = numbers(rows.column("offset"))
-    low, high = chunk.first_offset, chunk.last_offset
-    if piece.rows:
-        first = int(np.searchsorted(offsets, low, "left"))
-        end = int(np.searchsorted(offsets, high, "right"))
-        return rows.slice(first, end - first)
+def _inside(group: Any, low: int, high: int) -> Any:
+    """The rows of a row group with offsets in [low, high]."""
+    offsets = numbers(group.column("offset"))
     chosen: Any = np.flatnonzero((offsets >= low) & (offsets <= high))
-    return rows.take(column_of(chosen, pa.int64()))
+    return group.take(column_of(chosen, pa.int64()))
 
 
 def _greater(
@@ -281,31 +259,3 @@ def _greater(
     if one is None or other is None:
         return one or other
     return max(one, other, key=lambda row: (row[1], -row[0]))
-
-
-def _as_written(table: Any, columns: list[str]) -> Any:
-    """The columns in the types of our schema, whoever wrote the file."""
-    arrays = []
-    for name in columns:
-        wanted = WRITE.field(name).type
-        if name not in table.column_names:
-            arrays.append(pa.nulls(table.num_rows, wanted))
-            continue
-        column = table.column(name)
-        arrays.append(
-            column if column.type == wanted else column.cast(wanted, safe=False)
-        )
-    return pa.table(dict(zip(columns, arrays, strict=True)))
-
-
-def _sorted(table: Any) -> Any:
-    """Sorted by offset; of rows that repeat an offset (an owner's INSERT) the first."""
-    offsets = numbers(table.column("offset"))
-    steps = np.diff(offsets)
-    if len(steps) == 0 or steps.min() > 0:
-        return table
-    order = np.argsort(offsets, kind="stable")
-    kept = np.ones(len(order), bool)
-    kept[1:] = np.diff(offsets[order]) > 0
-    chosen: Any = order[kept]
-    return table.take(column_of(chosen, pa.int64())).combine_chunks()

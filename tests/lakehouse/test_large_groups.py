@@ -1,0 +1,112 @@
+"""Rows of large row groups: the right ones, and never many more than are wanted."""
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakehouse import large_groups
+from lakehouse.delta_log import load
+from lakehouse.errors import FileVanished, TableUnreadable
+from lakehouse.footers import Footers
+from lakehouse.large_groups import LargeGroups
+from lakehouse.schema import READ
+from tests.support.tables import Writer, rows
+
+COUNT = 3_000
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Files of one row group, in order and in none."""
+    made = {}
+    for name in ("sorted", "scattered"):
+        order = list(range(COUNT))
+        if name == "scattered":
+            random.Random(1).shuffle(order)
+        writer = Writer(str(tmp_path_factory.mktemp(name)))
+        writer.add(0, 0, COUNT, order=order, row_group_rows=COUNT)
+        (file,) = load(writer.path).files
+        made[name] = os.path.join(writer.path, file)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if all were a thousand times as large."""
+    monkeypatch.setattr(large_groups, "SLAB_BYTES", 40_000)
+    monkeypatch.setattr(large_groups, "SLABS_KEPT_BYTES", 80_000)
+    monkeypatch.setattr(large_groups, "ROWS_BYTES_MAX", 120_000)
+    monkeypatch.setattr(large_groups, "BATCH_ROWS", 100)
+
+
+def assert_holds(table: Any, low: int, high: int) -> None:
+    offsets = list(range(low, min(high, COUNT - 1) + 1))
+    assert table.select(READ).to_pylist() == rows(0, offsets).select(READ).to_pylist()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    ranges=st.lists(
+        st.tuples(st.integers(0, COUNT), st.integers(0, 300)), min_size=1, max_size=6
+    ),
+    name=st.sampled_from(["sorted", "scattered"]),
+)
+def test_any_range_holds_its_rows_in_order(
+    paths: dict[str, str], ranges: list[tuple[int, int]], name: str
+) -> None:
+    groups = LargeGroups(Footers())
+    for low, count in ranges:
+        assert_holds(groups.rows(paths[name], 0, low, low + count), low, low + count)
+        assert groups.size_bytes <= large_groups.SLABS_KEPT_BYTES
+
+
+@pytest.mark.parametrize("name", ["sorted", "scattered"])
+def test_who_reads_on_decodes_once_for_each_slab(
+    paths: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups, opened = LargeGroups(Footers()), list[bool]()
+    original = Footers.open
+
+    def watched(self: Footers, path: str, *, buffered: bool = False) -> Any:
+        opened.append(buffered)
+        return original(self, path, buffered=buffered)
+
+    monkeypatch.setattr(Footers, "open", watched)
+    size = 0
+    for low in range(0, COUNT, 50):
+        found = groups.rows(paths[name], 0, low, low + 49)
+        assert_holds(found, low, low + 49)
+        size += found.nbytes
+    slabs = size // large_groups.SLAB_BYTES
+    assert 2 <= slabs <= sum(opened) <= 3 * slabs
+
+
+def test_a_slab_that_is_too_large_shrinks_while_it_is_read(
+    paths: dict[str, str],
+) -> None:
+    """The file says nothing of what a dictionary makes of its bytes."""
+    footers = Footers()
+    real = footers.get(paths["scattered"])
+    small = [group._replace(bytes=1) for group in real.groups]
+    footers._kept[paths["scattered"]] = real._replace(groups=small)
+    groups = LargeGroups(footers)
+    assert_holds(groups.rows(paths["scattered"], 0, 100, 199), 100, 199)
+    assert groups.size_bytes > large_groups.SLAB_BYTES // 4
+    assert groups.size_bytes < 2 * large_groups.SLAB_BYTES
+
+
+def test_rows_that_no_memory_should_hold_are_refused(paths: dict[str, str]) -> None:
+    groups = LargeGroups(Footers())
+    with pytest.raises(TableUnreadable, match="offsets 0 to 2999 would take more"):
+        groups.rows(paths["sorted"], 0, 0, COUNT - 1)
+    assert groups.size_bytes == 0
+
+
+def test_a_file_that_is_gone_is_said(tmp_path: Path) -> None:
+    with pytest.raises(FileVanished):
+        LargeGroups(Footers()).rows(str(tmp_path / "none.parquet"), 0, 0, 1)
