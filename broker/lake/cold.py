@@ -8,8 +8,8 @@ of about ten thousand rows at a time. Rebuilt chunks are kept in a bounded cache
 while one is sent the next is made. What that does to others is bounded
 (``cpu_throttle.py``).
 
-What can go wrong on the way: a file that its owner vacuumed is looked for again in a
-fresh snapshot, once. A table that cannot be read gives KAFKA_STORAGE_ERROR, whose
+What can go wrong on the way: a file that its owner vacuumed is looked for again in the
+newest log entries, once. A table that cannot be read gives KAFKA_STORAGE_ERROR, whose
 message says why. An offset that is not in the table is a gap. A row at the table's end
 or above is its owner's INSERT: that offset is, or will be, another record's.
 
@@ -253,12 +253,12 @@ def _any_value(pa: Any, kind: Any) -> Any:
 
 
 def _with_retry(table: TopicTable, work: Callable[[View], T]) -> T:
-    """Do it on the newest view; once more on a fresh one if a file is gone."""
+    """Do it on the newest view; once more after a search if a file is gone."""
     try:
         try:
             return work(_readable(table))
         except FileVanished:
-            table.reload()
+            table.search()
             return work(_readable(table))
     except (LakehouseError, ValueError, OSError) as error:
         raise _storage_error(table, str(error)) from error

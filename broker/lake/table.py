@@ -74,6 +74,7 @@ class TopicTable:
         self._passed_over: tuple[int, int] | None = None
         self._polls_until_load = 0
         self._was_absent = False
+        self._polls_until_search = 0
         self._lock = threading.Lock()
 
     def poll(self) -> bool:
@@ -83,6 +84,7 @@ class TopicTable:
         """
         with self._lock:
             before = self.view
+            self._polls_until_search -= 1
             try:
                 self._advance()
             except TableMissing as error:
@@ -100,6 +102,19 @@ class TopicTable:
             self._snapshot = None
             self._forget_failure()
         self.poll()
+
+    def search(self) -> None:
+        """Look where a file went that is in the view and not on disk. Blocks.
+
+        What the newest entries say is looked at each time. The whole log is read anew
+        once in some rounds only: every fetch of rows that are gone for good comes here.
+        """
+        before = self.view
+        self.poll()
+        self.catch_up()
+        if self.view is before and self._polls_until_search <= 0:
+            self._polls_until_search = _POLLS_BETWEEN_LOADS
+            self.reload()
 
     def catch_up(self) -> None:
         """Reload if a checkpoint is ahead of the view, whose entries may be gone by

@@ -8,10 +8,12 @@ from pathlib import Path
 import deltalake
 import pytest
 
+from broker.lake import table as table_module
 from broker.lake.lake import Lake
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import read_header
 from broker.topics.topic import Topic
+from lakehouse.delta_log import Snapshot, load
 from tests.support.batches import Record, read_batch
 from tests.support.tables import FIRST_MS, TOPIC_ID, Writer, headers, rows, value
 
@@ -181,6 +183,34 @@ def test_a_table_whose_files_are_gone_is_a_storage_error(writer: Writer) -> None
             with pytest.raises(KafkaError) as caught:
                 await lake.read(TOPIC.number, 0, 0, MEBI)
             assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    asyncio.run(check())
+
+
+def test_who_asks_for_a_file_that_is_gone_does_not_load_the_table_each_time(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer asks ten times a second, on threads that serve all tables."""
+    writer.add(0, 0, 100)
+    loads: list[str] = []
+
+    def counted(path: str, **options: bool) -> Snapshot:
+        loads.append(path)
+        return load(path, **options)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            lake._follower.close()
+            (uri,) = deltalake.DeltaTable(writer.path).file_uris()
+            away = Path(writer.path, "away")
+            Path(uri).rename(away)
+            monkeypatch.setattr(table_module, "load", counted)
+            for _ in range(10):
+                with pytest.raises(KafkaError):
+                    await lake.read(TOPIC.number, 0, 0, MEBI)
+            assert len(loads) == 1
+            away.rename(uri)
+            assert len(await all_of(lake)) == 100
 
     asyncio.run(check())
 
