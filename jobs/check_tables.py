@@ -35,9 +35,8 @@ class TableFound:
 def check_table(warehouse: Path, topic: Topic, report: Report) -> TableFound:
     """Verify the table of a topic, if it has one."""
     found = TableFound()
-    path = table_path(warehouse, topic.name)
     try:
-        snapshot = load(path)
+        snapshot = load(table_path(warehouse, topic.name))
         if snapshot.topic_id != topic.id.hex():
             return found
     except TableMissing:

@@ -29,7 +29,7 @@ from broker.topics.topic import Topic
 from jobs.missing import read_checkpoint
 from lakehouse import delta_log
 from lakehouse.errors import TableMissing
-from lakehouse.location import table_path
+from lakehouse.location import check_contained, table_place
 
 POLL_S = 0.1
 
@@ -158,7 +158,7 @@ class Extents:
             raise Stuck("; ".join(stuck))
 
     def _extent(self, topic: Topic, log: _Log, starts: Offsets) -> TopicExtent:
-        path = table_path(self._tables, topic.name)
+        path = table_place(self._tables, topic.name)
         version, ends, problem = self._table(path, topic)
         partitions = []
         for number in range(topic.partitions):
@@ -188,6 +188,7 @@ class Extents:
     ) -> tuple[int | None, dict[int, int], str | None]:
         """Version and ends of a table, and why they are not known if they are not."""
         try:
+            check_contained(path)
             snapshot = delta_log.load(path)
         except TableMissing:
             return None, {}, None

@@ -16,7 +16,7 @@ from lakehouse import delta_log
 from lakehouse.commit import create_table, repair
 from lakehouse.delta_log import Snapshot
 from lakehouse.errors import TableMissing
-from lakehouse.location import table_path
+from lakehouse.location import table_path, table_place
 
 log = structlog.get_logger("lakelog.compactor")
 
@@ -100,7 +100,7 @@ class Tables:
 
     def moved(self, topic: Topic) -> bool:
         """Whether its log has changed since anybody here read it."""
-        stamp = delta_log.stamp(table_path(self._warehouse, topic.name))
+        stamp = delta_log.stamp(table_place(self._warehouse, topic.name))
         return self._tried.get(topic.number, stamp) != stamp
 
     def present(self, topics: list[Topic]) -> list[Table]:

@@ -56,7 +56,14 @@ def table_path(warehouse: str | os.PathLike[str], topic: str) -> str:
 
     Raises LocationRefused when it would lie elsewhere, by a planted link for example.
     """
-    return _contained(os.fspath(warehouse), directory_name(topic))
+    path = table_place(warehouse, topic)
+    check_contained(path)
+    return path
+
+
+def table_place(warehouse: str | os.PathLike[str], topic: str) -> str:
+    """The same, for who calls `check_contained` before he opens anything there."""
+    return os.path.join(os.fspath(warehouse), directory_name(topic))
 
 
 def set_aside_path(warehouse: str | os.PathLike[str], topic_id: str) -> str:
@@ -67,12 +74,13 @@ def set_aside_path(warehouse: str | os.PathLike[str], topic_id: str) -> str:
     """
     if not topic_id.isalnum():
         raise LocationRefused(f"{topic_id!r} is not a topic id")
-    return _contained(os.fspath(warehouse), _SET_ASIDE + topic_id.lower())
-
-
-def _contained(warehouse: str, name: str) -> str:
-    path = os.path.join(warehouse, name)
-    home = os.path.realpath(warehouse)
-    if os.path.dirname(os.path.realpath(path)) != home:
-        raise LocationRefused(f"{path} does not lie in {warehouse}")
+    path = os.path.join(os.fspath(warehouse), _SET_ASIDE + topic_id.lower())
+    check_contained(path)
     return path
+
+
+def check_contained(path: str) -> None:
+    """Raise LocationRefused if what stands at ``path`` lies elsewhere."""
+    warehouse = os.path.dirname(path)
+    if os.path.dirname(os.path.realpath(path)) != os.path.realpath(warehouse):
+        raise LocationRefused(f"{path} does not lie in {warehouse}")

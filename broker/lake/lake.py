@@ -17,7 +17,7 @@ from broker.lake.table import TopicTable, View
 from broker.lake.verify import Lacking, Verifier
 from broker.topics.topic import Topic
 from lakehouse.actions import DataFile
-from lakehouse.location import table_path
+from lakehouse.location import table_place
 
 log = structlog.get_logger("lakelog.lake")
 
@@ -221,7 +221,7 @@ class Lake:
         return {} if verifier is None else verifier.lacking
 
     def _table(self, topic: Topic) -> TopicTable:
-        return TopicTable(topic.id.hex(), table_path(self._warehouse, topic.name))
+        return TopicTable(topic.id.hex(), table_place(self._warehouse, topic.name))
 
     def _view(self, number: TopicNumber) -> View:
         table = self._follower.get(number)

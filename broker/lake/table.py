@@ -30,6 +30,7 @@ from lakehouse.delta_log import (
 )
 from lakehouse.errors import LakehouseError, TableMissing
 from lakehouse.index import OffsetIndex, PartitionFiles
+from lakehouse.location import check_contained
 
 log = structlog.get_logger("lakelog.lake")
 
@@ -181,6 +182,7 @@ class TopicTable:
             self._polls_until_load -= 1
             return
         self._passed_over, self._polls_until_load = place, _POLLS_BETWEEN_LOADS
+        check_contained(self.path)
         snapshot = load(self.path, keep_removed=False)
         if not self._is_ours(snapshot):
             self._lose(f"the table at {self.path} is not this topic's")

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import deltalake
 
+from broker.ids import TopicNumber
 from broker.lake.follower import Follower
+from broker.lake.lake import Lake
 from broker.lake.table import TopicTable
+from broker.topics.topic import Topic
 from lakehouse import properties
 from lakehouse.commit import remove_files, repair, set_aside
 from lakehouse.delta_log import entry_path, load
 from lakehouse.location import table_path
-from tests.support.patience import IDLE_S
+from tests.support.patience import IDLE_S, wait_until
 from tests.support.tables import TOPIC_ID, Writer
 
 
@@ -279,6 +282,26 @@ def test_a_table_that_lost_the_topics_id_is_told(tmp_path: Path) -> None:
     Path(entry_path(writer.path, 2)).write_text(changed)
     table.poll()
     assert "topic's id" in (table.view.unreadable or "")
+
+
+def test_a_link_in_a_tables_place_is_told_and_stops_no_start(tmp_path: Path) -> None:
+    """Its owner moved it to a larger disk, and left a link."""
+    warehouse, away = tmp_path / "tables", tmp_path / "away"
+    path = Path(Writer(str(warehouse)).path)
+    path.rename(away)
+    path.symlink_to(away)
+    topic = Topic(TopicNumber(7), bytes.fromhex(TOPIC_ID), "orders", 2, {})
+    lake = Lake(warehouse, call_soon=lambda _: None, follow_ms=10)
+    try:
+        lake.start([topic])
+        assert "does not lie in" in (lake.unreadable(topic.number) or "")
+        assert lake.verified_ends(topic.number) == {}
+        path.unlink()
+        away.rename(path)
+        wait_until(lambda: lake.table_version(topic.number) == 0)
+        assert lake.unreadable(topic.number) is None
+    finally:
+        lake.close()
 
 
 def test_the_follower_tells_the_loop(tmp_path: Path) -> None:
