@@ -169,11 +169,16 @@ OWNERS_CHANGES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 }
 
 
+def entries(path: Path) -> list[dict[str, Any]]:
+    """The actions of a log entry."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
 def change_table(world: World, topic: Any, name: str) -> Path:
     """Commit an owner's change to the table's protocol; the log entry."""
     change, properties = OWNERS_CHANGES[name]
     log = world.path(topic) / "_delta_log"
-    first = [json.loads(line) for line in (log / f"{0:020d}.json").open()]
+    first = entries(log / f"{0:020d}.json")
     [metadata] = [line["metaData"] for line in first if "metaData" in line]
     metadata["configuration"] |= properties
     entry = log / f"{len(list(log.glob('*.json'))):020d}.json"
@@ -219,7 +224,7 @@ def test_an_owners_change_stops_his_topic_alone(world: World, name: str) -> None
 def undo_change(world: World, topic: Any) -> None:
     """Commit what makes a table plain again, as DROP FEATURE does."""
     log = world.path(topic) / "_delta_log"
-    first = [json.loads(line) for line in (log / f"{0:020d}.json").open()]
+    first = entries(log / f"{0:020d}.json")
     plain = [line for line in first if "protocol" in line or "metaData" in line]
     entry = log / f"{len(list(log.glob('*.json'))):020d}.json"
     entry.write_text("\n".join(map(json.dumps, plain)))

@@ -10,7 +10,7 @@ import pytest
 from jobs.check import check_data_directory
 from tests.jobs.world import World, records_of
 from tests.support.batches import Record
-from tests.support.patience import wait_until
+from tests.support.patience import IDLE_S, wait_until
 from tests.support.spark_reader import SparkReader
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -40,11 +40,17 @@ class Process:
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(timeout=10)
+        return self._ended()
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(timeout=10)
+        self._ended()
+
+    def _ended(self) -> int:
+        assert self.process.stdout is not None
+        code = self.process.wait(timeout=IDLE_S)
+        self.process.stdout.close()
+        return code
 
 
 def some(count: int, seed: int) -> list[Record]:

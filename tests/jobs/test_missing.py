@@ -143,7 +143,7 @@ def test_a_table_that_its_owner_replaced_is_refused(world: World) -> None:
     compactor = world.compactor()
     theirs = filled(world, compactor)
     entry = world.path(theirs) / "_delta_log" / f"{0:020d}.json"
-    actions = [json.loads(line) for line in entry.open()]
+    actions = [json.loads(line) for line in entry.read_text().splitlines()]
     [metadata] = [line for line in actions if "metaData" in line]
     metadata["metaData"]["configuration"] = {}
     (world.path(theirs) / entry_path("", 3)).write_text(json.dumps(metadata))

@@ -26,7 +26,7 @@ from jobs.rows import Failed, FileTask, Written, write_files
 from lakehouse.location import table_path
 from tests.support.batches import Record, make_batch, read_batch
 from tests.support.clock import ManualClock
-from tests.support.patience import IDLE_S
+from tests.support.patience import IDLE_S, wait_until
 
 FLUSH_MS = 5000
 
@@ -147,15 +147,12 @@ class World:
         )
 
     def _drain(self, until: Callable[[], bool]) -> None:
-        import time
-
-        for _ in range(5000):
+        def is_so() -> bool:
             while not self._calls.empty():
                 self._calls.get()()
-            if until():
-                return
-            time.sleep(0.001)
-        raise AssertionError("it never came true")
+            return until()
+
+        wait_until(is_so, pause_s=0.001)
 
     def restart_log(self) -> None:
         self.wal.close()

@@ -169,6 +169,9 @@ class Witness:
         self.peer.create(self.TOPIC)
         self.sent: list[bytes | None] = []
 
+    def close(self) -> None:
+        self.peer.socket.close()
+
     def goes_on(self, size: int = 1) -> None:
         """It produces, and reads all that it ever produced; nothing is amiss."""
         value = b"%d" % len(self.sent) + b"." * size

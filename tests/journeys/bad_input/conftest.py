@@ -38,10 +38,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPart]:
 
 
 @pytest.fixture(scope="package")
-def witness(broker: BrokerPart) -> Witness:
+def witness(broker: BrokerPart) -> Iterator[Witness]:
     witness = Witness(broker.bootstrap)
     witness.goes_on()
-    return witness
+    yield witness
+    witness.close()
 
 
 @pytest.fixture(autouse=True)

@@ -40,17 +40,20 @@ def nobody_else_notices() -> None:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    parts = []
+    parts, witnesses = [], []
 
     def started(*settings: str) -> tuple[BrokerPart, Witness]:
         part = BrokerPart(tmp_path / "data", *settings)
         parts.append(part)
         part.start()
         witness = Witness(part.bootstrap)
+        witnesses.append(witness)
         witness.goes_on()
         return part, witness
 
     yield started
+    for witness in witnesses:
+        witness.close()
     for part in parts:
         assert part.stop() == 0
         assert "a handler failed" not in part.log.read_text()
