@@ -1,9 +1,15 @@
 """The README says what is so."""
 
 import re
+from fnmatch import filter as matching
+from pathlib import Path
+
+import pytest
 
 from infra.api_table import README, with_table
-from tests.architecture.sources import ROOT
+from tests.architecture.sources import PACKAGES, ROOT, name_of, python_files
+
+UNNAMED = {"__init__", "__main__"}
 
 
 def test_the_table_of_apis_is_that_of_the_registry():
@@ -16,3 +22,22 @@ def test_every_package_has_a_readme_and_links_lead_somewhere():
         text = (place / "README.md").read_text()
         for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
             assert (place / target).exists(), f"{place.name}/README.md: {target}"
+
+
+def _maps() -> list[Path]:
+    """The READMEs that map a package, file by file."""
+    return [
+        readme for top in PACKAGES for readme in sorted((ROOT / top).rglob("README.md"))
+    ]
+
+
+@pytest.mark.parametrize("readme", _maps(), ids=name_of)
+def test_a_readme_names_every_file_of_its_package_and_no_other(readme: Path) -> None:
+    text = readme.read_text()
+    named = set(re.findall(r"(?:[\w*]+/)*([\w*]+)\.py\b", text))
+    said = named | set(re.findall(r"`(\w+)`", text))
+    there = {path.stem for path in readme.parent.glob("*.py")} - UNNAMED
+    mapped = {name for one in said for name in matching(there, one)}
+    assert there == mapped
+    anywhere = {path.stem for path in python_files(*PACKAGES, "tests")}
+    assert not [one for one in named if not matching(anywhere, one)]

@@ -15,6 +15,16 @@ def some_logs() -> dict[tuple[int, int], PartitionLog]:
     return logs
 
 
+def with_a_hole() -> dict[tuple[int, int], PartitionLog]:
+    """The same, and one more batch in (1, 1) behind one that was refused."""
+    logs = some_logs()
+    logs[1, 1].admit(header(2), 1_000)
+    logs[1, 1].admit(header(1), 1_000)
+    logs[1, 1].abandon(8, 9)
+    logs[1, 1].commit(10, 10, 0, 2, 1)
+    return logs
+
+
 def test_every_partition_comes_back() -> None:
     logs = some_logs()
     snapshots = unpack(pack(logs.items()))
@@ -38,15 +48,17 @@ def test_a_cut_or_longer_payload_is_refused() -> None:
 
 
 def test_holes_come_back_and_an_older_form_tells_none() -> None:
-    logs = some_logs()
-    logs[1, 1].admit(header(2), 1_000)
-    logs[1, 1].admit(header(1), 1_000)
-    logs[1, 1].abandon(8, 9)
-    logs[1, 1].commit(10, 10, 0, 2, 1)
-    payload = pack(logs.items())
+    payload = pack(with_a_hole().items())
     assert unpack(payload)[1, 1].holes == ((8, 10),)
     assert unpack(payload)[1, 0].holes == ()
     older = b"\x01" + payload[1 : -4 - 24]
     snapshots = unpack(older)
     assert {snapshot.holes for snapshot in snapshots.values()} == {None}
     assert snapshots[1, 1].durable == 11
+
+
+def test_a_hole_in_a_partition_that_is_not_there_is_refused() -> None:
+    payload = bytearray(pack(with_a_hole().items()))
+    payload[-24 + 7] = 9  # the partition of the one hole, which is the last thing in it
+    with pytest.raises(ValueError, match="a hole in no partition"):
+        unpack(bytes(payload))
