@@ -45,10 +45,6 @@ End = Callable[[TopicPartition], int | None]
 """End offset of a partition's table; None: the topic is deleted, nothing is needed."""
 
 
-Lacks = Callable[[TopicPartition, int, int], bool]
-"""Whether the table lacks something of [first, end), although it lies below its end."""
-
-
 class Segment(Protocol):
     """A segment as ``broker.storage`` describes it."""
 
@@ -94,9 +90,8 @@ class Coverage:
     missing is asked for first.
     """
 
-    def __init__(self, end: End, lacks: Lacks = lambda *_: False) -> None:
+    def __init__(self, end: End) -> None:
         self._end = end
-        self._lacks = lacks
         self._lacking: dict[int, TopicPartition | None] = {}
         self._looked = 0
 
@@ -130,10 +125,7 @@ class Coverage:
 
     def _is_below(self, segment: Segment, key: TopicPartition) -> bool:
         known = self._end(key)
-        if known is None:
-            return True
-        first, end = segment.ranges.get(key, (0, 0))
-        return known >= end and not self._lacks(key, first, end)
+        return known is None or known >= segment.ranges.get(key, (0, 0))[1]
 
 
 class Ages:
@@ -254,8 +246,13 @@ class SegmentRetention:
 
     async def verified_end(self, numbers: Iterable[TopicNumber]) -> End:
         """The same as `followed_end`, for sure, of the partitions of these topics; or
-        where the first range begins that a table lacks and a segment may have."""
-        verified = await self._look_again(numbers)
+        where the first range begins that a table lacks and a segment may have.
+
+        What is behind that in the partition stays with it: in segments it is read
+        without a gap, or not at all.
+        """
+        loop = asyncio.get_running_loop()
+        verified = await loop.run_in_executor(self._pool, self._verify, numbers)
         end, cuts = self._verified_end(verified), self._cuts(verified)
 
         def cut(key: TopicPartition) -> int | None:
@@ -276,18 +273,6 @@ class SegmentRetention:
                 if lows:
                     cuts[key] = min(lows)
         return cuts
-
-    def lacks(self, key: TopicPartition, first: int, end: int) -> bool:
-        """Whether a table lacks something of [first, end) that is still needed."""
-        first = max(first, self.log_start(key))
-        ranges = self._lacking(key[0]).get(key[1], ())
-        return any(max(first, low) < min(end, high) for low, high in ranges)
-
-    async def _look_again(
-        self, numbers: Iterable[TopicNumber]
-    ) -> dict[TopicNumber, Mapping[int, int]]:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, self._verify, numbers)
 
     async def _seal_if_idle(self, segments: Sequence[Segment]) -> None:
         """Seal the active segment when it is quiet and all in tables."""
@@ -314,12 +299,12 @@ class SegmentRetention:
             return []
         numbers = {number for segment in wanted for number, _ in segment.ranges}
         passing("release.before_sync")
-        sure = self._verified_end(await self._look_again(numbers))
+        sure = await self.verified_end(numbers)
         passing("release.after_sync")
         released = []
         async with self.releasing:
             live = {segment.sequence for segment in self._wal.segments()}
-            for segment in await Coverage(sure, self.lacks).covered(wanted):
+            for segment in await Coverage(sure).covered(wanted):
                 if segment.sequence in live:  # else it was carried into another one
                     await self._release(segment.sequence)
                     released.append(segment.sequence)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker.apis.produce import produce
+from broker.lake.segment_retention import SegmentRetention
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.services import Broker
 from tests.support.rig import (
@@ -87,6 +88,48 @@ def test_a_segment_that_goes_is_forgotten_by_those_who_are_in_it(
             assert [value[:4] for value in fetched if value] == [
                 b"%04d" % i for i in range(5)
             ]
+
+    run(scenario)
+
+
+def test_what_a_table_lacks_is_read_where_it_lies_although_it_has_what_follows(
+    tmp_path: Path,
+) -> None:
+    class Lacking(Tables):
+        def lacking(self, number: int) -> dict[int, list[tuple[int, int]]]:
+            return {0: [(0, 5)]}
+
+    async def scenario() -> None:
+        tables = Lacking()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            await fill(broker, "t", 5)
+            broker.wal.roll()
+            await fill(broker, "t", 5)
+            broker.wal.roll()
+            await fill(broker, "t", 1)
+            assert [info.sealed for info in broker.wal.segments()] == [
+                True,
+                True,
+                False,
+            ]
+            batches = broker.wal.read(partition.spans(0, 1 << 20, True))
+            tables.batches[partition.key], tables.ends[partition.key] = batches[5:], 11
+            retention = SegmentRetention(
+                broker.wal,
+                table_end=tables.table_end,
+                is_deleted=lambda _: False,
+                verified_ends=tables.verified_ends,
+                lacking=tables.lacking,
+                before_release=broker.partitions.segment_released,
+                clock=broker.clock,
+                keep_ms=0,
+                idle_seal_ms=1 << 40,
+            )
+            await retention.tick()
+            retention.close()
+            assert len(values_in(await fetch_one(broker, "t", 0))) == 11
+            assert tables.reads == 0
 
     run(scenario)
 
