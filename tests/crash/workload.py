@@ -35,6 +35,8 @@ QUICK: dict[str, Any] = {
     "error_cb": lambda _error: None,
 }
 ANSWER_S = STUCK_S
+ENDLESS_S = 1_800.0
+"""No client gives up as long as a test may take, however slow the machine is."""
 
 
 class Lost(AssertionError):
@@ -57,7 +59,7 @@ class Load(threading.Thread):
         idempotent: bool = True,
         value_bytes: int = 200,
         pause_s: float = 0.002,
-        timeout_s: float = 120,
+        timeout_s: float = ENDLESS_S,
     ) -> None:
         super().__init__(daemon=True)
         self.topic, self.partitions, self.name_ = topic, partitions, name
@@ -95,8 +97,8 @@ class Load(threading.Thread):
                 self._send(20)
                 self._producer.poll(0)
                 time.sleep(self.pause_s)
-            deadline = time.monotonic() + ANSWER_S
-            while self._producer.flush(1) and time.monotonic() < deadline:
+            patience = Patience(ANSWER_S)
+            while self._producer.flush(1) and patience.lasts(len(self.acknowledged)):
                 pass
         except (KafkaException, SystemError) as error:
             # An idempotent producer was told to give up; SystemError is how the
@@ -120,7 +122,9 @@ class Load(threading.Thread):
     def finish(self) -> None:
         """Stop producing and wait until everything was answered."""
         self.stopping.set()
-        self.join(ANSWER_S + 30)
+        patience = Patience(ANSWER_S + 30)
+        while self.is_alive() and patience.lasts(len(self.acknowledged)):
+            self.join(1)
         assert not self.is_alive()
 
 
