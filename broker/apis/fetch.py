@@ -34,14 +34,14 @@ from broker.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from broker.runtime.partitions.fetches import TURN_PLACES, Fetch, check_offset
+from broker.runtime.partitions.fetches import Fetch, check_offset
 from broker.runtime.partitions.partition import (
     LEADER_EPOCH,
     Partition,
     bare,
     check_leader_epoch,
 )
-from broker.runtime.partitions.reads import Place
+from broker.runtime.partitions.reads import TURN_PLACES, Place
 from broker.runtime.services import Broker
 
 BATCHES_SINCE = 4

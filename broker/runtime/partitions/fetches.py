@@ -26,7 +26,14 @@ from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.fetch import FetchResponse
 from broker.runtime.budget import Budget, Reservation
 from broker.runtime.partitions.partition import Partition
-from broker.runtime.partitions.reads import Place, Reader
+from broker.runtime.partitions.reads import (
+    TURN_PLACES,
+    Place,
+    Reader,
+    Reading,
+    Steps,
+    at_once,
+)
 from broker.timing.delayed import DelayedOperation, DelayedOperations
 
 Answer = Callable[[], Generator[None, None, FetchResponse]]
@@ -37,11 +44,6 @@ Fill = Callable[[], Generator[None, None, None]]
 
 Convert = Callable[[], Coroutine[Any, Any, None]]
 """Turns what was read into what an old client knows, in place."""
-
-Reading = Coroutine[Any, Any, None]
-
-TURN_PLACES = 500
-"""So many partitions are answered in one turn of the loop."""
 
 PLACE_BYTES = 512
 """About what a partition of a fetch that waits keeps in memory."""
@@ -157,14 +159,14 @@ class Fetch(DelayedOperation):
         for _ in self._fill_places():
             raise AssertionError("it has more places than it said")
         if max_wait_ms <= 0 or self._is_enough_now():
-            reading = self._plan(self._bytes_max)
+            reading = at_once(self._plan(self._bytes_max))
             if reading is None and self._convert is None:
-                return _made(self._answer())
+                return at_once(self._answer())
             future = self._future = self._later()
             if reading is None:
                 self._finish(None)
             else:
-                self._reserve(reading)
+                at_once(self._reserve(reading))
             return future
         future, self._purgatory = self._later(), purgatory
         self._future = future
@@ -253,18 +255,32 @@ class Fetch(DelayedOperation):
         """Answer with what is in memory, or when the rest has been read."""
         if self._future is None or self._future.done():
             return
-        reading = self._plan(self._bytes_max)
+        steps = self._plan_and_reserve()
+        if self._count > TURN_PLACES:
+            self._go_on(self._read_in_turns(steps))
+        else:
+            at_once(steps)
+
+    async def _read_in_turns(self, steps: Steps[None]) -> None:
+        for _ in steps:
+            await asyncio.sleep(0)
+            if self._future is None:
+                steps.close()
+                return
+
+    def _plan_and_reserve(self) -> Steps[None]:
+        reading = yield from self._plan(self._bytes_max)
         if reading is None:
             self._finish(None)
         else:
-            self._reserve(reading)
+            yield from self._reserve(reading)
 
     def _finish(self, reservation: Reservation | None) -> None:
         """Make the response and hand it over, now or in some turns of the loop."""
         if self._convert is not None or len(self._places) > TURN_PLACES:
             self._go_on(self._finish_in_turns(reservation))
         else:
-            self._hand_over(_made(self._answer()), reservation)
+            self._hand_over(at_once(self._answer()), reservation)
 
     async def _finish_in_turns(self, reservation: Reservation | None) -> None:
         try:
@@ -322,20 +338,23 @@ class Fetch(DelayedOperation):
         elif reservation is not None:
             reservation.release()
 
-    def _plan(self, bytes_max: int) -> Reading | None:
+    def _plan(self, bytes_max: int) -> Steps[Reading | None]:
         """Take what is in memory; the reading of the rest, None if there is none."""
-        for place in self._places:
+        for count, place in enumerate(self._places):
+            if count and count % TURN_PLACES == 0:
+                yield
             place.clear()
             if place.error is None and place.partition is not None:
                 _check_again(place, place.partition)
-        return self._reader.read(self._places, bytes_max)
+        return (yield from self._reader.read_in_turns(self._places, bytes_max))
 
-    def _reserve(self, reading: Reading) -> None:
+    def _reserve(self, reading: Reading) -> Steps[None]:
         """Start the reading when there is memory for it."""
         memory, needed = self._memory, self._later_bytes()
         if needed > memory.room:
             reading.close()
-            cut = self._plan(min(max(memory.room, CUT_BYTES_MIN), self._bytes_max))
+            room = min(max(memory.room, CUT_BYTES_MIN), self._bytes_max)
+            cut = yield from self._plan(room)
             if cut is None:  # what is in memory already fills so small an answer
                 self._finish(None)
                 return
@@ -361,16 +380,6 @@ class Fetch(DelayedOperation):
         except Exception as error:  # noqa: BLE001 - whoever awaits the answer is given it
             reservation.release()
             self._fail(error)
-
-
-def _made(steps: Generator[None, None, FetchResponse]) -> FetchResponse:
-    """The response, all at once."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            response: FetchResponse = end.value
-            return response
 
 
 def _check_again(place: Place, partition: Partition) -> None:

@@ -5,7 +5,8 @@ older segment or only in the table, and the limits (each partition's, and the an
 run through all of them in order. The idea: plan first, without reading: the index says
 which batches a partition would give and how many bytes they are. If all of them are in
 memory, the answer is made of views and leaves at once. Otherwise the rest is read on
-threads, everything side by side, and the answer follows.
+threads, everything side by side, and the answer follows. Thousands of partitions are
+planned, and begun to be read, in several turns of the loop.
 
 A partition's part comes from one place: where memory, segments and table meet, it ends,
 and the client comes again. The price of planning: a cold partition reserves all that it
@@ -16,8 +17,8 @@ has anything gives at least one whole batch, however large; later ones give what
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Coroutine, Generator, Sequence
+from typing import Any, TypeVar
 
 import structlog
 
@@ -31,6 +32,10 @@ from broker.storage.wal import StaleSegment, Wal
 
 log = structlog.get_logger("lakelog.reads")
 
+TURN_PLACES = 500
+"""So many partitions of a fetch are looked at in one turn of the loop."""
+TURN_READINGS = 20
+"""So many begin to be read."""
 JOINED_BELOW_BYTES = 4096
 COLD_BYTES_MIN = 1 << 16
 REPORTED_MAX = 1_000
@@ -39,6 +44,24 @@ LOOKS_MAX = 4
 BATCHES_MAX = 1_500
 """Of one partition in one answer. More tiny batches would hold up the loop for
 milliseconds; the client comes again at once."""
+
+
+Reading = Coroutine[Any, Any, None]
+
+T = TypeVar("T")
+
+Steps = Generator[None, None, T]
+"""Yields where others may have their turn; returns what came of it."""
+
+
+def at_once(steps: Steps[T]) -> T:
+    """What the steps return, without a turn for others."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            made: T = end.value
+            return made
 
 
 class Place:
@@ -104,12 +127,19 @@ class Reader:
             return 0
         return partition.available(offset, self._table_end(partition))
 
-    def read(
+    def read(self, places: Sequence[Place], bytes_max: int) -> Reading | None:
+        """As ``read_in_turns``, in one."""
+        return at_once(self.read_in_turns(places, bytes_max))
+
+    def read_in_turns(
         self, places: Sequence[Place], bytes_max: int
-    ) -> Coroutine[Any, Any, None] | None:
-        """Fill ``buffers`` of each place; None if that is done when this returns."""
+    ) -> Steps[Reading | None]:
+        """Fill ``buffers`` of each place; returns what reads the rest, None if all is
+        there. Yields after each ``TURN_PLACES``."""
         room, nothing_yet, later = bytes_max, True, False
-        for place in places:
+        for count, place in enumerate(places):
+            if count and count % TURN_PLACES == 0:
+                yield
             if place.partition is None or place.error is not None:
                 continue
             limit = min(place.bytes_max, room)
@@ -161,7 +191,13 @@ class Reader:
 
     async def _read_later(self, places: Sequence[Place], bytes_max: int) -> None:
         later = [place for place in places if place.is_later]
-        await asyncio.gather(*(self._fill(place) for place in later))
+        tasks = []
+        for place in later:
+            tasks.append(asyncio.ensure_future(self._fill(place)))
+            if len(tasks) % TURN_READINGS == 0:
+                await asyncio.sleep(0)
+        for task in tasks:
+            await task
         room, nothing_yet = bytes_max, True
         for place in places:
             # Those in memory, too: a cold one gives a batch larger than it reserved.

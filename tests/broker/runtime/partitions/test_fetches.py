@@ -9,8 +9,8 @@ import pytest
 from broker.apis.fetch import fetch
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.fetch import FetchResponse
-from broker.runtime.partitions.fetches import TURN_PLACES, Fetch, check_offset
-from broker.runtime.partitions.reads import Place
+from broker.runtime.partitions.fetches import Fetch, check_offset
+from broker.runtime.partitions.reads import TURN_PLACES, Place
 from tests.support.rig import (
     Tables,
     batch_of,
