@@ -156,15 +156,18 @@ class LocalSegmentStore(LocalObjects):
         """Those that count now and hold something durable. Raises OSError.
 
         One that went during the look may have gone into another that was not listed
-        yet: then all is looked at again.
+        yet: then all is looked at again, and so it is if such a one was listed.
         """
         while True:
             # The committed position first: a segment behind it is then seen sealed.
             committed_position = read_committed_position(self._files, self._directory)
             manifest = read_manifest(self) or Manifest()
             self._known = found = self._look_at_all(manifest, committed_position)
-            gone = manifest.live - found.keys()
-            if not gone or gone <= (read_manifest(self) or Manifest()).live:
+            after = read_manifest(self) or Manifest()
+            is_gone = manifest.live - found.keys() - after.live
+            if not is_gone and not any(
+                map(after.is_carried, after.live - manifest.live)
+            ):
                 break
         return [known.info() for _, known in sorted(found.items()) if known.ranges]
 

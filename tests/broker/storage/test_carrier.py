@@ -411,21 +411,28 @@ def test_a_copy_that_was_not_finished_hides_nothing_when_the_manifest_is_lost() 
         driver.close()
 
 
-def test_a_reader_that_looks_during_the_change_sees_every_batch(monkeypatch) -> None:
+@pytest.mark.parametrize("known", [True, False])
+def test_a_reader_that_looks_during_the_change_sees_every_batch(
+    monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """Also if the manifest that it read knows nothing of the old segments yet."""
     files, told = ForgetfulFiles(), Told()
     driver = open_log(files)
-    fill(driver, told)
+    if known:
+        fill(driver, told)
     reader = LocalSegmentStore(files, WAL)
     look = LocalSegmentStore._look_at_all
     results = []
 
-    def late(store: LocalSegmentStore, *known: object) -> object:
+    def late(store: LocalSegmentStore, *read: object) -> object:
         if not results:  # the manifest was read; now all of it changes
+            if not end_of(driver, STUCK):
+                fill(driver, told)
             results.append(carry_all(driver, told))
             numbers = driver.wal._segments
             driver.until(lambda: not set(results[0].sequences) & set(numbers))
             fill(driver, told, 4)
-        return look(store, *known)  # type: ignore[arg-type]
+        return look(store, *read)  # type: ignore[arg-type]
 
     monkeypatch.setattr(LocalSegmentStore, "_look_at_all", late)
     infos = reader.live()
