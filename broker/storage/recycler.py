@@ -124,16 +124,23 @@ class SegmentRecycler:
         alive = True
         while alive:
             alive = self._wait()
-            self._look_at_space()
             try:
-                self._write_checkpoint()
-                self._carry_on()
-                self._free_released()
-            except OSError as error:
-                self._report(error)
-            if alive:
-                self._fill_pool()
+                self._work(alive)
+            except Exception as error:  # without this thread the writer waits for ever
+                log.exception("a fault in the log's recycler")
+                self._fail(f"a fault in the log's recycler: {error!r}")
         self.carrier.give_up("the log is closed")
+
+    def _work(self, alive: bool) -> None:
+        self._look_at_space()
+        try:
+            self._write_checkpoint()
+            self._carry_on()
+            self._free_released()
+        except OSError as error:
+            self._report(error)
+        if alive:
+            self._fill_pool()
 
     def _look_at_space(self) -> None:
         self._space.look()

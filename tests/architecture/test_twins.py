@@ -37,7 +37,6 @@ WITHOUT_TWIN = {
     "broker/runtime/operations.py": DECLARATIONS,
     "broker/runtime/ports.py": DECLARATIONS,
     "broker/runtime/services.py": DECLARATIONS,
-    "broker/storage/recycler.py": BY_CRASHES,
     "broker/storage/segment.py": DECLARATIONS,
     "broker/storage/writer.py": BY_CRASHES,
     "lakehouse/errors.py": DECLARATIONS,
