@@ -22,8 +22,11 @@ Linux does, and why nobody may retry one).
 
 import random
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from broker.storage.files import Buffer
 
@@ -66,9 +69,13 @@ class Inode:
 
 
 class ForgetfulMap:
+    """As a real mapping it cannot be closed while somebody holds a part of its view."""
+
     def __init__(self, inode: Inode, size: int) -> None:
         assert size <= len(inode.data)
-        self.view = memoryview(inode.data)[:size].toreadonly()
+        mapped = np.frombuffer(inode.data, np.uint8, size)
+        self.view = memoryview(mapped).toreadonly()
+        self._mapped = weakref.ref(mapped)  # every part of the view keeps it alive
 
     def forget(self) -> None:
         pass
@@ -78,6 +85,8 @@ class ForgetfulMap:
 
     def close(self) -> None:
         self.view.release()
+        if self._mapped() is not None:
+            raise BufferError("a part of the view is alive")
 
 
 class ForgetfulFiles:
