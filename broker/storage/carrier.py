@@ -92,8 +92,7 @@ class Carrier:
             return
         try:
             if self._steps is None:
-                self._begin(manifest)
-                return
+                self._steps = self._carry(manifest)
             next(self._steps)
         except StopIteration as end:
             self._switch(*end.value)
@@ -124,19 +123,23 @@ class Carrier:
                 log.error("nothing is carried any more", why=str(error))
         self._finish(None)
 
-    def _begin(self, manifest: Manifest) -> None:
+    def _carry(self, manifest: Manifest) -> Steps:
+        """Find what is needed, a segment at a time, then write it."""
         request = self._request
         assert request is not None
         number = self._number(request, manifest)
         self._sources = [self._source(each) for each in request.sequences]
-        kept = [kept_of(self._files, one, request.needed) for one in self._sources]
+        kept = []
+        for source in self._sources:
+            kept.append(kept_of(self._files, source, request.needed))
+            yield
         if not any(len(each.rows) for each in kept):
             raise NotCarried("nothing of these segments is needed")
         self._check_order(kept)
         self._slot = self._pool.take_spare(bytes_of(kept))
         if self._slot is None:
             raise NotCarried("there is no file for it")
-        self._steps = write_carried(self._files, self._slot, number, kept)
+        return (yield from write_carried(self._files, self._slot, number, kept))
 
     def _number(self, request: Request, manifest: Manifest) -> int:
         """Behind the last of those that are replaced, and before the checkpoint."""

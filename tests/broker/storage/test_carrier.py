@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,9 @@ from hypothesis import strategies as st
 from broker import failpoints
 from broker.storage import carrier, carry
 from broker.storage.carrier import Carrier
-from broker.storage.carry import Carried
+from broker.storage.carry import Carried, Kept
 from broker.storage.entry import sequence_of
-from broker.storage.manifest import read_manifest
+from broker.storage.manifest import Manifest, read_manifest
 from broker.storage.objects import LocalObjects
 from broker.storage.segment import SegmentInfo
 from broker.storage.store import LocalSegmentStore
@@ -240,6 +241,31 @@ def test_no_batch_is_carried_behind_one_that_follows_it(release: bool) -> None:
         view.release()
         driver.until(lambda: between.sequence not in driver.wal._segments)
         assert carried(driver, told, run, {STUCK: 0, BUSY: 1 << 40}) is not None
+    driver.close()
+
+
+def test_between_two_segments_that_are_looked_at_others_have_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A segment of ten thousand partitions takes long, and the writer may wait."""
+    driver, told = open_log(ForgetfulFiles()), Told()
+    fill(driver, told)
+    step, look = Carrier.step, carrier.kept_of
+    steps: list[int] = []
+
+    def counted(self: Carrier, manifest: Manifest) -> None:
+        steps.append(0)
+        step(self, manifest)
+
+    def looking(*more: Any) -> Kept:
+        steps[-1] += 1
+        return look(*more)
+
+    monkeypatch.setattr(Carrier, "step", counted)
+    monkeypatch.setattr(carrier, "kept_of", looking)
+    assert carry_all(driver, told) is not None
+    assert sum(steps) == 4
+    assert max(steps) == 1
     driver.close()
 
 
