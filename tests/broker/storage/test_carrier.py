@@ -244,6 +244,20 @@ def test_no_batch_is_carried_behind_one_that_follows_it(release: bool) -> None:
     driver.close()
 
 
+def test_nothing_is_written_where_nothing_is_needed() -> None:
+    driver, told = open_log(ForgetfulFiles()), Told()
+    fill(driver, told)
+    run = [info for info in driver.wal.segments() if info.sealed]
+    passed: list[str] = []
+    failpoints.watch(passed.append)
+    try:
+        assert carried(driver, told, run, {STUCK: 1 << 40, BUSY: 1 << 40}) is None
+    finally:
+        failpoints.watch(None)
+    assert "carry.begun" not in passed
+    driver.close()
+
+
 def test_between_two_segments_that_are_looked_at_others_have_their_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
