@@ -244,6 +244,28 @@ def test_no_batch_is_carried_behind_one_that_follows_it(release: bool) -> None:
     driver.close()
 
 
+def test_while_an_unfinished_file_cannot_be_removed_its_number_is_not_given() -> None:
+    files, told = ForgetfulFiles(), Told()
+    driver = open_log(files)
+    fill(driver, told)
+    removed = files.count("unlink")
+
+    def break_down(name: str) -> None:
+        if name == "carry.begun":
+            files.fail("pwritev", OSError(28, "No space left on device"))
+            files.fail("unlink", OSError(5, "Input/output error"))
+
+    failpoints.watch(break_down)
+    try:
+        assert carry_all(driver, told) is None
+    finally:
+        failpoints.watch(None)
+    assert files.count("unlink") > removed
+    assert carry_all(driver, told) is None
+    driver.close()
+    check(files.after_kill(), told)
+
+
 def test_nothing_is_written_where_nothing_is_needed() -> None:
     driver, told = open_log(ForgetfulFiles()), Told()
     fill(driver, told)
