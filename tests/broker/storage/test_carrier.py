@@ -244,6 +244,27 @@ def test_no_batch_is_carried_behind_one_that_follows_it(release: bool) -> None:
     driver.close()
 
 
+@pytest.mark.parametrize("damaged", [True, False])
+def test_nothing_is_carried_over_a_damaged_segment(damaged: bool) -> None:
+    """Who knows what of the others it held."""
+    driver, told = open_log(ForgetfulFiles()), Told()
+    fill(driver, told, 1)
+    driver.wal.roll()
+    driver.until(lambda: all_sealed(driver.wal))
+    driver.finish([told.send(driver, SIZES[BUSY], BUSY)])
+    driver.wal.roll()
+    driver.until(lambda: all_sealed(driver.wal))
+    fill(driver, told, 1)
+    run = [info for info in driver.wal.segments() if info.sealed]
+    [between] = [info for info in run if (1, STUCK) not in info.ranges]
+    run.remove(between)
+    if damaged:
+        driver.wal._segments[between.sequence].found_damaged()
+    result = carried(driver, told, run, {STUCK: 0, BUSY: 1 << 40})
+    assert (result is None) == damaged
+    driver.close()
+
+
 def test_while_an_unfinished_file_cannot_be_removed_its_number_is_not_given() -> None:
     files, told = ForgetfulFiles(), Told()
     driver = open_log(files)
