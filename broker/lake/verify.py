@@ -55,7 +55,7 @@ class Verifier:
         """Of what lies below the ends: partition -> [first offset, end) of each file
         that is not there as its commit says. Replaced, never changed."""
         self.problem: str | None = None
-        """One sentence if there is such a file."""
+        """One sentence if there is such a file, or nothing can be verified."""
 
     @property
     def version(self) -> int:
@@ -77,14 +77,17 @@ class Verifier:
         except TableMissing:
             return {}
         except (LakehouseError, FileNotFoundError, ValueError, KeyError) as error:
-            self._log_once(log.error, "table not verified", str(error))
+            self._report(log.error, "table not verified", str(error))
             return None
         except SyncFailed as error:
             self._failed = str(error)
-            log.critical("table cannot be synced", table=self._path, why=self._failed)
+            self._report(log.critical, "table cannot be synced", self._failed)
             return None
         except OSError as error:  # too many open files, say: it passes
-            self._log_once(log.warning, "table not verified yet", str(error))
+            self._report(log.warning, "table not verified yet", str(error))
+            return None
+        except Exception as error:  # noqa: BLE001  (an owner may write anything)
+            self._report(log.exception, "table not verified", repr(error))
             return None
         self._publish_lacking()
         if self.problem is None:
@@ -104,6 +107,12 @@ class Verifier:
                 f"{file.path} {why}"
             )
             self._log_once(log.error, "data files are not there", self.problem)
+
+    def _report(self, say: Callable[..., object], what: str, why: str) -> None:
+        self.problem = (
+            f"the table {self._path} cannot be verified, and its segments stay: {why}"
+        )
+        self._log_once(say, what, why)
 
     def _log_once(self, say: Callable[..., object], what: str, why: str) -> None:
         """Log a failure the first time only: it is tried again twice a second."""

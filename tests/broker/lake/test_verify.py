@@ -55,6 +55,26 @@ def test_a_table_whose_sync_failed_has_no_ends(
         patch.setattr(os, "fsync", failing)
         assert verifier.ends() is None
     assert verifier.ends() is None  # the kernel may say yes the second time
+    assert verifier.problem is not None
+    assert "its segments stay: [Errno 5]" in verifier.problem
+
+
+@pytest.mark.parametrize("text", ['{"add":5}', '{"txn":[1]}', "[]", "no JSON"])
+def test_whatever_stands_in_an_entry_the_table_is_not_verified_until_it_goes(
+    tmp_path: Path, text: str
+) -> None:
+    """The one thread that verifies all tables goes on."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    verifier = Verifier(TOPIC_ID, writer.path)
+    assert verifier.ends() == {0: 10}
+    entry = Path(entry_path(writer.path, 2))
+    entry.write_text(text)
+    assert verifier.ends() is None
+    assert "cannot be verified" in (verifier.problem or "")
+    entry.unlink()
+    assert verifier.ends() == {0: 10}
+    assert verifier.problem is None
 
 
 def test_an_entry_that_was_replaced_is_verified_anew(tmp_path: Path) -> None:
