@@ -124,11 +124,18 @@ class TopicTable:
         snapshot = self._snapshot
         if snapshot is None:
             return
+        try:
+            is_behind = self._is_overtaken(snapshot)
+        except OSError:  # a file in the directory's place, say: the load tells
+            is_behind = True
+        if is_behind:
+            self.reload()
+
+    def _is_overtaken(self, snapshot: Snapshot) -> bool:
         version = snapshot.version
         is_there = os.path.exists(entry_path(self.path, version))
         is_other = is_gone(self.path, version, snapshot.mark)
-        if not is_there or is_other or self._is_behind(version):
-            self.reload()
+        return not is_there or is_other or self._is_behind(version)
 
     def _is_behind(self, version: int) -> bool:
         try:

@@ -304,6 +304,25 @@ def test_a_link_in_a_tables_place_is_told_and_stops_no_start(tmp_path: Path) -> 
         lake.close()
 
 
+def test_a_file_in_a_tables_place_does_not_end_the_following(tmp_path: Path) -> None:
+    theirs, other = Writer(str(tmp_path), "theirs"), Writer(str(tmp_path), "other")
+    tables = {
+        TopicNumber(n): TopicTable(TOPIC_ID, writer.path)
+        for n, writer in enumerate((theirs, other))
+    }
+    follower = Follower(1, lambda call: call(), lambda _: None)
+    follower.start(tables.items())
+    try:
+        shutil.rmtree(theirs.path)
+        Path(theirs.path).write_text("moved away")
+        wait_until(lambda: tables[TopicNumber(0)].view.unreadable is not None)
+        tables[TopicNumber(0)].catch_up()
+        other.add(0, 0, 10)
+        wait_until(lambda: tables[TopicNumber(1)].view.ends == {0: 10})
+    finally:
+        follower.close()
+
+
 def test_the_follower_tells_the_loop(tmp_path: Path) -> None:
     async def check() -> None:
         told: asyncio.Queue[int] = asyncio.Queue()
