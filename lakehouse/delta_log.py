@@ -173,13 +173,14 @@ def exists(path: str) -> bool:
 
 
 def stamp(path: str) -> int:
-    """A number that changes when an entry of the log comes or goes; 0: there is none.
+    """A number that changes when an entry of the log comes or goes; 0: there is none,
+    or none that can be looked at.
 
     Cheaper than the log itself, whatever state that is in.
     """
     try:
         return os.stat(os.path.join(path, LOG_DIRECTORY)).st_mtime_ns
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:
         return 0
 
 

@@ -659,6 +659,31 @@ def test_a_link_in_a_tables_place_stops_its_topic_alone(world: World) -> None:
     world.check_rows()
 
 
+def test_a_table_that_cannot_even_be_looked_at_stops_its_topic_alone(
+    world: World,
+) -> None:
+    """A link to itself; to all but root, a directory without permission is the same."""
+    theirs, other = world.topic("theirs"), world.topic("other")
+    compactor = world.compactor()
+    path, away = world.path(theirs), world.data_dir / "away"
+    for turn in range(4):
+        if turn == 1:
+            path.rename(away)
+            path.symlink_to(path)
+        for topic in (theirs, other):
+            world.produce(topic, some(10))
+        world.flush(compactor)
+    compactor.step()
+    assert len(world.rows(other)) == 40
+    [problem] = compactor.status().problems
+    assert "Too many levels of symbolic links" in problem
+    path.unlink()
+    away.rename(path)
+    world.clock.advance(60_000)
+    world.flush(compactor)
+    world.check_rows()
+
+
 def test_the_log_may_restart_between_rounds(world: World) -> None:
     topic, compactor = world.topic("t"), world.compactor()
     for _ in range(3):
