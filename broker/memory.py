@@ -8,22 +8,44 @@ come back from the file, page by page, should anything be compiled after all.
 The price: whoever compiles later (nobody does; all loops have their signatures) waits
 some milliseconds for the disk.
 
-The second: the C library gives each thread a heap of its own, sixteen on two cores, and
+The second: cold reads decode and rebuild ten megabytes at a time. Arrow's own allocator
+keeps what was freed, out of reach of everybody else, and numpy asks for huge pages, of
+which one small block keeps two megabytes: together 100 MB. So Arrow allocates as all
+others do, and numpy takes ordinary pages; what is kept of a cold read is mapped by
+itself (``records/rebatch.py``).
+
+The third: the C library gives each thread a heap of its own, sixteen on two cores, and
 keeps in each what was freed there: 120 MB of a broker that served mixed clients for
 half an hour. So there are two heaps (Python's lock lets few threads allocate at once),
 and what is free in them goes back when nobody reads or writes.
 """
 
 import ctypes
+import os
 import sys
 from ctypes import c_size_t, c_void_p
 from pathlib import Path
 from typing import Any
 
 _MADV_DONTNEED = 4
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
 HEAPS = 2
+MAPPED_BYTES_MIN = 32 << 20
+KEPT_BYTES = 64 << 20
+"""What may stay free at the end of a heap. Less is given back after each cold read and
+faulted in by the next, which then takes twice the processor time."""
 _COMPILER = "libllvmlite"
+
+
+def choose_allocators() -> None:
+    """Let Arrow and numpy allocate as all others do, unless somebody chose otherwise.
+
+    Before either is imported: they look once.
+    """
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
 
 
 def limit_heaps() -> bool:
@@ -32,7 +54,15 @@ def limit_heaps() -> bool:
     For the start: a heap that a thread has stays its own.
     """
     mallopt = _of_libc("mallopt")
-    return mallopt is not None and mallopt(_M_ARENA_MAX, HEAPS) == 1
+    return mallopt is not None and all(
+        mallopt(option, value) == 1
+        for option, value in (
+            (_M_ARENA_MAX, HEAPS),
+            (_M_TRIM_THRESHOLD, KEPT_BYTES),
+            # Who sets one of the two sets both: else it stays at 128 KiB.
+            (_M_MMAP_THRESHOLD, MAPPED_BYTES_MIN),
+        )
+    )
 
 
 def give_back_free() -> None:

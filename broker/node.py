@@ -81,6 +81,7 @@ class Node:
         self._damage: list[str] = []
         self._troubles: Callable[[], list[str]] = list
         self._unreadable: Callable[[], Mapping[TopicNumber, str]] = dict
+        self._forget_read: Callable[[], None] = lambda: None
         self._unreadable_since: dict[TopicNumber, int] = {}
         self._started_ms = self._clock.now_ms()
 
@@ -138,7 +139,7 @@ class Node:
         self.broker = assembly.broker
         self._damage = list(assembly.recovery.damage)
         self.maintenance = maintenance = bring_maintenance(assembly, self._ends)
-        maintenance.on_rest = lambda: loop.run_in_executor(None, give_back_free)
+        maintenance.on_rest = lambda: loop.run_in_executor(None, self._rest)
         tables = assembly.tables
         self._troubles = lambda: [*tables.problems(), *maintenance.missing]
         self._unreadable = tables.unreadable_topics
@@ -164,7 +165,7 @@ class Node:
 
     def _bring_lake(self, wal: Wal) -> Lake:
         lake_settings = self.settings.lake
-        return Lake(
+        lake = Lake(
             self.directory.tables,
             call_soon=asyncio.get_running_loop().call_soon_threadsafe,
             follow_ms=lake_settings.follow_ms,
@@ -172,6 +173,13 @@ class Node:
             read_threads=lake_settings.read_threads,
             others_work=wal.is_busy,
         )
+        self._forget_read = lake.rest
+        return lake
+
+    def _rest(self) -> None:
+        """Give back what nobody needs while nobody reads or writes. Blocks."""
+        self._forget_read()
+        give_back_free()
 
     async def _listen(self, assembly: Assembly) -> None:
         host, port = _host_and_port(self.settings.listener)

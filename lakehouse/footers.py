@@ -86,6 +86,12 @@ class Footers:
                 raise TableUnreadable(f"{path}: {error}") from error
         return numbers(table.column(0))
 
+    def clear(self) -> None:
+        """Drop all that is kept."""
+        with self._lock:
+            self._kept.clear()
+            self._bytes = 0
+
     @property
     def size_bytes(self) -> int:
         """About what the footers that are kept take in memory."""

@@ -69,6 +69,11 @@ class LargeGroups:
             self._keep((path, number, slab.low), slab)
         return slab.cut(low, high)
 
+    def clear(self) -> None:
+        """Drop the slabs that are kept."""
+        with self._lock:
+            self._slabs.clear()
+
     def _kept(self, path: str, number: int, low: int, high: int) -> _Slab | None:
         with self._lock:
             for key, slab in self._slabs.items():

@@ -55,6 +55,14 @@ class TableReader:
         self._large_groups = LargeGroups(self._footers)
         self._lock = threading.Lock()
 
+    def clear(self) -> None:
+        """Drop footers, plans and slabs that are kept; they are read again."""
+        self._footers.clear()
+        self._large_groups.clear()
+        with self._lock:
+            self._plans.clear()
+            self._pieces = 0
+
     def find(self, root: str, files: PartitionFiles, offset: int) -> Found | None:
         """The first chunk that may hold ``offset`` or a later one; None at the end."""
         for cluster in files.clusters(offset):

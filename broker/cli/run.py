@@ -23,6 +23,7 @@ from broker.cli.options import (
     settings_of,
 )
 from broker.cli.supervisor import Supervisor, die_with_parent
+from broker.memory import choose_allocators
 
 NO_JAVA = "Java 17 or newer was not found: Kafka is served, tables are not written"
 
@@ -77,6 +78,7 @@ def broker(
 ) -> None:
     """The broker alone."""
     die_with_parent()
+    choose_allocators()
     from broker.node import run_broker
 
     settings = settings_of(

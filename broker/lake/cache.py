@@ -53,6 +53,12 @@ class Cache(Generic[T]):
         with self._lock:
             return key in self._kept
 
+    def clear(self) -> None:
+        """Drop all that is kept."""
+        with self._lock:
+            self._kept.clear()
+            self._bytes = 0
+
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The entry, made by ``make`` if need be. Raises what ``make`` raises."""
         with self._lock:

@@ -17,6 +17,7 @@ The price: rebuilt batches are not compressed, and not those that were produced.
 """
 
 import asyncio
+import contextlib
 from bisect import bisect_left
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,8 @@ from lakehouse.index import PartitionFiles
 CROSS_BELOW_BYTES = 256 << 10
 """An answer smaller than this waits for the next chunk, a larger one does not."""
 AHEAD_CHUNKS = 2
+REST_S = 10.0
+"""What was kept for readers goes when nobody has read old offsets for so long."""
 
 T = TypeVar("T")
 
@@ -89,6 +92,9 @@ class ColdReader:
         self._throttle = throttle
         self._ahead: set[tuple[str, int]] = set()
         self._reader: Any = None
+        self._reading = 0
+        self._read_s = 0.0
+        self._watch: asyncio.TimerHandle | None = None
 
     async def read(
         self, table: TopicTable, partition: int, offset: int, bytes_max: int
@@ -142,6 +148,8 @@ class ColdReader:
 
     def close(self) -> None:
         """Finish what is under way; blocks."""
+        if self._watch is not None:
+            self._watch.cancel()
         self._pool.shutdown(cancel_futures=True)
 
     async def _search(
@@ -158,7 +166,30 @@ class ColdReader:
 
     async def _run(self, table: TopicTable, work: Callable[[View], T]) -> T:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, _with_retry, table, work)
+        if self._watch is None:
+            self._watch = loop.call_later(REST_S, self._rest_if_over, loop)
+        self._reading += 1
+        try:
+            return await loop.run_in_executor(self._pool, _with_retry, table, work)
+        finally:
+            self._reading -= 1
+            self._read_s = loop.time()
+
+    def _rest_if_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        is_busy = self._reading or self._ahead
+        left_s = REST_S if is_busy else self._read_s + REST_S - loop.time()
+        if is_busy or left_s > 0:
+            self._watch = loop.call_later(left_s, self._rest_if_over, loop)
+            return
+        self._watch = None
+        with contextlib.suppress(RuntimeError):  # closing
+            self._pool.submit(self.rest)
+
+    def rest(self) -> None:
+        """Drop what is kept for readers; any thread."""
+        self._cache.clear()
+        if self._reader is not None:
+            self._reader.clear()
 
     def _read(
         self, table: TopicTable, view: View, partition: int, offset: int, bytes_max: int

@@ -69,6 +69,10 @@ class Lake:
         self._follower.close()
         self._cold.close()
 
+    def rest(self) -> None:
+        """Drop what was kept for those who read old offsets; any thread."""
+        self._cold.rest()
+
     def topic_created(self, topic: Topic) -> None:
         """Follow a new topic's table, from when it appears."""
         self._follower.add(topic.number, self._table(topic))

@@ -11,6 +11,7 @@ pyarrow and the compiled loops, as ``columns.py`` does.
 Source: Kafka's ``DefaultRecordBatch``; Arrow's columnar format.
 """
 
+import mmap
 from itertools import pairwise
 from typing import Any, Final
 
@@ -23,6 +24,9 @@ from broker.records.batch import seal
 from lakehouse.plain import absent, numbers
 
 BATCH_BYTES: Final = 256 << 10
+MAPPED_BYTES_MIN: Final = 128 << 10
+HUGE_BYTES_MIN: Final = 4 << 20
+_HUGE: Final = getattr(mmap, "MADV_HUGEPAGE", None)
 _MICROSECONDS: Final = 1000
 
 Ints = npt.NDArray[np.int64]
@@ -53,11 +57,25 @@ def _from_part(part: pa.RecordBatch, batch_bytes: int) -> list[memoryview]:
     firsts = np.empty(count + 1, np.int64)
     batches = kernels.plan(rows, headers, batch_bytes, sizes, firsts, ends)
     firsts[batches] = count
-    out = np.empty(int(ends[batches - 1]), np.uint8)
+    out = _room(int(ends[batches - 1]))
     kernels.encode(
         rows, headers, columns, sizes, firsts[: batches + 1], ends[:batches], out
     )
     return _cut(out.data, [0, *ends[:batches].tolist()])
+
+
+def _room(size: int) -> Bytes:
+    """New memory; much of it is mapped by itself.
+
+    A rebuilt chunk is kept for a while. In a heap it would stand among what is free at
+    once, which could not go back to the system for it, nor be joined.
+    """
+    if size < MAPPED_BYTES_MIN:
+        return np.empty(size, np.uint8)
+    mapped = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if size >= HUGE_BYTES_MIN and _HUGE is not None:
+        mapped.madvise(_HUGE)
+    return np.frombuffer(mapped, np.uint8)
 
 
 def _cut(out: memoryview, bounds: list[int]) -> list[memoryview]:

@@ -12,19 +12,24 @@ process's checks. (Older ones are read and verified batch by batch.) A segment t
 leaves is unmapped when nobody holds a view of it any more, and only then may its file
 be written again: a reader never sees the bytes of the next one.
 
-Memory: mapped pages count as this process's while it touches them, although they are
-the kernel's to take at any time. They are given back (the mapping stays) when a reader
-moves on to another warm segment, when a segment leaves, and by `rest`.
+Memory: mapped pages count as this process's once it touched them, although they are
+the kernel's to take at any time. They are given back (the mapping stays) when so many
+were touched, hot or warm, when a segment leaves, and by `rest`. The kernel maps what is
+around a page as well, so windows of 64 KiB are counted. The price: a second reader of
+the same batches may fault on pages that the first one had.
 """
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from broker.storage.entry import sequence_of
 from broker.storage.files import Files, MappedFile
 from broker.storage.segment import Segment
 
-TOUCHED_MAX = 2
-"""Warm segments whose pages may be ours at a time."""
+WINDOW_SHIFT = 16
+WINDOWS_MAX = 512
+"""Windows whose pages may be ours at a time: 32 MiB."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +50,8 @@ class SegmentCache:
         self._lock = threading.Lock()
         self._maps: dict[int, _Mapped] = {}
         self._leaving: dict[int, MappedFile] = {}
-        self._touched: list[int] = []
+        self._windows: set[int] = set()
+        self._touched_before: set[int] = set()
 
     def view(self, sequence: int, position: int, length: int) -> memoryview | None:
         """The bytes, not copied; None if the segment is not hot."""
@@ -63,11 +69,23 @@ class SegmentCache:
         found = self._maps.get(sequence)
         if found is None:
             return None
-        if not found.hot:
-            if not found.file.is_resident(position, end - position):
-                return None
-            self._touch(sequence)
+        if not found.hot and not found.file.is_resident(position, end - position):
+            return None
         return found.file.view
+
+    def touch(self, spans: Iterable[tuple[int, int]]) -> None:
+        """These batches (location, length) will be sent from the mappings. Pages that
+        were touched before go back if they are too many. For the loop's thread."""
+        windows = self._windows
+        if len(windows) > WINDOWS_MAX:
+            self._forget_touched()
+        for location, length in spans:
+            first = location >> WINDOW_SHIFT
+            last = location + length - 1 >> WINDOW_SHIFT
+            if first == last:
+                windows.add(first)
+            else:
+                windows.update(range(first, last + 1))
 
     def begin(self, segment: Segment) -> None:
         """Take in a segment that is about to be written; the oldest make room."""
@@ -103,8 +121,8 @@ class SegmentCache:
 
     def rest(self) -> None:
         """Give the pages of all segments back; touching them finds them again."""
+        self._windows.clear()
         with self._lock:
-            self._touched.clear()
             for each in self._maps.values():
                 each.file.forget()
 
@@ -117,16 +135,16 @@ class SegmentCache:
     def leaving(self) -> bool:
         return bool(self._leaving)
 
-    def _touch(self, sequence: int) -> None:
-        touched = self._touched
-        if sequence in touched:
-            return
-        touched.append(sequence)
-        if len(touched) > TOUCHED_MAX:
-            with self._lock:
-                found = self._maps.get(touched.pop(0))
+    def _forget_touched(self) -> None:
+        """Also what was counted the last time: a slow peer may touch it only now."""
+        touched = {sequence_of(window << WINDOW_SHIFT) for window in self._windows}
+        self._windows.clear()
+        with self._lock:
+            for sequence in touched | self._touched_before:
+                found = self._maps.get(sequence)
                 if found is not None:
                     found.file.forget()
+        self._touched_before = touched
 
     def _leave(self, sequence: int) -> None:
         found = self._maps.pop(sequence, None)

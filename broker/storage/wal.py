@@ -320,6 +320,7 @@ class Wal:
             except ValueError:  # it left meanwhile
                 break
             at = after
+        self._cache.touch(spans[:at])
         return views
 
     def rest(self) -> None:

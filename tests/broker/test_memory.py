@@ -1,9 +1,15 @@
 """The compiler's pages go, and what it made and what it may make still works."""
 
+import random
 import subprocess
 import sys
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+
+from lakehouse.commit import commit_files
+from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
 PROGRAM = """
 import psutil
@@ -85,3 +91,72 @@ def test_what_threads_have_freed_is_given_back() -> None:
         [sys.executable, "-c", HEAPS_PROGRAM], capture_output=True, text=True
     )
     assert int(done.stdout) > 40 << 20, done
+
+
+READS_PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from broker.memory import choose_allocators, give_back_free, limit_heaps
+
+choose_allocators()
+assert limit_heaps()
+import pyarrow
+assert pyarrow.default_memory_pool().backend_name == "system"
+
+from broker.lake.lake import Lake
+from broker.topics.topic import Topic
+
+def anonymous_bytes():
+    for line in open("/proc/self/smaps_rollup"):
+        if line.startswith("Anonymous:"):
+            return int(line.split()[1]) << 10
+
+async def read(lake, first, end):
+    most, offset = 0, first
+    while offset < end:
+        offset = (await lake.read(7, 0, offset, 1 << 20)).next_offset
+        most = max(most, anonymous_bytes())
+    return most
+
+async def main():
+    warehouse, topic_id, end = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    loop = asyncio.get_running_loop()
+    lake = Lake(
+        warehouse, call_soon=loop.call_soon_threadsafe, cold_cache_bytes=16 << 20
+    )
+    lake.start([Topic(7, bytes.fromhex(topic_id), "orders", 2)])
+    assert lake.table_end(7, 0) == end
+    await read(lake, 0, end // 10)
+    before = anonymous_bytes()
+    most = max([await read(lake, 0, end) for _ in range(2)])
+    await loop.run_in_executor(None, lake.rest)
+    give_back_free()
+    print(most - before, anonymous_bytes() - before)
+    lake.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs glibc and /proc")
+def test_cold_reads_of_ever_more_files_take_no_more_memory(tmp_path: Path) -> None:
+    """240 MB are rebuilt, of which 16 may stay; and nothing when nobody reads."""
+    files, rows_each, chance = 24, 5_000, random.Random(1)
+    writer, new = Writer(str(tmp_path)), []
+    for first in range(0, files * rows_each, rows_each):
+        table = rows(0, range(first, first + rows_each))
+        values = pa.array([chance.randbytes(1_000) for _ in range(rows_each)])
+        place = table.schema.get_field_index("value")
+        table = table.set_column(place, "value", values)
+        new.append(write_file(writer.path, f"{first:09}", table, rows_each))
+    end = files * rows_each
+    commit_files(writer.path, TOPIC_ID, 1, {0: (0, end)}, new)
+    done = subprocess.run(
+        [sys.executable, "-c", READS_PROGRAM, str(tmp_path), TOPIC_ID, str(end)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    grown, left = map(int, done.stdout.split())
+    assert grown < 64 << 20, done
+    assert left < 16 << 20, done

@@ -78,3 +78,12 @@ def test_a_footer_that_is_let_go_is_gone_at_once(tmp_path: Path) -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_what_was_dropped_is_read_again(tmp_path: Path) -> None:
+    path, footers = written(tmp_path / "f.parquet"), Footers()
+    dropped = footers.get(path)
+    footers.clear()
+    assert footers.size_bytes == 0
+    assert footers.get(path).groups == dropped.groups
+    assert footers.size_bytes > 0

@@ -110,3 +110,11 @@ def test_rows_that_no_memory_should_hold_are_refused(paths: dict[str, str]) -> N
 def test_a_file_that_is_gone_is_said(tmp_path: Path) -> None:
     with pytest.raises(FileVanished):
         LargeGroups(Footers()).rows(str(tmp_path / "none.parquet"), 0, 0, 1)
+
+
+def test_slabs_that_were_dropped_are_read_again(paths: dict[str, str]) -> None:
+    groups = LargeGroups(Footers())
+    groups.rows(paths["sorted"], 0, 0, 300)
+    groups.clear()
+    assert groups.size_bytes == 0
+    assert_holds(groups.rows(paths["sorted"], 0, 0, 300), 0, 300)

@@ -8,6 +8,7 @@ from pathlib import Path
 import deltalake
 import pytest
 
+from broker.lake import cold
 from broker.lake import table as table_module
 from broker.lake.lake import Lake
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -15,6 +16,7 @@ from broker.records.batch import read_header
 from broker.topics.topic import Topic
 from lakehouse.delta_log import Snapshot, load
 from tests.support.batches import Record, read_batch
+from tests.support.patience import Patience
 from tests.support.tables import FIRST_MS, TOPIC_ID, Writer, headers, rows, value
 
 TOPIC = Topic(7, bytes.fromhex(TOPIC_ID), "orders", 2)
@@ -344,3 +346,39 @@ def test_rows_that_an_owner_adds_above_the_end_are_no_records(
             assert found == list(range(110))
 
     asyncio.run(scenario())
+
+
+def test_what_is_kept_for_readers_goes_when_they_have_gone(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cold, "REST_S", 0.0)
+    writer.add(0, 0, 1000)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            assert len(await all_of(lake)) == 1000
+            patience = Patience()
+            while lake._cold._cache.size_bytes or lake._cold._reader._plans:
+                assert patience.lasts(lake._cold._cache.size_bytes)
+                await asyncio.sleep(0.01)
+            assert await all_of(lake, 990) == [expected(o) for o in range(990, 1000)]
+
+    asyncio.run(check())
+
+
+def test_nothing_goes_while_somebody_reads(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cold, "REST_S", 1e6)
+    writer.add(0, 0, 1000)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            await all_of(lake)
+            loop = asyncio.get_running_loop()
+            kept = lake._cold._cache.size_bytes
+            lake._cold._rest_if_over(loop)  # the timer of the first read
+            lake._cold._pool.submit(lambda: None).result()
+            assert lake._cold._cache.size_bytes >= kept > 0
+
+    asyncio.run(check())

@@ -1,9 +1,13 @@
 """The hot window: bounded, and never taken from under a reader."""
 
 import os
+import sys
 from pathlib import Path
 
-from broker.storage.cache import SegmentCache
+import pytest
+
+from broker.storage.cache import WINDOW_SHIFT, WINDOWS_MAX, SegmentCache
+from broker.storage.entry import location_of
 from broker.storage.files import PosixFiles
 from broker.storage.segment import Segment, Slot
 
@@ -87,3 +91,39 @@ def test_a_warm_one_is_held_while_somebody_sends_from_it(tmp_path: Path) -> None
     sent.release()
     cache.sweep()
     assert not cache.holds(1)
+
+
+def file_pages_bytes(path: Path) -> int:
+    """Resident bytes of the mappings of a file, as the kernel tells them."""
+    found, here = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        words = line.split()
+        if not words[0].endswith(":"):
+            here = words[-1] == str(path)
+        elif here and words[0] == "Rss:":
+            found += int(words[1]) << 10
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_pages_of_segments_that_were_sent_go_back(tmp_path: Path) -> None:
+    """However much is read: what counts as ours stays about the bound."""
+    files, size = PosixFiles(), 16 << 20
+    bound = WINDOWS_MAX << WINDOW_SHIFT
+    cache = SegmentCache(files, 2 * size, 8 * size)
+    for sequence in range(1, 9):
+        file = files.create(tmp_path / str(sequence))
+        files.pwritev(file, [bytes(size)], 0)
+        cache.begin(Segment(sequence, Slot(sequence, tmp_path, file, size), 0))
+    most, length = 0, 1 << 20
+    for sequence in range(1, 9):
+        for position in range(0, size, length):
+            whole = cache.run(sequence, position, position + length)
+            assert whole is not None
+            cache.touch([(location_of(sequence, position), length)])
+            assert not any(whole[position : position + length : 4096])
+        resident = sum(file_pages_bytes(tmp_path / str(n)) for n in range(1, 9))
+        most = max(most, resident)
+    assert size <= most <= bound + size, most
+    cache.rest()
+    assert sum(file_pages_bytes(tmp_path / str(n)) for n in range(1, 9)) == 0
