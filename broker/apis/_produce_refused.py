@@ -1,7 +1,7 @@
 """How a refused batch is told in the answer to a Produce."""
 
 from broker.apis._message_sets import NEWEST_OF_MESSAGE_SETS
-from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.errors import ErrorCode, KafkaError, NotAppended
 from broker.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
@@ -9,9 +9,15 @@ from broker.protocol.messages.produce import (
 
 BATCHES_SINCE = 3
 STORAGE_ERROR_SINCE = 4
-_REFUSED_BY_THE_LOG = (
-    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-    ErrorCode.INVALID_PRODUCER_EPOCH,
+_WITHOUT_LOG_START = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
 )
 
 
@@ -23,13 +29,14 @@ def refuse(
 ) -> None:
     """Put the error, and the records at fault, into a partition's answer.
 
-    Where the log begins stands there if it was the log that looked at records or
-    producer, as in Kafka (``ReplicaManager.processFailedRecord``).
+    ``log_start`` is where the log begins, if there is one. It stands there where Kafka
+    says it: for what a log found wrong, but for a few codes
+    (``ReplicaManager.appendToLocalLog``).
     """
     answer.error_code = _known_code(error.code, version)
     answer.base_offset = -1
-    by_the_log = bool(error.records) or error.code in _REFUSED_BY_THE_LOG
-    answer.log_start_offset = log_start if by_the_log else -1
+    open_ = isinstance(error, NotAppended) or error.code in _WITHOUT_LOG_START
+    answer.log_start_offset = -1 if open_ else log_start
     answer.error_message = error.message or None
     answer.record_errors = [BatchIndexAndErrorMessage(*one) for one in error.records]
 

@@ -5,7 +5,8 @@ log before this returns, so those of a connection are pipelined; the answer foll
 all of them are durable (acks 1 and -1 alike) or refused. acks 0 is never answered, but
 keeps its place in the line until it is on disk, so that a producer cannot outrun the
 disk; if it was refused the connection closes, as Kafka's does, so that the client looks
-for the reason.
+for the reason. A partition that is named twice takes both batches and answers both;
+Kafka drops all but the last in silence, and no client sends that.
 Version notes: v0 to v2 carry message sets (magic 0, and 1 since v2), which become one
 batch each on a thread, before anything has its place, so that a connection's next
 request waits for that; v2 the broker's timestamp; v3 batches; v4 KAFKA_STORAGE_ERROR;

@@ -17,6 +17,7 @@ The price. Results come a thread switch later, and a failed commit (a full disk)
 everybody in the group: nothing was written, and nothing is tried again.
 """
 
+import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -219,8 +220,11 @@ def _run_all(connection: Connection, group: list[_Waiting]) -> None:
 
 
 def _as_kafka_error(error: Exception) -> Exception:
-    """What the database refuses is a failure of storage to the rest of the broker."""
-    if isinstance(error, SQLAlchemyError):
+    """What database or disk refuse is a failure of storage to the rest of the broker.
+
+    The driver's own errors as well: some changes go past SQLAlchemy for speed.
+    """
+    if isinstance(error, (SQLAlchemyError, sqlite3.Error, OSError)):
         refused = KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR, f"the catalog could not be written: {error}"
         )

@@ -334,6 +334,7 @@ class Connection(asyncio.BufferedProtocol):
         pipeline, self._pipeline = self._pipeline, deque()
         for exchange in pipeline:
             abandon = getattr(exchange.result, "abandon", None)
+            exchange.abandon()
             if exchange.reservation is not None:
                 exchange.reservation.release()
             if not exchange.route.is_write:

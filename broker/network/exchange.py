@@ -30,8 +30,8 @@ class Exchange:
     """One place in the queue; also what its handler's future calls when it is done."""
 
     __slots__ = (
-        "correlation_id", "done", "owner", "parts", "reservation", "result",
-        "route", "size", "weight",
+        "_is_abandoned", "correlation_id", "done", "owner", "parts", "reservation",
+        "result", "route", "size", "weight",
     )  # fmt: skip
 
     def __init__(
@@ -54,9 +54,14 @@ class Exchange:
         self.parts: list[Buffer] = []
         self.size = 0
         self.done = False
+        self._is_abandoned = False
 
     def __call__(self, future: Any) -> None:
         self.owner.finished(self, future)
+
+    def abandon(self) -> None:
+        """Write no more of the answer: its connection is lost."""
+        self._is_abandoned = True
 
     def complete(self, response: Any, loop: asyncio.AbstractEventLoop) -> None:
         """The answer is there; None: nothing is to be sent.
@@ -85,6 +90,8 @@ class Exchange:
     def _write_on(
         self, steps: Steps[tuple[list[Buffer], int]], loop: asyncio.AbstractEventLoop
     ) -> None:
+        if self._is_abandoned:
+            return
         try:
             whole = self._write(steps)
         except Exception as error:  # noqa: BLE001 - told by the owner

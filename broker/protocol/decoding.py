@@ -59,6 +59,7 @@ def decoder_source(
         "read_uvarint": wire.read_uvarint,
         "read_tag": wire.read_tag,
         "skip_tags": wire.skip_tags,
+        "check_tags": wire.check_tags,
         "refuse_length": wire.refuse_length,
         "refuse_count": wire.refuse_count,
         "refuse_end": wire.refuse_end,
@@ -132,9 +133,12 @@ class _Decoder:
         """Write the reading of so many bytes."""
         source = self.source
         source.line(f"stop = at + {size}" + (f" - {bias}" if bias else ""))
-        with source.block("if stop < at or stop > end"):
-            source.line(f"refuse_length({field.name!r}, {size} - {bias}, at, end)")
         assert isinstance(field.type, str)
+        is_long = ""
+        if self.flexible and field.type == "string":
+            is_long = f" or {size} > {wire.STRING_BYTES_MAX + bias}"
+        with source.block(f"if stop < at or stop > end{is_long}"):
+            source.line(f"refuse_length({field.name!r}, {size} - {bias}, at, end)")
         source.line(f"{target} = {_VARIABLE[field.type]}")
         source.line("at = stop")
 
@@ -218,6 +222,8 @@ class _Decoder:
         if not known:
             with source.block(f"if {count}"):
                 source.line(f"at = skip_tags(buffer, at, end, {count})")
+                if self.in_turns:
+                    source.line(f"work += {count}")
             return {}
         variables = {f.name: source.variable(f.name) for f in known}
         names = ", ".join(variables.values())
@@ -239,6 +245,7 @@ class _Decoder:
             for field in known:
                 source.line(f"{field.name} = {default_of(field)}")
             source.line("last = -1")
+            source.line("check_tags(count)")
             with source.block("for _ in range(count)"):
                 source.line("last, at, until = read_tag(buffer, at, end, last)")
                 for i, field in enumerate(known):

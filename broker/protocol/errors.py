@@ -215,6 +215,14 @@ class KafkaError(Exception):
         return f"{self.code.name}: {self.message}" if self.message else self.code.name
 
 
+class NotAppended(KafkaError):
+    """A Produce whose records no log looks at: not one batch that it may hold.
+
+    As Kafka's ``ProduceRequest.validateRecords``; the answer then leaves open where the
+    log begins.
+    """
+
+
 def unknown_partition() -> KafkaError:
     """Return the error for a topic, or a partition of one, that is not here."""
     return KafkaError(

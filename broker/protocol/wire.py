@@ -14,6 +14,12 @@ from broker.protocol.errors import ProtocolError
 # Far above what clients send: the partitions of a whole large cluster are fewer.
 ELEMENTS_MAX = 1 << 19
 
+# A string has no more, as in Kafka: in older versions its length has 15 bits.
+STRING_BYTES_MAX = (1 << 15) - 1
+
+# Tagged fields of one structure: each takes two bytes, and some hundred nanoseconds.
+TAGS_MAX = 1_000
+
 # What a codec that works in turns does in one of them: some hundred microseconds.
 ELEMENTS_A_TURN = 500
 
@@ -76,8 +82,15 @@ def read_tag(
     return tag, position, position + size
 
 
+def check_tags(count: int) -> None:
+    """Raise ProtocolError for more tagged fields than any structure has."""
+    if count > TAGS_MAX:
+        raise ProtocolError(f"a structure has {count} tagged fields")
+
+
 def skip_tags(buffer: memoryview, position: int, end: int, count: int) -> int:
     """Pass over tagged fields that nobody here knows: newer peers may send them."""
+    check_tags(count)
     last = -1
     for _ in range(count):
         last, _, position = read_tag(buffer, position, end, last)

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from broker.ids import ProducerId
-from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.errors import ErrorCode, KafkaError, NotAppended
 from broker.records.layout import (
     ATTRIBUTES_AT,
     BASE_OFFSET_AT,
@@ -196,9 +196,9 @@ def _is_idempotent(header: BatchHeader) -> bool:
 def _check_bounds(records: Buffer, bytes_max: int) -> BatchHeader:
     length = len(records)
     if length == 0:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "there is no batch")
+        raise NotAppended(ErrorCode.INVALID_RECORD, "there is no batch")
     if length > MAGIC_AT and records[MAGIC_AT] != MAGIC:
-        raise KafkaError(
+        raise NotAppended(
             ErrorCode.INVALID_RECORD,
             f"only magic {MAGIC} is accepted, not {records[MAGIC_AT]}",
         )
@@ -206,7 +206,7 @@ def _check_bounds(records: Buffer, bytes_max: int) -> BatchHeader:
     if header.size < HEADER_BYTES or header.size > length:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch is cut off")
     if header.size < length:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "there is more than one batch")
+        raise NotAppended(ErrorCode.INVALID_RECORD, "there is more than one batch")
     if length > bytes_max:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -221,7 +221,7 @@ def _check_attributes(header: BatchHeader, version: int) -> None:
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown codec {header.codec}"
         )
     if header.codec == CODEC_ZSTD and version < _ZSTD_SINCE_VERSION:
-        raise KafkaError(
+        raise NotAppended(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd needs Produce {_ZSTD_SINCE_VERSION}",
         )

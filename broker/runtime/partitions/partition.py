@@ -18,7 +18,7 @@ from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.log.partition import PartitionLog
 from broker.log.producers import Duplicate
 from broker.protocol.buffers import Buffer
-from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.errors import ErrorCode, KafkaError, NotAppended
 from broker.records.batch import (
     BatchHeader,
     assign,
@@ -207,7 +207,7 @@ class Partition:
         if self.number == SHOWN_NUMBER:
             self.check_stored()
         if records is None:
-            raise KafkaError(ErrorCode.INVALID_RECORD, "there is no batch")
+            raise NotAppended(ErrorCode.INVALID_RECORD, "there is no batch")
         header = check_produced(records, self._batch_bytes_max, version)
         if not self._is_stamped:
             return header

@@ -19,8 +19,11 @@ def test_a_refusal_names_the_records_at_fault() -> None:
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        (ErrorCode.INVALID_RECORD, -1),
+        (ErrorCode.INVALID_RECORD, 4),
+        (ErrorCode.INVALID_TIMESTAMP, 4),
         (ErrorCode.MESSAGE_TOO_LARGE, -1),
+        (ErrorCode.CORRUPT_MESSAGE, -1),
+        (ErrorCode.KAFKA_STORAGE_ERROR, -1),
         (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 4),
         (ErrorCode.INVALID_PRODUCER_EPOCH, 4),
     ],

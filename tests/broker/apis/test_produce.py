@@ -9,7 +9,7 @@ import pytest
 from broker.apis.produce import produce
 from broker.protocol.errors import ErrorCode, ProtocolError
 from broker.protocol.messages.produce import ProduceRequest
-from tests.support.batches import Record, make_batch, patch
+from tests.support.batches import Record, make_batch, patch, wrap
 from tests.support.rig import (
     batch_of,
     batches_in,
@@ -255,6 +255,52 @@ def test_a_compacted_topic_takes_no_record_without_key(tmp_path: Path) -> None:
             )
             answer = await produce_one(broker, "t", make_batch([Record(key=b"k")]))
             assert answer.error_code == 0
+
+    run(scenario)
+
+
+def test_a_refusal_tells_where_the_log_begins_as_kafka_does(tmp_path: Path) -> None:
+    """If a log looked at the records; not of what is no batch that it could take."""
+    refused: dict[str, tuple[bytes | bytearray | None, int]] = {
+        "no batch": (b"", -1),
+        "two batches": (batch_of(b"a") + batch_of(b"b"), -1),
+        "an old batch": (patch(batch_of(b"a"), ">b", 16, 1), -1),
+        "damage": (batch_of(b"a")[:-1] + b"x", -1),
+        "no records": (wrap(b"", 0), 2),
+        "a wrong count": (wrap(b"", 3, 2), 2),
+        "control": (make_batch([Record()], attributes=0x20), 2),
+        "a gap": (batch_of(b"a", producer=(7, 0, 5)), 2),
+    }
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"1", b"2", producer=(7, 0, 0)))
+            await broker.partitions.raise_log_starts({partition: 2})
+            for name, (records, log_start) in refused.items():
+                answer = await produce_one(broker, "t", records)
+                assert answer.error_code != 0, name
+                assert answer.log_start_offset == log_start, name
+
+    run(scenario)
+
+
+def test_a_partition_that_is_named_twice_takes_and_answers_both(tmp_path: Path) -> None:
+    """Kafka keeps the last batch alone and says nothing of those before it."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", partitions=2)
+            request = produce_request(
+                "t", (0, batch_of(b"a")), (1, batch_of(b"b")), (0, batch_of(b"c"))
+            )
+            response = await call(produce, request, broker, 9)
+            (topic,) = response.responses
+            assert [
+                (one.index, one.error_code, one.base_offset)
+                for one in topic.partition_responses
+            ] == [(0, 0, 0), (1, 0, 0), (0, 0, 1)]
+            assert values_in(await fetch_one(broker, "t", 0)) == [b"a", b"c"]
 
     run(scenario)
 

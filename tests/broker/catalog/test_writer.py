@@ -253,4 +253,30 @@ def test_a_failed_commit_is_told_to_all_who_wait(
     monkeypatch.setattr("broker.catalog.writer._run_all", broken)
     gate.opened.set()
     writer.close()
-    assert [str(error) for error in told] == ["no space"] * 2
+    assert [type(error) for error in told] == [KafkaError] * 2
+    assert all("no space" in str(error) for error in told)
+
+
+def test_what_the_driver_raises_is_told_as_a_failure_of_storage(
+    engine: Engine,
+) -> None:
+    """A change that goes past SQLAlchemy, and one that loses the transaction."""
+    writer, gate = Writer(engine), Gate()
+
+    def wrong(connection: Connection) -> None:
+        connection.connection.cursor().execute("insert into nothing values (1)")
+
+    def loses_all(connection: Connection) -> None:
+        connection.connection.cursor().execute("rollback")
+
+    writer.submit(gate)
+    assert gate.reached.wait(IDLE_S)
+    asked = [writer.submit(wrong)]
+    asked += [writer.submit(loses_all), writer.submit(lambda c: None)]
+    gate.opened.set()
+    errors = [future.exception(IDLE_S) for future in asked]
+    assert [error.code for error in errors if isinstance(error, KafkaError)] == [
+        ErrorCode.KAFKA_STORAGE_ERROR
+    ] * 3
+    assert writer.submit(lambda c: create(c, "later")).result(IDLE_S) == 1
+    writer.close()

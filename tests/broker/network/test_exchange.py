@@ -62,6 +62,34 @@ def test_a_large_answer_that_cannot_be_written_is_told() -> None:
     asyncio.run(story())
 
 
+def test_an_answer_that_nobody_waits_for_is_written_no_further() -> None:
+    read: list[int] = []
+
+    class Noted(ApiVersion):
+        """Notes that it was encoded."""
+
+        def __getattribute__(self, name: str) -> Any:
+            if name == "api_key":
+                read.append(1)
+            return super().__getattribute__(name)
+
+    async def story() -> None:
+        owner, loop = Owner(), asyncio.get_running_loop()
+        exchange = Exchange(owner, ROUTE, 7, 100)
+        exchange.complete(
+            ApiVersionsResponse(0, [Noted(key) for key in range(5_000)]), loop
+        )
+        written = len(read)
+        exchange.abandon()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert 0 < written == len(read) < 5_000
+        assert not owner.told
+        assert not exchange.done
+
+    asyncio.run(story())
+
+
 def test_an_answer_is_encoded_when_it_is_there() -> None:
     exchange = Exchange(Owner(), ROUTE, 7, 100)
     assert not exchange.done

@@ -8,9 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.protocol import wire
 from broker.protocol.api_keys import ApiKey
-from broker.protocol.codec import request_decoder, request_encoder
+from broker.protocol.codec import (
+    request_decoder,
+    request_decoder_in_turns,
+    request_encoder,
+)
 from broker.protocol.errors import ProtocolError
+from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.fetch import FetchRequest, ReplicaState
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.protocol.messages.produce import (
@@ -18,6 +24,7 @@ from broker.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from broker.protocol.wire import ELEMENTS_A_TURN, uvarint
 from tests.broker.protocol.values import EVERY, few, messages, name_of
 
 REQUESTS = [case for case in EVERY if case[2] == "request"]
@@ -164,6 +171,43 @@ def test_unknown_tags_are_skipped_and_known_ones_are_read():
 def test_bad_tags_are_refused(tags):
     with pytest.raises(ProtocolError):
         decode(ApiKey.FETCH, 15, with_tags(tags))
+
+
+def many_tags(count: int) -> bytes:
+    return uvarint(count) + b"".join(
+        uvarint(tag) + b"\0" for tag in range(50, 50 + count)
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), [(ApiKey.FETCH, 15), (ApiKey.METADATA, 12)]
+)
+def test_a_structure_has_a_thousand_tags_at_most(key, version):
+    """Each takes time; a frame has room for twenty million."""
+    api = {ApiKey.FETCH: FetchRequest(), ApiKey.METADATA: MetadataRequest([])}[key]
+    whole = encoded(api, version)
+    assert whole[-1:] == b"\0"
+    assert decode(key, version, whole[:-1] + many_tags(wire.TAGS_MAX)) == api
+    with pytest.raises(ProtocolError, match="1001 tagged fields"):
+        decode(key, version, whole[:-1] + many_tags(wire.TAGS_MAX + 1))
+
+
+def test_tags_count_as_work_of_a_decoder_that_gives_way():
+    """As many turns, or more, as it takes to pass over some thousand of them each."""
+    count, each = 50, 900
+    topic = bytes(16) + b"\2t" + many_tags(each)
+    data = uvarint(count + 1) + topic * count + b"\1\0\0"
+    steps = request_decoder_in_turns(ApiKey.METADATA, 12)(memoryview(data), 0)
+    turns = sum(1 for _ in steps)
+    assert turns >= count * each // (ELEMENTS_A_TURN + wire.TAGS_MAX)
+
+
+def test_a_string_has_no_more_bytes_than_kafka_takes():
+    longest = "a" * wire.STRING_BYTES_MAX
+    read = decode(18, 3, encoded(ApiVersionsRequest(longest, "1"), 3))
+    assert read.client_software_name == longest
+    with pytest.raises(ProtocolError, match="has length 32768"):
+        decode(18, 3, encoded(ApiVersionsRequest(longest + "a", "1"), 3))
 
 
 def test_many_small_elements_do_not_become_much_memory():

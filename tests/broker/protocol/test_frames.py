@@ -20,6 +20,7 @@ from broker.protocol.frames import (
     encode_request_head,
     encode_response_head,
 )
+from broker.protocol.wire import TAGS_MAX, tagged
 from tests.broker.protocol.values import few
 
 CLIENT_IDS = st.none() | st.text(max_size=200)
@@ -74,6 +75,9 @@ def test_a_client_id_that_is_no_text_is_kept_readable():
     assert decode_header(memoryview(head)).client_id == "a\ufffd"
 
 
+MANY_TAGS = tagged([(tag, b"") for tag in range(TAGS_MAX + 1)])
+
+
 def test_tags_of_newer_headers_are_skipped():
     head = encode_request_head(ApiKey.METADATA, 9, 3, "c")[:-1] + b"\x01\x05\x02xx"
     assert decode_header(memoryview(head)).body_position == len(head)
@@ -89,6 +93,7 @@ def test_tags_of_newer_headers_are_skipped():
         struct.pack(">hhih", 3, 9, 0, -1),  # no tags
         struct.pack(">hhih", 3, 9, 0, -1) + b"\x01\x05\x09x",  # a tag beyond the frame
         struct.pack(">hhih", 3, 9, 0, -1) + b"\xff\xff\xff\xff\xff\xff",
+        struct.pack(">hhih", 3, 9, 0, -1) + MANY_TAGS,
         struct.pack(">hhih", 4, 0, 0, -1),  # LeaderAndIsr
         struct.pack(">hhih", -1, 0, 0, -1),
         struct.pack(">hhih", 9999, 0, 0, -1),
