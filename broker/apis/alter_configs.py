@@ -10,6 +10,7 @@ from broker.apis._alter_each import alter_each
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -38,6 +39,11 @@ async def _alter(
     resource: AlterConfigsResource, validate_only: bool, broker: Broker
 ) -> None:
     topic = topic_to_alter(resource, broker.topics, broker.node_id)
+    nulls = [config.name for config in resource.configs if config.value is None]
+    if nulls:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for: {nulls[0]}"
+        )
     configs = validate({config.name: config.value for config in resource.configs})
     if not validate_only:
         await broker.topics.alter_configs(topic, lambda _: configs)

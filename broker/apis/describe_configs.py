@@ -67,9 +67,9 @@ def _resource(
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
-    wanted = asked.configuration_keys
+    wanted = asked.configuration_keys  # of none: all, as of null
     result.configs = [
-        _entry(key, request) for key in keys if wanted is None or key.name in wanted
+        _entry(key, request) for key in keys if not wanted or key.name in wanted
     ]
     return result
 

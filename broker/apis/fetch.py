@@ -134,7 +134,7 @@ def _answer(
         for asked in topic.partitions:
             count, place = next(filled)
             data = _data(asked.partition, place, version)
-            data.aborted_transactions = _aborted(committed)
+            data.aborted_transactions = _aborted(committed or place.partition is None)
             answers.append(data)
             if place.buffers:
                 size += place.size
@@ -144,9 +144,10 @@ def _answer(
     return response
 
 
-def _aborted(committed: bool) -> list[AbortedTransaction] | None:
-    """There are no transactions: none was aborted; who does not ask gets null."""
-    return [] if committed else None
+def _aborted(is_stated: bool) -> list[AbortedTransaction] | None:
+    """There are no transactions: none was aborted. Kafka says so to who asks, and of
+    what is not here; others get null."""
+    return [] if is_stated else None
 
 
 def _data(index: int, place: Place, version: int) -> PartitionData:

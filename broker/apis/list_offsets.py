@@ -108,10 +108,10 @@ def _look(
 ) -> Search | None:
     """Fill the answer, or return the search that will."""
     broker, timestamp = context.broker, asked.timestamp
-    partition = broker.partitions.named(name, asked.partition_index)
-    check_leader_epoch(asked.current_leader_epoch)
     if timestamp < 0 and SINCE_VERSION.get(timestamp, 99) > context.version:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp}")
+    partition = broker.partitions.named(name, asked.partition_index)
+    check_leader_epoch(asked.current_leader_epoch)
     if timestamp >= 0 or timestamp == MAX_TIMESTAMP:
         return _search(partition, timestamp, answer, broker)
     offset = _end(partition, timestamp, request.isolation_level == READ_COMMITTED)

@@ -37,8 +37,8 @@ def alter(
     """The configuration after all changes, valid as a whole.
 
     Raises KafkaError: INVALID_REQUEST for an unknown verb, a key named twice or a
-    missing value; INVALID_CONFIG for an unknown key, a value that is not allowed, or
-    APPEND and SUBTRACT on what is no list.
+    missing value; INVALID_CONFIG for an unknown key (unless it is deleted, as in
+    Kafka), a value that is not allowed, or APPEND and SUBTRACT on what is no list.
     """
     altered, named = dict(configs), set[str]()
     for alteration in alterations:
@@ -56,10 +56,10 @@ def _apply(
     configs: dict[str, str], alteration: Alteration, defaults: Mapping[str, str]
 ) -> None:
     name, operation, value = alteration
-    known = key(name)
-    if operation == Operation.DELETE:
+    if operation == Operation.DELETE:  # also of what is no key: it is not set
         configs.pop(name, None)
         return
+    known = key(name)
     if operation not in tuple(Operation):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unknown config operation {operation}"

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.topics.topics import Topics
+from broker.topics import names
 from broker.topics.topic import Topic
 
 TOPIC, BROKER = 2, 4
@@ -33,7 +34,7 @@ def check_broker_name(name: str, node_id: int) -> None:
 
 def topic_to_alter(resource: Resource, topics: Topics, node_id: int) -> Topic:
     """The topic that is meant. Raises INVALID_REQUEST for what cannot be altered,
-    UNKNOWN_TOPIC_OR_PARTITION."""
+    INVALID_TOPIC_EXCEPTION for what is no name, UNKNOWN_TOPIC_OR_PARTITION."""
     if resource.resource_type == BROKER:
         check_broker_name(resource.resource_name, node_id)
         raise KafkaError(
@@ -46,6 +47,11 @@ def topic_to_alter(resource: Resource, topics: Topics, node_id: int) -> Topic:
             ErrorCode.INVALID_REQUEST,
             f"Unsupported resource type: {resource.resource_type}",
         )
+    if not resource.resource_name:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."
+        )
+    names.validate(resource.resource_name)
     topic = topics.get(resource.resource_name)
     if topic is not None and not topic.stored:
         raise KafkaError(

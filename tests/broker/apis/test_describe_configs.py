@@ -27,6 +27,8 @@ def test_a_topic_has_every_key_with_its_default(tmp_path: Path) -> None:
             await create(broker, "t")
             response = await call(describe_configs, asked(TOPIC, "t"), broker)
             (result,) = response.results
+            of_none = await call(describe_configs, asked(TOPIC, "t", []), broker)
+            assert of_none.results == [result]  # as Kafka: no keys are all keys
             values = {entry.name: entry.value for entry in result.configs}
             assert values.keys() == TOPIC_CONFIGS.keys()
             assert values["cleanup.policy"] == "delete"

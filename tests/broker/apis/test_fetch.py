@@ -175,6 +175,10 @@ def test_who_does_not_ask_for_aborted_transactions_gets_null(tmp_path: Path) -> 
             assert (await fetch_one(broker, "t", 0)).aborted_transactions is None
             data = await fetch_one(broker, "t", 0, isolation_level=1)
             assert data.aborted_transactions == []
+            response = await call(fetch, fetch_request("nowhere", (0, 0)), broker, 12)
+            (data,) = response.responses[0].partitions
+            assert data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert data.aborted_transactions == []  # as Kafka's
 
     run(scenario)
 

@@ -68,6 +68,8 @@ def test_special_timestamps_need_their_versions(
                     unsupported = version < since
                     expected = ErrorCode.UNSUPPORTED_VERSION if unsupported else 0
                     assert code == expected
+                    unknown = (await ask(broker, timestamp, version, "u")).error_code
+                    assert unknown == (expected or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             if since > 11:
                 code = (await ask(broker, timestamp)).error_code
                 assert code == ErrorCode.UNSUPPORTED_VERSION

@@ -25,6 +25,7 @@ def test_setting_and_deleting() -> None:
 
 def test_deleting_what_is_not_set_is_fine() -> None:
     assert alter({}, [Alteration("retention.ms", DELETE, None)]) == {}
+    assert alter({}, [Alteration("no.such.key", DELETE, None)]) == {}
 
 
 def test_appending_starts_from_what_holds() -> None:
@@ -60,7 +61,8 @@ def test_subtracting_leaves_the_rest() -> None:
         ([("retention.ms", APPEND, "1")], ErrorCode.INVALID_CONFIG),
         ([("retention.ms", SUBTRACT, "1")], ErrorCode.INVALID_CONFIG),
         ([("cleanup.policy", APPEND, "x")], ErrorCode.INVALID_CONFIG),
-        ([("no.such.key", DELETE, None)], ErrorCode.INVALID_CONFIG),
+        ([("no.such.key", SET, "1")], ErrorCode.INVALID_CONFIG),
+        ([("no.such.key", APPEND, "1")], ErrorCode.INVALID_CONFIG),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_refused(
