@@ -132,6 +132,15 @@ class Commits:
         """The durable offsets of one group."""
         return self.groups.get(group_id, _NONE)
 
+    def are_written(self, group_id: str) -> set[TopicPartition]:
+        """The partitions of a group for which a commit is on its way."""
+        return {
+            key
+            for change in self.writing.values()
+            if change.group_id == group_id
+            for key in change.upserts
+        }
+
     def ids(self) -> Iterator[str]:
         """Every group that has offsets."""
         return iter(self.groups)

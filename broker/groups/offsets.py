@@ -11,7 +11,7 @@ a group that never had members counts as emptied when the broker started: a rest
 makes its offsets live longer, never shorter.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from broker.ids import TopicNumber, TopicPartition
@@ -47,18 +47,18 @@ class RetentionState(NamedTuple):
 def expired(
     offsets: Mapping[TopicPartition, Committed],
     retention_state: RetentionState,
-    topic_names: Mapping[TopicNumber, str],
+    name_of: Callable[[TopicNumber], str | None],
     *,
     now_ms: int,
     retention_ms: int,
 ) -> Iterator[TopicPartition]:
     """The partitions whose offset may be forgotten now.
 
-    ``topic_names`` has the topics that exist: an offset of any other is meaningless,
+    ``name_of`` knows the topics that exist: an offset of any other is meaningless,
     since numbers are never used again.
     """
     for key, committed in offsets.items():
-        name = topic_names.get(key[0])
+        name = name_of(key[0])
         if name is None or (
             _may_expire(retention_state, name)
             and _deadline_ms(committed, retention_state, retention_ms) <= now_ms

@@ -92,7 +92,7 @@ def _ask(step: Callable[[], Any], asked: list[asyncio.Future[Any]]) -> None:
 @asynccontextmanager
 async def coordinating(folder: Path) -> AsyncIterator[Coordinator]:
     settings: Any = SimpleNamespace(groups=GroupSettings(initial_rebalance_delay_ms=0))
-    topics: Any = SimpleNamespace(all=lambda: iter(()))
+    topics: Any = SimpleNamespace(by_number=lambda _: None)
     timers = LoopTimers(asyncio.get_running_loop(), ManualClock())
     with Catalog.open(folder / "catalog.db") as catalog:
         groups = Coordinator(catalog, timers, ManualClock(), settings, topics)

@@ -14,7 +14,7 @@ a rebalance asks again.
 import asyncio
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -41,7 +41,7 @@ from broker.groups.limits import GroupLimits
 from broker.groups.offsets import Committed, RetentionState, expired
 from broker.groups.snapshot import GroupSnapshot
 from broker.groups.states import GroupState
-from broker.ids import TopicPartition
+from broker.ids import TopicNumber, TopicPartition
 from broker.protocol.errors import ErrorCode
 from broker.runtime.coordination import coordinator_members as stored_groups
 from broker.runtime.coordination.coordinator_offsets import CommittedOffsets
@@ -50,11 +50,14 @@ from broker.runtime.coordination.machines import Hosted, resolve
 from broker.timing.delayed import TimerHandle, Timers
 from broker.topics.topic import Topic
 
+SWEPT_A_TURN, SWEPT_A_GROUP = 2_000, 5
+"""So many offsets are looked at in a turn of the loop; a group is some as well."""
+
 
 class TopicNames(Protocol):
     """What is asked of the topics: which there are."""
 
-    def all(self) -> Iterator[Topic]: ...
+    def by_number(self, number: TopicNumber, /) -> Topic | None: ...
 
 
 @dataclass(slots=True)
@@ -104,7 +107,7 @@ class Coordinator:
         self._topics = topics
         self._new_id = new_id
         self._hosted: dict[str, _Hosted] = {}
-        self._started_ms = clock.now_ms()
+        self._since_start = RetentionState(clock.now_ms())
         self._sweep: TimerHandle | None = None
         self._closed = False
 
@@ -362,34 +365,53 @@ class Coordinator:
 
     def _forget_expired(self) -> None:
         """Expire offsets (KIP-211) and drop groups that nothing is left of."""
-        names = {topic.number: topic.name for topic in self._topics.all()}
-        now_ms = self._clock.now_ms()
-        for group_id in tuple(self.offsets.groups()):
-            hosted = self._hosted.get(group_id)
-            since_start = RetentionState(self._started_ms)
-            retention_state = hosted.group.retention_state() if hosted else since_start
-            retention_ms = self.limits.offsets_retention_ms
-            offsets = self.offsets.of(group_id)
-            gone = list(
-                expired(
-                    offsets,
-                    retention_state,
-                    names,
-                    now_ms=now_ms,
-                    retention_ms=retention_ms,
-                )
-            )
-            if gone:
-                self.offsets.expire(group_id, gone)
-        self._drop_empty()
+        self._sweep_on(self._swept())
+
+    def _sweep_on(self, steps: Iterator[None]) -> None:
+        for _ in steps:
+            self._sweep = self._timers.after(1, partial(self._sweep_on, steps))
+            return
         self._sweep_later()
 
-    def _drop_empty(self) -> None:
-        for group_id, hosted in tuple(self._hosted.items()):
-            if hosted.group.abandoned() and not self.offsets.of(group_id):
-                del self._hosted[group_id]
-                hosted.machine.close()
-                stored_groups.delete(self._journal, group_id)
+    def _swept(self) -> Iterator[None]:
+        """Look at all offsets and groups; yields where others may have their turn."""
+        looked_at = 0
+        for group_id in tuple(self.offsets.groups()):
+            keys = tuple(self.offsets.of(group_id))
+            for first in range(0, len(keys), SWEPT_A_TURN):
+                part = keys[first : first + SWEPT_A_TURN]
+                self._expire(group_id, part)
+                looked_at += len(part) + SWEPT_A_GROUP
+                if looked_at > SWEPT_A_TURN:
+                    looked_at = 0
+                    yield
+        for count, group_id in enumerate(tuple(self._hosted), 1):
+            self._drop_if_abandoned(group_id)
+            if count % (SWEPT_A_TURN // SWEPT_A_GROUP) == 0:
+                yield
+
+    def _expire(self, group_id: str, keys: Sequence[TopicPartition]) -> None:
+        hosted, offsets = self._hosted.get(group_id), self.offsets.of(group_id)
+        gone = expired(
+            {key: offsets[key] for key in keys if key in offsets},
+            hosted.group.retention_state() if hosted else self._since_start,
+            self._name_of,
+            now_ms=self._clock.now_ms(),
+            retention_ms=self.limits.offsets_retention_ms,
+        )
+        self.offsets.expire(group_id, tuple(gone))
+
+    def _name_of(self, number: TopicNumber) -> str | None:
+        topic = self._topics.by_number(number)
+        return None if topic is None else topic.name
+
+    def _drop_if_abandoned(self, group_id: str) -> None:
+        hosted = self._hosted.get(group_id)
+        if hosted is None or not hosted.group.abandoned() or self.offsets.of(group_id):
+            return
+        del self._hosted[group_id]
+        hosted.machine.close()
+        stored_groups.delete(self._journal, group_id)
 
 
 def _future() -> "asyncio.Future[Any]":

@@ -66,8 +66,15 @@ class CommittedOffsets:
         return self._change(group_id, {}, None if keys is None else tuple(keys))
 
     def expire(self, group_id: str, keys: Collection[TopicPartition]) -> None:
-        """Forget offsets that nobody waits for: a failure is told in the log."""
-        self.delete(group_id, keys).add_done_callback(asyncio.Future.exception)
+        """Forget offsets that nobody waits for: a failure is told in the log.
+
+        Not one that is being committed anew: it is not the one that is too old.
+        """
+        if keys:
+            renewed = self._commits.are_written(group_id)
+            keys = [key for key in keys if key not in renewed]
+        if keys:
+            self.delete(group_id, keys).add_done_callback(asyncio.Future.exception)
 
     async def flush(self) -> None:
         """Wait until every change of groups so far is durable, or failed."""

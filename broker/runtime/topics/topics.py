@@ -9,6 +9,7 @@ tables, delayed fetches) watches. The price: memory for every topic, and one bro
 
 import asyncio
 import os
+from bisect import bisect_left, insort
 from collections.abc import (
     Awaitable,
     Callable,
@@ -88,7 +89,7 @@ class Topics:
         self._committed = Handover()
         self._taken = names.Taken()  # the names of both
         self._watchers: list[TopicWatcher] = []
-        self._order: list[str] | None = None  # of names; None: it has changed
+        self._order: list[str] | None = None  # of names; None: nobody asked yet
         self._derived: dict[Hashable, Derived] = {}
         # An edit of a topic starts from what the last one left.
         self._altering: dict[TopicNumber, asyncio.Lock] = {}
@@ -327,7 +328,8 @@ class Topics:
     def _put(self, topic: Topic) -> None:
         known = self._by_number.get(topic.number)
         if topic.name not in self._by_name:
-            self._order = None
+            if self._order is not None:
+                insort(self._order, topic.name)
             self._taken.add(topic.name)
         if topic.stored:
             self._partitions += topic.partitions - (known.partitions if known else 0)
@@ -337,7 +339,8 @@ class Topics:
 
     def _drop(self, number: TopicNumber) -> None:
         topic = self._by_number.pop(number)
-        self._order = None
+        if self._order is not None:
+            del self._order[bisect_left(self._order, topic.name)]
         self._altering.pop(number, None)
         for made in self._derived.values():
             made.pop(number, None)

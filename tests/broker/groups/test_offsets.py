@@ -9,7 +9,7 @@ NAMES = {1: "t", 2: "u"}
 
 def gone(offsets, retention_state, now_ms, retention_ms=WEEK):
     found = expired(
-        offsets, retention_state, NAMES, now_ms=now_ms, retention_ms=retention_ms
+        offsets, retention_state, NAMES.get, now_ms=now_ms, retention_ms=retention_ms
     )
     return list(found)
 

@@ -9,6 +9,7 @@ from broker.groups.commands import Heartbeat, Join, Leaver, Left, Refused, Sync
 from broker.groups.offsets import Committed
 from broker.groups.states import GroupState
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.runtime.coordination.coordinator import SWEPT_A_GROUP, SWEPT_A_TURN
 from tests.support.clock import ManualClock
 from tests.support.coordinating import FLIGHTS, WEATHER, House, housed, story
 
@@ -422,6 +423,50 @@ def test_offsets_live_while_there_are_members_and_seven_days_longer(tmp_path):
             await house.groups.offsets.flush()
             house.timers.advance(60_000)
             assert not house.groups.exists("g")
+
+    story(play)
+
+
+def test_an_offset_that_is_being_committed_anew_does_not_expire(tmp_path):
+    """It is acknowledged after the sweep has looked at the old one."""
+
+    async def play():
+        async with housed(tmp_path, offsets_retention_check_ms=60_000) as house:
+            await house.groups.commit("g", {(1, 0): Committed(1), (1, 1): Committed(1)})
+            house.timers.advance(7 * DAY - 60_001)
+            now_ms = house.clock.now_ms()
+            again = house.groups.commit(
+                "g", {(1, 0): Committed(2, committed_ms=now_ms)}
+            )
+            house.timers.advance(120_000)  # before the loop hears that it is durable
+            await again
+            await house.groups.offsets.flush()
+            assert {k: c.offset for k, c in house.groups.fetch("g").items()} == {
+                (1, 0): 2
+            }
+
+    story(play)
+
+
+def test_a_sweep_gives_way_and_forgets_no_less(tmp_path):
+    async def play():
+        async with housed(tmp_path, offsets_retention_check_ms=60_000) as house:
+            many = {(1, n): Committed(1) for n in range(2 * SWEPT_A_TURN + 1)}
+            few = [f"g{n}" for n in range(2 * SWEPT_A_TURN // SWEPT_A_GROUP)]
+            await house.groups.commit("many", many)
+            for group_id in few:
+                house.groups.commit(group_id, {(1, 0): Committed(1)})
+            await house.groups.offsets.flush()
+            house.timers.advance(7 * DAY - 60_001)
+            await house.groups.offsets.flush()
+            assert len(house.groups.fetch("many")) == len(many)
+            house.timers.advance(60_001)
+            left = [len(house.groups.fetch("many"))]
+            while any(house.groups.exists(one) for one in ("many", *few)):
+                house.timers.advance(1)
+                await house.groups.offsets.flush()
+                left.append(len(house.groups.fetch("many")))
+            assert len({*left}) > 2  # in some turns, and not in one
 
     story(play)
 
