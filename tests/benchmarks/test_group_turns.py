@@ -9,7 +9,8 @@ make of one is a turn of its own.
 import asyncio
 import gc
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,12 +18,15 @@ from typing import Any
 
 from broker.catalog.catalog import Catalog
 from broker.groups.commands import Join, Leaver, Sync
+from broker.groups.offsets import Committed
+from broker.ids import PartitionNumber, TopicNumber
 from broker.runtime.coordination.coordinator import Coordinator
 from broker.runtime.process.loop_timers import LoopTimers
 from broker.settings import GroupSettings
+from broker.topics.topic import Topic
 from tests.support.clock import ManualClock
 from tests.support.coordinating import story
-from tests.support.turns import callbacks_ms
+from tests.support.turns import callbacks_ms, least_ms
 
 BUDGET_MS = 10.0
 ENOUGH_MS = 5.0
@@ -122,3 +126,41 @@ def test_a_group_of_a_thousand_through_its_life(tmp_path: Path) -> None:
     told = ", ".join(f"{name} {ms:.1f}" for name, ms in least.items())
     sys.stdout.write(f"a group of {MEMBERS}: longest turns {told} ms\n")
     assert max(least.values()) < BUDGET_MS, told
+
+
+def test_looking_for_offsets_that_expired(tmp_path: Path) -> None:
+    """A hundred thousand of them in five thousand groups, and none of them is old."""
+    groups_count, each = 5_000, 20
+    longest = float("inf")
+
+    async def play() -> None:
+        nonlocal longest
+        async with coordinating(tmp_path) as groups:
+            topic = Topic(TopicNumber(1), bytes(16), "t", each)
+            groups._topics = SimpleNamespace(by_number=lambda _: topic)
+            now_ms = groups._clock.now_ms()
+            for n in range(groups_count):
+                groups.offsets._commits.groups[f"g-{n}"] = {
+                    topic.key(PartitionNumber(i)): Committed(5, committed_ms=now_ms)
+                    for i in range(each)
+                }
+            longest = least_ms(lambda: max(steps_ms(groups._swept())), ENOUGH_MS)
+            assert len(list(groups.groups())) == groups_count
+
+    gc.collect()
+    gc.disable()
+    try:
+        story(play)
+    finally:
+        gc.enable()
+    sys.stdout.write(f"offsets that expire: longest turn {longest:.1f} ms\n")
+    assert longest < BUDGET_MS
+
+
+def steps_ms(steps: Iterator[None]) -> Iterator[float]:
+    """The processor time of each of the steps."""
+    more = True
+    while more:
+        began = time.thread_time()
+        more = next(steps, "end") is None
+        yield (time.thread_time() - began) * 1000
