@@ -22,7 +22,7 @@ from broker.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.crash.workload import QUICK
+from tests.crash.workload import QUICK, wait_for
 from tests.support.patience import IDLE_S, STUCK_S
 from tests.support.wire import frame_of
 
@@ -82,6 +82,8 @@ class Committer(threading.Thread):
             time.sleep(0.02)
 
     def finish(self) -> None:
+        """Stop, once anything at all was answered."""
+        wait_for(lambda: self.answered)
         self.stopping.set()
         self.join(STUCK_S)
         assert not self.is_alive()
@@ -136,7 +138,7 @@ class Member(threading.Thread):
                 "group.id": group,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
-                "session.timeout.ms": 6000,
+                "session.timeout.ms": 60_000,
                 "heartbeat.interval.ms": 500,
             }
         )

@@ -73,7 +73,7 @@ class House:
     def watcher(self) -> Watcher:
         return Watcher(self.broker.bootstrap, "t", self.partitions)
 
-    def flush(self, timeout_s: int = 200) -> None:
+    def flush(self, timeout_s: int = 600) -> None:
         """All that was acknowledged stands in the table when this returns."""
         words = ("--data-dir", str(self.data_dir), "--timeout", str(timeout_s))
         lakelog("compact", "t", *words)

@@ -60,6 +60,7 @@ class Load(threading.Thread):
         value_bytes: int = 200,
         pause_s: float = 0.002,
         timeout_s: float = ENDLESS_S,
+        retries: int = 1 << 30,
     ) -> None:
         super().__init__(daemon=True)
         self.topic, self.partitions, self.name_ = topic, partitions, name
@@ -79,6 +80,7 @@ class Load(threading.Thread):
                 "linger.ms": 2,
                 "message.timeout.ms": int(timeout_s * 1000),
                 "retry.backoff.ms": 20,
+                "message.send.max.retries": retries,
             }
         )
 
@@ -260,7 +262,7 @@ def running(*threads: Any) -> Iterator[None]:
             thread.stopping.set()
 
 
-def wait_for(condition: Callable[[], bool], timeout_s: float = STUCK_S) -> None:
+def wait_for(condition: Callable[[], object], timeout_s: float = STUCK_S) -> None:
     """Until it holds; AssertionError if it does not in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -8,11 +8,11 @@ longer than any step takes on a loaded machine. Only a failure waits for its end
 import time
 from collections.abc import Callable
 
-IDLE_S = 60.0
+IDLE_S = 120.0
 """Standing still for so long is a failure."""
 
 
-STUCK_S = 240.0
+STUCK_S = 600.0
 """A story on a loop of its own that takes so long will never end."""
 
 

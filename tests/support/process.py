@@ -16,7 +16,7 @@ import psutil
 
 from tests.support.patience import IDLE_S, STUCK_S, becomes_true
 
-START_TIMEOUT_S = 180.0
+START_TIMEOUT_S = STUCK_S
 
 
 class Part:
