@@ -39,21 +39,21 @@ def test_a_group_reads_everything_once(broker, topic):
     producer.flush()
     producer.close()
 
-    def member():
+    def member(patience_s):
         return KafkaConsumer(
             topic,
             bootstrap_servers=broker.bootstrap,
             group_id=topic,
             auto_offset_reset="earliest",
-            consumer_timeout_ms=4000,
+            consumer_timeout_ms=int(patience_s * 1000),
         )
 
-    first = member()
+    first = member(IDLE_S)
     got = [int(next(first).value) for _ in range(100)]
     first.commit()
     first.close()
     assert sorted(got) == list(range(100))
-    second = member()
+    second = member(4)
     assert list(second) == []
     second.close()
 

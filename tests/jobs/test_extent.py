@@ -17,6 +17,7 @@ from jobs.status import StatusFile
 from lakehouse.delta_log import entry_path
 from tests.jobs.world import World
 from tests.support.batches import Record
+from tests.support.patience import STUCK_S
 
 
 @pytest.fixture
@@ -130,7 +131,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_not_waited_for(world, extents):
         0.2, lambda: world.catalog.change(lambda c: stored.delete(c, topic.number, 1))
     )
     delete.start()
-    assert extents.compact([], timeout_s=10) == []
+    assert extents.compact([], STUCK_S) == []
     delete.join()
 
 

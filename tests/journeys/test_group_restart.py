@@ -214,8 +214,6 @@ def test_a_member_that_dies_with_the_broker_is_expired(broker):
     dies.die()
     started = time.monotonic()  # before the session that starts again with the broker
     broker.start()
-    lives.commit(1)
-    assert stored(broker, "g") == before
     wait_until(lambda: lives.assigned() == PARTITIONS)
     assert time.monotonic() - started > SESSION_MS / 1000 - 1
     after = stored(broker, "g")

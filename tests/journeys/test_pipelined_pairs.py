@@ -183,7 +183,7 @@ def test_fetches_that_wait_are_answered_one_after_another(
     asked = FetchPartition(0, fetch_offset=1, partition_max_bytes=1 << 20)
     fetch = FetchRequest(
         replica_id=-1,
-        max_wait_ms=300,
+        max_wait_ms=int(IDLE_S * 1000),
         min_bytes=1,
         max_bytes=1 << 20,
         topics=[FetchTopic(name, partitions=[asked])],

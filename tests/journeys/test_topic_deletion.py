@@ -60,13 +60,13 @@ def consume(part: BrokerPart) -> list[bytes | None]:
     return found
 
 
-async def begin_deletion(part: BrokerPart) -> Wire:
+async def begin_deletion(part: BrokerPart, wait_s: float = RELEASE_TICKS_S) -> Wire:
     """Ask for it on a connection, whose answer may be read later."""
     host, port = part.bootstrap.split(":")
     wire = await Wire.open((host, int(port)))
     asked = DeleteTopicsRequest(topics=[DeleteTopicState("t")], timeout_ms=60_000)
     wire.send(frame_of(asked, 6))
-    await asyncio.sleep(RELEASE_TICKS_S)
+    await asyncio.sleep(wait_s)
     return wire
 
 
@@ -113,7 +113,7 @@ def test_the_deletion_comes_when_the_catalog_is_free_again(
     part: BrokerPart, other: sqlite3.Connection
 ) -> None:
     async def story() -> None:
-        wire = await begin_deletion(part)
+        wire = await begin_deletion(part, 0.2)  # it waits for so many seconds at most
         other.execute("ROLLBACK")
         _, answer = await wire.response(20, 6)
         assert answer.responses[0].error_code == 0

@@ -38,7 +38,7 @@ def test_a_reading_transaction_is_a_snapshot(tmp_path: Path) -> None:
 
 def test_who_will_write_waits_for_who_writes(tmp_path: Path) -> None:
     """Two that read and then write: the second waits at its begin, and then works."""
-    engine = open_engine(tmp_path / "x.db", busy_ms=10_000)
+    engine = open_engine(tmp_path / "x.db", busy_ms=int(IDLE_S * 1000))
     with engine.begin() as connection:
         connection.exec_driver_sql("create table t (x)")
         connection.exec_driver_sql("insert into t values (0)")

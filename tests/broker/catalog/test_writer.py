@@ -219,7 +219,7 @@ def test_who_needs_no_result_is_told_the_end_alone(engine: Engine) -> None:
         raise RuntimeError("whoever is told must not end the thread")
 
     writer.submit(gate)
-    assert gate.reached.wait(10)
+    assert gate.reached.wait(IDLE_S)
     writer.write(lambda c: create(c, "first"), lambda end: told.append(("first", end)))
     writer.write(wrong, lambda end: told.append(("wrong", end)))
     writer.write(lambda _: None, faulty)
@@ -243,7 +243,7 @@ def test_a_failed_commit_is_told_to_all_who_wait(
     told: list[BaseException | None] = []
     writer, gate = Writer(engine), Gate()
     writer.submit(gate)
-    assert gate.reached.wait(10)
+    assert gate.reached.wait(IDLE_S)
     for _ in range(2):
         writer.write(lambda _: None, told.append)
 

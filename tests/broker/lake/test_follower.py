@@ -339,7 +339,7 @@ def test_the_follower_tells_the_loop(tmp_path: Path) -> None:
         found = follower.get(7)
         assert found is not None
         while dict(found.view.ends) != {0: 10}:
-            await asyncio.wait_for(told.get(), 5)
+            await asyncio.wait_for(told.get(), IDLE_S)
         follower.drop(7)
         assert follower.get(7) is None
         follower.close()

@@ -9,6 +9,7 @@ import pytest
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.heartbeat import HeartbeatRequest
 from tests.support.files import ForgetfulFiles
+from tests.support.patience import IDLE_S
 from tests.support.rig import batch_of, create, fetch_request, produce_request, rig
 from tests.support.serving import on_loop, serving, until
 from tests.support.wire import Wire, frame_of
@@ -58,7 +59,7 @@ def test_others_are_served_while_produces_take_all_they_may(
 
 async def produces(wire: Wire, acks: int) -> None:
     wire.send(produced("t", b"A", acks))
-    await asyncio.wait_for(wire.receive(), 10)
+    await asyncio.wait_for(wire.receive(), IDLE_S)
 
 
 def test_a_small_produce_weighs_what_it_takes(tmp_path: Path) -> None:

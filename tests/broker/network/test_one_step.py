@@ -21,7 +21,7 @@ from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ProtocolError
 from broker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from broker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from tests.support.serving import on_loop, serving
+from tests.support.serving import on_loop, serving, until
 from tests.support.wire import frame_of
 
 KINDS = ("bytes", "late", "now", "refused", "other", "other now", "rubbish")
@@ -265,7 +265,7 @@ def test_when_requests_hold_all_memory_nobody_starts_more(one_step: bool) -> Non
             assert not second.peer.reading
             assert not second.started
             first.finish(0)
-            await asyncio.sleep(0.01)
+            await until(lambda: bool(second.started))
             assert second.started == ["bytes 1"]
             second.finish(0)
             for player in players.values():

@@ -37,6 +37,7 @@ from tests.support.files import (
     nothing,
     pieces,
 )
+from tests.support.patience import IDLE_S
 
 SIZES = (61, 90, 400, 1500)
 
@@ -143,7 +144,7 @@ def torn_life(told: Told) -> tuple[ForgetfulFiles, int]:
     driver.until(lambda: not driver.wal._pool.wants())
     files.fail("fdatasync", PowerCut("it is killed before it syncs"))
     gate = threading.Event()
-    driver.wal._writer.call(lambda: gate.wait(10) and None)
+    driver.wal._writer.call(lambda: gate.wait(IDLE_S) and None)
     group = [told.send(driver, size, size % 3) for size in (61, 200, 90)]
     gate.set()
     driver.finish(group)

@@ -9,6 +9,7 @@ from broker.storage.pool import PIECE_BYTES, NoSlot, SlotPool
 from broker.storage.segment import Slot
 from tests.broker.storage.driver import SEGMENT_BYTES, WAL
 from tests.support.files import ForgetfulFiles, nothing
+from tests.support.patience import IDLE_S
 
 
 def a_pool(files: ForgetfulFiles, spare: int = 1, free_max: int = 3) -> SlotPool:
@@ -95,7 +96,7 @@ def test_who_waits_gets_the_slot_that_is_made() -> None:
     while not pool.wants():
         pass
     pool.prepare()
-    taker.join(10)
+    taker.join(IDLE_S)
     assert len(taken) == 1
 
 

@@ -15,6 +15,7 @@ from broker.storage.wal import StaleSegment
 from broker.storage.writer import GATHERED_BYTES_MAX
 from tests.broker.storage.driver import SEGMENT_BYTES, Driver, an_append, batch, held
 from tests.support.files import ForgetfulFiles
+from tests.support.patience import IDLE_S
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_what_waits_shares_one_sync_and_one_call_on_the_loop(
     gate = threading.Event()
 
     def hold(append: Append) -> None:
-        assert gate.wait(10)
+        assert gate.wait(IDLE_S)
 
     driver = Driver(files, inspect=hold, segment_bytes=64 << 10)
     before = files.count("fdatasync")
@@ -58,7 +59,7 @@ def test_what_comes_in_one_turn_after_a_group_goes_to_the_writer_together(
     gate = threading.Event()
 
     def hold(append: Append) -> None:
-        assert gate.wait(10)
+        assert gate.wait(IDLE_S)
 
     driver = Driver(files, inspect=hold, next_turn=turns.append, segment_bytes=1 << 20)
     first = [driver.append() for _ in range(3)]

@@ -20,12 +20,14 @@ from broker.protocol.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
 )
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.support.patience import IDLE_S, wait_until
 from tests.support.peer import Peer, Witness, batch_of, produce_request
 from tests.support.process import BrokerPart
 from tests.support.wire import frame_of
@@ -75,9 +77,13 @@ def test_more_connections_than_allowed_are_cut_off(start: Start) -> None:
     for other in others:
         assert other.ask(ApiVersionsRequest("a", "1"), 3).error_code == 0
     others.pop().socket.close()
-    time.sleep(0.2)
-    with Peer(part.bootstrap) as taken:
-        assert taken.ask(ApiVersionsRequest("a", "1"), 3).error_code == 0
+
+    def is_taken() -> bool:
+        with Peer(part.bootstrap) as one, suppress(ConnectionError):
+            return one.ask(ApiVersionsRequest("a", "1"), 3).error_code == 0
+        return False
+
+    wait_until(is_taken)
 
 
 def test_the_largest_request_is_taken_and_a_larger_one_is_not(start: Start) -> None:
@@ -97,18 +103,19 @@ def test_the_largest_request_is_taken_and_a_larger_one_is_not(start: Start) -> N
 def test_a_silent_connection_is_closed_and_one_that_waits_is_not(
     start: Start,
 ) -> None:
-    part, witness = start("network.idle_ms=1000")
-    with Peer(part.bootstrap) as silent, Peer(part.bootstrap) as waiting:
+    """The long poll is begun before the other is silent, and ends after it is cut."""
+    part, witness = start("network.idle_ms=3000")
+    with Peer(part.bootstrap) as waiting:
         asked = FetchTopic(
             Witness.TOPIC, partitions=[FetchPartition(0, fetch_offset=1)]
         )
-        wait = FetchRequest(max_wait_ms=2_000, min_bytes=1, topics=[asked])
+        longest_ms = int(IDLE_S * 1000)  # the broker ends it after ``idle_ms``
+        wait = FetchRequest(max_wait_ms=longest_ms, min_bytes=1, topics=[asked])
         waiting.send(frame_of(wait, 12))
-        for _ in range(6):
-            time.sleep(0.4)
-            witness.peer.ask(ApiVersionsRequest("a", "1"), 3)
-        assert silent.is_closed()
+        with Peer(part.bootstrap) as silent:
+            assert silent.is_closed()
         assert waiting.receive()
+    witness.peer = Peer(part.bootstrap)  # it, too, was silent meanwhile
     witness.goes_on()
 
 
@@ -142,7 +149,7 @@ def test_more_bytes_than_may_be_under_way_wait_for_their_turn(start: Start) -> N
     codes: list[int] = []
 
     def produce() -> None:
-        with Peer(part.bootstrap, patience_s=60) as peer:
+        with Peer(part.bootstrap) as peer:
             frames = [
                 frame_of(produce_request("many", batch_of(bytes(900_000))), 9, one)
                 for one in range(10)
@@ -205,12 +212,19 @@ def join(group: str, session_ms: int = 10_000) -> JoinGroupRequest:
     return JoinGroupRequest(group, session_ms, 10_000, "", None, "consumer", [protocol])
 
 
+def members(witness: Witness, group: str) -> int:
+    """How many the group has now."""
+    (found,) = witness.peer.ask(DescribeGroupsRequest([group]), 5).groups
+    return len(found.members)
+
+
 def test_a_group_takes_so_many_members(start: Start) -> None:
     part, witness = start("groups.max_size=2", "groups.initial_rebalance_delay_ms=300")
     peers = [Peer(part.bootstrap) for _ in range(3)]
-    for peer in peers:
+    for count, peer in enumerate(peers, 1):
         peer.send(frame_of(join("crowd"), 3))
-        time.sleep(0.05)
+        if count < 3:
+            wait_until(lambda wanted=count: members(witness, "crowd") == wanted)  # type: ignore[misc]
     version_3 = [peer.receive() for peer in (peers[2], peers[0], peers[1])]
     # correlation id, throttle time, error
     codes = [struct.unpack_from(">iih", answer)[2] for answer in version_3]

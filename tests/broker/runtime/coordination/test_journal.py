@@ -9,6 +9,7 @@ from broker.catalog.catalog import Catalog
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.coordination.journal import Journal
 from tests.support.coordinating import story
+from tests.support.patience import IDLE_S
 
 
 class HeldCatalog:
@@ -78,7 +79,7 @@ def test_a_fault_of_one_who_is_told_leaves_nobody_untold():
             commit.set_result(None)
         await asyncio.sleep(0)
         assert told == [None]
-        await asyncio.wait_for(journal.flush(), 30)
+        await asyncio.wait_for(journal.flush(), IDLE_S)
 
     story(play)
 
