@@ -365,6 +365,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert self.group.roster.pending <= watched
         if self.group.state is GroupState.PREPARING_REBALANCE:
             assert "join" in kinds
+            assert "sync" not in kinds
         if self.group.unsynced:
             assert "sync" in kinds
 
