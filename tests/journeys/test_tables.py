@@ -114,6 +114,17 @@ def test_what_was_let_go_comes_back_out_of_the_table(whole, journey):
     assert by_kafka_python(whole.bootstrap, topic, len(hot)) == hot
 
 
+def test_clients_of_every_age_read_the_same_out_of_the_table(whole, journey):
+    topic, hot = journey
+    release(whole, topic)
+    old = by_kafka_python(whole.bootstrap, topic, len(hot), (0, 10, 0))
+    assert old == [(*row[:6], []) for row in hot]  # they know no headers
+    older = by_kafka_python(whole.bootstrap, topic, len(hot), (0, 8, 2))
+    assert [(row[1], row[4], row[5]) for row in older] == [
+        (row[1], row[4], row[5]) for row in hot
+    ]
+
+
 def test_any_delta_reader_sees_the_same(whole, analyst, journey):
     topic, hot = journey
     compact(whole, topic)

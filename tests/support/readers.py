@@ -70,9 +70,14 @@ def by_aiokafka(bootstrap: str, topic: str, count: int) -> list[tuple]:
     return asyncio.run(asyncio.wait_for(story(), STUCK_S))
 
 
-def by_kafka_python(bootstrap: str, topic: str, count: int) -> list[tuple]:
+def by_kafka_python(
+    bootstrap: str, topic: str, count: int, version: tuple[int, ...] | None = None
+) -> list[tuple]:
+    """Read from the start; as a client of ``version`` if one is given."""
     consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap, consumer_timeout_ms=int(IDLE_S * 1000)
+        bootstrap_servers=bootstrap,
+        consumer_timeout_ms=int(IDLE_S * 1000),
+        api_version=version,
     )
     part = PythonPartition(topic, 0)
     consumer.assign([part])
