@@ -2,7 +2,9 @@
 
 A property is checked for what it says, not for how long a shared machine needed. Twins
 run in a random order, so that none lives on what another one left. Its seed is told, is
-hypothesis's too, and repeats a run by ``--seed`` or ``LAKELOG_TEST_SEED``.
+hypothesis's too, and another one is had by ``--seed`` or ``LAKELOG_TEST_SEED``. It
+follows from what the tests say: each change of theirs takes another order, and what
+fails on one machine fails on the next.
 
 Workers of pytest-xdist get whole modules, so that what a module's tests share is made
 once, and one worker gets all modules that start a Spark.
@@ -10,9 +12,10 @@ once, and one worker gets all modules that start a Spark.
 
 import gc
 import os
-import secrets
 import warnings
+import zlib
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +33,7 @@ IN_THEIR_ORDER = ("clients", "crash", "journeys", "simulation")
 OTHERS_CODE = ("clients", "crash", "journeys")
 """Ours runs in other processes there, and the libraries of clients in the test's. They
 leave sockets, loops and consumers to the collector when a broker is killed."""
+TESTS = Path(__file__).parent
 LEAKS = ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
 
 
@@ -44,9 +48,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         config.option.seed = config.workerinput["seed"]
     elif config.option.seed is None:
-        config.option.seed = int(asked) if asked else 1 + secrets.randbelow(100_000)
+        config.option.seed = int(asked) if asked else seed_of(TESTS)
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(config.option.seed)
+
+
+def seed_of(folder: Path) -> int:
+    """A number that the text of all modules below ``folder`` makes."""
+    number = 0
+    for path in sorted(folder.rglob("*.py")):
+        number = zlib.crc32(path.read_bytes(), number)
+    return 1 + number % 100_000
 
 
 @pytest.hookimpl(optionalhook=True)
