@@ -10,10 +10,10 @@ import pytest
 from jobs.check import check_data_directory
 from tests.jobs.world import World, records_of
 from tests.support.batches import Record
-from tests.support.patience import IDLE_S, wait_until
+from tests.support.patience import IDLE_S, STUCK_S, wait_until
 from tests.support.spark_reader import SparkReader
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 PROGRAM = """
 import sys, pathlib
@@ -106,14 +106,14 @@ def test_a_real_round_then_a_kill_then_another(world: World) -> None:
     for codec in range(5):
         world.produce(topic, some(400, codec), codec % 2, codec=codec)
     compactor = Process(world.data_dir)
-    wait_until(lambda: sum(len(world.rows(topic, p)) for p in (0, 1)) == 2000)
+    wait_until(lambda: sum(len(world.rows(topic, p)) for p in (0, 1)) == 2000, STUCK_S)
     world.check_rows()
     compactor.kill()
     for codec in range(5):
         world.produce(topic, some(400, codec), codec % 2, codec=codec)
     world.roll()
     again = Process(world.data_dir)
-    wait_until(lambda: sum(len(world.rows(topic, p)) for p in (0, 1)) == 4000)
+    wait_until(lambda: sum(len(world.rows(topic, p)) for p in (0, 1)) == 4000, STUCK_S)
     world.check_rows()
     assert again.stop() == 0
     for partition in (0, 1):

@@ -7,6 +7,7 @@ import pytest
 
 from jobs.isolate import spread_isolated
 from jobs.rows import Failed, FileTask, Written
+from tests.support.patience import STUCK_S
 
 
 def task(name: str) -> FileTask:
@@ -76,6 +77,7 @@ import os, signal, sys
 from pyspark import SparkContext
 from jobs.isolate import first_line, spread_isolated
 from jobs.rows import Failed, FileTask, Written
+from tests.support.patience import STUCK_S
 from jobs.session import make_session
 
 def work(files):
@@ -107,7 +109,10 @@ os._exit(0)
 @pytest.mark.spark
 def test_a_killed_worker_is_told_from_a_killed_jvm() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, timeout=300
+        [sys.executable, "-c", PROGRAM],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=2 * STUCK_S,
     )
     said = [line.split() for line in done.stdout.splitlines()]
     assert ["blamed", "killer"] in said

@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from jobs.session import DELTA_PACKAGE, IVY_SETTINGS, session_options
+from tests.support.patience import IDLE_S
 
 
 def test_without_delta_nothing_is_resolved() -> None:
@@ -51,5 +52,5 @@ def test_a_session_that_ended_has_left_no_jvm() -> None:
     jvm = int(program.stdout.readline())
     assert program.stdout.readline() == "ended\n"
     assert not psutil.pid_exists(jvm)
-    program.communicate("\n", timeout=30)
+    program.communicate("\n", timeout=IDLE_S)
     assert program.returncode == 0

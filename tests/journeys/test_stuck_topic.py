@@ -16,11 +16,11 @@ from deltalake import TableFeatures
 from broker.storage.files import PosixFiles
 from broker.storage.store import LocalSegmentStore
 from tests.support.confluent import create, produce_all
-from tests.support.patience import becomes_true, wait_until
+from tests.support.patience import STUCK_S, becomes_true, wait_until
 from tests.support.process import BrokerPart, Part, lakelog
 from tests.support.readers import by_deltalake, consumed
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 SETTINGS = (
     "wal.segment_bytes=1Mi",
@@ -101,7 +101,7 @@ def change(house) -> list[Path]:
         create(house.broker.bootstrap, topic)
     house.fill(1)
     data_dir = str(house.broker.data_dir)
-    lakelog("compact", "--data-dir", data_dir, "--timeout", "60")
+    lakelog("compact", "--data-dir", data_dir, "--timeout", "600")
     path = house.path("stuck")
     before = set((path / "_delta_log").iterdir())
     features = [TableFeatures.RowTracking, TableFeatures.DomainMetadata]
@@ -114,7 +114,7 @@ def change(house) -> list[Path]:
 
 def test_the_others_segments_go(house, change):
     house.fill(2 * SEGMENTS_A_ROUND)
-    wait_until(lambda: house.segments() < SEGMENTS_A_ROUND)
+    wait_until(lambda: house.segments() < SEGMENTS_A_ROUND, STUCK_S)
     busy = len(by_deltalake(str(house.path("busy"))))
     assert busy == house.produced["busy"]
     assert len(by_deltalake(str(house.path("stuck")))) < house.produced["stuck"]
@@ -127,13 +127,13 @@ def test_a_kill_at_any_step_loses_nothing(house, change, point):
     house.broker.start(failpoints=point)
     with ThreadPoolExecutor(1) as pool:
         filling = pool.submit(house.fill)  # it goes on when the broker is back
-        died = becomes_true(lambda: not house.broker.alive)
+        died = becomes_true(lambda: not house.broker.alive, STUCK_S)
         if died:
             house.broker.start()
         filling.result()
     assert died, f"{point} was not passed"
     house.check_stuck()
-    wait_until(lambda: house.segments() < SEGMENTS_A_ROUND)
+    wait_until(lambda: house.segments() < SEGMENTS_A_ROUND, STUCK_S)
     house.check_stuck()
 
 
@@ -143,11 +143,11 @@ def test_when_the_owner_thinks_again_every_record_is_in_the_table_once(house, ch
         entry.unlink()
     house.broker.start()
     data_dir = str(house.broker.data_dir)
-    lakelog("compact", "--data-dir", data_dir, "--timeout", "120")
+    lakelog("compact", "--data-dir", data_dir, "--timeout", "600")
     for topic, count in house.produced.items():
         rows = by_deltalake(str(house.path(topic)))
         assert [row[4] for row in rows] == [b"%d" % n for n in range(count)]
     house.check_stuck()
-    wait_until(lambda: house.segments() <= 1)
+    wait_until(lambda: house.segments() <= 1, STUCK_S)
     house.check_stuck()
     lakelog("check", "--data-dir", data_dir)

@@ -138,7 +138,7 @@ def test_any_delta_reader_sees_the_same(whole, analyst, journey):
 def test_a_table_explains_itself(whole, analyst, journey):
     topic, hot = journey
     where = ("--data-dir", str(whole.data_dir))
-    lakelog("compact", topic, *where, "--timeout", "200")
+    lakelog("compact", topic, *where, "--timeout", "600")
     found = json.loads(lakelog("table", topic, *where, "--json"))
     properties = dict(analyst.ask(f"SHOW TBLPROPERTIES delta.`{found['path']}`"))
     assert properties["lakelog.topic"] == topic

@@ -18,6 +18,7 @@ from broker.protocol.api_keys import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.delete_groups import DeleteGroupsRequest
 from broker.protocol.schema import Field, Struct, definition
+from tests.support.patience import IDLE_S
 from tests.support.peer import Peer, batch_of
 from tests.support.process import BrokerPart
 from tests.support.wire import frame_of
@@ -98,7 +99,7 @@ def test_any_number_is_answered_or_closes_the_connection(
 def heard(broker: BrokerPart, key: ApiKey, request: bytes) -> bool:
     """Whether the request is answered, or refused by closing; parked is heard too."""
     good = frame_of(ApiVersionsRequest("a", "1"), 3, 8)
-    with Peer(broker.bootstrap, patience_s=0.2 if key in PARKED else 10) as peer:
+    with Peer(broker.bootstrap, 0.2 if key in PARKED else IDLE_S) as peer:
         peer.send(request, good)
         with suppress(ConnectionError):
             try:
