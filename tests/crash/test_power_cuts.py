@@ -7,9 +7,13 @@ kernel's own appender recovery decides what is there. What was acknowledged is.
 import os
 import random
 import time
+from contextlib import suppress
 
 import pytest
 
+from broker.storage.files import PosixFiles
+from broker.storage.segment import StaleSegment
+from broker.storage.store import LocalSegmentStore
 from tests.crash.groups import Committer
 from tests.crash.house import House
 from tests.crash.workload import (
@@ -60,6 +64,7 @@ def live(
     pauses: tuple[float, float],
     compacting: bool = True,
     commits_min: int = 0,
+    after_release: bool = False,
 ) -> None:
     """Producers, groups and a compactor, through power cuts; then the judge."""
     house.start()
@@ -77,6 +82,8 @@ def live(
             before = [len(load.acknowledged) for load in loads]
             wait_for(lambda: grown(loads, before))  # noqa: B023
             wait_for(lambda: commits(house) >= commits_min)
+            oldest = oldest_segment(house)
+            wait_for(lambda: not after_release or oldest_segment(house) > oldest)  # noqa: B023
             time.sleep(chance.uniform(*pauses))
             disk.cut_power()
             house.end()
@@ -101,6 +108,14 @@ def commits(house: House) -> int:
     return sum(1 for _ in log.glob("*.json"))
 
 
+def oldest_segment(house: House) -> int:
+    """The first segment that the log still has."""
+    while True:
+        with suppress(StaleSegment):
+            store = LocalSegmentStore(PosixFiles(), house.data_dir / "wal")
+            return min(info.sequence for info in store.live())
+
+
 def grown(loads: list[Load], before: list[int]) -> bool:
     """Whether each has a hundred acknowledged records more."""
     return all(
@@ -121,4 +136,11 @@ def test_a_power_cut_notices_that_the_log_is_not_synced(disk, house):
 def test_a_power_cut_notices_that_tables_are_not_synced(disk, house):
     """Their records were let go from the log, and are nowhere."""
     with pytest.raises(Lost):
-        live(disk, house(altered="tables_never_synced"), 1, (4.0, 4.5), commits_min=3)
+        live(
+            disk,
+            house(altered="tables_never_synced"),
+            1,
+            (0.0, 0.1),
+            commits_min=3,
+            after_release=True,
+        )
