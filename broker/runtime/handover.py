@@ -7,6 +7,7 @@ of them that a turn stays short, then lets everybody else have theirs. Order is 
 """
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Callable
 
@@ -19,7 +20,8 @@ class Handover:
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], object]] = deque()
-        self._called = False
+        self._lock = threading.Lock()
+        self._is_called = False  # one call of the loop is under way, never two
 
     @property
     def is_empty(self) -> bool:
@@ -28,16 +30,18 @@ class Handover:
 
     def put(self, loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
         """Let the loop call it in its turn. On any thread; ``call`` must not raise."""
-        self._waiting.append(call)
-        if not self._called:
-            self._called = True
+        with self._lock:
+            self._waiting.append(call)
+            was_called, self._is_called = self._is_called, True
+        if not was_called:
             loop.call_soon_threadsafe(self._call_some, loop)
 
     def _call_some(self, loop: asyncio.AbstractEventLoop) -> None:
-        # Before it looks: what is appended from here on calls again, or is found.
-        self._called = False
-        for _ in range(min(len(self._waiting), CALLED_A_TURN)):
-            self._waiting.popleft()()
-        if self._waiting:
-            self._called = True
-            loop.call_soon(self._call_some, loop)
+        try:
+            for _ in range(min(len(self._waiting), CALLED_A_TURN)):
+                self._waiting.popleft()()
+        finally:
+            with self._lock:
+                self._is_called = goes_on = bool(self._waiting)
+            if goes_on:
+                loop.call_soon(self._call_some, loop)

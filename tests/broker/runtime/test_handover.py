@@ -26,6 +26,31 @@ def test_a_turn_calls_a_part_and_the_order_stays() -> None:
     asyncio.run(story())
 
 
+def test_what_comes_while_some_are_called_makes_no_turn_longer() -> None:
+    """As when the catalog's thread commits on and the loop does not keep up."""
+    count = 4 * CALLED_A_TURN
+
+    async def story() -> None:
+        loop, handover, called = asyncio.get_running_loop(), Handover(), list[int]()
+
+        def call(number: int) -> None:
+            called.append(number)
+            if number == 0:
+                for _ in range(CALLED_A_TURN):
+                    handover.put(loop, partial(call, 1))
+
+        for _ in range(count):
+            handover.put(loop, partial(call, 0))
+        seen = [0]
+        while not handover.is_empty:
+            await asyncio.sleep(0)
+            seen.append(len(called))
+        assert max(b - a for a, b in pairwise(seen)) == CALLED_A_TURN
+        assert len(called) == count + count * CALLED_A_TURN
+
+    asyncio.run(story())
+
+
 def test_nothing_is_forgotten_between_threads_and_the_loop() -> None:
     threads_count, each = 4, 500
 
