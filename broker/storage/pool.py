@@ -162,6 +162,10 @@ class SlotPool:
             self._trouble = None
         self.give(slot)
 
+    def give_up(self, trouble: str) -> None:
+        """Let nobody wait for a slot now; `prepare` makes it good again."""
+        self._report(trouble)
+
     def warm(self) -> None:
         """Write one more piece of zeros, in a new slot if there is none to go on with.
 

@@ -78,6 +78,7 @@ class SegmentRecycler:
         self._checkpoint: Manifest | None = None
         self.carrier = Carrier(files, directory, pool, segments)
         self._space_wanted = False
+        self._fault: str | None = None
         self._thread = threads.thread("wal-recycler", self._run)
 
     def start(self) -> None:
@@ -124,12 +125,21 @@ class SegmentRecycler:
         alive = True
         while alive:
             alive = self._wait()
-            try:
-                self._work(alive)
-            except Exception as error:  # without this thread the writer waits for ever
-                log.exception("a fault in the log's recycler")
-                self._fail(f"a fault in the log's recycler: {error!r}")
+            self._try_to_work(alive)
         self.carrier.give_up("the log is closed")
+
+    def _try_to_work(self, alive: bool) -> None:
+        """After a fault all writes are refused, those that wait for a file as well."""
+        try:
+            self._work(alive)
+            self._fault = None
+        except Exception as error:  # without this thread the writer waits for ever
+            fault = f"a fault in the log's recycler: {error!r}"
+            known, self._fault = self._fault, fault
+            if fault != known:  # it is tried again twice a second
+                log.exception("a fault in the log's recycler")
+            self._fail(fault)
+            self._pool.give_up(fault)
 
     def _work(self, alive: bool) -> None:
         self._look_at_space()
@@ -165,6 +175,8 @@ class SegmentRecycler:
         return going_on
 
     def _patience(self) -> float | None:
+        if self._fault is not None:
+            return RETRY_S
         if self._pool.wants() or self.carrier.is_at_work:
             return 0.0
         if self._pool.could_warm():
