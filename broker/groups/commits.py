@@ -59,8 +59,7 @@ class OffsetsChanging:
     removed: tuple[TopicPartition, ...] | None
 
     def change(self, commits: "Commits") -> None:
-        commits.writes = self.serial
-        commits.writing[self.serial] = self
+        commits.begin(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class OffsetsChanged:
     serial: int
 
     def change(self, commits: "Commits") -> None:
-        commits.show(commits.writing.pop(self.serial))
+        commits.show(commits.end(self.serial))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class ChangeDropped:
     serial: int
 
     def change(self, commits: "Commits") -> None:
-        del commits.writing[self.serial]
+        commits.end(self.serial)
 
 
 OffsetEvent = OffsetsChanging | OffsetsChanged | ChangeDropped
@@ -97,6 +96,8 @@ class Commits:
 
     groups: dict[str, dict[TopicPartition, Committed]] = field(default_factory=dict)
     writing: dict[int, OffsetsChanging] = field(default_factory=dict)
+    writing_of: dict[str, dict[int, OffsetsChanging]] = field(default_factory=dict)
+    """The same, by group."""
     writes: int = 0
 
     def decide(
@@ -115,6 +116,21 @@ class Commits:
     def apply(self, event: OffsetEvent) -> None:
         """Change by one event."""
         event.change(self)
+
+    def begin(self, changing: OffsetsChanging) -> None:
+        """Take note of a change that is on its way."""
+        self.writes = changing.serial
+        self.writing[changing.serial] = changing
+        self.writing_of.setdefault(changing.group_id, {})[changing.serial] = changing
+
+    def end(self, serial: int) -> OffsetsChanging:
+        """Forget a change that was on its way; returns it."""
+        ended = self.writing.pop(serial)
+        of_group = self.writing_of[ended.group_id]
+        del of_group[serial]
+        if not of_group:
+            del self.writing_of[ended.group_id]
+        return ended
 
     def show(self, changing: OffsetsChanging) -> None:
         """Make a change of the durable offsets."""
@@ -136,8 +152,7 @@ class Commits:
         """The partitions of a group for which a commit is on its way."""
         return {
             key
-            for change in self.writing.values()
-            if change.group_id == group_id
+            for change in self.writing_of.get(group_id, {}).values()
             for key in change.upserts
         }
 

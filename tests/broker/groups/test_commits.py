@@ -47,6 +47,25 @@ def test_a_change_that_could_not_be_written_is_not_made():
     assert not commits.writing
 
 
+def test_what_a_group_is_writing_is_known_without_a_look_at_all_others():
+    """A sweep asks it of thousands of groups, while thousands of changes wait."""
+
+    class NotLookedThrough(dict):
+        def values(self):
+            raise AssertionError("all groups' changes are looked through")
+
+    commits = Commits(writing=NotLookedThrough())
+    offsets = {(1, 0): Committed(5)}
+    serials = [asked(commits, ChangeOffsets(g, offsets)) for g in ("g", "h", "g")]
+    assert commits.are_written("g") == commits.are_written("h") == {(1, 0)}
+    for serial, code in zip(serials, (ErrorCode.NONE, FAILED), strict=False):
+        asked(commits, OffsetsWritten(serial, code))
+    assert (commits.are_written("g"), commits.are_written("h")) == ({(1, 0)}, set())
+    asked(commits, OffsetsWritten(serials[2]))
+    assert not commits.are_written("g")
+    assert not commits.writing_of
+
+
 def test_who_asked_hears_it_with_the_durable_event():
     decision = Commits().decide(ChangeOffsets("g", {}, None, "t"), 0)
     assert [event.durable for event in decision.events] == [True]
