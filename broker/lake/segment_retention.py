@@ -19,7 +19,7 @@ The price: a record exists twice while its segment is a cache.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
@@ -253,7 +253,7 @@ class SegmentRetention:
         """
         loop = asyncio.get_running_loop()
         verified = await loop.run_in_executor(self._pool, self._verify, numbers)
-        end, cuts = self._verified_end(verified), self._cuts(verified)
+        end, cuts = self._verified_end(verified), await self._cuts(verified)
 
         def cut(key: TopicPartition) -> int | None:
             known = end(key)
@@ -261,18 +261,35 @@ class SegmentRetention:
 
         return cut
 
-    def _cuts(self, numbers: Iterable[TopicNumber]) -> dict[TopicPartition, int]:
+    async def _cuts(self, numbers: Iterable[TopicNumber]) -> dict[TopicPartition, int]:
         """Partition -> the first offset that its table lacks and a segment may have."""
-        segments, cuts = self._wal.segments(), dict[TopicPartition, int]()
-        for number in numbers:
-            for partition, ranges in self._lacking(number).items():
-                key = number, PartitionNumber(partition)
-                held = [s.ranges[key][0] for s in segments if key in s.ranges]
-                start = max(self.log_start(key), min(held, default=NOTHING_HELD))
-                lows = [max(low, start) for low, high in ranges if high > start]
-                if lows:
-                    cuts[key] = min(lows)
+        lacking = {
+            (number, PartitionNumber(partition)): ranges
+            for number in numbers
+            for partition, ranges in self._lacking(number).items()
+        }
+        cuts = dict[TopicPartition, int]()
+        first_held = await self._first_held(lacking.keys()) if lacking else {}
+        for count, (key, ranges) in enumerate(lacking.items(), 1):
+            start = max(self.log_start(key), first_held.get(key, NOTHING_HELD))
+            lows = [max(low, start) for low, high in ranges if high > start]
+            if lows:
+                cuts[key] = min(lows)
+            if count % RANGES_A_TURN == 0:
+                await asyncio.sleep(0)
         return cuts
+
+    async def _first_held(self, keys: Set[TopicPartition]) -> dict[TopicPartition, int]:
+        """Partition -> the first offset of those in segments."""
+        held, looked = dict[TopicPartition, int](), 0
+        for ranges in [segment.ranges for segment in self._wal.segments()]:
+            for key in keys:
+                if key in ranges:
+                    held[key] = min(ranges[key][0], held.get(key, NOTHING_HELD))
+                looked += 1
+                if looked % RANGES_A_TURN == 0:
+                    await asyncio.sleep(0)
+        return held
 
     async def _seal_if_idle(self, segments: Sequence[Segment]) -> None:
         """Seal the active segment when it is quiet and all in tables."""

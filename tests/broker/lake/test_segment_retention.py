@@ -11,12 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.lake.lake import Lake
-from broker.lake.segment_retention import Coverage, SegmentRetention
+from broker.lake.segment_retention import (
+    RANGES_A_TURN,
+    Coverage,
+    SegmentRetention,
+)
 from broker.lake.verify import Verifier
 from broker.topics.topic import Topic
 from lakehouse.delta_log import entry_path
 from tests.support.clock import ManualClock
 from tests.support.tables import TOPIC_ID, Writer
+from tests.support.turns import turns_ms
 
 TOPIC = Topic(7, bytes.fromhex(TOPIC_ID), "orders", 2)
 KEEP_MS, IDLE_MS = 10_000, 1_000
@@ -219,6 +224,26 @@ def test_a_data_file_that_was_missing_long_ago_cuts_nothing_off(scene: Scene) ->
     os.unlink(os.path.join(scene.writer.path, scene.lake.files(7, 0)[0].path))
     scene.wal.held = [ASegment(2, {(7, 0): (100, 200)})]
     assert asyncio.run(scene.segment_retention.verified_end({7}))((7, 0)) == 200
+
+
+def test_what_many_partitions_lack_is_looked_for_in_many_segments_in_turns(
+    scene: Scene,
+) -> None:
+    partitions, segments = 500, 40
+    scene.wal.held = [
+        ASegment(n, {(7, p): (10 * n, 10 * n + 10) for p in range(partitions)})
+        for n in range(1, segments + 1)
+    ]
+    scene.segment_retention._lacking = lambda _: dict.fromkeys(
+        range(partitions), ((0, 5), (20, 30))
+    )
+    found: dict[tuple[int, int], int] = {}
+
+    async def look() -> None:
+        found.update(await scene.segment_retention._cuts([7]))
+
+    assert len(turns_ms(look())) > partitions * segments // RANGES_A_TURN
+    assert found == {(7, p): 20 for p in range(partitions)}
 
 
 def test_a_table_that_cannot_be_read_keeps_its_segments(scene: Scene) -> None:
