@@ -101,13 +101,19 @@ class Liveness:
         since_ms = None if peer.reading_paused else self._partial_since_ms
         if since_ms is not None and now_ms - since_ms >= limits.half_frame_ms:
             peer.refuse(ProtocolError("a request did not arrive whole in time"))
-        unsent_bytes = peer.unsent_bytes
-        if self._was_active or unsent_bytes < self._unsent_bytes:
-            # it speaks, or reads, however slowly
-            self._active_ms, self._was_active = now_ms, False
-        self._unsent_bytes = unsent_bytes
-        waits = peer.awaits_handlers or since_ms is not None
-        if not waits and now_ms - self._active_ms >= limits.idle_ms:
+        if self._is_alive():
+            self._active_ms = now_ms
+        if since_ms is None and now_ms - self._active_ms >= limits.idle_ms:
             peer.close_idle()
         pause_ms = min(limits.half_frame_ms, limits.idle_ms)
         self._timer = self._hub.timers.after(max(pause_ms // 4, 1), self._look)
+
+    def _is_alive(self) -> bool:
+        """Whether it spoke since the last look, or read, however slowly; or could not:
+        it waits for an answer, or for the broker to read."""
+        peer, unsent_bytes = self._peer, self._peer.unsent_bytes
+        was_active, self._was_active = self._was_active, False
+        reads = unsent_bytes < self._unsent_bytes
+        self._unsent_bytes = unsent_bytes
+        is_held = peer.reading_paused and not peer.writing_paused
+        return was_active or reads or peer.awaits_handlers or is_held

@@ -77,10 +77,30 @@ def test_whoever_waits_for_a_handler_is_not_idle() -> None:
             assert len(server.hub.connections) == 1
             beats.open["a"].set_result(HeartbeatResponse())
             await until(lambda: not any(c.busy for c in server.hub.connections))
-            assert len(server.hub.connections) == 1
-            timers.advance(250)
+            timers.advance(150)  # its own time begins with the answer
+            assert not any(c.is_closing for c in server.hub.connections)
+            timers.advance(50)
             await until(lambda: not server.hub.connections)
             wire.close()
+
+    on_loop(story)
+
+
+def test_whoever_waits_for_memory_of_others_is_not_idle() -> None:
+    async def story() -> None:
+        timers = ManualTimers(ManualClock())
+        limits = {"idle_ms": 200, "half_frame_ms": 200}
+        async with serving(timers=timers, **limits) as server:
+            wire, taken = await Wire.open(server.address), 1 << 40
+            await wire.ask(PING, 3)
+            server.hub.answering.take(taken)
+            wire.send(frame_of(PING, 3))
+            await until(lambda: any(c.reading_paused for c in server.hub.connections))
+            timers.advance(1_000)
+            server.hub.answering.give(taken)
+            assert (await wire.response(PING.API_KEY, 3))[1].error_code == 0
+            timers.advance(50)
+            assert (await wire.ask(PING, 3)).error_code == 0
 
     on_loop(story)
 
