@@ -151,26 +151,29 @@ class Verifier:
             raise TableMissing(self._path)
         if snapshot.unreadable is not None:
             raise LogDamaged(snapshot.unreadable)
-        self._lacking.clear()
-        self._sync_data(snapshot.files.values())
+        lacking = self._sync_data(snapshot.files.values())
         self._sync_log()
+        self._lacking = lacking  # not before: an error leaves ends and version, too
         self._version, self._mark = snapshot.version, snapshot.mark
         self._ends = table_ends(snapshot, self._topic_id)
 
     def _take(self, commit: Commit) -> None:
         """Verify one more entry. Files that left again since need not be there."""
         moved = Snapshot(self._path, transactions=dict(commit.transactions))
-        for path in commit.removes:
-            self._lacking.pop(path, None)
-        self._sync_data(commit.adds, may_be_gone=True)
+        lacking = self._sync_data(commit.adds, may_be_gone=True)
         sync_file(entry_path(self._path, commit.version))
         sync_directory(os.path.join(self._path, LOG_DIRECTORY))
+        for path in commit.removes:
+            self._lacking.pop(path, None)
+        self._lacking |= lacking
         self._ends.update(table_ends(moved, self._topic_id))
         self._version = commit.version
 
-    def _sync_data(self, files: Iterable[DataFile], may_be_gone: bool = False) -> None:
-        """Sync what is there as its commit says, and remember the rest as lacking,
-        unless a later commit took it out again."""
+    def _sync_data(
+        self, files: Iterable[DataFile], may_be_gone: bool = False
+    ) -> dict[str, tuple[DataFile, str]]:
+        """Sync what is there as its commit says. The rest is returned, unless a later
+        commit took it out again."""
         found = [(file, self._why_lacking(file)) for file in files]
         lacking = {file.path: (file, why) for file, why in found if why is not None}
         if lacking and may_be_gone:
@@ -178,7 +181,7 @@ class Verifier:
             lacking = {path: lacking[path] for path in lacking if path not in left}
         present = [file.relative_path for file, why in found if why is None]
         sync_files(self._path, present)
-        self._lacking |= lacking
+        return lacking
 
     def _why_lacking(self, file: DataFile) -> str | None:
         """The end of a sentence if a file is not there in its full length, else None.

@@ -131,6 +131,32 @@ def test_a_file_of_a_new_commit_that_is_not_whole_is_lacking_until_it_leaves(
     assert verifier.lacking == {}
 
 
+def test_what_is_lacking_is_remembered_when_a_new_look_ends_half_way(
+    tmp_path: Path,
+) -> None:
+    """Its owner moved an entry away, and back, and a file could not be looked at."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    [gone] = load(writer.path).files
+    writer.add(0, 10, 20)
+    [other] = load(writer.path).files.keys() - {gone}
+    writer.add(1, 0, 5)
+    Path(writer.path, gone).unlink()
+    verifier = Verifier(TOPIC_ID, writer.path)
+    verifier.ends()
+    assert verifier.lacking == {0: [(0, 10)]}
+
+    entry, file = Path(entry_path(writer.path, 3)), Path(writer.path, other)
+    entry.rename(tmp_path / "entry")
+    file.rename(tmp_path / "file")
+    file.symlink_to(file)
+    assert verifier.ends() is None
+    (tmp_path / "file").replace(file)
+    (tmp_path / "entry").rename(entry)
+    assert verifier.ends() == {0: 20, 1: 5}
+    assert verifier.lacking == {0: [(0, 10)]}
+
+
 def test_a_file_that_came_back_is_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
