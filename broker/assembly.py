@@ -164,6 +164,7 @@ def bring_maintenance(
         is_deleted=lambda number: broker.topics.by_number(number) is None,
         verified_ends=tables.verified_ends,
         lacking=tables.lacking,
+        unverified=tables.unverified,
         log_start=broker.partitions.log_start,
         before_release=broker.partitions.segment_released,
         clock=broker.clock,

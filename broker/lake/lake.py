@@ -224,6 +224,11 @@ class Lake:
         verifier = self._verifiers.get(number)
         return {} if verifier is None else verifier.lacking
 
+    def unverified(self) -> list[TopicNumber]:
+        """Numbers of the topics whose tables had a problem when they were verified."""
+        verifiers = list(self._verifiers.items())
+        return [number for number, each in verifiers if each.problem is not None]
+
     def _table(self, topic: Topic) -> TopicTable:
         return TopicTable(topic.id.hex(), table_place(self._warehouse, topic.name))
 

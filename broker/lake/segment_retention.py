@@ -41,6 +41,9 @@ of its partition, and 2 GiB may hold eleven million of the smallest."""
 
 NOTHING_HELD: Final = 1 << 63
 
+LOOK_AGAIN_MS: Final = 5_000
+"""Between looks at tables that could not be verified as a whole."""
+
 End = Callable[[TopicPartition], int | None]
 """End offset of a partition's table; None: the topic is deleted, nothing is needed."""
 
@@ -165,7 +168,8 @@ class SegmentRetention:
     ``table_end`` is what the broker follows; ``is_deleted`` tells a deleted topic from
     one that has no table yet; ``verified_ends`` reads a topic's table again, on a
     thread (`Lake.verified_ends`), and ``lacking`` tells which ranges below these ends
-    it has not got all the same; ``log_start`` is durable, and nothing below it is
+    it has not got all the same; ``unverified`` names the topics of which either has a
+    problem to tell; ``log_start`` is durable, and nothing below it is
     needed; ``before_release`` is awaited with the sequence of a segment
     that goes next.
     """
@@ -178,6 +182,7 @@ class SegmentRetention:
         is_deleted: Callable[[TopicNumber], bool],
         verified_ends: Callable[[TopicNumber], Mapping[int, int]],
         lacking: Callable[[TopicNumber], Lacking] = lambda _: {},
+        unverified: Callable[[], Iterable[TopicNumber]] = tuple,
         log_start: Callable[[TopicNumber, PartitionNumber], int] = lambda *_: 0,
         before_release: Callable[[int], Awaitable[object]],
         clock: Clock,
@@ -190,6 +195,7 @@ class SegmentRetention:
         self._is_deleted = is_deleted
         self._verified_ends = verified_ends
         self._lacking = lacking
+        self._unverified, self._again_ms = unverified, 0
         self._log_start = log_start
         self._before_release = before_release
         self._ages = Ages(clock)
@@ -214,6 +220,7 @@ class SegmentRetention:
             return []
         self._busy = True
         try:
+            await self._look_again()
             segments = self._wal.segments()
             await self._seal_if_idle(segments)
             return await self._release_due(segments)
@@ -290,6 +297,18 @@ class SegmentRetention:
                 if looked % RANGES_A_TURN == 0:
                     await asyncio.sleep(0)
         return held
+
+    async def _look_again(self) -> None:
+        """See whether what keeps tables from being verified is over: nobody asks while
+        no segment with their records is to go, and it would be told for ever."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._again_ms:
+            return
+        self._again_ms = now_ms + LOOK_AGAIN_MS
+        numbers = list(self._unverified())
+        if numbers:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._pool, self._verify, numbers)
 
     async def _seal_if_idle(self, segments: Sequence[Segment]) -> None:
         """Seal the active segment when it is quiet and all in tables."""

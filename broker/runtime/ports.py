@@ -114,3 +114,6 @@ class Tables(Lake, Protocol):
         self, number: TopicNumber, /
     ) -> Mapping[int, Sequence[tuple[int, int]]]:
         """Partition -> ranges of offsets whose files are gone."""
+
+    def unverified(self) -> Iterable[TopicNumber]:
+        """Numbers of the topics whose tables had a problem when they were verified."""

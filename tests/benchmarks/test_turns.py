@@ -23,7 +23,7 @@ from broker.runtime.partitions.partitions import Partitions
 from broker.storage.segment import Segment, SegmentInfo, Slot
 from broker.storage.wal import Wal
 from tests.support.clock import ManualClock
-from tests.support.turns import check_turn, turn_ms, turns_ms
+from tests.support.turns import callbacks_ms, check_turn, turn_ms, turns_ms
 
 PARTITIONS, PRODUCERS, SEGMENTS = 1_000, 100, 1_000
 
@@ -117,6 +117,32 @@ def test_a_release_that_looks_at_segments_of_a_thousand_partitions(
         return max(turns)
 
     check_turn("release", longest_ms)
+
+
+def test_a_release_while_a_table_lacks_files_of_a_thousand_partitions() -> None:
+    ranges = {(1, index): (0, 5) for index in range(PARTITIONS)}
+    held = [SegmentInfo(n, True, 64 << 20, ranges) for n in range(1, 201)]
+    wal: Any = SimpleNamespace(segments=lambda: held)
+    retention = SegmentRetention(
+        wal,
+        table_end=lambda *_: 5,
+        is_deleted=lambda _: False,
+        verified_ends=lambda _: dict.fromkeys(range(PARTITIONS), 5),
+        lacking=lambda _: {index: [(3, 5)] for index in range(PARTITIONS)},
+        before_release=lambda _: asyncio.sleep(0),
+        clock=ManualClock(),
+        keep_ms=0,
+        idle_seal_ms=0,
+    )
+
+    def longest_ms() -> float:
+        with callbacks_ms() as turns:
+            sure = asyncio.run(retention.verified_end({1}))
+        assert [sure((1, index)) for index in range(PARTITIONS)] == [3] * PARTITIONS
+        return max(turns)
+
+    check_turn("what tables lack", longest_ms)
+    retention.close()
 
 
 @pytest.mark.parametrize("part", [1, 100, 1 << 20])

@@ -81,6 +81,9 @@ class Tables:
     def lacking(self, number: int) -> dict[int, list[tuple[int, int]]]:
         return {}
 
+    def unverified(self) -> list[int]:
+        return []
+
     def unreadable_topics(self) -> dict[int, str]:
         return {}
 

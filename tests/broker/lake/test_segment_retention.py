@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from broker.lake.lake import Lake
 from broker.lake.segment_retention import (
+    LOOK_AGAIN_MS,
     RANGES_A_TURN,
     Coverage,
     SegmentRetention,
@@ -76,6 +77,7 @@ class Scene:
             is_deleted=self.deleted.__contains__,
             verified_ends=self.lake.verified_ends,
             lacking=self.lake.lacking,
+            unverified=self.lake.unverified,
             before_release=self._note,
             clock=self.clock,
             keep_ms=KEEP_MS,
@@ -244,6 +246,23 @@ def test_what_many_partitions_lack_is_looked_for_in_many_segments_in_turns(
 
     assert len(turns_ms(look())) > partitions * segments // RANGES_A_TURN
     assert found == {(7, p): 20 for p in range(partitions)}
+
+
+def test_a_file_that_came_back_is_no_problem_although_no_segment_is_to_go(
+    scene: Scene,
+) -> None:
+    scene.writer.add(0, 100, 200)
+    scene.lake._follower.get(7).poll()
+    file = Path(scene.writer.path, scene.lake.files(7, 0)[0].path)
+    aside = file.rename(file.with_suffix(".aside"))
+    scene.wal.held = [ASegment(2, {(7, 0): (100, 200)})]
+    assert scene.tick() == [2]
+    assert "lacks 1 of its data files" in scene.lake.problems()[0]
+
+    aside.rename(file)
+    scene.clock.advance(LOOK_AGAIN_MS)
+    assert scene.tick() == []
+    assert scene.lake.problems() == []
 
 
 def test_a_table_that_cannot_be_read_keeps_its_segments(scene: Scene) -> None:
