@@ -7,12 +7,14 @@ idea: before a commit the statistics name the files that may reach into its rang
 these few the offsets themselves are read. So a file that merely spans a range (an
 OPTIMIZE put a stray row into it) is in nobody's way.
 
-The price: of a file without statistics the footer is read, once. One that is not there,
+The price: of a file without statistics the footer is read, once: an owner may turn
+them off for all files, so it is remembered how far each reaches. One that is not there,
 or is damaged, is believed what the log says of it.
 """
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -35,6 +37,9 @@ class ForeignRows(NamedTuple):
     high: int
     path: str
 
+
+SPANS_KEPT = 1 << 16
+"""About 300 bytes each; all of them only where files have no statistics."""
 
 _footers = Footers()
 
@@ -99,6 +104,9 @@ def _offsets_in(path: str, wanted: tuple[int, int]) -> list[Any]:
     """Of each row group the offsets in the range. Raises FileVanished and
     TableUnreadable; ValueError if a row has none."""
     first, end = wanted
+    low, high = _span(path)
+    if low >= end or high < first:
+        return []
     parts = []
     groups = _footers.get(path).groups
     near = [n for n, g in enumerate(groups) if g[0] < end and g[1] >= first and g.rows]
@@ -106,3 +114,12 @@ def _offsets_in(path: str, wanted: tuple[int, int]) -> list[Any]:
         offsets = _footers.offsets(path, number)
         parts.append(offsets[(offsets >= first) & (offsets < end)])
     return parts
+
+
+@lru_cache(SPANS_KEPT)
+def _span(path: str) -> tuple[int, int]:
+    """The least and the greatest offset of a file; of one without rows, none lies in
+    between. Raises as `_offsets_in`; what failed is looked at anew."""
+    groups = [group for group in _footers.get(path).groups if group.rows]
+    low = min((group.first_offset for group in groups), default=0)
+    return low, max((group.last_offset for group in groups), default=-1)

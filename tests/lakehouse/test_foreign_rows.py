@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakehouse import footers
 from lakehouse.foreign_rows import ForeignRows, foreign_rows
 from tests.support.tables import Writer, rows
 
@@ -54,6 +55,28 @@ def test_a_file_that_is_not_there_is_as_the_log_has_it(writer: Writer) -> None:
     os.unlink(os.path.join(writer.path, path))
     assert look(writer, {0: (4, 6)}) == {0: ForeignRows(3, 8, path)}
     assert look(writer, {0: (9, 20)}) == {}
+
+
+def test_where_no_file_has_statistics_each_footer_is_read_once(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for first in range(0, 30, 10):
+        writer.add(0, first, first + 10)
+    without = {"delta.dataSkippingStatsColumns": "topic"}
+    deltalake.DeltaTable(writer.path).alter.set_table_properties(without)
+    read: list[str] = []
+
+    def noted(path: str) -> footers.Footer:
+        read.append(path)
+        return read_footer(path)
+
+    read_footer = footers._read
+    monkeypatch.setattr(footers, "_read", noted)
+    monkeypatch.setattr("lakehouse.foreign_rows._footers", footers.Footers(1))
+    for _ in range(2):
+        assert look(writer, {0: (30, 40)}) == {}
+    assert len(read) == 3
+    assert look(writer, {0: (25, 40)})[0].low == 25
 
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)
