@@ -25,6 +25,8 @@ _BUFFER_BYTES = 1 << 20
 FOOTER_BYTES = 13_000
 COLUMN_BYTES = 1_000
 """For each column of each row group."""
+SAMPLE_ROWS = 32
+"""A row may take megabytes."""
 VALUE_BYTES = 32
 """What a header takes in memory beside its bytes, with all that is made of it."""
 
@@ -36,7 +38,7 @@ class RowGroup(NamedTuple):
     last_offset: int
     rows: int
     bytes: int
-    """Uncompressed."""
+    """Uncompressed; of what a dictionary holds once, about what the rows take."""
     timestamp_max_ms: int
     headers_bytes: int = 0
     """About what its headers take in memory: empty ones are nothing in a file."""
@@ -128,7 +130,7 @@ def open_parquet(path: str, metadata: Any = None, *, buffered: bool = False) -> 
 
 
 def _read(path: str) -> Footer:
-    with open_parquet(path) as file:
+    with open_parquet(path, buffered=True) as file:
         metadata = file.metadata
         groups: list[RowGroup] = []
         for number in range(metadata.num_row_groups):
@@ -173,10 +175,28 @@ def _row_group(
         column = group.column(timestamp)
         if _has_bounds(column) and column.physical_type == "INT64":
             newest = column.statistics.max_raw // 1000
-    rows, size = group.num_rows, group.total_byte_size
+    rows, size = group.num_rows, group.total_byte_size + _repeated(file, group, number)
     values = (group.column(n).num_values for n in range(group.num_columns))
     headers_bytes = VALUE_BYTES * sum(count - rows for count in values if count > rows)
     return RowGroup(first, last, rows, size, newest, headers_bytes)
+
+
+def _repeated(file: Any, group: Any, number: int) -> int:
+    """About the bytes of keys and values that the file may have once for many rows, as
+    the first rows have them. 0 if they cannot be read: who wants them will tell."""
+    columns = map(group.column, range(group.num_columns))
+    names = [c.path_in_schema for c in columns if c.has_dictionary_page]
+    names = [name for name in names if name in ("key", "value")]
+    if not names or not group.num_rows:
+        return 0
+    try:
+        batches = file.iter_batches(
+            SAMPLE_ROWS, row_groups=[number], columns=names, use_threads=False
+        )
+        some = next(batches)
+    except (pa.ArrowException, OSError):
+        return 0
+    return int(some.nbytes * group.num_rows // len(some))
 
 
 def _has_bounds(column: Any) -> bool:

@@ -4,6 +4,8 @@ import random
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakehouse import chunks
@@ -62,3 +64,24 @@ def test_no_chunk_holds_many_rows_and_none_is_lost(
     assert len(found) <= 2 * sum(map(len, files)) / WANTED
     bounds = np.array([chunk[:2] for chunk in found])
     assert (bounds[1:, 0] > bounds[:-1, 1]).all()
+
+
+def test_rows_that_the_file_has_once_count_as_what_they_take(tmp_path: Path) -> None:
+    """Megabytes of a file were a gigabyte of memory, or rows that nobody was given."""
+    count, size = 2 * WANTED, 400_000
+    values = pa.array([bytes([n]) * size for n in range(2)])
+    repeated = pa.DictionaryArray.from_arrays(
+        pa.array([n % 2 for n in range(count)], pa.int32()), values
+    )
+    written = rows(0, range(count))
+    at = written.schema.get_field_index("value")
+    path = str(tmp_path / "repeated.parquet")
+    pq.write_table(written.set_column(at, "value", repeated), path, store_schema=False)
+    planned, reader = plan([path], Footers()), TableReader()
+    last = -1
+    for number, chunk in enumerate(planned):
+        assert (chunk.first_offset, chunk.is_whole) == (last + 1, False)
+        last = chunk.last_offset
+        if number < 3:
+            assert reader.read(chunk).nbytes < 2 * chunks.WINDOW_BYTES
+    assert last == count - 1
