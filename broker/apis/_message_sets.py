@@ -9,12 +9,11 @@ Source: Kafka 3.9 ``LogValidator`` and ``LazyDownConversionRecords``.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from broker.protocol.buffers import Buffer
 from broker.protocol.errors import ErrorCode, KafkaError
-from broker.protocol.messages.produce import ProduceRequest
 from broker.records.batch import split
 from broker.records.layout import MAGIC, MAGIC_AT
 from broker.records.message_set import first_message_bytes, to_batch, to_message_set
@@ -22,9 +21,6 @@ from broker.runtime.partitions.fetches import check_offset
 from broker.runtime.partitions.partition import bare
 from broker.runtime.partitions.reads import Place
 from broker.runtime.services import Broker
-
-Failed = Mapping[tuple[int, int], KafkaError]
-"""(number of the topic, of the partition in it) of a request -> why it is refused."""
 
 NEWEST_OF_MESSAGE_SETS: Final = ErrorCode.INVALID_TIMESTAMP
 """The newest code that clients of message sets know (0.10.0). A newer one is to them an
@@ -39,25 +35,16 @@ ends where the limit is, and a client takes a first message that is cut off for 
 is larger than it can take."""
 
 
-async def convert_produced(request: ProduceRequest, broker: Broker) -> Failed:
-    """Put a batch in the place of each message set of the request."""
-    failed: dict[tuple[int, int], KafkaError] = {}
-    for t, topic in enumerate(request.topic_data):
-        for p, one in enumerate(topic.partition_data):
-            records = one.records
-            if not records or records[MAGIC_AT : MAGIC_AT + 1] == bytes([MAGIC]):
-                continue
-            try:
-                one.records = await _converted(records, broker)
-            except KafkaError as error:
-                failed[t, p] = bare(error)
-    return failed
+async def converted(records: Buffer | None, broker: Broker) -> Buffer | None:
+    """The batch that takes the place of a message set; anything else as it is.
 
-
-async def _converted(message_set: Buffer, broker: Broker) -> Buffer:
+    Raises KafkaError, as ``to_batch``.
+    """
+    if not records or records[MAGIC_AT : MAGIC_AT + 1] == bytes([MAGIC]):
+        return records
     async with broker.conversions:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(None, to_batch, message_set)
+        return await loop.run_in_executor(None, to_batch, records)
 
 
 async def convert_fetched(

@@ -8,23 +8,25 @@ disk; if it was refused the connection closes, as Kafka's does, so that the clie
 for the reason. A partition that is named twice takes both batches and answers both;
 Kafka drops all but the last in silence, and no client sends that.
 Version notes: v0 to v2 carry message sets (magic 0, and 1 since v2), which become one
-batch each on a thread, before anything has its place, so that a connection's next
-request waits for that; v2 the broker's timestamp; v3 batches; v4 KAFKA_STORAGE_ERROR;
+batch each on a thread, one after another, and a connection's next request waits until
+all have their place; v2 the broker's timestamp; v3 batches; v4 KAFKA_STORAGE_ERROR;
 v5 the log start; v8 messages and the records at fault (KIP-467); v13 topics by id
 (KIP-516). Topics are not created here.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator
 
-from broker.apis._message_sets import Failed, convert_produced
+from broker.apis._message_sets import converted
 from broker.apis._produce_again import partition_of, repeat
 from broker.apis._produce_refused import refuse
 from broker.dispatch.context import Context
 from broker.dispatch.pending import Pending
 from broker.dispatch.registry import serves
 from broker.protocol.api_keys import ApiKey
+from broker.protocol.buffers import Buffer
 from broker.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from broker.protocol.messages.produce import (
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -32,11 +34,13 @@ from broker.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from broker.runtime.partitions.overdue import NO_TIMEOUT
-from broker.runtime.partitions.partition import Partition, Reply
-from broker.runtime.services import Broker
+from broker.runtime.partitions.partition import Partition, Reply, bare
 
 NO_ACKS = 0
 BATCHES_SINCE = 3
+
+Entry = tuple[TopicProduceData, PartitionProduceData, PartitionProduceResponse]
+"""A partition of a request: its topic, itself, its part of the response."""
 
 
 class Answer(Pending[ProduceResponse | None]):
@@ -53,6 +57,21 @@ class Answer(Pending[ProduceResponse | None]):
         self.refused: KafkaError | None = None
         self.asked = False
         """Whether each of its partitions has been asked."""
+
+    def entries(
+        self, request: ProduceRequest
+    ) -> Iterator[
+        tuple[TopicProduceData, PartitionProduceData, PartitionProduceResponse]
+    ]:
+        """Each partition of the request, and its part of the response."""
+        for data in request.topic_data:
+            parts: list[PartitionProduceResponse] = []
+            self.response.responses.append(
+                TopicProduceResponse(data.name, data.topic_id, parts)
+            )
+            for one in data.partition_data:
+                parts.append(PartitionProduceResponse(one.index))
+                yield data, one, parts[-1]
 
     def reply_to(self, answer: PartitionProduceResponse, partition: Partition) -> Reply:
         """Notified of what became of one batch."""
@@ -104,58 +123,65 @@ def produce(
         return _refuse_acks(request, answer)
     if context.version < BATCHES_SINCE:
         return _convert_and_append(request, context, answer)
-    return _append(request, context, answer, {})
+    return _append(request, context, answer)
 
 
 async def _convert_and_append(
     request: ProduceRequest, context: Context, answer: Answer
 ) -> ProduceResponse | None:
-    failed = await convert_produced(request, context.broker)
-    later = _append(request, context, answer, failed)
+    """Each set is appended, or refused, before the next is converted: what a few
+    kilobytes became is never kept for the sake of its neighbours."""
+    for data, one, to in answer.entries(request):
+        try:
+            records = await converted(one.records, context.broker)
+        except KafkaError as error:
+            answer.refuse(to, bare(error))
+        else:
+            now_ms = context.broker.clock.now_ms()
+            _append_one(data, records, to, request, context, answer, now_ms)
+    later = _asked(answer)
     return await later if isinstance(later, Answer) else later
 
 
 def _append(
-    request: ProduceRequest, context: Context, answer: Answer, failed: Failed
+    request: ProduceRequest, context: Context, answer: Answer
 ) -> ProduceResponse | Answer | None:
     now_ms = context.broker.clock.now_ms()
+    for data, one, to in answer.entries(request):
+        _append_one(data, one.records, to, request, context, answer, now_ms)
+    return _asked(answer)
+
+
+def _append_one(
+    data: TopicProduceData,
+    records: Buffer | None,
+    to: PartitionProduceResponse,
+    request: ProduceRequest,
+    context: Context,
+    answer: Answer,
+    now_ms: int,
+) -> None:
+    try:
+        partition = partition_of(
+            data, to.index, answer.version, context.broker.partitions
+        )
+    except KafkaError as error:
+        answer.refuse(to, error)
+        return
     # who asks for no answer is held back until it is on disk, however long
     timeout_ms = NO_TIMEOUT if request.acks == NO_ACKS else request.timeout_ms
-    for number, data in enumerate(request.topic_data):
-        refused = {p: error for (t, p), error in failed.items() if t == number}
-        _append_topic(data, answer, context.broker, now_ms, timeout_ms, refused)
-    if request.acks == NO_ACKS and answer.refused is not None:
+    reply = answer.reply_to(to, partition)
+    partition.append(records, answer.version, now_ms, reply, timeout_ms)
+
+
+def _asked(answer: Answer) -> ProduceResponse | Answer | None:
+    """What is answered now that each partition has been asked."""
+    if answer.acks == NO_ACKS and answer.refused is not None:
         raise answer.unanswered()
     if answer.open == 0:
-        return None if request.acks == NO_ACKS else answer.response
+        return None if answer.acks == NO_ACKS else answer.response
     answer.asked = True
     return answer
-
-
-def _append_topic(
-    data: TopicProduceData,
-    answer: Answer,
-    broker: Broker,
-    now_ms: int,
-    timeout_ms: int,
-    failed: Mapping[int, KafkaError],
-) -> None:
-    answers: list[PartitionProduceResponse] = []
-    answer.response.responses.append(
-        TopicProduceResponse(data.name, data.topic_id, answers)
-    )
-    for place, one in enumerate(data.partition_data):
-        partition_answer = PartitionProduceResponse(one.index)
-        answers.append(partition_answer)
-        try:
-            if place in failed:
-                raise failed[place]
-            partition = partition_of(data, one.index, answer.version, broker.partitions)
-        except KafkaError as error:
-            answer.refuse(partition_answer, error)
-            continue
-        reply = answer.reply_to(partition_answer, partition)
-        partition.append(one.records, answer.version, now_ms, reply, timeout_ms)
 
 
 def _refuse_acks(request: ProduceRequest, answer: Answer) -> ProduceResponse:

@@ -10,6 +10,11 @@ from broker.apis.fetch import fetch
 from broker.apis.produce import produce
 from broker.protocol.errors import ErrorCode, ProtocolError
 from broker.protocol.messages.fetch import PartitionData
+from broker.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from broker.runtime.services import Broker
 from tests.support.batches import Record, make_batch
 from tests.support.message_sets import consumed, message, produced
@@ -27,6 +32,7 @@ from tests.support.rig import (
     start,
     values_in,
 )
+from tests.support.turns import callbacks_ms, check_turn
 
 OLD_PRODUCE = [0, 1, 2]
 OLD_FETCH = [0, 1, 2, 3]
@@ -267,3 +273,47 @@ def test_few_are_converted_at_once(tmp_path: Path) -> None:
             assert len(messages_in(await reading)) == 1
 
     run(scenario)
+
+
+def test_a_set_is_appended_before_the_next_is_converted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", 2)
+            for _ in range(2):
+                await broker.conversions.acquire()
+            request = produce_request("t", (0, set_of(b"a")), (1, set_of(b"b")))
+            sent = asyncio.ensure_future(call(produce, request, broker, 0))
+            await asyncio.sleep(0)
+            next_in_line = asyncio.ensure_future(broker.conversions.acquire())
+            await asyncio.sleep(0)
+            broker.conversions.release()
+            # what the first became is not kept for as long as others take
+            first = await fetched(broker, 0, 12, max_wait_ms=60_000)
+            assert values_in(first) == [b"a"]
+            assert await next_in_line
+            assert not sent.done()
+            broker.conversions.release()
+            answers = (await sent).responses[0].partition_responses
+            assert [one.error_code for one in answers] == [0, 0]
+
+    run(scenario)
+
+
+def test_thousands_of_bad_sets_do_not_hold_the_loop(tmp_path: Path) -> None:
+    bad = memoryview(bytearray(b"x"))
+    topics = [
+        TopicProduceData("t", partition_data=[PartitionProduceData(0, bad)])
+        for _ in range(4000)
+    ]
+
+    async def longest() -> float:
+        async with rig(tmp_path) as broker:
+            request = ProduceRequest(None, 1, 1000, topics)
+            with callbacks_ms() as taken:
+                response = await call(produce, request, broker, 2)
+                await asyncio.sleep(0)  # the last one is told when it has ended
+            answers = [one.partition_responses[0] for one in response.responses]
+            assert {one.error_code for one in answers} == {ErrorCode.CORRUPT_MESSAGE}
+            return max(taken)
+
+    check_turn("bad message sets", lambda: asyncio.run(longest()))
