@@ -10,7 +10,7 @@ Source: Kafka 3.9 ``LogValidator`` and ``LazyDownConversionRecords``.
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.protocol.buffers import Buffer
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -33,6 +33,14 @@ AT_LEAST_ONE_SINCE: Final = 3
 """Version of Fetch whose first message is whole, whatever its size. Before, an answer
 ends where the limit is, and a client takes a first message that is cut off for one that
 is larger than it can take."""
+
+
+class _Found(NamedTuple):
+    """Messages, the offset after them, and the size of the first one's batch."""
+
+    data: bytes
+    next_offset: int
+    batch_bytes: int
 
 
 async def converted(records: Buffer | None, broker: Broker) -> Buffer | None:
@@ -59,22 +67,39 @@ async def convert_fetched(
     for place in places:
         if place.error is not None or not place.buffers:
             continue
-        at_least_one = nothing_yet and version >= AT_LEAST_ONE_SINCE
+        if room <= 0 and not nothing_yet:
+            place.buffers = ()
+            continue
         try:
             found = await _next_messages(place, version, broker)
         except KafkaError as error:
             place.error, place.buffers = bare(error), ()
             continue
-        limit = min(place.bytes_max, room)
-        if at_least_one:
-            limit = max(limit, first_message_bytes(found))
-        kept = found if len(found) <= limit else found[: max(limit, 0)]
+        limit = _limit(found, place.bytes_max, room, version, nothing_yet)
+        kept = found.data if len(found.data) <= limit else found.data[:limit]
         place.buffers = (kept,) if kept else ()
         room -= len(kept)
         nothing_yet = nothing_yet and not kept
 
 
-async def _next_messages(place: Place, version: int, broker: Broker) -> bytes:
+def _limit(
+    found: _Found, bytes_max: int, room: int, version: int, at_least_one: bool
+) -> int:
+    """How many bytes of the messages are sent.
+
+    A compressed message may be larger than the batch that it was made of. Whoever asked
+    for no less than the batch gets it whole, as from Kafka, or nothing where the answer
+    has no room for it: a piece is an error to a client.
+    """
+    limit = max(min(bytes_max, room), 0)
+    first = first_message_bytes(found.data)
+    too_large = version < AT_LEAST_ONE_SINCE and found.batch_bytes > bytes_max
+    if first <= limit or too_large:
+        return limit
+    return first if at_least_one or first <= room else 0
+
+
+async def _next_messages(place: Place, version: int, broker: Broker) -> _Found:
     """The messages from the place's offset on, of the batches that were read or of the
     first after them that has any; none at the end of the log."""
     partition = place.partition
@@ -83,11 +108,12 @@ async def _next_messages(place: Place, version: int, broker: Broker) -> bytes:
     while place.buffers:
         buffers, offset = place.buffers, place.offset
         async with broker.conversions:
-            found, place.offset = await asyncio.get_running_loop().run_in_executor(
+            found = await asyncio.get_running_loop().run_in_executor(
                 None, _messages, buffers, magic, offset, place.bytes_max
             )
-        if found:
+        if found.data:
             return found
+        place.offset = found.next_offset
         place.clear()
         check_offset(partition, place.offset)
         reading = broker.partitions.reader.read([place], place.bytes_max)
@@ -95,20 +121,22 @@ async def _next_messages(place: Place, version: int, broker: Broker) -> bytes:
             await reading
         if place.error is not None:
             raise place.error
-    return b""
+    return _Found(b"", place.offset, 0)
 
 
 def _messages(
     buffers: Sequence[Buffer], magic: int, first_offset: int, bytes_max: int
-) -> tuple[bytes, int]:
-    """Messages of as many batches as fill ``bytes_max``, and the offset after those."""
+) -> _Found:
+    """Messages of as many batches as fill ``bytes_max``."""
     parts: list[bytes] = []
-    size, next_offset = 0, first_offset
+    size, next_offset, batch_bytes = 0, first_offset, 0
     for header, batch in (one for buffer in buffers for one in split(buffer)):
         if size >= bytes_max and size:
             break
         part = to_message_set(header, batch, magic, first_offset)
+        if not size:
+            batch_bytes = len(batch)
         parts.append(part)
         size += len(part)
         next_offset = header.last_offset + 1
-    return b"".join(parts), next_offset
+    return _Found(b"".join(parts), next_offset, batch_bytes)

@@ -1,6 +1,7 @@
 """Old message sets in and out: what clients of Kafka 0.8 to 0.10 send and get."""
 
 import asyncio
+import random
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,49 @@ def test_a_message_above_the_limit_is_whole_from_version_3_on(tmp_path) -> None:
             assert messages_in(cut) == []
             whole = await fetched(broker, 0, 3, partition_bytes_max=100)
             assert [one.value for one in messages_in(whole)] == [b"x" * 5000]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", OLD_FETCH)
+def test_a_compressed_message_is_whole_if_its_batch_is_within_the_limit(
+    tmp_path, version
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            batch = batch_of(*[b"%04d" % i for i in range(1000)], codec=2)
+            await produce_one(broker, "t", batch)
+            asked = len(batch) + 1
+            data = await fetched(broker, 0, version, partition_bytes_max=asked)
+            assert sum(map(len, data.records)) > asked  # it grew
+            assert len(messages_in(data)) == 1000
+            asked = len(batch) - 1
+            data = await fetched(broker, 0, version, partition_bytes_max=asked)
+            # before version 3, a piece says that the client must ask for more
+            assert len(messages_in(data)) == (1000 if version == 3 else 0)
+            if version < 3:
+                assert sum(map(len, data.records)) == asked
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", OLD_FETCH)
+def test_no_piece_of_a_message_is_sent_for_want_of_room(tmp_path, version) -> None:
+    randbytes = random.Random(version).randbytes
+    batch = batch_of(*[randbytes(100) for _ in range(1000)], codec=2)
+
+    async def scenario() -> None:
+        whole = 2 * len(batch) + 10  # both batches, but not what they become
+        async with rig(tmp_path, fetch_max_bytes=whole) as broker:
+            await create(broker, "t", 2)
+            for partition in (0, 1):
+                await produce_one(broker, "t", batch, partition=partition)
+            request = fetch_request("t", (0, 0), (1, 0), bytes_max=whole)
+            response = await call(fetch, request, broker, version)
+            first, second = response.responses[0].partitions
+            assert len(messages_in(first)) == 1000
+            assert sum(map(len, second.records)) == 0
 
     run(scenario)
 
