@@ -17,6 +17,7 @@ from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import split
 from broker.records.layout import MAGIC, MAGIC_AT
 from broker.records.message_set import first_message_bytes, to_batch, to_message_set
+from broker.runtime.budget import Reservation
 from broker.runtime.partitions.fetches import check_offset
 from broker.runtime.partitions.partition import bare
 from broker.runtime.partitions.reads import Place
@@ -56,14 +57,22 @@ async def converted(records: Buffer | None, broker: Broker) -> Buffer | None:
 
 
 async def convert_fetched(
-    places: Sequence[Place], version: int, bytes_max: int, broker: Broker
-) -> None:
+    places: Sequence[Place],
+    version: int,
+    bytes_max: int,
+    broker: Broker,
+    reservation: Reservation,
+) -> int:
     """Put message sets in the place of the batches that a fetch of version 0 to 3 read.
 
     What follows a batch that leaves nothing (a gap in the offsets) is read, too: who
     gets no message asks for the same offset for ever.
+
+    ``reservation`` holds what was read, and grows by what that becomes. Where it
+    cannot, the answer ends. Returns 0, or the bytes that the first messages need.
     """
     room, nothing_yet = bytes_max, True
+    taken = sum(place.size for place in places if place.is_later)
     for place in places:
         if place.error is not None or not place.buffers:
             continue
@@ -77,9 +86,15 @@ async def convert_fetched(
             continue
         limit = _limit(found, place.bytes_max, room, version, nothing_yet)
         kept = found.data if len(found.data) <= limit else found.data[:limit]
+        taken += len(kept)
+        if not reservation.try_grow(max(taken - reservation.bytes, 0)):
+            if nothing_yet:
+                return taken
+            kept, room = b"", 0
         place.buffers = (kept,) if kept else ()
         room -= len(kept)
         nothing_yet = nothing_yet and not kept
+    return 0
 
 
 def _limit(

@@ -34,6 +34,7 @@ from broker.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
+from broker.runtime.budget import Reservation
 from broker.runtime.partitions.fetches import Fetch, check_offset
 from broker.runtime.partitions.partition import (
     LEADER_EPOCH,
@@ -60,8 +61,8 @@ def fetch(
     places: list[Place] = []
     bytes_max = min(request.max_bytes, broker.settings.broker.fetch_max_bytes)
 
-    def convert() -> Coroutine[Any, Any, None]:
-        return convert_fetched(places, version, bytes_max, broker)
+    def convert(reservation: Reservation) -> Coroutine[Any, Any, int]:
+        return convert_fetched(places, version, bytes_max, broker, reservation)
 
     operation = Fetch(
         places,

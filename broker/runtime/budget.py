@@ -111,6 +111,18 @@ class Reservation:
         else:
             self._budget.give(-more)
 
+    def try_grow(self, size: int) -> bool:
+        """Take so many more if they fit, or if nobody else holds any."""
+        budget = self._budget
+        if (
+            size
+            and budget.taken > self.bytes
+            and budget.taken + size > budget.bytes_max
+        ):
+            return False
+        self.resize(self.bytes + size)
+        return True
+
     def release(self) -> None:
         """Give everything back; nothing happens the second time."""
         size, self.bytes = self.bytes, 0

@@ -42,8 +42,9 @@ Answer = Callable[[], Generator[None, None, FetchResponse]]
 Fill = Callable[[], Generator[None, None, None]]
 """Finds the places; yields after each ``TURN_PLACES``."""
 
-Convert = Callable[[], Coroutine[Any, Any, None]]
-"""Turns what was read into what an old client knows, in place."""
+Convert = Callable[[Reservation], Coroutine[Any, Any, int]]
+"""Turns what was read into what an old client knows, in place, and takes the memory for
+it; returns 0, or so many bytes as must be there before anything can be answered."""
 
 PLACE_BYTES = 512
 """About what a partition of a fetch that waits keeps in memory."""
@@ -94,6 +95,8 @@ class Fetch(DelayedOperation):
 
     What must be read into memory is first reserved in ``memory``. When that is short,
     the answer is cut to what is left, and waits when even a small one does not fit.
+    So it is with what is converted, whose size is known when that was done: if nothing
+    of it fits, all is given back, and it is read again when so much is there.
     """
 
     __slots__ = (
@@ -112,6 +115,7 @@ class Fetch(DelayedOperation):
         "_purgatory",
         "_reader",
         "_task",
+        "_wanted",
     )  # fmt: skip
 
     def __init__(
@@ -146,6 +150,8 @@ class Fetch(DelayedOperation):
         self._task: asyncio.Task[None] | None = None
         self._purgatory: DelayedOperations | None = None
         self._found = 0
+        self._wanted = 0
+        """Bytes that what was read takes once it is converted, as far as is known."""
         self._before: dict[Hashable, tuple[Partition, int, int]] = {}
 
     def run(
@@ -270,7 +276,7 @@ class Fetch(DelayedOperation):
 
     def _plan_and_reserve(self) -> Steps[None]:
         reading = yield from self._plan(self._bytes_max)
-        if reading is None:
+        if reading is None and not self._wanted:
             self._finish(None)
         else:
             yield from self._reserve(reading)
@@ -284,7 +290,13 @@ class Fetch(DelayedOperation):
 
     async def _finish_in_turns(self, reservation: Reservation | None) -> None:
         try:
-            reservation = await self._converted(reservation)
+            if self._convert is not None:
+                reservation = reservation or Reservation(self._memory, 0)
+                self._wanted = await self._convert(reservation)
+                if self._wanted:
+                    self._wait_again(reservation)
+                    return
+                reservation.resize(sum(place.size for place in self._places))
             steps = self._answer()
             while self._future is not None:
                 try:
@@ -300,15 +312,12 @@ class Fetch(DelayedOperation):
         if reservation is not None:
             reservation.release()
 
-    async def _converted(self, reservation: Reservation | None) -> Reservation | None:
-        """Convert what was read; the memory that it takes now."""
-        if self._convert is None:
-            return reservation
-        if reservation is None:
-            reservation = Reservation(self._memory, 0)
-        await self._convert()
-        reservation.resize(sum(place.size for place in self._places))
-        return reservation
+    def _wait_again(self, reservation: Reservation) -> None:
+        """Hold nothing, and read again when there is room for what it becomes."""
+        for place in self._places:
+            place.clear()
+        self._memory.wait(self._read, self._wanted)
+        reservation.release()
 
     def _go_on(self, turns: Reading) -> None:
         """Run what takes some turns of the loop; a fault in it fails the answer."""
@@ -348,34 +357,43 @@ class Fetch(DelayedOperation):
                 _check_again(place, place.partition)
         return (yield from self._reader.read_in_turns(self._places, bytes_max))
 
-    def _reserve(self, reading: Reading) -> Steps[None]:
+    def _reserve(self, reading: Reading | None) -> Steps[None]:
         """Start the reading when there is memory for it."""
-        memory, needed = self._memory, self._later_bytes()
+        memory, needed = self._memory, self._needed_bytes()
         if needed > memory.room:
-            reading.close()
+            if reading is not None:
+                reading.close()
             room = min(max(memory.room, CUT_BYTES_MIN), self._bytes_max)
             cut = yield from self._plan(room)
-            if cut is None:  # what is in memory already fills so small an answer
+            if (
+                cut is None and not self._wanted
+            ):  # what is in memory already fills so small an answer
                 self._finish(None)
                 return
-            reading, needed = cut, self._later_bytes()
+            reading, needed = cut, self._needed_bytes()
         if memory.try_take(needed):
             reservation = Reservation(memory, needed)
+            if reading is None:
+                self._finish(reservation)
+                return
             self._task = asyncio.ensure_future(self._fill(reading, reservation))
         else:
-            reading.close()
+            if reading is not None:
+                reading.close()
             for place in self._places:
                 place.clear()
             memory.wait(self._read, needed)
 
-    def _later_bytes(self) -> int:
-        return sum(place.later_bytes for place in self._places)
+    def _needed_bytes(self) -> int:
+        later = sum(place.later_bytes for place in self._places)
+        return max(later, self._wanted)
 
     async def _fill(self, reading: Reading, reservation: Reservation) -> None:
         later = [place for place in self._places if place.is_later]
         try:
             await reading
-            reservation.resize(sum(place.size for place in later))
+            size = sum(place.size for place in later)
+            reservation.resize(max(size, self._wanted))
             self._finish(reservation)
         except Exception as error:  # noqa: BLE001 - whoever awaits the answer is given it
             reservation.release()

@@ -10,7 +10,7 @@ import pytest
 from broker.apis.fetch import fetch
 from broker.apis.produce import produce
 from broker.protocol.errors import ErrorCode, ProtocolError
-from broker.protocol.messages.fetch import PartitionData
+from broker.protocol.messages.fetch import FetchRequest, PartitionData
 from broker.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -339,6 +339,56 @@ def test_a_set_is_appended_before_the_next_is_converted(tmp_path: Path) -> None:
             broker.conversions.release()
             answers = (await sent).responses[0].partition_responses
             assert [one.error_code for one in answers] == [0, 0]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", OLD_FETCH)
+def test_what_is_converted_stays_within_the_memory_of_fetches(
+    tmp_path, version
+) -> None:
+    def ask() -> FetchRequest:
+        return fetch_request("t", (0, 0))
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            await produce_one(broker, "t", batch_of(*[b"x" * 100] * 1000))
+            broker.fetched.bytes_max = 300_000  # two become 134,000 bytes each
+            first, second = (start(fetch, ask(), broker, version) for _ in range(2))
+            await asyncio.wait((first, second))
+            third = start(fetch, ask(), broker, version)
+            while not (broker.fetched.is_awaited or third.done()):
+                await asyncio.sleep(0)
+            assert not third.done()
+            assert broker.fetched.taken <= broker.fetched.bytes_max
+            first.reservation.release()
+            (data,) = (await third).responses[0].partitions
+            assert len(messages_in(data)) == 1000
+            assert broker.fetched.taken <= broker.fetched.bytes_max
+            second.reservation.release()
+            third.reservation.release()
+            assert broker.fetched.taken == 0
+            broker.fetched.bytes_max = 10  # who is alone gets what it asks for
+            assert len(messages_in(await fetched(broker, 0, version))) == 1000
+
+    run(scenario)
+
+
+def test_an_old_answer_ends_where_the_memory_does(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", 3)
+            for partition in range(3):
+                batch = batch_of(*[b"x" * 100] * 1000)
+                await produce_one(broker, "t", batch, partition=partition)
+            broker.fetched.take(100_000)  # by others
+            broker.fetched.bytes_max = 300_000
+            request = fetch_request("t", (0, 0), (1, 0), (2, 0))
+            response = await call(fetch, request, broker, 3)
+            answers = response.responses[0].partitions
+            assert [len(messages_in(one)) for one in answers] == [1000, 0, 0]
+            assert [one.error_code for one in answers] == [0, 0, 0]
 
     run(scenario)
 
