@@ -9,7 +9,7 @@ Source: Kafka 3.9 ``LogValidator`` and ``LazyDownConversionRecords``.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from broker.protocol.buffers import Buffer
@@ -62,6 +62,7 @@ async def convert_fetched(
     bytes_max: int,
     broker: Broker,
     reservation: Reservation,
+    is_heard: Callable[[], bool],
 ) -> int:
     """Put message sets in the place of the batches that a fetch of version 0 to 3 read.
 
@@ -74,6 +75,8 @@ async def convert_fetched(
     room, nothing_yet = bytes_max, True
     taken = sum(place.size for place in places if place.is_later)
     for place in places:
+        if not is_heard():
+            return 0
         if place.error is not None or not place.buffers:
             continue
         if room <= 0 and not nothing_yet:

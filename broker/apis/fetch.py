@@ -13,7 +13,7 @@ is refused; v9 the leader epoch fences (KIP-320); v12 the epoch fetched last; v1
 by id (KIP-516); v16 endpoints, v17 and v18 fields of followers: not needed by one node.
 """
 
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any
 
 from broker.apis._message_sets import (
@@ -61,8 +61,12 @@ def fetch(
     places: list[Place] = []
     bytes_max = min(request.max_bytes, broker.settings.broker.fetch_max_bytes)
 
-    def convert(reservation: Reservation) -> Coroutine[Any, Any, int]:
-        return convert_fetched(places, version, bytes_max, broker, reservation)
+    def convert(
+        reservation: Reservation, is_heard: Callable[[], bool]
+    ) -> Coroutine[Any, Any, int]:
+        return convert_fetched(
+            places, version, bytes_max, broker, reservation, is_heard
+        )
 
     operation = Fetch(
         places,

@@ -42,9 +42,10 @@ Answer = Callable[[], Generator[None, None, FetchResponse]]
 Fill = Callable[[], Generator[None, None, None]]
 """Finds the places; yields after each ``TURN_PLACES``."""
 
-Convert = Callable[[Reservation], Coroutine[Any, Any, int]]
+Convert = Callable[[Reservation, Callable[[], bool]], Coroutine[Any, Any, int]]
 """Turns what was read into what an old client knows, in place, and takes the memory for
-it; returns 0, or so many bytes as must be there before anything can be answered."""
+it; returns 0, or so many bytes as must be there before anything can be answered. It
+ends when the second says that nobody hears the answer any more."""
 
 PLACE_BYTES = 512
 """About what a partition of a fetch that waits keeps in memory."""
@@ -292,7 +293,7 @@ class Fetch(DelayedOperation):
         try:
             if self._convert is not None:
                 reservation = reservation or Reservation(self._memory, 0)
-                self._wanted = await self._convert(reservation)
+                self._wanted = await self._convert(reservation, self._is_heard)
                 if self._wanted:
                     self._wait_again(reservation)
                     return
@@ -311,6 +312,9 @@ class Fetch(DelayedOperation):
             raise
         if reservation is not None:
             reservation.release()
+
+    def _is_heard(self) -> bool:
+        return self._future is not None
 
     def _wait_again(self, reservation: Reservation) -> None:
         """Hold nothing, and read again when there is room for what it becomes."""

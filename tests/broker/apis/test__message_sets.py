@@ -393,6 +393,32 @@ def test_an_old_answer_ends_where_the_memory_does(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_nothing_more_is_converted_when_nobody_hears_the_answer(tmp_path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", 2)
+            for partition in (0, 1):
+                await produce_one(broker, "t", batch_of(b"x"), partition=partition)
+            for _ in range(2):
+                await broker.conversions.acquire()
+            request = fetch_request("t", (0, 0), (1, 0))
+            waiting = start(fetch, request, broker, 3)
+            await asyncio.sleep(0)
+            next_in_line = asyncio.ensure_future(broker.conversions.acquire())
+            await asyncio.sleep(0)
+            waiting.abandon()
+            broker.conversions.release()  # the first place was in line before
+            await next_in_line
+            for _ in range(10):
+                await asyncio.sleep(0)
+            broker.conversions.release()
+            # the second would stand in line now, and have it
+            assert not broker.conversions.locked()
+            assert broker.fetched.taken == 0
+
+    run(scenario)
+
+
 def test_thousands_of_bad_sets_do_not_hold_the_loop(tmp_path: Path) -> None:
     bad = memoryview(bytearray(b"x"))
     topics = [
