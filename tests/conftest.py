@@ -23,6 +23,7 @@ from _pytest.unraisableexception import collect_unraisable
 from hypothesis import settings
 
 from tests.support.shuffle import shuffled
+from tests.support.wire import forget_opened
 
 settings.register_profile("lakelog", deadline=None)
 settings.load_profile("lakelog")
@@ -125,6 +126,7 @@ def pytest_runtest_protocol(
     if folder(item) in OTHERS_CODE and ends_module(item, nextitem):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            forget_opened()
             gc.collect()
     return result
 

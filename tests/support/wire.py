@@ -36,6 +36,11 @@ async def hang_up() -> None:
         await asyncio.sleep(0)
 
 
+def forget_opened() -> None:
+    """Let go of all connections: those of loops that are closed cannot be."""
+    _opened.clear()
+
+
 class Wire:
     """One connection. ``ask`` sends a request and reads one response."""
 
