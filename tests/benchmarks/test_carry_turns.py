@@ -42,7 +42,7 @@ def small_logs() -> list[Any]:
     made = []
     for _ in range(PARTITIONS):
         log = PartitionLog()
-        log.offsets.give_away(2)
+        log.offsets.assign(2)
         for offset in (0, 1):
             place = 2 * (offset + 1) << SEQUENCE_SHIFT
             log.commit(offset, offset, 0, place, 100)
