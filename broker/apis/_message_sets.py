@@ -23,7 +23,7 @@ from broker.runtime.partitions.partition import bare
 from broker.runtime.partitions.reads import Place
 from broker.runtime.services import Broker
 
-NEWEST_OF_MESSAGE_SETS: Final = ErrorCode.INVALID_TIMESTAMP
+NEWEST_CODE: Final = ErrorCode.INVALID_TIMESTAMP
 """The newest code that clients of message sets know (0.10.0). A newer one is to them an
 unknown error, which is said so."""
 
@@ -34,6 +34,11 @@ AT_LEAST_ONE_SINCE: Final = 3
 """Version of Fetch whose first message is whole, whatever its size. Before, an answer
 ends where the limit is, and a client takes a first message that is cut off for one that
 is larger than it can take."""
+
+
+def known_code(code: ErrorCode) -> ErrorCode:
+    """The code, or UNKNOWN_SERVER_ERROR for one that is too new for message sets."""
+    return ErrorCode.UNKNOWN_SERVER_ERROR if code > NEWEST_CODE else code
 
 
 class _Found(NamedTuple):

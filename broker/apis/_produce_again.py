@@ -17,7 +17,7 @@ The price. Two ways to one answer; a test sends the same requests both ways.
 from struct import Struct
 from typing import Any, Final
 
-from broker.apis._produce_refused import refuse
+from broker.apis._produce_refused import BATCHES_SINCE, refuse
 from broker.dispatch.context import Context
 from broker.dispatch.pending import PendingBytes
 from broker.dispatch.registry import Answer
@@ -36,7 +36,6 @@ from broker.runtime.partitions.partitions import Partitions
 ID_BYTES: Final = 8
 """Key, version and correlation id, before what is compared."""
 
-_BATCHES_SINCE: Final = 3
 _FLEXIBLE_SINCE: Final = 9
 _LOG_START_SINCE: Final = 5
 _TAGS: Final = b"\0\0\0"  # of partition, topic and request: none
@@ -154,7 +153,7 @@ def repeat(
 
     ``whole`` makes a whole answer, its length in front, of a response.
     """
-    if context.version < _BATCHES_SINCE:
+    if context.version < BATCHES_SINCE:
         return None
     if request.acks not in _ACKED or request.transactional_id is not None:
         return None

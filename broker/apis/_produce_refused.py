@@ -1,6 +1,6 @@
 """How a refused batch is told in the answer to a Produce."""
 
-from broker.apis._message_sets import NEWEST_OF_MESSAGE_SETS
+from broker.apis._message_sets import known_code
 from broker.protocol.errors import ErrorCode, KafkaError, NotAppended
 from broker.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -45,6 +45,4 @@ def _known_code(code: ErrorCode, version: int) -> ErrorCode:
     """No code that is newer than the client's version (``ProduceResponse.java``)."""
     if code is ErrorCode.KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_SINCE:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if version < BATCHES_SINCE and code > NEWEST_OF_MESSAGE_SETS:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-    return code
+    return known_code(code) if version < BATCHES_SINCE else code

@@ -18,8 +18,8 @@ from typing import Any
 
 from broker.apis._message_sets import (
     AT_LEAST_ONE_SINCE,
-    NEWEST_OF_MESSAGE_SETS,
     convert_fetched,
+    known_code,
 )
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
@@ -177,6 +177,4 @@ def _code(error: KafkaError, version: int, partition: Partition | None) -> Error
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if version >= BY_ID_SINCE and partition is not None and partition.deleted:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    if version < BATCHES_SINCE and error.code > NEWEST_OF_MESSAGE_SETS:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-    return error.code
+    return known_code(error.code) if version < BATCHES_SINCE else error.code

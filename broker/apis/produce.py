@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Iterator
 
 from broker.apis._message_sets import converted
 from broker.apis._produce_again import partition_of, repeat
-from broker.apis._produce_refused import refuse
+from broker.apis._produce_refused import BATCHES_SINCE, refuse
 from broker.dispatch.context import Context
 from broker.dispatch.pending import Pending
 from broker.dispatch.registry import serves
@@ -37,7 +37,6 @@ from broker.runtime.partitions.overdue import NO_TIMEOUT
 from broker.runtime.partitions.partition import Partition, Reply, bare
 
 NO_ACKS = 0
-BATCHES_SINCE = 3
 
 Entry = tuple[TopicProduceData, PartitionProduceData, PartitionProduceResponse]
 """A partition of a request: its topic, itself, its part of the response."""
@@ -58,11 +57,7 @@ class Answer(Pending[ProduceResponse | None]):
         self.asked = False
         """Whether each of its partitions has been asked."""
 
-    def entries(
-        self, request: ProduceRequest
-    ) -> Iterator[
-        tuple[TopicProduceData, PartitionProduceData, PartitionProduceResponse]
-    ]:
+    def entries(self, request: ProduceRequest) -> Iterator[Entry]:
         """Each partition of the request, and its part of the response."""
         for data in request.topic_data:
             parts: list[PartitionProduceResponse] = []

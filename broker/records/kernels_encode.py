@@ -58,7 +58,8 @@ def _compiled(*signature: Any) -> Any:
 
 
 @_compiled()
-def _varint_bytes(value):  # type: ignore[no-untyped-def]
+def varint_bytes(value):  # type: ignore[no-untyped-def]
+    """Bytes of a zigzag varint."""
     raw = (value << 1) ^ (value >> 63)
     size = 1
     while raw < 0 or raw >= 0x80:
@@ -68,7 +69,8 @@ def _varint_bytes(value):  # type: ignore[no-untyped-def]
 
 
 @_compiled()
-def _put_varint(out, at, value):  # type: ignore[no-untyped-def]
+def put_varint(out, at, value):  # type: ignore[no-untyped-def]
+    """Write a zigzag varint; the position after it."""
     raw = (value << 1) ^ (value >> 63)
     while raw < 0 or raw >= 0x80:
         out[at] = (raw & 0x7F) | 0x80
@@ -79,19 +81,20 @@ def _put_varint(out, at, value):  # type: ignore[no-untyped-def]
 
 
 @_compiled()
-def _put_big_endian(out, at, value, size):  # type: ignore[no-untyped-def]
+def put_big_endian(out, at, value, size):  # type: ignore[no-untyped-def]
+    """Write an integer of ``size`` bytes."""
     for i in range(size):
         out[at + i] = (value >> (8 * (size - 1 - i))) & 0xFF
 
 
 @_compiled()
 def _bytes_bytes(length):  # type: ignore[no-untyped-def]
-    return _varint_bytes(length) + max(length, 0)
+    return varint_bytes(length) + max(length, 0)
 
 
 @_compiled()
 def _put_bytes(out, at, data, start, length):  # type: ignore[no-untyped-def]
-    at = _put_varint(out, at, length)
+    at = put_varint(out, at, length)
     if length <= 0:
         return at
     copy_bytes(out, at, data, start, length)
@@ -102,10 +105,10 @@ def _put_bytes(out, at, data, start, length):  # type: ignore[no-untyped-def]
 def _body_bytes(rows, i, base, headers):  # type: ignore[no-untyped-def]
     """Bytes of record ``i`` in a batch that begins with row ``base``."""
     size = np.int64(1)
-    size += _varint_bytes(rows[TIMESTAMP, i] - rows[TIMESTAMP, base])
-    size += _varint_bytes(rows[OFFSET, i] - rows[OFFSET, base])
+    size += varint_bytes(rows[TIMESTAMP, i] - rows[TIMESTAMP, base])
+    size += varint_bytes(rows[OFFSET, i] - rows[OFFSET, base])
     size += _bytes_bytes(rows[KEY_LENGTH, i]) + _bytes_bytes(rows[VALUE_LENGTH, i])
-    size += _varint_bytes(rows[HEADER_COUNT, i])
+    size += varint_bytes(rows[HEADER_COUNT, i])
     first = rows[HEADERS_AT, i]
     for h in range(first, first + rows[HEADER_COUNT, i]):
         size += _bytes_bytes(headers[1, h]) + _bytes_bytes(headers[3, h])
@@ -136,7 +139,7 @@ def plan(rows, headers, batch_bytes, sizes, firsts, ends):  # type: ignore[no-un
     begun = at
     for i in range(rows.shape[1]):
         size = _body_bytes(rows, i, base, headers)
-        whole = size + _varint_bytes(size)
+        whole = size + varint_bytes(size)
         fits = i > 0 and at + whole - begun <= batch_bytes
         if not (fits and _shares(rows, i, base)):
             if batches > 0:
@@ -145,7 +148,7 @@ def plan(rows, headers, batch_bytes, sizes, firsts, ends):  # type: ignore[no-un
             batches, base, begun = batches + 1, i, at
             at += HEADER_BYTES
             size = _body_bytes(rows, i, base, headers)
-            whole = size + _varint_bytes(size)
+            whole = size + varint_bytes(size)
         sizes[i] = size
         at += whole
     if batches > 0:
@@ -159,31 +162,31 @@ def _put_header(out, at, end, rows, first, stop):  # type: ignore[no-untyped-def
     time_max = rows[TIMESTAMP, first]
     for i in range(first, stop):
         time_max = max(time_max, rows[TIMESTAMP, i])
-    _put_big_endian(out, at + BASE_OFFSET_AT, rows[OFFSET, first], 8)
-    _put_big_endian(out, at + LENGTH_AT, end - at - LOG_OVERHEAD_BYTES, 4)
-    _put_big_endian(out, at + LEADER_EPOCH_AT, 0, 4)
+    put_big_endian(out, at + BASE_OFFSET_AT, rows[OFFSET, first], 8)
+    put_big_endian(out, at + LENGTH_AT, end - at - LOG_OVERHEAD_BYTES, 4)
+    put_big_endian(out, at + LEADER_EPOCH_AT, 0, 4)
     out[at + MAGIC_AT] = MAGIC
-    _put_big_endian(out, at + CRC_AT, 0, 4)
-    _put_big_endian(out, at + ATTRIBUTES_AT, rows[KIND, first] * TIMESTAMP_BIT, 2)
+    put_big_endian(out, at + CRC_AT, 0, 4)
+    put_big_endian(out, at + ATTRIBUTES_AT, rows[KIND, first] * TIMESTAMP_BIT, 2)
     delta = rows[OFFSET, stop - 1] - rows[OFFSET, first]
-    _put_big_endian(out, at + LAST_OFFSET_DELTA_AT, delta, 4)
-    _put_big_endian(out, at + BASE_TIMESTAMP_AT, rows[TIMESTAMP, first], 8)
-    _put_big_endian(out, at + MAX_TIMESTAMP_AT, time_max, 8)
+    put_big_endian(out, at + LAST_OFFSET_DELTA_AT, delta, 4)
+    put_big_endian(out, at + BASE_TIMESTAMP_AT, rows[TIMESTAMP, first], 8)
+    put_big_endian(out, at + MAX_TIMESTAMP_AT, time_max, 8)
     # Producer id, epoch and sequence: none.
     for i in range(at + PRODUCER_ID_AT, at + RECORD_COUNT_AT):
         out[i] = 0xFF
-    _put_big_endian(out, at + RECORD_COUNT_AT, stop - first, 4)
+    put_big_endian(out, at + RECORD_COUNT_AT, stop - first, 4)
 
 
 @_compiled()
 def _put_record(out, at, rows, i, base, columns, headers):  # type: ignore[no-untyped-def]
     keys, values, header_keys, header_values = columns
     out[at] = 0  # attributes
-    at = _put_varint(out, at + 1, rows[TIMESTAMP, i] - rows[TIMESTAMP, base])
-    at = _put_varint(out, at, rows[OFFSET, i] - rows[OFFSET, base])
+    at = put_varint(out, at + 1, rows[TIMESTAMP, i] - rows[TIMESTAMP, base])
+    at = put_varint(out, at, rows[OFFSET, i] - rows[OFFSET, base])
     at = _put_bytes(out, at, keys, rows[KEY_AT, i], rows[KEY_LENGTH, i])
     at = _put_bytes(out, at, values, rows[VALUE_AT, i], rows[VALUE_LENGTH, i])
-    at = _put_varint(out, at, rows[HEADER_COUNT, i])
+    at = put_varint(out, at, rows[HEADER_COUNT, i])
     first = rows[HEADERS_AT, i]
     for h in range(first, first + rows[HEADER_COUNT, i]):
         at = _put_bytes(out, at, header_keys, headers[0, h], headers[1, h])
@@ -205,5 +208,5 @@ def encode(rows, headers, columns, sizes, firsts, ends, out):  # type: ignore[no
         _put_header(out, at, ends[batch], rows, first, stop)
         at += HEADER_BYTES
         for i in range(first, stop):
-            at = _put_varint(out, at, sizes[i])
+            at = put_varint(out, at, sizes[i])
             at = _put_record(out, at, rows, i, first, columns, headers)

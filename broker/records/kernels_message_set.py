@@ -33,6 +33,7 @@ from broker.records.kernels import (
     read_record,
 )
 from broker.records.kernels_copy import copy_bytes
+from broker.records.kernels_encode import put_big_endian, put_varint, varint_bytes
 
 BAD_CHECKSUM: Final = 20
 BAD_MAGIC: Final = 21
@@ -128,33 +129,6 @@ def _crc32(b, at, end):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _put(out, at, value, size):  # type: ignore[no-untyped-def]
-    for i in range(size):
-        out[at + i] = (value >> (8 * (size - 1 - i))) & 0xFF
-
-
-@compiled()
-def _varint_bytes(value):  # type: ignore[no-untyped-def]
-    raw = (value << 1) ^ (value >> 63)
-    size = 1
-    while raw < 0 or raw >= 0x80:
-        raw = (raw >> 7) & 0x01FFFFFFFFFFFFFF
-        size += 1
-    return size
-
-
-@compiled()
-def _put_varint(out, at, value):  # type: ignore[no-untyped-def]
-    raw = (value << 1) ^ (value >> 63)
-    while raw < 0 or raw >= 0x80:
-        out[at] = (raw & 0x7F) | 0x80
-        raw = (raw >> 7) & 0x01FFFFFFFFFFFFFF
-        at += 1
-    out[at] = raw
-    return at + 1
-
-
-@compiled()
 def _put_field(out, at, b, start, length):  # type: ignore[no-untyped-def]
     if length > 0:
         copy_bytes(out, at, b, start, length)
@@ -239,11 +213,11 @@ def _up_bytes(message, count, base):  # type: ignore[no-untyped-def]
     delta = message[3] - base
     return (
         2  # attributes, no headers
-        + _varint_bytes(delta)
-        + _varint_bytes(count)
-        + _varint_bytes(message[5])
+        + varint_bytes(delta)
+        + varint_bytes(count)
+        + varint_bytes(message[5])
         + max(message[5], 0)
-        + _varint_bytes(message[7])
+        + varint_bytes(message[7])
         + max(message[7], 0)
     )
 
@@ -274,7 +248,7 @@ def measure_up(b, at, end, magic, totals):  # type: ignore[no-untyped-def]
             totals[BASE_TIMESTAMP] = totals[MAX_TIMESTAMP] = message[3]
         totals[MAX_TIMESTAMP] = max(totals[MAX_TIMESTAMP], message[3])
         size = _up_bytes(message, totals[COUNT], totals[BASE_TIMESTAMP])
-        totals[BYTE_COUNT] += size + _varint_bytes(size)
+        totals[BYTE_COUNT] += size + varint_bytes(size)
         totals[COUNT] += 1
         at = stop
     return np.int64(OK), np.int64(-1)
@@ -289,13 +263,13 @@ def write_up(b, at, end, count, base, out, to):  # type: ignore[no-untyped-def]
     message = np.zeros(8, np.int64)
     while at < end:
         at, _ = _read_message(b, at, end, message)
-        to = _put_varint(out, to, _up_bytes(message, count, base))
+        to = put_varint(out, to, _up_bytes(message, count, base))
         out[to] = 0  # attributes
-        to = _put_varint(out, to + 1, message[3] - base)
-        to = _put_varint(out, to, count)
-        to = _put_varint(out, to, message[5])
+        to = put_varint(out, to + 1, message[3] - base)
+        to = put_varint(out, to, count)
+        to = put_varint(out, to, message[5])
         to = _put_field(out, to, b, message[4], message[5])
-        to = _put_varint(out, to, message[7])
+        to = put_varint(out, to, message[7])
         to = _put_field(out, to, b, message[6], message[7])
         out[to] = 0  # headers
         to += 1
@@ -353,20 +327,22 @@ def write_down(  # type: ignore[no-untyped-def]
             origin = offset if is_relative else np.int64(0)
         begun = to
         size = _down_bytes(record, magic) - LOG_OVERHEAD_BYTES
-        _put(out, to, offset - origin, 8)
-        _put(out, to + SIZE_AT, size, 4)
+        put_big_endian(out, to, offset - origin, 8)
+        put_big_endian(out, to + SIZE_AT, size, 4)
         out[to + MAGIC_AT] = magic
         out[to + ATTRIBUTES_AT] = 0
         to += TIMESTAMP_AT
         if magic == 1:
             if stamp >= 0:
                 out[to - 1] = TIMESTAMP_BIT
-                _put(out, to, stamp, 8)
+                put_big_endian(out, to, stamp, 8)
             else:
-                _put(out, to, base_timestamp + record[0], 8)
+                put_big_endian(out, to, base_timestamp + record[0], 8)
             to += 8
-        _put(out, to, record[3], 4)
+        put_big_endian(out, to, record[3], 4)
         to = _put_field(out, to + 4, b, record[2], record[3])
-        _put(out, to, record[5], 4)
+        put_big_endian(out, to, record[5], 4)
         to = _put_field(out, to + 4, b, record[4], record[5])
-        _put(out, begun + CRC_AT, np.int64(_crc32(out, begun + MAGIC_AT, to)), 4)
+        put_big_endian(
+            out, begun + CRC_AT, np.int64(_crc32(out, begun + MAGIC_AT, to)), 4
+        )

@@ -246,8 +246,3 @@ def _compiled() -> tuple[Any, Any]:
     from broker.records import kernels_message_set
 
     return numpy, kernels_message_set
-
-
-def warm() -> None:
-    """Load the compiled loops now, so that no client waits for it."""
-    _compiled()
