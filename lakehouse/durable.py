@@ -2,9 +2,35 @@
 
 A file is durable when its bytes and the directory entries on the way to it are. All of
 this blocks; call it on a thread.
+
+The problem: an fsync of ten megabytes puts them all before the disk at once, and the
+small sync that a producer waits for stands behind them for as long as they take (20 ms
+seen). The idea: they go to the disk a piece at a time before, each waited for, so that
+others come between; the fsync then finds little to write.
+
+The price: a second call of the system for each half megabyte. Where there is no
+``sync_file_range`` (only Linux has it) the fsync does all of it.
+
+Source: sync_file_range(2). It promises nothing by itself; the fsync does.
 """
 
+import ctypes
+import errno
 import os
+from typing import Any, Final
+
+PIECE_BYTES: Final = 512 << 10
+_WRITE_AND_WAIT: Final = 7
+"""WAIT_BEFORE, WRITE and WAIT_AFTER."""
+_CANNOT: Final = (errno.ENOSYS, errno.EINVAL, errno.ESPIPE)
+"""Not here, or not for this file: the fsync does all of it."""
+_sync_file_range: Any = getattr(
+    ctypes.CDLL(None, use_errno=True), "sync_file_range", None
+)
+if _sync_file_range is not None:
+    _sync_file_range.argtypes = (
+        ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint,
+    )  # fmt: skip
 
 
 class SyncFailed(OSError):
@@ -14,7 +40,7 @@ class SyncFailed(OSError):
 def sync_file(path: str) -> None:
     """Flush the bytes of a file. Raises SyncFailed, or OSError if it cannot be opened:
     then nothing was lost, and it may be tried again."""
-    _sync(path, os.O_RDONLY | os.O_CLOEXEC)
+    _sync(path, os.O_RDONLY | os.O_CLOEXEC, in_pieces=True)
 
 
 def sync_directory(path: str) -> None:
@@ -22,9 +48,11 @@ def sync_directory(path: str) -> None:
     _sync(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
-def _sync(path: str, flags: int) -> None:
+def _sync(path: str, flags: int, *, in_pieces: bool = False) -> None:
     descriptor = os.open(path, flags)
     try:
+        if in_pieces:
+            _write_back(descriptor)
         os.fsync(descriptor)
     except OSError as error:
         raise SyncFailed(error.errno, error.strerror, path) from error
@@ -43,3 +71,19 @@ def sync_files(root: str, relative_paths: list[str]) -> None:
             parent = os.path.dirname(parent)
     for directory in sorted(directories, key=len, reverse=True):
         sync_directory(directory)
+
+
+def _write_back(descriptor: int) -> None:
+    """Bring the bytes of a file to the disk, a piece at a time.
+
+    Raises OSError: what this call is told, the fsync of the same descriptor is not.
+    """
+    size = os.fstat(descriptor).st_size if _sync_file_range else 0
+    for at in range(0, size, PIECE_BYTES):
+        length = min(PIECE_BYTES, size - at)
+        if _sync_file_range(descriptor, at, length, _WRITE_AND_WAIT) == 0:
+            continue
+        error = ctypes.get_errno()
+        if error in _CANNOT:
+            return
+        raise OSError(error, os.strerror(error))

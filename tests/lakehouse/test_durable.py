@@ -1,13 +1,17 @@
 """A commit is durable in the order that a power cut needs: data, entry, directory."""
 
+import ctypes
+import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from lakehouse import durable
 from lakehouse.commit import commit_files, create_table, remove_files
 from lakehouse.delta_log import load
-from lakehouse.durable import sync_files
+from lakehouse.durable import PIECE_BYTES, SyncFailed, sync_file, sync_files
 from tests.support.syscalls import SystemCalls
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
@@ -60,3 +64,55 @@ def test_retention_syncs_its_entry(
     entry = f"_delta_log/{version:020d}.json"
     assert calls.events[-2:] == [f"sync {entry}", "sync directory _delta_log"]
     assert os.path.exists(os.path.join(writer.path, entry))
+
+
+def test_a_large_file_goes_to_the_disk_in_pieces_before_its_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(bytes(2 * PIECE_BYTES + 5))
+    calls = SystemCalls(monkeypatch, tmp_path)
+    real = durable._sync_file_range
+
+    def recorded(descriptor: int, at: int, length: int, flags: int) -> int:
+        calls.events.append(f"pieces {at} {length}")
+        return int(real(descriptor, at, length, flags))
+
+    monkeypatch.setattr(durable, "_sync_file_range", recorded)
+    sync_file(str(path))
+    assert calls.events == [
+        f"pieces 0 {PIECE_BYTES}", f"pieces {PIECE_BYTES} {PIECE_BYTES}",
+        f"pieces {2 * PIECE_BYTES} 5", "sync large",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_what_a_piece_is_told_is_a_failed_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    """The kernel tells a descriptor of a failed write once: the fsync would say yes."""
+    path = tmp_path / "file"
+    path.write_bytes(b"text")
+    monkeypatch.setattr(durable, "_sync_file_range", _failing(error))
+    with pytest.raises(SyncFailed):
+        sync_file(str(path))
+
+
+def test_a_system_without_pieces_syncs_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"text")
+    calls = SystemCalls(monkeypatch, tmp_path)
+    for absent in (None, _failing(errno.ENOSYS)):
+        monkeypatch.setattr(durable, "_sync_file_range", absent)
+        sync_file(str(path))
+    assert calls.events == ["sync file", "sync file"]
+
+
+def _failing(error: int) -> Callable[..., int]:
+    def failing(*_: int) -> int:
+        ctypes.set_errno(error)
+        return -1
+
+    return failing
