@@ -296,8 +296,8 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     warning = relaxed(settings)
     if warning:
         log.warning(warning)
-    mode = " sync=interval (relaxed)" if warning else ""
-    announce(f"ready kafka={host}:{port} tables={tables}{mode}")
+    mode = "sync=interval " if warning else ""
+    announce(f"ready kafka={host}:{port} {mode}tables={tables}")
     # half a second that the first producer need not wait for
     await loop.run_in_executor(None, inspect.warm)
     await loop.run_in_executor(None, timestamps.warm)

@@ -6,9 +6,10 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from broker.cli.failures import UserError
+from broker.cli.failures import BadUsage, UserError
 
 TIMEOUT_S = 15.0
+PORT_MAX = 65_535
 
 
 def connection(bootstrap: str) -> dict[str, Any]:
@@ -25,9 +26,11 @@ def admin(bootstrap: str) -> AdminClient:
     """An admin client that is known to reach a broker.
 
     Raises:
-        UserError: nobody answers at ``bootstrap``.
+        BadUsage: ``bootstrap`` is no list of addresses.
+        UserError: nobody answers there.
     """
-    if not any(map(_listens, bootstrap.split(","))):
+    addresses = [_host_and_port(one) for one in bootstrap.split(",")]
+    if not any(_listens(*address) for address in addresses):
         raise UserError(f"no broker answers at {bootstrap}")
     client = AdminClient(connection(bootstrap))
     try:
@@ -40,12 +43,18 @@ def admin(bootstrap: str) -> AdminClient:
     return client
 
 
-def _listens(address: str) -> bool:
-    """Whether somebody takes a connection: librdkafka would ask for seconds."""
+def _host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.strip().rpartition(":")
+    if not (host and port.isascii() and port.isdecimal() and int(port) <= PORT_MAX):
+        raise BadUsage(f"--bootstrap takes HOST:PORT, not {address!r}")
+    return host.strip("[]"), int(port)
+
+
+def _listens(host: str, port: int) -> bool:
+    """Whether somebody takes a connection: librdkafka would ask for seconds."""
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
-    except (OSError, ValueError):
+        socket.create_connection((host, port), timeout=5.0).close()
+    except OSError:
         return False
     return True
 

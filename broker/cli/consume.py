@@ -23,6 +23,8 @@ from broker.cli.failures import BadUsage, UserError
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 
 BATCH = 1_000
+OFFSET_MAX = 2**63 - 1
+NAMED = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
 
 
 def consume(
@@ -31,13 +33,26 @@ def consume(
         str,
         typer.Option("--from", help="beginning | end | OFFSET | ISO 8601 time"),
     ] = "beginning",
-    count: Annotated[int | None, typer.Option("--count", min=1)] = None,
-    group: Annotated[str | None, typer.Option("--group")] = None,
-    exit_at_end: Annotated[bool, typer.Option("--exit-at-end")] = False,
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, help="Stop after so many records.")
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", help="Join this group, and commit what was read."),
+    ] = None,
+    exit_at_end: Annotated[
+        bool,
+        typer.Option("--exit-at-end", help="Stop when all has been read."),
+    ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     json: Json = False,
 ) -> None:
-    """Print records as they come: values, or with --json all of each record."""
+    """Print records as they come: values, or with --json all of each record.
+
+    With --group it goes on where the group is; --from, which is beginning or end then,
+    says where a group starts that has committed nothing.
+    """
+    check_start(start, in_group=group is not None)
     partitions = set(_partitions(bootstrap, topic))
     consumer = Consumer(
         connection(bootstrap)
@@ -106,18 +121,36 @@ def _join(consumer: Consumer, topic: str, partitions: set[int]) -> None:
 def _positions(
     consumer: Consumer, topic: str, partitions: list[int], start: str
 ) -> list[TopicPartition]:
-    named = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
-    if start in named or start.isdigit():
-        offset = named[start] if start in named else int(start)
+    if start in NAMED or _is_offset(start):
+        offset = NAMED[start] if start in NAMED else int(start)
         return [TopicPartition(topic, number, offset) for number in partitions]
     asked = [TopicPartition(topic, number, millis(start)) for number in partitions]
     return list(consumer.offsets_for_times(asked, timeout=TIMEOUT_S))
 
 
+def _is_offset(text: str) -> bool:
+    digits = text.isascii() and text.isdecimal() and len(text) <= len(str(OFFSET_MAX))
+    return digits and int(text) <= OFFSET_MAX
+
+
+def check_start(start: str, in_group: bool) -> None:
+    """Raises BadUsage for what ``--from`` cannot be."""
+    if in_group and start not in NAMED:
+        raise BadUsage(f"--from is beginning or end with --group, not {start!r}")
+    if start not in NAMED and not _is_offset(start):
+        millis(start)
+
+
 def millis(text: str) -> int:
+    """Milliseconds since 1970 of an ISO 8601 time; one without a zone is local,
+    one before is 0.
+
+    Raises:
+        BadUsage: it is none.
+    """
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
+        return max(0, int(datetime.fromisoformat(text).timestamp() * 1000))
+    except (ValueError, OverflowError):
         raise BadUsage(
             f"--from takes beginning, end, an offset or an ISO 8601 time, not {text!r}"
         ) from None

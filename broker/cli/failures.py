@@ -19,12 +19,6 @@ class BadUsage(UserError):
     exit_code = 2
 
 
-def fail(message: str, code: int = 1) -> typer.Exit:
-    """Print ``message`` to standard error; raise what this returns."""
-    typer.echo(f"lakelog: {message}", err=True)
-    return typer.Exit(code)
-
-
 @contextmanager
 def reported() -> Iterator[None]:
     """Turn the errors that users cause into a sentence and an exit code."""

@@ -91,8 +91,8 @@ def _offsets(client: AdminClient, group: str) -> list[dict[str, Any]]:
             "topic": part.topic,
             "partition": part.partition,
             "committed": part.offset,
-            "end": ends.get((part.topic, part.partition)),
-            "lag": max(0, ends.get((part.topic, part.partition), 0) - part.offset),
+            "end": (end := ends.get((part.topic, part.partition))),
+            "lag": None if end is None else max(0, end - part.offset),
         }
         for part in parts
     ]

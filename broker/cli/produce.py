@@ -42,7 +42,9 @@ def produce(
     header: Annotated[
         list[str] | None, typer.Option("--header", help="k=v; repeatable.")
     ] = None,
-    partition: Annotated[int, typer.Option("--partition", min=-1)] = -1,
+    partition: Annotated[
+        int, typer.Option("--partition", min=-1, help="-1: chosen by the key.")
+    ] = -1,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     json: Json = False,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.failures import fail
+from broker.cli.failures import UserError
 from broker.cli.options import (
     BOOTSTRAP_DEFAULT,
     Admin,
@@ -25,7 +25,7 @@ from broker.cli.options import (
 from broker.cli.supervisor import Supervisor, die_with_parent
 from broker.memory import choose_allocators
 
-NO_JAVA = "Java 17 or newer was not found: Kafka is served, tables are not written"
+NO_JAVA = "Java 17 or newer was not found"
 
 
 def say(line: str) -> None:
@@ -47,8 +47,12 @@ def up(
     admin: Admin = None,
     config: Config = None,
     extra: Extra = None,
-    no_compactor: Annotated[bool, typer.Option("--no-compactor")] = False,
-    no_admin: Annotated[bool, typer.Option("--no-admin")] = False,
+    no_compactor: Annotated[
+        bool, typer.Option("--no-compactor", help="Tables are not written.")
+    ] = False,
+    no_admin: Annotated[
+        bool, typer.Option("--no-admin", help="No REST plane.")
+    ] = False,
 ) -> None:
     """A broker, a compactor with an embedded Spark, and the admin plane."""
     from broker.runtime.process.logging import configure_logging
@@ -61,7 +65,7 @@ def up(
         _admin_socket(settings.admin).close()
     compactor = not no_compactor
     if compactor and not java_found():
-        typer.echo(NO_JAVA, err=True)
+        typer.echo(f"{NO_JAVA}: Kafka is served, tables are not written", err=True)
         compactor = False
     shared = _shared(data_dir, listener, advertised, admin, config, extra)
     supervisor = Supervisor(shared, not no_admin, compactor, say)
@@ -103,7 +107,7 @@ def compactor(
     del listener, advertised, admin  # `up` hands the same options to every part
     settings = settings_of(data_dir, config, extra)
     if not java_found():
-        raise fail(NO_JAVA)
+        raise UserError(f"{NO_JAVA}: set JAVA_HOME, or put java on the PATH")
     from broker.runtime.process.logging import configure_logging
     from jobs.driver import run
 
@@ -151,7 +155,7 @@ def _admin_socket(address: str) -> socket.socket:
     try:
         return listen(host.strip("[]"), int(port))
     except OSError as error:
-        raise fail(
+        raise UserError(
             f"cannot listen on {address}: {error.strerror}; choose another --admin"
         ) from None
 

@@ -56,6 +56,16 @@ def reason(code: int) -> str:
     return f"killed by signal {-code}"
 
 
+def ready_facts(line: str) -> dict[str, str]:
+    """The facts of a line ``ready kafka=H:P ... tables=PATH``.
+
+    The path comes last, and is all that follows: it may have spaces.
+    """
+    head, named, tables = line.partition(" tables=")
+    facts = dict(fact.split("=", 1) for fact in head.split(" ")[1:])
+    return facts | ({"tables": tables} if named else {})
+
+
 @dataclass
 class Child:
     """One part as a process; ``said`` gets each line of its standard output."""
@@ -169,7 +179,7 @@ class Supervisor:
     ) -> None:
         self.shared, self.say = shared, say
         self.admin_wanted, self.compactor_wanted = admin_wanted, compactor_wanted
-        self.broker = Child("broker", ["broker", *shared], self._on_broker_line)
+        self.broker = Child("broker", ["broker", *shared], self._on_line)
         self.others: list[Child] = []
         self.facts: dict[str, str] = {}
         self.announced = False
@@ -200,11 +210,11 @@ class Supervisor:
             bootstrap = ["--bootstrap", self.facts["kafka"]]
             arguments = ["admin", *self.shared, *bootstrap]
             self.others.append(
-                Child("admin", arguments, self._on_other_line, self._go_without_admin)
+                Child("admin", arguments, self._on_line, self._go_without_admin)
             )
         if self.compactor_wanted:
             arguments = ["compactor", *self.shared]
-            self.others.append(Child("compactor", arguments, self._on_other_line))
+            self.others.append(Child("compactor", arguments, self._on_line))
         await asyncio.gather(*(child.keep() for child in self.others))
 
     async def _stop_all(self) -> None:
@@ -219,22 +229,12 @@ class Supervisor:
             for child in (*self.others, self.broker):
                 child.signal(signal.SIGKILL)
 
-    def _on_broker_line(self, line: str) -> None:
-        self._note(line)
-
-    def _on_other_line(self, line: str) -> None:
-        if line.startswith("ready "):
-            self._note(line)
-        else:
-            self.say(line)
-
-    def _note(self, line: str) -> None:
+    def _on_line(self, line: str) -> None:
         """Gather ``ready a=b c=d`` lines; say one when all are there."""
-        word, *facts = line.split(" ")
-        if word != "ready":
+        if not line.startswith("ready "):
             self.say(line)
             return
-        self.facts |= dict(fact.split("=", 1) for fact in facts)
+        self.facts |= ready_facts(line)
         self._announce()
 
     def _go_without_admin(self) -> None:
@@ -248,5 +248,5 @@ class Supervisor:
         )
         if complete and not self.announced:
             self.announced = True
-            names = [n for n in ("kafka", "admin", "tables") if n in self.facts]
+            names = [n for n in ("kafka", "admin", "sync", "tables") if n in self.facts]
             self.say("ready " + " ".join(f"{n}={self.facts[n]}" for n in names))

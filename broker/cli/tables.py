@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 def compact(
     topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...")] = None,
-    timeout_s: Annotated[float, typer.Option("--timeout", min=0.0)] = 60.0,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", min=0.0, help="Seconds to wait at most.")
+    ] = 60.0,
     data_dir: DataDir = None,
     config: Config = None,
     extra: Extra = None,

@@ -21,7 +21,10 @@ from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json, pairs
 app = typer.Typer(help="Create, look at and change topics.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The topic's name.")]
-Partitions = Annotated[int | None, typer.Option("--partitions", min=1, max=100_000)]
+Partitions = Annotated[
+    int | None,
+    typer.Option("--partitions", min=1, max=100_000, help="How many it has."),
+]
 Configs = Annotated[
     list[str] | None, typer.Option("-X", help="config=value; repeatable.")
 ]

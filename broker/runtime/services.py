@@ -2,8 +2,9 @@
 
 The problem: some thirty handlers need the log, the catalog, the clock and the groups,
 and none of them should build or look up any of it. The idea: one record of the parts,
-made by the node once and handed to every request in its ``Context``. The price: a new
-part is a new field here, which is also how one learns what a broker consists of.
+made once by ``broker.assembly`` and handed to every request in its ``Context``. The
+price: a new part is a new field here, which is also how one learns what a broker
+consists of.
 """
 
 import asyncio

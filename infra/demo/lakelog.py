@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from broker.cli.supervisor import ready_facts
+
 LAKELOG = [sys.executable, "-m", "broker.cli"]
 
 
@@ -33,7 +35,7 @@ class Running:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("ready "):
-                self._facts = dict(f.split("=", 1) for f in line.split()[1:])
+                self._facts = ready_facts(line.rstrip("\n"))
                 self.ready_s = time.monotonic() - self._started
                 self._ready.set()
             elif line.startswith("compactor ready"):

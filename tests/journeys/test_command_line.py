@@ -193,6 +193,8 @@ def test_the_settings_are_told():
         (["up", "-X", "lake.flush.ms=soon"], 2, "lake.flush_ms=soon"),
         (["up", "-X", "x"], 2, "-X takes key=value"),
         (["up", "--listener", "9092"], 2, "HOST:PORT"),
+        (["topic", "list", "--bootstrap", "localhost"], 2, "takes HOST:PORT"),
+        (["consume", "t", "--bootstrap", "h:99999"], 2, "takes HOST:PORT"),
         (["broker", "--config", "/no/such.toml"], 2, "/no/such.toml"),
         (["table", "t", "--data-dir", "/no/such"], 1, "is not a data directory"),
         (["compact", "--data-dir", "/no/such"], 1, "is not a data directory"),

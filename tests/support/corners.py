@@ -108,14 +108,6 @@ class Corners:
         self.peer = self.connect()
         self.peer.create(self.topic)
         self.made = 0
-        while (
-            self.peer.ask(self.commit("ready", "", -1), 2)
-            .topics[0]
-            .partitions[0]
-            .error_code
-        ):
-            self.peer.ask(FindCoordinatorRequest("ready", 0), 3)
-            time.sleep(0.1)
         self.held: list[Peer] = []
 
     def connect(self) -> Peer:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import psutil
 
+from broker.cli.supervisor import ready_facts
 from tests.support.patience import IDLE_S, STUCK_S, becomes_true
 
 START_TIMEOUT_S = STUCK_S
@@ -64,7 +65,7 @@ class Part:
         line = self._line(word, started + START_TIMEOUT_S)
         self.waited_s = time.monotonic() - started
         if self.name != "compactor":
-            self.facts = dict(fact.split("=", 1) for fact in line.split()[1:])
+            self.facts = ready_facts(line)
 
     def hear(self, start: str, timeout_s: float = START_TIMEOUT_S) -> str:
         """The next line on its standard output that starts so."""

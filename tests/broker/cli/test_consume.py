@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.cli.consume import as_json, millis
+from broker.cli.consume import OFFSET_MAX, as_json, check_start, millis
 from broker.cli.failures import BadUsage
 
 
@@ -64,6 +64,7 @@ def test_bytes_that_are_no_text_are_given_in_base64():
         ("1970-01-01T00:00:01Z", 1000),
         ("1970-01-01T01:00:00.250+01:00", 250),
         ("2013-01-01T00:00:00+00:00", 1_356_998_400_000),
+        ("1969-12-31T23:59:59Z", 0),  # below 0 are words of the protocol
     ],
 )
 def test_a_time_is_read_as_iso_8601(text, ms):
@@ -74,3 +75,21 @@ def test_a_time_is_read_as_iso_8601(text, ms):
 def test_what_is_no_place_to_start_is_bad_usage(text):
     with pytest.raises(BadUsage, match="--from takes"):
         millis(text)
+
+
+@pytest.mark.parametrize("text", ["beginning", "0", str(OFFSET_MAX), "2026-01-01"])
+def test_a_place_to_start_is_a_word_an_offset_or_a_time(text):
+    check_start(text, in_group=False)
+
+
+@pytest.mark.parametrize("text", [str(OFFSET_MAX + 1), "9" * 5000, "²", "soon"])
+def test_no_offset_is_larger_than_kafka_has(text):
+    with pytest.raises(BadUsage, match="--from takes"):
+        check_start(text, in_group=False)
+
+
+@pytest.mark.parametrize("text", ["7", "2026-01-01", "soon"])
+def test_a_group_starts_where_it_is_and_not_at_an_offset(text):
+    check_start("end", in_group=True)
+    with pytest.raises(BadUsage, match="beginning or end with --group"):
+        check_start(text, in_group=True)

@@ -131,28 +131,35 @@ def test_a_child_dies_with_a_parent_that_is_killed():
     assert until_gone(pid)
 
 
-def said_by(admin_wanted: bool, *lines: tuple[str, str]) -> list[str]:
+def said_by(admin_wanted: bool, *lines: str) -> list[str]:
     heard: list[str] = []
     told = Supervisor([], admin_wanted, True, heard.append)
-    for part, line in lines:
-        (told._on_broker_line if part == "broker" else told._on_other_line)(line)
+    for line in lines:
+        told._on_line(line)
     return heard
 
 
 def test_ready_is_said_once_when_all_parts_have_said_it():
-    broker = ("broker", "ready kafka=h:1 tables=/d/tables")
-    admin = ("admin", "ready admin=http://h:2")
+    broker = "ready kafka=h:1 tables=/d/tables"
+    admin = "ready admin=http://h:2"
     whole = "ready kafka=h:1 admin=http://h:2 tables=/d/tables"
     assert said_by(True, broker) == []
     assert said_by(True, broker, admin) == [whole]
     assert said_by(True, broker, admin, admin) == [whole]
     assert said_by(False, broker) == ["ready kafka=h:1 tables=/d/tables"]
-    assert said_by(True, ("compactor", "compactor ready")) == ["compactor ready"]
+    assert said_by(True, "compactor ready") == ["compactor ready"]
+
+
+def test_the_ready_line_names_the_relaxed_mode_and_a_path_of_any_words():
+    tables = "tables=/my data/x=y tables=z/tables"
+    broker, admin = f"ready kafka=h:1 sync=interval {tables}", "ready admin=http://h:2"
+    whole = f"ready kafka=h:1 admin=http://h:2 sync=interval {tables}"
+    assert said_by(True, broker, admin) == [whole]
 
 
 def test_an_admin_plane_that_does_not_come_up_keeps_nobody_from_kafka():
     heard: list[str] = []
     told = Supervisor([], True, True, heard.append)
-    told._on_broker_line("ready kafka=h:1 tables=/t")
+    told._on_line("ready kafka=h:1 tables=/t")
     told._go_without_admin()
     assert heard == ["ready kafka=h:1 tables=/t"]

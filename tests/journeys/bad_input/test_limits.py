@@ -232,14 +232,14 @@ def test_a_group_takes_so_many_members(start: Start) -> None:
     witness.goes_on()
 
 
-@pytest.mark.parametrize("session_ms", [-1, 0, 5_999, 1_800_001, 2**31 - 1])
 def test_sessions_outside_the_limits_and_nameless_groups_are_refused(
-    start: Start, session_ms: int
+    start: Start,
 ) -> None:
     part, _ = start()
     with Peer(part.bootstrap) as peer:
-        answer = peer.ask(join("g", session_ms), 5)
-        assert answer.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+        for session_ms in (-1, 0, 5_999, 1_800_001, 2**31 - 1):
+            answer = peer.ask(join("g", session_ms), 5)
+            assert answer.error_code == ErrorCode.INVALID_SESSION_TIMEOUT, session_ms
         assert peer.ask(join(""), 5).error_code == ErrorCode.INVALID_GROUP_ID
 
 
