@@ -88,7 +88,10 @@ class Metadata:
 
 @dataclass(slots=True)
 class Commit:
-    """The actions of one log entry. ``removes``: path -> deletion time, ms."""
+    """The actions of one log entry; of a checkpoint (``is_state``) all that made it.
+
+    ``removes``: path -> deletion time, ms.
+    """
 
     version: int
     adds: list[DataFile] = field(default_factory=list)
@@ -99,6 +102,7 @@ class Commit:
     info: dict[str, Any] = field(default_factory=dict)
     changes_data: bool = False
     """Whether an action says that rows are added or removed, not only moved."""
+    is_state: bool = False
 
     @property
     def is_owners(self) -> bool:
@@ -107,15 +111,22 @@ class Commit:
 
     @property
     def ranges(self) -> dict[int, tuple[int, int]]:
-        """Partition -> [first offset, end offset) that this commit says it added."""
+        """Partition -> [first offset, end offset) that this commit says it added; none
+        if what it says is nothing that the compactor would."""
         said = self.info.get(RANGES) or {}
-        return {int(key): (int(pair[0]), int(pair[1])) for key, pair in said.items()}
+        try:
+            return {int(p): (int(pair[0]), int(pair[1])) for p, pair in said.items()}
+        except (ValueError, TypeError, AttributeError, LookupError):
+            return {}
 
     @property
     def rows(self) -> dict[int, int]:
         """Partition -> records that the log held in its range, if the commit says."""
         said = self.info.get(ROWS) or {}
-        return {int(key): int(count) for key, count in said.items()}
+        try:
+            return {int(key): int(count) for key, count in said.items()}
+        except (ValueError, TypeError, AttributeError):
+            return {}
 
 
 def parse_commit(version: int, text: bytes) -> Commit:

@@ -65,7 +65,7 @@ def read_checkpoint(log_directory: str, version: int, names: list[str]) -> Commi
 
     Raises FileNotFoundError when it was cleaned away, ValueError when it is damaged.
     """
-    state = Commit(version)
+    state = Commit(version, is_state=True)
     sidecars: list[str] = []
     for name in names:
         path = os.path.join(log_directory, name)

@@ -29,8 +29,9 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from lakehouse import properties
 from lakehouse.actions import parse_commit
-from lakehouse.delta_log import LOG_DIRECTORY, entry_path, read_entry
+from lakehouse.delta_log import LOG_DIRECTORY, entry_path, load, read_entry
 from lakehouse.durable import sync_directory, sync_file, sync_files
+from lakehouse.ends import ends_of
 from lakehouse.errors import CommitLost, CommitRefused, RowsInTheWay, TableMissing
 from lakehouse.foreign_rows import ForeignRows, foreign_rows
 from lakehouse.new_file import NewFile, add_action
@@ -94,13 +95,13 @@ def commit_files(
     assert ranges, "a round covers something"
     table = _open(path, topic_id)
     _check_ends_are_kept(table)
-    if _is_there(table, topic_id, round_number, ranges):
+    if _is_there(path, table, topic_id, round_number, ranges):
         _sync_entries(path, topic_id, table.version())
         return Committed(table.version(), was_there=True)
     _check_and_sync_files(path, ranges, files)
     for attempt in itertools.count(1):
         _check_ends_are_kept(table)
-        _check_starts(table, topic_id, ranges, known_ends or {})
+        _check_starts(path, table, topic_id, ranges, known_ends or {})
         _check_no_rows(path, table, topic_id, ranges)
         try:
             _write(
@@ -193,14 +194,21 @@ def _check_identity(table: deltalake.DeltaTable, topic_id: str) -> None:
 
 
 def _is_there(
-    table: deltalake.DeltaTable, topic_id: str, round_number: int, ranges: Ranges
+    path: str,
+    table: deltalake.DeltaTable,
+    topic_id: str,
+    round_number: int,
+    ranges: Ranges,
 ) -> bool:
     """Whether this very round was committed before."""
-    done = table.transaction_version(topic_id)
-    if done is None or done < round_number:
+    if (table.transaction_version(topic_id) or 0) < round_number:
         return False
-    ends = _ends(table, topic_id, ranges)
-    if all(ends[p] >= end for p, (_, end) in ranges.items()):
+    counted = _counted(path, table)
+    done = counted.get(topic_id, 0)
+    if done < round_number:
+        return False
+    ends = ends_of(counted, topic_id)
+    if all(ends.get(p, 0) >= end for p, (_, end) in ranges.items()):
         return True
     raise CommitRefused(
         f"{table.table_uri}: round {round_number} is not above {done}, and {ends} "
@@ -208,16 +216,16 @@ def _is_there(
     )
 
 
-def _ends(
-    table: deltalake.DeltaTable, topic_id: str, partitions: Iterable[int]
-) -> dict[int, int]:
-    return {
-        p: table.transaction_version(partition_application(topic_id, p)) or 0
-        for p in partitions
-    }
+def _counted(path: str, table: deltalake.DeltaTable) -> Mapping[str, int]:
+    """The ``txn`` actions that count: the library believes each."""
+    snapshot = load(path)
+    if snapshot.version != table.version():
+        raise CommitRefused(f"{table.table_uri}: it moves while it is looked at")
+    return snapshot.transactions
 
 
 def _check_starts(
+    path: str,
     table: deltalake.DeltaTable,
     topic_id: str,
     ranges: Ranges,
@@ -228,9 +236,14 @@ def _check_starts(
     A partition with no ``txn`` yet may begin anywhere: its log may start above 0. But
     its table has no rows of that range then: see `_check_no_rows`.
     """
+    ends = {
+        p: table.transaction_version(partition_application(topic_id, p)) for p in ranges
+    }
+    if any(end not in (None, ranges[p][0]) for p, end in ends.items()):
+        ends |= dict.fromkeys(ends) | ends_of(_counted(path, table), topic_id)
     for p, (first, end) in ranges.items():
         assert first < end, f"partition {p}: [{first}, {end}) is empty"
-        known = table.transaction_version(partition_application(topic_id, p))
+        known = ends[p]
         if known is None and p in known_ends:
             raise CommitRefused(
                 f"{table.table_uri}: partition {p} ended at {known_ends[p]}, and no "

@@ -16,7 +16,7 @@ Source: the Delta transaction log protocol, "Delta Table Specification".
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from lakehouse.actions import (
@@ -28,8 +28,9 @@ from lakehouse.actions import (
     why_unreadable,
 )
 from lakehouse.checkpoint import complete_checkpoints, read_checkpoint
+from lakehouse.ends import LOOKED_BACK, counted, ends_of, looked_back, uncounted
 from lakehouse.errors import LogDamaged, TableMissing
-from lakehouse.properties import DELTA, TOPIC_ID, partition_application
+from lakehouse.properties import DELTA, TOPIC_ID
 
 LOG_DIRECTORY = "_delta_log"
 _ENTRY = re.compile(r"(\d{20})\.json")
@@ -53,6 +54,8 @@ class Snapshot:
     ``mark`` is that of the last entry that was read, None if that was a checkpoint.
     ``removed`` holds the files that left and when (ms), for whoever deletes them and
     then forgets them; of a snapshot that ``keeps_removed`` only.
+    ``transactions`` are those that count, see `lakehouse.ends`; ``claims`` the newest
+    of those that do not.
     """
 
     path: str
@@ -60,6 +63,7 @@ class Snapshot:
     files: dict[str, DataFile] = field(default_factory=dict)
     removed: dict[str, int] = field(default_factory=dict)
     transactions: dict[str, int] = field(default_factory=dict)
+    claims: dict[str, int] = field(default_factory=dict)
     protocol: Protocol = field(default_factory=Protocol)
     metadata: Metadata | None = None
     torn: str | None = None
@@ -112,9 +116,17 @@ class Snapshot:
             self.removed.pop(file.path, None)
             self.files[file.path] = file
             self._vectors += file.has_deletion_vector
-        self.transactions.update(commit.transactions)
+        self._take_ends(commit)
         self.protocol = commit.protocol or self.protocol
         self.metadata = commit.metadata or self.metadata
+
+    def _take_ends(self, commit: Commit) -> None:
+        proven = counted(commit, self.transactions)
+        if len(proven) < len(commit.transactions):
+            self.claims |= uncounted(commit, proven, self.transactions)
+        self.transactions.update(proven)
+        for application in self.claims.keys() & proven.keys():
+            del self.claims[application]
 
     def _forget(self, path: str) -> None:
         gone = self.files.pop(path, None)
@@ -126,14 +138,22 @@ def table_ends(snapshot: Snapshot, topic_id: str | None = None) -> dict[int, int
     """Partition -> first offset that is not in the table.
 
     Said by the ``txn`` actions of the compactor, not by the files: an owner's DELETE
-    moves no end. Without ``topic_id`` the table's own is taken.
+    moves no end. Those that count are taken, see `lakehouse.ends`. Without ``topic_id``
+    the table's own is.
     """
-    prefix = partition_application(topic_id or snapshot.topic_id or "", 0)[:-1]
-    ends = {}
-    for application, version in snapshot.transactions.items():
-        if application.startswith(prefix) and application[len(prefix) :].isdigit():
-            ends[int(application[len(prefix) :])] = version
-    return ends
+    return ends_of(snapshot.transactions, topic_id or snapshot.topic_id or "")
+
+
+def unproven_ends(snapshot: Snapshot, topic_id: str) -> str | None:
+    """One sentence if its newest commits say ends that nothing proves."""
+    claims, ends = ends_of(snapshot.claims, topic_id), table_ends(snapshot, topic_id)
+    for partition, claim in sorted(claims.items()):
+        end = ends.get(partition, 0)
+        return (
+            "a commit that is not the compactor's says that partition "
+            f"{partition} ends at offset {claim}; it is taken to end at {end}"
+        )
+    return None
 
 
 def entry_path(path: str, version: int) -> str:
@@ -266,10 +286,24 @@ def _from_checkpoint(path: str, names: list[str], keep_removed: bool) -> Snapsho
         except ValueError as error:
             damage = error
             continue
+        snapshot.transactions, snapshot.claims = looked_back(
+            snapshot.transactions, snapshot.files.values(), _before(snapshot)
+        )
         return snapshot
     if damage is not None and not os.path.exists(entry_path(path, 0)):
         raise LogDamaged(str(damage)) from damage
     return snapshot
+
+
+def _before(snapshot: Snapshot) -> Iterator[Commit]:
+    """The entries that led to a checkpoint, the newest first, as far as they are there
+    and whole, and not too many."""
+    version = snapshot.version
+    for earlier in range(version, max(-1, version - LOOKED_BACK), -1):
+        try:
+            yield parse_commit(earlier, read_entry(snapshot.path, earlier))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return
 
 
 def _entry_versions(names: Iterable[str]) -> list[int]:

@@ -141,12 +141,17 @@ class Lake:
         }
 
     def problems(self) -> list[str]:
-        """One sentence for each table whose rows cannot be served, or some of them."""
-        found = [
-            f"the table {table.path} cannot be read: {table.view.unreadable}"
-            for _, table in self._follower.items()
-            if table.view.unreadable is not None
-        ]
+        """One sentence for each table whose rows cannot be served, or some of them, or
+        whose log says what is not so."""
+        found = []
+        for table in [table for _, table in self._follower.items()]:
+            view = table.view
+            if view.unreadable is not None:
+                found.append(
+                    f"the table {table.path} cannot be read: {view.unreadable}"
+                )
+            elif view.unproven is not None:
+                found.append(f"the table {table.path}: {view.unproven}")
         verifiers = list(self._verifiers.values())
         return found + [each.problem for each in verifiers if each.problem is not None]
 

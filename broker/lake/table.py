@@ -27,6 +27,7 @@ from lakehouse.delta_log import (
     load,
     read_entry,
     table_ends,
+    unproven_ends,
 )
 from lakehouse.errors import LakehouseError, TableMissing
 from lakehouse.index import OffsetIndex, PartitionFiles
@@ -57,6 +58,8 @@ class View:
     took log entries out, versions go back."""
     torn: str | None = None
     """One sentence if the last log entry is not whole, and does not count."""
+    unproven: str | None = None
+    """One sentence if a commit says an end that nothing proves: it does not count."""
 
     def files(self, partition: int) -> PartitionFiles:
         """The files with rows of the log: an owner's INSERT at or above the table's end
@@ -230,14 +233,23 @@ class TopicTable:
                 "its properties do not name this topic's id any more: "
                 "its owner replaced the table, or took the id out"
             )
-        ends = table_ends(snapshot, self.topic_id)
-        return View(snapshot.version, ends, index, why, None, changed, snapshot.torn)
+        return View(
+            snapshot.version,
+            table_ends(snapshot, self.topic_id),
+            index,
+            why,
+            changed=changed,
+            torn=snapshot.torn,
+            unproven=unproven_ends(snapshot, self.topic_id),
+        )
 
     def _publish(self, view: View) -> None:
         said, why = self.view.unreadable, view.unreadable
         same = why == said and view.torn == self.view.torn
         if view.index is self.view.index and same:
             return
+        if view.unproven is not None and view.unproven != self.view.unproven:
+            log.error("an end does not count", table=self.path, why=view.unproven)
         if why is not None and why != said:
             log.error("table cannot be read", table=self.path, why=why)
         if said is not None and why is None:

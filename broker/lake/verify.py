@@ -23,14 +23,13 @@ from lakehouse.actions import Commit, DataFile, parse_commit
 from lakehouse.delta_log import (
     LOG_DIRECTORY,
     Mark,
-    Snapshot,
     entry_path,
     is_gone,
     load,
     read_marked,
-    table_ends,
 )
 from lakehouse.durable import SyncFailed, sync_directory, sync_file, sync_files
+from lakehouse.ends import counted, ends_of
 from lakehouse.errors import LakehouseError, LogDamaged, TableMissing
 
 log = structlog.get_logger("lakelog.lake")
@@ -47,7 +46,7 @@ class Verifier:
         self._path = path
         self._version = -1
         self._mark: Mark | None = None
-        self._ends: dict[int, int] = {}
+        self._transactions: dict[str, int] = {}
         self._lacking: dict[str, tuple[DataFile, str]] = {}
         self._failed: str | None = None
         self._logged: str | None = None
@@ -92,7 +91,7 @@ class Verifier:
         self._publish_lacking()
         if self.problem is None:
             self._logged = None
-        return dict(self._ends)
+        return ends_of(self._transactions, self._topic_id)
 
     def _publish_lacking(self) -> None:
         lacking: dict[int, list[tuple[int, int]]] = {}
@@ -155,18 +154,17 @@ class Verifier:
         self._sync_log()
         self._lacking = lacking  # not before: an error leaves ends and version, too
         self._version, self._mark = snapshot.version, snapshot.mark
-        self._ends = table_ends(snapshot, self._topic_id)
+        self._transactions = dict(snapshot.transactions)
 
     def _take(self, commit: Commit) -> None:
         """Verify one more entry. Files that left again since need not be there."""
-        moved = Snapshot(self._path, transactions=dict(commit.transactions))
         lacking = self._sync_data(commit.adds, may_be_gone=True)
         sync_file(entry_path(self._path, commit.version))
         sync_directory(os.path.join(self._path, LOG_DIRECTORY))
         for path in commit.removes:
             self._lacking.pop(path, None)
         self._lacking |= lacking
-        self._ends.update(table_ends(moved, self._topic_id))
+        self._transactions |= counted(commit, self._transactions)
         self._version = commit.version
 
     def _sync_data(

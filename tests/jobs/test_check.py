@@ -129,7 +129,9 @@ def test_rows_at_or_above_the_end(world: World, topic: Any) -> None:
         if line.get("txn", {}).get("appId", "").endswith("/0"):
             line["txn"]["version"] = 15
     entry.write_text("\n".join(map(json.dumps, lines)))
-    assert "whose end is 15" in problem(world)
+    found = problem(world)
+    assert "says that partition 0 ends at offset 15; it is taken to end at 10" in found
+    assert "whose end is 10" in found
 
 
 def test_an_owners_row_above_the_end_is_a_remark(world: World, topic: Any) -> None:

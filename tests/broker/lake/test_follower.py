@@ -9,7 +9,7 @@ from pathlib import Path
 import deltalake
 import pytest
 
-from broker.ids import TopicNumber
+from broker.ids import PartitionNumber, TopicNumber
 from broker.lake.follower import Follower
 from broker.lake.lake import Lake
 from broker.lake.table import TopicTable
@@ -276,6 +276,32 @@ def test_a_table_that_lost_the_topics_id_is_told(tmp_path: Path) -> None:
     Path(entry_path(writer.path, 2)).write_text(changed)
     table.poll()
     assert "topic's id" in (table.view.unreadable or "")
+
+
+def test_an_end_that_nothing_proves_is_told_until_the_next_commit(
+    tmp_path: Path,
+) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    topic = Topic(TopicNumber(7), bytes.fromhex(TOPIC_ID), "orders", 2, {})
+    lake = Lake(tmp_path, call_soon=lambda _: None, follow_ms=10)
+    try:
+        lake.start([topic])
+        said = deltalake.Transaction(f"{TOPIC_ID}/0", 10**12)
+        table = deltalake.DeltaTable(writer.path)
+        table.delete(
+            "offset = 3",
+            commit_properties=deltalake.CommitProperties(app_transactions=[said]),
+        )
+        wait_until(lambda: lake.problems() != [])
+        assert "partition 0 ends at offset 1000000000000" in lake.problems()[0]
+        assert lake.table_end(topic.number, PartitionNumber(0)) == 10
+        assert lake.verified_ends(topic.number) == {0: 10}
+        writer.add(0, 10, 20)
+        wait_until(lambda: lake.table_end(topic.number, PartitionNumber(0)) == 20)
+        assert lake.problems() == []
+    finally:
+        lake.close()
 
 
 def test_a_link_in_a_tables_place_is_told_and_stops_no_start(tmp_path: Path) -> None:

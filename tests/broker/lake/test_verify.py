@@ -4,6 +4,7 @@ import errno
 import os
 from pathlib import Path
 
+import deltalake
 import pytest
 from structlog.testing import capture_logs
 
@@ -11,7 +12,7 @@ from broker.lake.verify import Verifier
 from lakehouse.commit import remove_files
 from lakehouse.delta_log import entry_path, load
 from tests.support.syscalls import SystemCalls, in_order
-from tests.support.tables import TOPIC_ID, Writer
+from tests.support.tables import TOPIC_ID, Writer, rows
 
 
 def test_a_verified_end_is_durable_file_entry_and_directories(
@@ -176,3 +177,21 @@ def test_a_file_that_came_back_is_synced(
 
 def failing(_: int) -> None:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_what_an_owner_says_of_an_end_releases_nothing(tmp_path: Path) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    verifier = Verifier(TOPIC_ID, writer.path)
+    assert verifier.ends() == {0: 10}
+    said = deltalake.Transaction(f"{TOPIC_ID}/0", 10**12)
+    deltalake.write_deltalake(
+        writer.path,
+        rows(0, [3]),
+        mode="append",
+        commit_properties=deltalake.CommitProperties(app_transactions=[said]),
+    )
+    for each in (verifier, Verifier(TOPIC_ID, writer.path)):
+        assert each.ends() == {0: 10}
+    writer.add(0, 10, 20)
+    assert verifier.ends() == {0: 20}
