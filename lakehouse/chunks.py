@@ -25,11 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lakehouse.footers import Footers, RowGroup
+from lakehouse.footers import WHOLE_BYTES_MAX, Footers, RowGroup
 from lakehouse.schema import ROW_GROUP_ROWS
 
 WHOLE_ROWS_MAX = 4 * ROW_GROUP_ROWS
-WHOLE_BYTES_MAX = 64 << 20
 WINDOW_BYTES = 8 << 20
 WINDOW_ROWS_MIN = 16
 PIECE_ROWS_MIN = 64

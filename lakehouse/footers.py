@@ -11,9 +11,11 @@ Any thread may ask.
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse.actions import UNKNOWN_MAX
@@ -25,8 +27,13 @@ _BUFFER_BYTES = 1 << 20
 FOOTER_BYTES = 13_000
 COLUMN_BYTES = 1_000
 """For each column of each row group."""
+WHOLE_BYTES_MAX = 64 << 20
+"""A row group that takes more is never decoded as a whole."""
+SURE_BYTES = 4 << 20
+"""What cannot take more is not looked at."""
 SAMPLE_ROWS = 32
 """A row may take megabytes."""
+LENGTHS_A_READ = 1 << 16
 VALUE_BYTES = 32
 """What a header takes in memory beside its bytes, with all that is made of it."""
 
@@ -38,7 +45,8 @@ class RowGroup(NamedTuple):
     last_offset: int
     rows: int
     bytes: int
-    """Uncompressed; of what a dictionary holds once, about what the rows take."""
+    """Uncompressed; of what a dictionary holds once, what the rows take. If that alone
+    makes it too large to be decoded as a whole, about so much."""
     timestamp_max_ms: int
     headers_bytes: int = 0
     """About what its headers take in memory: empty ones are nothing in a file."""
@@ -115,11 +123,19 @@ def _memory_bytes(footer: Footer) -> int:
     return FOOTER_BYTES + COLUMN_BYTES * columns * len(footer.groups)
 
 
-def open_parquet(path: str, metadata: Any = None, *, buffered: bool = False) -> Any:
-    """Open a data file. Raises FileVanished or TableUnreadable."""
+def open_parquet(
+    path: str,
+    metadata: Any = None,
+    *,
+    buffered: bool = False,
+    dictionaries: Sequence[Any] = (),
+) -> Any:
+    """Open a data file; ``dictionaries``: columns, by index, whose values are read
+    once, however many rows have them. Raises FileVanished or TableUnreadable."""
     try:
         return pq.ParquetFile(
             path, metadata=metadata, pre_buffer=False,
+            read_dictionary=list(dictionaries),
             buffer_size=_BUFFER_BYTES if buffered else 0,
             coerce_int96_timestamp_unit="us",
         )  # fmt: skip
@@ -132,6 +148,8 @@ def open_parquet(path: str, metadata: Any = None, *, buffered: bool = False) -> 
 def _read(path: str) -> Footer:
     with open_parquet(path, buffered=True) as file:
         metadata = file.metadata
+    repeating = _repeating(metadata)
+    with open_parquet(path, metadata, buffered=True, dictionaries=repeating) as file:
         groups: list[RowGroup] = []
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
@@ -141,6 +159,22 @@ def _read(path: str) -> Footer:
             timestamp = _microsecond_column(file, group)
             groups.append(_row_group(file, group, number, offset, timestamp))
     return Footer(metadata, groups)
+
+
+def _repeating(metadata: Any) -> list[int]:
+    """The columns, by index, that may have keys or values once for many rows."""
+    found = set[int]()
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        found.update(n for n in range(group.num_columns) if _is_repeating(group, n))
+    return sorted(found)
+
+
+def _is_repeating(group: Any, number: int) -> bool:
+    column = group.column(number)
+    is_ours = column.path_in_schema in ("key", "value")
+    is_text = column.physical_type == "BYTE_ARRAY"
+    return bool(is_ours and is_text and column.has_dictionary_page)
 
 
 def _column(group: Any, name: str) -> int | None:
@@ -182,21 +216,40 @@ def _row_group(
 
 
 def _repeated(file: Any, group: Any, number: int) -> int:
-    """About the bytes of keys and values that the file may have once for many rows, as
-    the first rows have them. 0 if they cannot be read: who wants them will tell."""
-    columns = map(group.column, range(group.num_columns))
-    names = [c.path_in_schema for c in columns if c.has_dictionary_page]
-    names = [name for name in names if name in ("key", "value")]
-    if not names or not group.num_rows:
+    """The bytes of keys and values that the file may have once for many rows: what each
+    row has of a dictionary, or at least so many if that is little. 0 if they cannot be
+    read: who wants them will tell."""
+    columns = [
+        group.column(n) for n in range(group.num_columns) if _is_repeating(group, n)
+    ]
+    if not columns or not group.num_rows:
         return 0
+    most: int = group.num_rows * sum(c.total_uncompressed_size for c in columns)
+    if most <= SURE_BYTES:
+        return most
+    is_large = group.total_byte_size > WHOLE_BYTES_MAX
+    batches = file.iter_batches(
+        SAMPLE_ROWS if is_large else LENGTHS_A_READ,
+        row_groups=[number],
+        columns=[c.path_in_schema for c in columns],
+        use_threads=False,
+    )
     try:
-        batches = file.iter_batches(
-            SAMPLE_ROWS, row_groups=[number], columns=names, use_threads=False
-        )
-        some = next(batches)
+        if is_large:
+            some = next(batches)
+            return _decoded_bytes(some) * int(group.num_rows) // len(some)
+        return sum(map(_decoded_bytes, batches))
     except (pa.ArrowException, OSError):
         return 0
-    return int(some.nbytes * group.num_rows // len(some))
+
+
+def _decoded_bytes(batch: Any) -> int:
+    """What the values of dictionary columns take when each row has its own."""
+    total = 0
+    for column in batch.columns:
+        lengths = pc.binary_length(column.dictionary)
+        total += int(pc.sum(lengths.take(column.indices), min_count=0).as_py())
+    return total
 
 
 def _has_bounds(column: Any) -> bool:

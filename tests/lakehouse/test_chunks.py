@@ -66,12 +66,15 @@ def test_no_chunk_holds_many_rows_and_none_is_lost(
     assert (bounds[1:, 0] > bounds[:-1, 1]).all()
 
 
-def test_rows_that_the_file_has_once_count_as_what_they_take(tmp_path: Path) -> None:
+@pytest.mark.parametrize("small_first", [0, 100])
+def test_rows_that_the_file_has_once_count_as_what_they_take(
+    tmp_path: Path, small_first: int
+) -> None:
     """Megabytes of a file were a gigabyte of memory, or rows that nobody was given."""
-    count, size = 2 * WANTED, 400_000
-    values = pa.array([bytes([n]) * size for n in range(2)])
+    count, size = 2 * WANTED, 900_000
+    indices = [int(n >= small_first) for n in range(count)]
     repeated = pa.DictionaryArray.from_arrays(
-        pa.array([n % 2 for n in range(count)], pa.int32()), values
+        pa.array(indices, pa.int32()), pa.array([b"", bytes(size)])
     )
     written = rows(0, range(count))
     at = written.schema.get_field_index("value")
