@@ -34,6 +34,7 @@ from broker.status.schema import CompactorStatus
 from broker.topics.topic import Topic
 from jobs import planner
 from jobs.backlog import Backlog
+from jobs.blocked import Blocked
 from jobs.isolate import Spread
 from jobs.maintain import Maintenance
 from jobs.missing import Missing
@@ -80,6 +81,8 @@ class Compactor:
         self._missing = Missing(settings.data_dir)
         self._requests = Requests()
         self._stuck = Stuck()
+        self._blocked = Blocked(self._tables.followed)
+        self._lacking: set[TopicPartition] = set()
         self._logged_ms = -LOG_AGAIN_MS
         self._attempts = 0
         self._ends: dict[TopicPartition, int] = {}
@@ -124,6 +127,8 @@ class Compactor:
         self._hasten(topics, asked, now_ms)
         self._backlog.refresh(now_ms)
         waiting = self._pending(topics, asked, now_ms)
+        for key in self._blocked.freed(waiting):
+            self._stuck.clear(*key)
         open_ = [one for one in waiting if self._stuck.may_try(one.key, now_ms)]
         self._set_pace(waiting, now_ms)
         self._report(waiting, topics, now_ms)
@@ -187,7 +192,7 @@ class Compactor:
             for number in self._backlog.topics()
             if number in topics and self._stuck.may_try((number, WHOLE_TOPIC), now_ms)
         ]
-        before = set(tables.unreadable)
+        before = tables.unreadable.keys() | tables.absent.keys()
         numbers = {topic.number for topic in present}
         paused = {
             key: end
@@ -197,7 +202,8 @@ class Compactor:
         self._ends = paused | tables.ends(present)
         for number in numbers & tables.unreadable.keys():
             self._fail((number, WHOLE_TOPIC), tables.unreadable[number])
-        for number in (numbers & before) - tables.unreadable.keys():
+        troubled = tables.unreadable.keys() | tables.absent.keys()
+        for number in (numbers & before) - troubled:
             self._stuck.clear(number)
 
     def _without_missing(
@@ -205,12 +211,7 @@ class Compactor:
     ) -> list[Pending]:
         """``due`` but for what would be committed over records that are missing."""
         suspects = self._missing.suspects(due, self._ends, self._tables.absent)
-        if not suspects:
-            return due
-        starts = self._catalog.read(catalog_topics.load_log_starts)
-        found = self._missing.find(
-            suspects, waiting, self._ends, self._tables.absent, starts
-        )
+        found = self._find_missing(suspects, waiting) if suspects else {}
         for key, why in found.items():
             self._tables.forget(key[0])
             self._fail(key, why)
@@ -218,7 +219,19 @@ class Compactor:
         for one in suspects:
             if one.key[0] in whole:
                 self._stuck.clear(*one.key)
+        looked_at = {one.key for one in due}
+        for key in (self._lacking & looked_at) - found.keys():
+            self._stuck.clear(*key)  # whatever stops it now
+        self._lacking = (self._lacking - looked_at) | found.keys()
         return [o for o in due if o.key not in found and o.key[0] not in whole]
+
+    def _find_missing(
+        self, suspects: list[Pending], waiting: dict[TopicPartition, Pending]
+    ) -> dict[TopicPartition, str]:
+        starts = self._catalog.read(catalog_topics.load_log_starts)
+        return self._missing.find(
+            suspects, waiting, self._ends, self._tables.absent, starts
+        )
 
     def _round(self, due: list[Pending], topics: dict[TopicNumber, Topic]) -> bool:
         pace = self._pace
@@ -256,6 +269,11 @@ class Compactor:
         for key, failed in outcome.failed.items():
             if not failed.stale:
                 self._fail(key, failed.why, certain=True)
+        for key, why in outcome.blocked.items():
+            if key[0] not in outcome.refused:
+                self._stuck.clear(key[0])  # its table would take a commit
+            self._blocked.stop(key)
+            self._fail(key, why, certain=True)
         for number, why in outcome.refused.items():
             self._tables.forget(number)
             self._fail((number, WHOLE_TOPIC), f"its table takes no commit: {why}")

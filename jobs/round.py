@@ -4,15 +4,19 @@ The problem: a round may be killed between any two of its steps, one of its slic
 be damaged, and one of its tables may refuse. None of that may double a record, lose
 one, or hold up the other topics. The idea: nothing counts but the commits. Workers
 report a slice that cannot be read instead of failing the job; a partition is committed
-up to its first such slice; a commit that is refused leaves files that nobody refers to,
-which are swept, and the next round plans again from what the table's log then says.
+up to its first such slice; files of a commit that is refused are deleted, once the log
+is seen not to name them (what a kill leaves is swept later), and the next round plans
+again from what the table's log then says.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import unquote
 
 import structlog
 
@@ -23,7 +27,8 @@ from jobs.planner import Batches, Item, Round
 from jobs.rows import Failed, FileTask, Slice, Written, work
 from jobs.tables import Table
 from lakehouse.commit import commit_files
-from lakehouse.errors import RowsInTheWay
+from lakehouse.delta_log import load
+from lakehouse.errors import CommitRefused, RowsInTheWay
 from lakehouse.new_file import NewFile, partition_directory
 
 COMMIT_THREADS: Final = 4
@@ -33,8 +38,9 @@ log = structlog.get_logger("lakelog.compactor")
 
 @dataclass(slots=True)
 class Outcome:
-    """What a round did. ``failed``: partition -> why it stopped short; ``refused``:
-    topic -> why its table took no commit.
+    """What a round did. ``failed``: partition -> why it stopped short; ``blocked``:
+    partition -> which rows its table has in the way; ``refused``: topic -> why its
+    table took no commit.
     """
 
     rows: int = 0
@@ -43,6 +49,7 @@ class Outcome:
     files: int = 0
     commits: int = 0
     failed: dict[TopicPartition, Failed] = field(default_factory=dict)
+    blocked: dict[TopicPartition, str] = field(default_factory=dict)
     refused: dict[TopicNumber, str] = field(default_factory=dict)
     committed: set[TopicPartition] = field(default_factory=set)
 
@@ -53,6 +60,7 @@ class Outcome:
         self.files += other.files
         self.commits += other.commits
         self.failed |= other.failed
+        self.blocked |= other.blocked
         self.refused |= other.refused
         self.committed |= other.committed
 
@@ -137,36 +145,57 @@ def _commit_all(done: list[Done], tables: dict[TopicNumber, Table]) -> Outcome:
 
 
 def _commit_topic(table: Table, done: list[Done]) -> Outcome:
-    """Commit what of one topic was written without a break; tell the rest."""
+    """Commit what of one topic was written without a break; tell the rest, and delete
+    its files."""
     outcome = Outcome()
     whole = whole_prefixes(done, outcome.failed)
+    kept = {written.path for _, written in whole}
     while whole:
         try:
             was_there = _commit(table, whole)
         except RowsInTheWay as error:
-            whole = _left_out(whole, error.partitions, outcome.failed)
+            whole = _left_out(whole, error.partitions, outcome.blocked)
+            kept = {written.path for _, written in whole}
             continue
         except Exception as error:  # noqa: BLE001  (an owner may do anything to a table)
             log.warning("not committed", topic=table.topic.name, why=str(error))
             outcome.refused[table.topic.number] = str(error) or type(error).__name__
+            if isinstance(error, CommitRefused):
+                kept.clear()
             break
         outcome.committed = {item.key for item, _ in whole}
         if not was_there:
             _count(outcome, whole)
         break
+    _discard(table.path, {result.path for _, result in done} - kept)
     return outcome
+
+
+def _discard(root: str, paths: Collection[str]) -> None:
+    """Delete files of a try that came to nothing, unless the table's log names them or
+    cannot tell: then they are orphans, see `jobs.maintain`."""
+    if not paths:
+        return
+    try:
+        snapshot = load(root)
+    except Exception:  # noqa: BLE001  (an owner may do anything to a table)
+        return
+    named = {unquote(path) for path in (*snapshot.files, *snapshot.removed)}
+    for path in paths:
+        if path not in named and snapshot.torn is None:
+            with suppress(OSError):
+                os.unlink(os.path.join(root, path))
 
 
 def _left_out(
     whole: list[tuple[Item, Written]],
     partitions: Mapping[int, str],
-    failed: dict[TopicPartition, Failed],
+    blocked: dict[TopicPartition, str],
 ) -> list[tuple[Item, Written]]:
-    """``whole`` without these partitions, of which ``failed`` is told why."""
-    for item, written in whole:
+    """``whole`` without these partitions, of which ``blocked`` is told why."""
+    for item, _ in whole:
         if item.key[1] in partitions:
-            why = partitions[item.key[1]]
-            failed[item.key] = Failed(written.path, why, stale=False)
+            blocked[item.key] = partitions[item.key[1]]
     return [one for one in whole if one[0].key[1] not in partitions]
 
 

@@ -94,6 +94,10 @@ class Tables:
             table = self._load(topic, table.path)
         return table
 
+    def followed(self, number: TopicNumber) -> Table | None:
+        """A table as of the last look; None if it was not there, or was forgotten."""
+        return self._tables.get(number)
+
     def forget(self, number: TopicNumber) -> None:
         """Forget a table: it is read anew at its next use."""
         self._tables.pop(number, None)

@@ -13,7 +13,7 @@ or is damaged, is believed what the log says of it.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -21,13 +21,15 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.actions import NO_PARTITION, UNKNOWN_MAX, UNKNOWN_MIN
+from lakehouse.actions import NO_PARTITION, UNKNOWN_MAX, UNKNOWN_MIN, DataFile
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.footers import Footers
 from lakehouse.plain import numbers
 
 Ranges = Mapping[int, tuple[int, int]]
 """Partition -> [first offset, end offset)."""
+Suspect = tuple[int, str, int, int]
+"""Partition, path, first and last offset of a file."""
 
 
 class ForeignRows(NamedTuple):
@@ -49,8 +51,29 @@ def foreign_rows(root: str, adds: Any, ranges: Ranges) -> dict[int, ForeignRows]
 
     ``adds``: its files, as `DeltaTable.get_add_actions(flatten=True)` has them.
     """
+    return _first_found(root, _suspects(adds, ranges), ranges)
+
+
+def has_rows(
+    root: str, files: Iterable[DataFile], partition: int, span: tuple[int, int]
+) -> bool:
+    """Whether ``files`` of the table at ``root`` have rows of a partition in a range of
+    offsets; the same as `foreign_rows`, for who follows the log."""
+    suspects = [
+        (file.partition, file.path, file.first_offset, file.last_offset)
+        for file in files
+        if file.partition == partition
+        and file.first_offset < span[1]
+        and file.last_offset >= span[0]
+    ]
+    return bool(_first_found(root, suspects, {partition: span}))
+
+
+def _first_found(
+    root: str, suspects: Iterable[Suspect], ranges: Ranges
+) -> dict[int, ForeignRows]:
     found: dict[int, ForeignRows] = {}
-    for partition, path, low, high in _suspects(adds, ranges):
+    for partition, path, low, high in suspects:
         if partition not in found:
             rows = _rows_in(root, path, low, high, ranges[partition])
             if rows is not None:
@@ -58,8 +81,8 @@ def foreign_rows(root: str, adds: Any, ranges: Ranges) -> dict[int, ForeignRows]
     return found
 
 
-def _suspects(adds: Any, ranges: Ranges) -> list[tuple[int, str, int, int]]:
-    """(Partition, path, first and last offset) of the files that may reach into one."""
+def _suspects(adds: Any, ranges: Ranges) -> list[Suspect]:
+    """Those of the files that may reach into a range."""
     partitions = _filled(adds, "partition.partition", NO_PARTITION)
     lows = _filled(adds, "min.offset", UNKNOWN_MIN)
     highs = _filled(adds, "max.offset", UNKNOWN_MAX)
