@@ -1,28 +1,24 @@
 """Every file of a topic's table against what the Delta log says of it.
 
-Each file is read whole, row group by row group (so that damaged pages are found), and
-its rows are compared with its statistics; no offset may be there twice, and no file of
-the compactor's may reach above the table's end. What the commits added is audited by
+Each file is read whole (so that damaged pages are found), and its rows are compared
+with its statistics; no offset may be there twice (`check_files`), and no file of the
+compactor's may reach above the table's end. What the commits added is audited by
 `check_commits`.
 """
 
-import os
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from broker.topics.topic import Topic
 from jobs.check_commits import CommitAudit
+from jobs.check_files import Span, check_file, doubled
 from jobs.check_report import Report
 from jobs.maintain import OURS
 from lakehouse.actions import DataFile, parse_commit
-from lakehouse.delta_log import Snapshot, load, read_entry, table_ends
-from lakehouse.errors import LakehouseError, TableMissing
+from lakehouse.delta_log import Snapshot, load, read_entry, table_ends, unproven_ends
+from lakehouse.errors import FileVanished, LakehouseError, TableMissing
 from lakehouse.index import OffsetIndex
 from lakehouse.location import table_path
-
-_READ_ATTEMPTS = 2
 
 
 @dataclass(slots=True)
@@ -45,6 +41,9 @@ def check_table(warehouse: Path, topic: Topic, report: Report) -> TableFound:
         report.problems.append(f"{topic.name}: {error}")
         return found
     found.ends = table_ends(snapshot, topic.id.hex())
+    unproven = unproven_ends(snapshot, topic.id.hex())
+    if unproven is not None:
+        report.problems.append(f"{topic.name}: {unproven}")
     report.count("tables")
     if snapshot.torn:
         report.count("torn_log_entries")
@@ -79,24 +78,28 @@ def _check_commits(
 def _check_files(
     snapshot: Snapshot, topic: Topic, ends: dict[int, int], report: Report
 ) -> None:
-    seen: dict[int, list[Any]] = {}
+    seen: dict[int, list[Span]] = {}
     index = OffsetIndex.of(snapshot)
     for file in snapshot.files.values():
         report.count("files")
+        where = f"{topic.name}: {file.path}"
         try:
-            offsets = _check_file(snapshot.path, file, topic, report)
-        except FileNotFoundError:
+            span = check_file(snapshot.path, file, where, report)
+        except FileVanished:
             _check_vanished(snapshot.path, file, topic, report)
             continue
         except Exception as error:  # noqa: BLE001  (Arrow has many ways to say damaged)
-            report.problems.append(f"{topic.name}: {file.path}: {error}")
+            report.problems.append(f"{where}: {error}")
             continue
-        if len(offsets):
-            seen.setdefault(file.partition, []).append(offsets)
-            _check_end(file, int(offsets[-1]), ends.get(file.partition), topic, report)
-            _check_index(index, file, offsets, topic, report)
-    for partition, parts in seen.items():
-        _check_unique(f"{topic.name}-{partition}", parts, report)
+        if span is not None:
+            seen.setdefault(file.partition, []).append(span)
+            _check_end(file, span.last_offset, ends.get(file.partition), topic, report)
+            _check_index(index, file, span, topic, report)
+    for partition, spans in seen.items():
+        count = doubled(spans)
+        if count:
+            name = f"{topic.name}-{partition}"
+            report.problems.append(f"{name}: {count} offsets are in the table twice")
 
 
 def _check_vanished(path: str, file: DataFile, topic: Topic, report: Report) -> None:
@@ -105,55 +108,12 @@ def _check_vanished(path: str, file: DataFile, topic: Topic, report: Report) -> 
         report.problems.append(f"{topic.name}: {file.path} is missing")
 
 
-def _check_file(path: str, file: DataFile, topic: Topic, report: Report) -> Any:
-    """Read it all; returns its offsets, sorted."""
-    import numpy as np
-    import pyarrow.parquet as pq
-
-    full = os.path.join(path, file.relative_path)
-    parts, partitions, micros = [], set(), []
-    with pq.ParquetFile(full) as parquet:
-        for number in range(parquet.num_row_groups):
-            group = parquet.read_row_group(number, use_threads=False)
-            report.count("rows", group.num_rows)
-            parts.append(group["offset"].to_numpy())
-            micros.append(_micros(group["timestamp"]))
-            if "partition" in group.column_names:
-                partitions |= set(group["partition"].unique().to_pylist())
-    offsets = np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
-    where = f"{topic.name}: {file.path}"
-    if os.path.getsize(full) != file.size:
-        report.problems.append(f"{where} has not the size that the log says")
-    if file.rows not in (-1, len(offsets)):
-        report.problems.append(f"{where} has {len(offsets)} rows, not {file.rows}")
-    if partitions - {file.partition}:
-        report.problems.append(f"{where} holds rows of other partitions")
-    if len(offsets):
-        _check_bounds(where, file, offsets, np.concatenate(micros), report)
-    return offsets
-
-
-def _micros(column: Any) -> Any:
-    return column.cast("int64").to_numpy()
-
-
-def _check_bounds(
-    where: str, file: DataFile, offsets: Any, micros: Any, report: Report
-) -> None:
-    """Statistics may be wider than the rows (after a rewrite), never narrower."""
-    if offsets[0] < file.first_offset or offsets[-1] > file.last_offset:
-        report.problems.append(f"{where} has offsets outside its statistics")
-    first_ms, last_ms = int(micros.min()) // 1000, int(micros.max()) // 1000
-    if first_ms < file.timestamp_min_ms or last_ms > file.timestamp_max_ms:
-        report.problems.append(f"{where} has timestamps outside its statistics")
-
-
 def _check_index(
-    index: OffsetIndex, file: DataFile, offsets: Any, topic: Topic, report: Report
+    index: OffsetIndex, file: DataFile, span: Span, topic: Topic, report: Report
 ) -> None:
     """The index leads from an offset to the file that holds it."""
     files = index.files_of(file.partition)
-    for offset in (int(offsets[0]), int(offsets[-1])):
+    for offset in (span.first_offset, span.last_offset):
         if file not in (files.cluster(offset) or ()):
             report.problems.append(
                 f"{topic.name}: the index does not find offset {offset} in {file.path}"
@@ -175,16 +135,3 @@ def _check_end(
         report.problems.append(sentence)
     else:
         report.remarks.append(f"{sentence}: its owner's row, where a record is to come")
-
-
-def _check_unique(name: str, parts: list[Any], report: Report) -> None:
-    import numpy as np
-
-    parts.sort(key=lambda part: part[0])
-    apart = all(a[-1] < b[0] for a, b in pairwise(parts))
-    if apart:  # each file is looked at alone: nothing is copied
-        doubled = sum(int((np.diff(part) == 0).sum()) for part in parts)
-    else:
-        doubled = int((np.diff(np.sort(np.concatenate(parts))) == 0).sum())
-    if doubled:
-        report.problems.append(f"{name}: {doubled} offsets are in the table twice")

@@ -1,0 +1,91 @@
+"""Offsets that are in a table twice are found, and never many are held at once."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jobs import check_files
+from jobs.check_files import Span, check_file, doubled
+from jobs.check_report import Report
+from lakehouse.actions import data_file
+from lakehouse.new_file import add_action
+from tests.support.tables import rows, write_file
+
+Offsets = st.lists(st.integers(-50, 200), min_size=1, max_size=40)
+
+
+def span_of(root: Path, name: str, offsets: list[int]) -> Span:
+    file = write_file(str(root), name, rows(0, offsets), 7)
+    add = add_action(file)
+    described = data_file(
+        {
+            "path": add.path, "size": add.size, "stats": add.stats,
+            "partitionValues": add.partition_values,
+        }
+    )  # fmt: skip
+    report = Report()
+    span = check_file(str(root), described, name, report)
+    assert span is not None
+    assert (report.problems, report.counts) == ([], {"rows": len(offsets)})
+    return span
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(files=st.lists(Offsets, min_size=1, max_size=5), at_once=st.integers(1, 60))
+def test_each_row_that_repeats_an_offset_is_found_whatever_is_held_at_once(
+    tmp_path: Path, files: list[list[int]], at_once: int
+) -> None:
+    spans = [span_of(tmp_path, f"f{n}", one) for n, one in enumerate(files)]
+    flat = [offset for one in files for offset in one]
+    assert doubled(spans, at_once) == len(flat) - len(set(flat))
+
+
+def test_what_is_in_order_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spans = [
+        span_of(tmp_path, f"f{first}", list(range(first, first + 100)))
+        for first in (300, 0, 100)
+    ]
+    for span in spans:
+        Path(span.path).unlink()
+    assert doubled(spans) == 0
+    assert [span.rises for span in spans] == [True] * 3
+
+
+def test_shares_are_alike_whatever_offsets_were_deleted(tmp_path: Path) -> None:
+    for step in (1, 2, 4096):
+        span = span_of(tmp_path, f"f{step}", list(range(0, 20_000 * step, step)))
+        sizes = [
+            sum(map(len, check_files._offsets(span.path, share, 8)))
+            for share in range(8)
+        ]
+        assert sum(sizes) == 20_000
+        assert max(sizes) < 2 * 20_000 / 8
+
+
+def test_a_file_that_goes_meanwhile_is_left_out(tmp_path: Path) -> None:
+    spans = [span_of(tmp_path, name, [3, 2, 1]) for name in ("a", "b")]
+    assert doubled(spans) == 3
+    Path(spans[0].path).unlink()
+    assert doubled(spans) == 0
+
+
+def test_rows_are_held_some_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[int] = []
+    original = check_files._span_of
+
+    def watched(path: str, batch: Any) -> Span:
+        held.append(batch.num_rows)
+        return original(path, batch)
+
+    monkeypatch.setattr(check_files, "_span_of", watched)
+    monkeypatch.setattr(check_files, "BATCH_ROWS", 10)
+    span = span_of(tmp_path, "f", np.arange(100).tolist())
+    assert (max(held), sum(held), span.rows) == (10, 100, 100)
