@@ -24,6 +24,7 @@ METADATA_VERSION: Final = "4.3"
 
 _TEXT: Final = """
 advertised.listeners | list | | Where clients are told to connect to.
+authorizer.class.name | string | | Who decides what a client may: nobody.
 auto.create.topics.enable | boolean | true | Whether asking for a topic creates it.
 broker.id | int | -1 | This node's number.
 broker.rack | string | | Where this node stands.
