@@ -1,24 +1,64 @@
 """The application: which endpoints there are, and how errors look."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from fastapi import FastAPI
 
 from admin_api import problems
+from admin_api.acls import endpoints as acls
+from admin_api.brokers import endpoints as brokers
 from admin_api.clusters import endpoints as clusters
+from admin_api.configs import endpoints as configs
+from admin_api.consumer_groups import endpoints as consumer_groups
+from admin_api.docs import endpoints as docs
 from admin_api.health import endpoints as health
 from admin_api.kafka import TIMEOUT_S, Kafka
 from admin_api.metrics import endpoints as metrics
+from admin_api.partitions import endpoints as partitions
+from admin_api.records import endpoints as records
+from admin_api.records.producer import RecordProducer
 from admin_api.status import StatusFiles
 from admin_api.topics import endpoints as topics
+
+CONFLUENT = (
+    clusters,
+    brokers,
+    configs,
+    partitions,
+    topics,
+    records,
+    consumer_groups,
+    acls,
+)
+"""In the order in which paths are tried: `topics/-/...` is before `topics/{name}`."""
+OWN = (health, metrics, docs)
 
 
 def create_app(bootstrap: str, data_dir: Path, timeout_s: float = TIMEOUT_S) -> FastAPI:
     """An admin plane for the broker at ``bootstrap`` with its data directory."""
-    app = FastAPI(title="Lakelog REST Admin API", version="3.0.0")
+    producer = RecordProducer(bootstrap, timeout_s)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        producer.close()
+
+    app = FastAPI(
+        title="Lakelog REST Admin API",
+        version="3.0.0",
+        description=docs.DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
     app.state.kafka = Kafka(bootstrap, timeout_s)
+    app.state.producer = producer
     app.state.status = StatusFiles(data_dir)
     problems.install(app)
-    for module in (health, metrics, clusters, topics):
+    for module in OWN:
         app.include_router(module.router)
+    for module in CONFLUENT:
+        app.include_router(module.router, responses=problems.DOCUMENTED)
     return app

@@ -1,12 +1,33 @@
 """What endpoints may ask for in their signatures."""
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Path, Request
+from pydantic import StringConstraints
 
 from admin_api.kafka import Kafka
 from admin_api.problems import Problem
+from admin_api.records.producer import RecordProducer
+from admin_api.resources import Place, cluster_place
 from admin_api.status import StatusFiles
+from broker.topics import names
+
+ID_MAX = 2**31 - 1
+
+Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
+"""Text without the character that ends a text in librdkafka."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The cluster of a request, as the broker just described it."""
+
+    id: str
+    place: Place
+    controller_id: int
+    nodes: tuple[Any, ...]
+    """librdkafka's Node, by their ids."""
 
 
 def _kafka(request: Request) -> Kafka:
@@ -19,15 +40,68 @@ def _status(request: Request) -> StatusFiles:
     return status
 
 
+def _producer(request: Request) -> RecordProducer:
+    producer: RecordProducer = request.app.state.producer
+    return producer
+
+
+def _base(request: Request) -> str:
+    return str(request.base_url).rstrip("/")
+
+
 KafkaDep = Annotated[Kafka, Depends(_kafka)]
+ProducerDep = Annotated[RecordProducer, Depends(_producer)]
 StatusDep = Annotated[StatusFiles, Depends(_status)]
+BaseDep = Annotated[str, Depends(_base)]
+"""Where the plane is, without a slash at the end."""
 
 
-def _cluster(cluster_id: str, kafka: KafkaDep) -> str:
-    own = kafka.metadata().cluster_id
-    if own != cluster_id:
+async def _only_cluster(base: BaseDep, kafka: KafkaDep) -> Cluster:
+    found = await kafka.cluster()
+    return Cluster(
+        id=found.cluster_id,
+        place=cluster_place(base, found.cluster_id),
+        controller_id=found.controller.id if found.controller else -1,
+        nodes=tuple(sorted(found.nodes, key=lambda node: int(node.id))),
+    )
+
+
+OnlyClusterDep = Annotated[Cluster, Depends(_only_cluster)]
+
+
+def _cluster(
+    cluster_id: Annotated[Text, Path(description="The id of the cluster.")],
+    own: OnlyClusterDep,
+) -> Cluster:
+    if own.id != cluster_id:
         raise Problem(404, f"Cluster {cluster_id} cannot be found.")
-    return cluster_id
+    return own
 
 
-ClusterDep = Annotated[str, Depends(_cluster)]
+ClusterDep = Annotated[Cluster, Depends(_cluster)]
+
+
+def _topic_name(
+    topic_name: Annotated[str, Path(description="A topic's name.")],
+) -> str:
+    return names.validate(topic_name)
+
+
+def _broker(
+    broker_id: Annotated[int, Path(ge=0, le=ID_MAX, description="A broker's id.")],
+    cluster: ClusterDep,
+) -> Any:
+    found = next((node for node in cluster.nodes if node.id == broker_id), None)
+    if found is None:
+        raise Problem(404, f"Broker {broker_id} cannot be found.")
+    return found
+
+
+TopicNameDep = Annotated[str, Depends(_topic_name)]
+BrokerDep = Annotated[Any, Depends(_broker)]
+"""A broker that is there, as librdkafka's Node."""
+PartitionId = Annotated[
+    int, Path(ge=0, le=ID_MAX, description="A partition of the topic.")
+]
+GroupId = Annotated[Text, Path(min_length=1, description="The id of a consumer group.")]
+ConfigName = Annotated[Text, Path(description="The name of a configuration.")]

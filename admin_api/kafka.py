@@ -1,30 +1,47 @@
 """The broker, as the admin plane sees it: through a Kafka client like any other.
 
-Every method blocks for at most ``timeout_s``; FastAPI runs the endpoints that call
-them on its thread pool.
+Every method waits without holding the loop, and at most ``timeout_s``. It raises
+librdkafka's KafkaException: what the broker answered, or that it did not answer.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
     AdminClient,
-    ClusterMetadata,
     ConfigResource,
+    NewPartitions,
     NewTopic,
+    OffsetSpec,
     ResourceType,
     TopicMetadata,
 )
 
 TIMEOUT_S = 10.0
+_GRACE_S = 1.0
+"""librdkafka keeps the deadline itself, and says more of it than we could."""
+
+T = TypeVar("T")
 
 
 class Kafka:
-    """A thin face over librdkafka's admin client. Raises KafkaException."""
+    """A thin face over librdkafka's admin client."""
 
     def __init__(self, bootstrap: str, timeout_s: float = TIMEOUT_S) -> None:
         self.bootstrap = bootstrap
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._client = AdminClient(
             {
                 "bootstrap.servers": bootstrap,
@@ -34,27 +51,166 @@ class Kafka:
             }
         )
 
-    def metadata(self, timeout_s: float | None = None) -> ClusterMetadata:
-        return self._client.list_topics(timeout=timeout_s or self._timeout_s)
+    async def cluster(self, timeout_s: float | None = None) -> Any:
+        """The cluster's id, its controller and its nodes."""
+        deadline_s = timeout_s or self.timeout_s
+        asked = self._client.describe_cluster(request_timeout=deadline_s)
+        return await self._answer(asked, deadline_s)
 
-    def topic(self, name: str) -> TopicMetadata | None:
-        """One topic's metadata, None where there is no such topic."""
-        found = self._client.list_topics(timeout=self._timeout_s).topics
-        return found.get(name)
+    async def topics(self) -> dict[str, TopicMetadata]:
+        """Every topic by its name, with its partitions."""
+        listing = asyncio.to_thread(self._client.list_topics, timeout=self.timeout_s)
+        found = await self._within(listing, self.timeout_s)
+        topics: dict[str, TopicMetadata] = found.topics
+        return topics
 
-    def create(self, topic: NewTopic, validate_only: bool) -> None:
-        futures = self._client.create_topics(
-            [topic], operation_timeout=self._timeout_s, validate_only=validate_only
+    async def describe_topics(
+        self, names: Sequence[str], operations: bool = False
+    ) -> list[Any]:
+        """The named topics, as librdkafka's TopicDescription."""
+        if not names:
+            return []
+        asked = self._client.describe_topics(
+            TopicCollection(list(names)),
+            include_authorized_operations=operations,
+            request_timeout=self.timeout_s,
         )
-        futures[topic.topic].result(timeout=self._timeout_s)
+        return [await self._answer(asked[name]) for name in names]
 
-    def delete(self, name: str) -> None:
-        futures = self._client.delete_topics([name], operation_timeout=self._timeout_s)
-        futures[name].result(timeout=self._timeout_s)
+    async def create_topic(self, topic: NewTopic, validate_only: bool) -> None:
+        """The topic is made, or was found right."""
+        asked = self._client.create_topics(
+            [topic], validate_only=validate_only, **self._deadlines
+        )
+        await self._answer(asked[topic.topic])
 
-    def configs(self, name: str) -> Mapping[str, Any]:
-        """The topic's configurations by name, as librdkafka's ConfigEntry."""
-        resource = ConfigResource(ResourceType.TOPIC, name)
-        [future] = self._client.describe_configs([resource]).values()
-        found: Mapping[str, Any] = future.result(timeout=self._timeout_s)
+    async def delete_topic(self, name: str) -> None:
+        """The topic is gone."""
+        asked = self._client.delete_topics([name], **self._deadlines)
+        await self._answer(asked[name])
+
+    async def create_partitions(self, topic: str, count: int) -> None:
+        """The topic has ``count`` partitions."""
+        wanted = [NewPartitions(topic, count)]
+        asked = self._client.create_partitions(wanted, **self._deadlines)
+        await self._answer(asked[topic])
+
+    async def configs(
+        self, resources: Sequence[ConfigResource]
+    ) -> list[Mapping[str, Any]]:
+        """Their configurations by name, as librdkafka's ConfigEntry."""
+        if not resources:
+            return []
+        asked = self._client.describe_configs(
+            list(resources), request_timeout=self.timeout_s
+        )
+        return [await self._answer(asked[resource]) for resource in resources]
+
+    async def alter_configs(
+        self, resource: ConfigResource, validate_only: bool
+    ) -> None:
+        """What the resource carries is altered, or was found right."""
+        asked = self._client.incremental_alter_configs(
+            [resource], validate_only=validate_only, request_timeout=self.timeout_s
+        )
+        await self._answer(asked[resource])
+
+    async def offsets(
+        self, partitions: Iterable[tuple[str, int]], spec: OffsetSpec
+    ) -> dict[tuple[str, int], int]:
+        """The committed offset that ``spec`` means, of each partition that is there."""
+        wanted = {TopicPartition(*one): spec for one in partitions}
+        if not wanted:
+            return {}
+        asked = self._client.list_offsets(
+            wanted,
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=self.timeout_s,
+        )
+        found: dict[tuple[str, int], int] = {}
+        for partition, future in asked.items():
+            try:
+                answer = await self._answer(future)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+            else:
+                found[partition.topic, partition.partition] = answer.offset
         return found
+
+    async def groups(self) -> list[str]:
+        """The ids of all consumer groups. Raises what one broker could not answer."""
+        asked = self._client.list_consumer_groups(request_timeout=self.timeout_s)
+        found = await self._answer(asked)
+        for error in found.errors:
+            raise error
+        return [group.group_id for group in found.valid]
+
+    async def describe_groups(self, ids: Sequence[str]) -> list[Any]:
+        """The groups, as librdkafka's ConsumerGroupDescription."""
+        if not ids:
+            return []
+        asked = self._client.describe_consumer_groups(
+            list(ids), request_timeout=self.timeout_s
+        )
+        return [await self._answer(asked[group_id]) for group_id in ids]
+
+    async def committed(self, group_id: str) -> dict[tuple[str, int], int]:
+        """The offset that the group committed of each partition that it did for."""
+        asked = self._client.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group_id)], request_timeout=self.timeout_s
+        )
+        found = await self._answer(asked[group_id])
+        return {
+            (one.topic, one.partition): one.offset
+            for one in found.topic_partitions
+            if one.offset >= 0
+        }
+
+    async def acls(self, wanted: AclBindingFilter) -> list[AclBinding]:
+        """The ACLs that match. Raises SECURITY_DISABLED without an authorizer.
+
+        librdkafka drops that answer of the broker and gives none: so we look.
+        """
+        asked = self._client.describe_acls(wanted, request_timeout=self.timeout_s)
+        found = list(await self._answer(asked))
+        if not found and not await self._has_authorizer():
+            why = "No Authorizer is configured on the broker"
+            raise KafkaException(KafkaError(KafkaError.SECURITY_DISABLED, why))
+        return found
+
+    async def create_acls(self, wanted: Iterable[AclBinding]) -> None:
+        """All are there."""
+        asked = self._client.create_acls(
+            list(dict.fromkeys(wanted)), request_timeout=self.timeout_s
+        )
+        for future in asked.values():
+            await self._answer(future)
+
+    async def delete_acls(self, wanted: AclBindingFilter) -> list[AclBinding]:
+        """Those that matched are gone; they."""
+        asked = self._client.delete_acls([wanted], request_timeout=self.timeout_s)
+        return list(await self._answer(asked[wanted]))
+
+    async def _has_authorizer(self) -> bool:
+        controller = (await self.cluster()).controller
+        resource = ConfigResource(ResourceType.BROKER, str(controller.id))
+        [configs] = await self.configs([resource])
+        named = configs.get("authorizer.class.name")
+        return named is not None and bool(named.value)
+
+    @property
+    def _deadlines(self) -> dict[str, float]:
+        return {"operation_timeout": self.timeout_s, "request_timeout": self.timeout_s}
+
+    async def _answer(self, asked: "Future[T]", timeout_s: float | None = None) -> T:
+        waited = asyncio.wrap_future(asked)
+        return await self._within(waited, timeout_s or self.timeout_s)
+
+    async def _within(self, waited: Awaitable[T], timeout_s: float) -> T:
+        """Raises KafkaException _TIMED_OUT when nothing came."""
+        try:
+            return await asyncio.wait_for(waited, timeout_s + _GRACE_S)
+        except TimeoutError:
+            why = f"The broker at {self.bootstrap} did not answer in {timeout_s:g} s."
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, why)) from None

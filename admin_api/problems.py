@@ -1,7 +1,7 @@
 """Errors in the Confluent REST v3 shape: ``{"error_code": 40403, "message": "..."}``.
 
 The first three digits of the code are the HTTP status. A Kafka error becomes the
-problem that Confluent's own proxy answers for it.
+problem that Confluent's own proxy answers for it (``KafkaExceptionMapper``).
 """
 
 from collections.abc import Callable
@@ -11,7 +11,10 @@ from confluent_kafka import KafkaError, KafkaException
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
+
+from broker.protocol.errors import KafkaError as BrokerError
 
 
 class Problem(Exception):
@@ -29,22 +32,70 @@ class Problem(Exception):
         return code // 100 if code > 999 else code
 
 
+class ErrorBody(BaseModel):
+    """What went wrong; the first three digits of the code are the HTTP status."""
+
+    error_code: int = Field(examples=[40403])
+    message: str
+
+
+DOCUMENTED: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorBody, "description": "The request cannot be served."},
+    "5XX": {"model": ErrorBody, "description": "The broker did not or cannot answer."},
+}
+"""Of every operation of the v3 shape, for its OpenAPI document."""
+
+_BAD_REQUEST = (
+    KafkaError.TOPIC_ALREADY_EXISTS,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.INVALID_PARTITIONS,
+    KafkaError.INVALID_REPLICATION_FACTOR,
+    KafkaError.INVALID_REPLICA_ASSIGNMENT,
+    KafkaError.INVALID_CONFIG,
+    KafkaError.INVALID_REQUEST,
+    KafkaError.INVALID_GROUP_ID,
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.INVALID_RECORD,
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError.SECURITY_DISABLED,
+    KafkaError.UNSUPPORTED_VERSION,
+    KafkaError._INVALID_ARG,
+    KafkaError._UNSUPPORTED_FEATURE,
+)
+_FORBIDDEN = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
+_RETRIABLE = (
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.KAFKA_STORAGE_ERROR,
+)
+_UNAVAILABLE = (
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError._TIMED_OUT,
+    KafkaError._MSG_TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._RESOLVE,
+    KafkaError._ALL_BROKERS_DOWN,
+)
 OF_KAFKA: dict[int, int] = {
+    **dict.fromkeys(_BAD_REQUEST, 40002),
+    **dict.fromkeys(_FORBIDDEN, 40301),
+    **dict.fromkeys(_RETRIABLE, 50003),
+    **dict.fromkeys(_UNAVAILABLE, 50302),
+    KafkaError.SASL_AUTHENTICATION_FAILED: 40101,
+    KafkaError._UNKNOWN_PARTITION: 40402,
     KafkaError.UNKNOWN_TOPIC_OR_PART: 40403,
-    KafkaError.TOPIC_ALREADY_EXISTS: 40002,
-    KafkaError.TOPIC_EXCEPTION: 40002,
-    KafkaError.INVALID_PARTITIONS: 40002,
-    KafkaError.INVALID_REPLICATION_FACTOR: 40002,
-    KafkaError.INVALID_REPLICA_ASSIGNMENT: 40002,
-    KafkaError.INVALID_CONFIG: 40002,
-    KafkaError.INVALID_REQUEST: 40002,
-    KafkaError.POLICY_VIOLATION: 40002,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: 40301,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED: 40301,
-    KafkaError.REQUEST_TIMED_OUT: 50302,
-    KafkaError._TIMED_OUT: 50302,
-    KafkaError._TRANSPORT: 50302,
-    KafkaError._ALL_BROKERS_DOWN: 50302,
+    KafkaError._UNKNOWN_TOPIC: 40403,
+    KafkaError.THROTTLING_QUOTA_EXCEEDED: 42901,
 }
 
 
@@ -53,31 +104,48 @@ def of_kafka(error: KafkaError) -> Problem:
     return Problem(OF_KAFKA.get(error.code(), 50002), error.str())
 
 
-def _answer(problem: Problem) -> JSONResponse:
-    body = {"error_code": problem.error_code, "message": problem.message}
-    return JSONResponse(body, status_code=problem.status)
+def of_broker_rule(error: BrokerError) -> Problem:
+    """The problem that stands for one of the broker's rules, asked of ourselves."""
+    return Problem(OF_KAFKA.get(int(error.code), 50002), str(error.message))
 
 
-def _of_validation(error: RequestValidationError) -> Problem:
+def of_validation(error: RequestValidationError | ValidationError) -> Problem:
+    """The first thing that is wrong with a request, and where in it."""
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"][1:]) or "body"
-    return Problem(400, f"{where}: {first['msg']}")
+    where = first["loc"]
+    if isinstance(error, RequestValidationError):
+        where = where[1:]  # without "body", "path" or "query"
+    named = ".".join(str(part) for part in where) or "body"
+    return Problem(400, f"{named}: {first['msg']}")
+
+
+_CONVERTERS: dict[type[Exception], Callable[[Any], Problem]] = {
+    Problem: lambda error: error,
+    KafkaException: lambda error: of_kafka(error.args[0]),
+    BrokerError: of_broker_rule,
+    RequestValidationError: of_validation,
+    ValidationError: of_validation,
+    HTTPException: lambda error: Problem(
+        error.status_code, f"HTTP {error.status_code} {error.detail}"
+    ),
+    Exception: lambda _: Problem(500, "Internal Server Error"),
+}
+
+
+def problem_of(error: Exception) -> Problem:
+    """The problem that stands for an exception; 500 for one that nobody expects."""
+    kinds = (kind for kind in _CONVERTERS if isinstance(error, kind))
+    return _CONVERTERS[next(kinds)](error)
 
 
 def install(app: FastAPI) -> None:
     """Render every error of ``app`` in the one shape."""
 
-    def renders(kind: type[Exception], convert: Callable[[Any], Problem]) -> None:
-        async def handler(_request: Request, error: Exception) -> JSONResponse:
-            return _answer(convert(error))
+    async def handler(_request: Request, error: Exception) -> JSONResponse:
+        problem = problem_of(error)
+        body = {"error_code": problem.error_code, "message": problem.message}
+        return JSONResponse(body, status_code=problem.status)
 
-        app.add_exception_handler(kind, handler)
-
-    renders(Problem, lambda error: error)
-    renders(KafkaException, lambda error: of_kafka(error.args[0]))
-    renders(RequestValidationError, _of_validation)
-    renders(Exception, lambda _: Problem(500, "Internal Server Error"))
-    renders(
-        HTTPException,
-        lambda e: Problem(e.status_code, f"HTTP {e.status_code} {e.detail}"),
-    )
+    for kind in _CONVERTERS:
+        if kind is not ValidationError:  # in an answer it would be our own fault
+            app.add_exception_handler(kind, handler)

@@ -1,32 +1,10 @@
 """A cluster in the Confluent v3 shape."""
 
-from pydantic import BaseModel
+from admin_api.resources import Collection, Place, Related, Resource
 
 
-class Related(BaseModel):
-    """A link."""
-
-    related: str
-
-
-class Metadata(BaseModel):
-    """Where a resource is, and its name."""
-
-    self: str
-    resource_name: str | None = None
-
-
-class CollectionMetadata(BaseModel):
-    """Where a collection is; we answer in one page."""
-
-    self: str
-    next: str | None = None
-
-
-class Cluster(BaseModel):
+class Cluster(Resource):
     kind: str = "KafkaCluster"
-    metadata: Metadata
-    cluster_id: str
     controller: Related | None
     acls: Related
     brokers: Related
@@ -36,7 +14,22 @@ class Cluster(BaseModel):
     partition_reassignments: Related
 
 
-class ClusterList(BaseModel):
+class ClusterList(Collection):
     kind: str = "KafkaClusterList"
-    metadata: CollectionMetadata
     data: list[Cluster]
+
+
+def render(place: Place, cluster_id: str, controller_id: int) -> Cluster:
+    """The cluster with its links; without a controller while there is none."""
+    controller = place.at("brokers", controller_id) if controller_id >= 0 else None
+    return Cluster(
+        metadata=place.metadata(),
+        cluster_id=cluster_id,
+        controller=controller.link() if controller else None,
+        acls=place.link("acls"),
+        brokers=place.link("brokers"),
+        broker_configs=place.link("broker-configs"),
+        consumer_groups=place.link("consumer-groups"),
+        topics=place.link("topics"),
+        partition_reassignments=place.link("topics/-/partitions/-/reassignment"),
+    )

@@ -25,20 +25,22 @@ class Readiness(BaseModel):
 
 @router.get("/livez")
 async def livez() -> dict[str, str]:
+    """This process answers, whatever the broker does."""
     return {"status": "alive"}
 
 
 @router.get("/readyz")
 @router.get("/status/ready", include_in_schema=False)
-def readyz(response: Response, kafka: KafkaDep, status: StatusDep) -> Readiness:
-    reasons = [*_unreachable(kafka), *_of_broker(status)]
+async def readyz(response: Response, kafka: KafkaDep, status: StatusDep) -> Readiness:
+    """Whether Kafka clients can come; if not, why not."""
+    reasons = [*await _unreachable(kafka), *_of_broker(status)]
     response.status_code = 503 if reasons else 200
     return Readiness(ready=not reasons, reasons=reasons, warnings=_warnings(status))
 
 
-def _unreachable(kafka: Kafka) -> list[str]:
+async def _unreachable(kafka: Kafka) -> list[str]:
     try:
-        kafka.metadata(PROBE_TIMEOUT_S)
+        await kafka.cluster(PROBE_TIMEOUT_S)
     except KafkaException as error:
         return [f"the broker at {kafka.bootstrap} does not answer: {error.args[0]}"]
     return []

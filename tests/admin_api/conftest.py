@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from admin_api.app import create_app
+from tests.support.patience import IDLE_S
 from tests.support.ports import free_port
 from tests.support.process import BrokerPart
 
@@ -16,13 +17,15 @@ from tests.support.process import BrokerPart
 class Plane:
     """HTTP asked of the application itself, without a socket."""
 
-    def __init__(self, bootstrap: str, data_dir: Path, timeout_s: float = 10.0) -> None:
-        self.data_dir = data_dir
-        self._app = create_app(bootstrap, data_dir, timeout_s)
+    def __init__(
+        self, bootstrap: str, data_dir: Path, timeout_s: float = IDLE_S
+    ) -> None:
+        self.bootstrap, self.data_dir = bootstrap, data_dir
+        self.app = create_app(bootstrap, data_dir, timeout_s)
 
     def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         async def asked() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self._app, raise_app_exceptions=False)
+            transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://plane"
             ) as client:
@@ -33,16 +36,44 @@ class Plane:
     def get(self, path: str) -> httpx.Response:
         return self.ask("GET", path)
 
+    def post(self, path: str, body: Any) -> httpx.Response:
+        return self.ask("POST", path, json=body)
+
+    @property
+    def cluster(self) -> str:
+        """The cluster's URL."""
+        [cluster] = self.get("/v3/clusters").json()["data"]
+        return cluster["metadata"]["self"]
+
+    def create(self, topic: str, partitions: int = 1, **configs: str) -> str:
+        """Make a topic; its URL."""
+        named = [{"name": name, "value": value} for name, value in configs.items()]
+        body = {
+            "topic_name": topic,
+            "partitions_count": partitions,
+            "configs": named,
+        }
+        made = self.post(f"{self.cluster}/topics", body)
+        assert made.status_code == 201, made.text
+        return made.json()["metadata"]["self"]
+
+    def close(self) -> None:
+        self.app.state.producer.close()
+
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     part = BrokerPart(tmp_path_factory.mktemp("admin") / "data")
     part.start()
-    yield Plane(part.bootstrap, part.data_dir)
+    plane = Plane(part.bootstrap, part.data_dir)
+    yield plane
+    plane.close()
     part.end()
 
 
 @pytest.fixture
-def lonely(tmp_path: Path) -> Plane:
+def lonely(tmp_path: Path) -> Iterator[Plane]:
     """A plane whose broker is not there; its status files are the test's to write."""
-    return Plane(f"127.0.0.1:{free_port()}", tmp_path, timeout_s=0.5)
+    plane = Plane(f"127.0.0.1:{free_port()}", tmp_path, timeout_s=0.5)
+    yield plane
+    plane.close()

@@ -50,13 +50,11 @@ WITHOUT_TWIN = {
     "jobs/daemon.py": BY_JOURNEYS,
     "jobs/driver.py": BY_JOURNEYS,
     "admin_api/app.py": BY_CALLERS,
-    "admin_api/clusters/schemas.py": DECLARATIONS,
     "admin_api/dependencies.py": BY_CALLERS,
     "admin_api/kafka.py": BY_CALLERS,
     "admin_api/server.py": BY_JOURNEYS,
-    "admin_api/topics/schemas.py": DECLARATIONS,
 }
-MOST = 40
+MOST = 38
 """How many there were when the list was made: it gets no longer."""
 
 DATA = ROOT / "broker" / "protocol" / "definitions"

@@ -101,3 +101,60 @@ def test_a_topic_that_is_not_there_is_a_404(plane, topics):
         assert answer.status_code == 404
         assert answer.json()["error_code"] == 40403
     assert "nobody" not in plane.get(topics).text
+
+
+def test_a_topic_gets_more_partitions_and_never_fewer(plane, topics):
+    own = plane.create("growing", 2)
+    grown = plane.ask("PATCH", own, json={"partitions_count": 5})
+    assert (grown.status_code, grown.json()["partitions_count"]) == (200, 5)
+    assert plane.get(own).json() == grown.json()
+    for count in (5, 3):
+        answer = plane.ask("PATCH", own, json={"partitions_count": count})
+        assert (answer.status_code, answer.json()["error_code"]) == (400, 40002)
+    for body in ({}, {"partitions_count": "x"}, {"partitions_count": 6, "more": 1}):
+        assert plane.ask("PATCH", own, json=body).status_code == 400
+    missing = plane.ask("PATCH", f"{topics}/nobody", json={"partitions_count": 2})
+    assert missing.json()["error_code"] == 40403
+
+
+def test_replicas_are_where_they_were_assigned(plane, topics):
+    [broker] = plane.get(f"{plane.cluster}/brokers").json()["data"]
+    here = broker["broker_id"]
+    assigned = [{"partition_id": n, "broker_ids": [here]} for n in (1, 0)]
+    made = create(plane, topics, topic_name="assigned", replicas_assignments=assigned)
+    assert made.json()["partitions_count"] == 2
+    elsewhere = [{"partition_id": 0, "broker_ids": [here + 1]}]
+    answer = create(plane, topics, topic_name="x", replicas_assignments=elsewhere)
+    assert (answer.status_code, answer.json()["error_code"]) == (400, 40002)
+
+
+def test_topics_come_in_pages(plane, topics):
+    for name in ("page-a", "page-b", "page-c"):
+        plane.create(name)
+    whole = plane.get(topics).json()["data"]
+    found, following = [], f"{topics}?page_size=2"
+    while following:
+        page = plane.get(following).json()
+        found += page["data"]
+        following = page["metadata"]["next"]
+    assert found == whole
+    for query in ("page_size=0", "page_size=x", "page_size=10001", "page_token=!"):
+        answer = plane.get(f"{topics}?{query}")
+        assert (answer.status_code, answer.json()["error_code"]) == (400, 400)
+
+
+def test_what_the_caller_may_do_is_said_when_asked(plane, topics):
+    own = plane.create("allowed")
+    assert plane.get(own).json()["authorized_operations"] == []
+    asked = plane.get(f"{own}?include_authorized_operations=true").json()
+    assert {"READ", "WRITE", "DELETE"} <= set(asked["authorized_operations"])
+    listed = plane.get(f"{topics}?include_authorized_operations=true").json()["data"]
+    assert asked in listed
+
+
+@pytest.mark.parametrize("name", ["a%20b", "%00", "x" * 250, "ü"])
+def test_a_name_that_no_topic_can_have_is_refused_in_words(plane, topics, name):
+    for method in ("GET", "DELETE"):
+        answer = plane.ask(method, f"{topics}/{name}")
+        assert (answer.status_code, answer.json()["error_code"]) == (400, 40002)
+        assert "Topic name is invalid" in answer.json()["message"]

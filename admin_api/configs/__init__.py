@@ -1,0 +1,1 @@
+"""Configurations of topics, of brokers and of the cluster."""

@@ -1,0 +1,101 @@
+"""Configurations of each topic, of each broker and of the cluster, and across them."""
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from admin_api.configs import owners
+from admin_api.configs.owners import Owner, broker_owner, cluster_owner, topic_owner
+from admin_api.configs.routes import config_routes
+from admin_api.configs.schemas import (
+    AlterTopicsConfigs,
+    BrokerConfig,
+    BrokerConfigList,
+    ClusterConfig,
+    ClusterConfigList,
+    TopicConfig,
+    TopicConfigList,
+    TopicFailures,
+)
+from admin_api.dependencies import BrokerDep, ClusterDep, KafkaDep, TopicNameDep
+from admin_api.paging import Page, PageDep, cut
+
+TOPICS_A_PAGE = 100
+"""Of the list across topics, where no page size is said: each has some thirty."""
+
+router = APIRouter(prefix="/v3/clusters/{cluster_id}")
+
+
+def _of_topic(cluster: ClusterDep, name: TopicNameDep) -> Owner:
+    return topic_owner(cluster, name)
+
+
+def _of_broker(cluster: ClusterDep, node: BrokerDep) -> Owner:
+    return broker_owner(cluster, node.id)
+
+
+def _of_cluster(cluster: ClusterDep) -> Owner:
+    return cluster_owner(cluster)
+
+
+@router.get("/topics/-/configs", tags=["Configs"], summary="List all topics' configs")
+async def list_all_topics_configs(
+    cluster: ClusterDep, kafka: KafkaDep, page: PageDep
+) -> TopicConfigList:
+    """The configurations of all topics; a page is so many topics, 100 if not said."""
+    bounded = Page(page.size or TOPICS_A_PAGE, page.after)
+    chosen = cut(await kafka.topics(), bounded)
+    of_all = [topic_owner(cluster, name) for name in chosen.keys]
+    found = await kafka.configs([own.resource for own in of_all])
+    data: list[Any] = []
+    for own, configs in zip(of_all, found, strict=True):
+        data += own.render_all(TopicConfig, configs)
+    listed = cluster.place.listed("topics/-/configs", chosen.following)
+    return TopicConfigList(metadata=listed, data=data)
+
+
+@router.post(
+    "/topics/-/configs:alter",
+    status_code=204,
+    tags=["Configs"],
+    summary="Alter several topics' configs",
+    responses={207: {"model": TopicFailures, "description": "Some topics failed."}},
+)
+async def alter_topics_configs(
+    cluster: ClusterDep, body: AlterTopicsConfigs, kafka: KafkaDep
+) -> Response:
+    """Each topic is altered as a whole or not at all; 207 names those that are not."""
+    failures = await owners.alter_topics(kafka, cluster, body)
+    if not failures:
+        return Response(status_code=204)
+    answer = TopicFailures(failures=failures).model_dump_json()
+    return Response(answer, status_code=207, media_type="application/json")
+
+
+@router.get("/brokers/-/configs", tags=["Configs"], summary="List all brokers' configs")
+async def list_all_brokers_configs(
+    cluster: ClusterDep, kafka: KafkaDep
+) -> BrokerConfigList:
+    """The configurations of all brokers."""
+    data: list[Any] = []
+    for node in cluster.nodes:
+        own = broker_owner(cluster, node.id)
+        data += own.render_all(BrokerConfig, await owners.describe(kafka, own))
+    return BrokerConfigList(
+        metadata=cluster.place.listed("brokers/-/configs"), data=data
+    )
+
+
+router.include_router(
+    config_routes(
+        "/topics/{topic_name}/configs", _of_topic, TopicConfig, TopicConfigList
+    )
+)
+router.include_router(
+    config_routes(
+        "/brokers/{broker_id}/configs", _of_broker, BrokerConfig, BrokerConfigList
+    )
+)
+router.include_router(
+    config_routes("/broker-configs", _of_cluster, ClusterConfig, ClusterConfigList)
+)

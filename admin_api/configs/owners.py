@@ -1,0 +1,162 @@
+"""Whose configurations they are: a topic's, a broker's, or the cluster's.
+
+The rules are the same for all of them, and are told here once: a name is looked for
+before it is altered, as Confluent's proxy does, so that an unknown one is a 404.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import ConfigResource, ResourceType
+
+from admin_api.configs.schemas import (
+    Alteration,
+    AlterTopicsConfigs,
+    Config,
+    TopicFailure,
+    value_fields,
+)
+from admin_api.dependencies import Cluster
+from admin_api.kafka import Kafka
+from admin_api.problems import Problem, problem_of
+from admin_api.resources import CollectionMetadata, Place
+from broker.protocol.errors import KafkaError
+from broker.topics import names as topic_names
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What has configurations."""
+
+    cluster_id: str
+    kind: ResourceType
+    name: str
+    place: Place
+    collection: str = "configs"
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """What a Config of it has besides."""
+    asked: str = ""
+    """Who answers for it, where it has no name to be asked by."""
+
+    @property
+    def resource(self) -> ConfigResource:
+        return ConfigResource(self.kind, self.name)
+
+    def listed(self) -> CollectionMetadata:
+        """Of the list of its configurations."""
+        return self.place.listed(self.collection)
+
+    def render(self, model: type[Config], entry: Any) -> Config:
+        """One of its configurations, from librdkafka's ConfigEntry."""
+        found = value_fields(entry)
+        return model(
+            metadata=self.place.at(self.collection, entry.name).metadata(),
+            cluster_id=self.cluster_id,
+            **self.fields,
+            **found,
+        )
+
+    def render_all(self, model: type[Config], found: Mapping[str, Any]) -> list[Config]:
+        """All of its configurations, sorted by name."""
+        return [self.render(model, found[name]) for name in sorted(found)]
+
+
+def cluster_owner(cluster: Cluster) -> Owner:
+    """All brokers together: what is set for each of them at once, and nothing is.
+
+    librdkafka cannot name them ("" in Kafka), so the controller is asked.
+    """
+    return Owner(
+        cluster.id,
+        ResourceType.BROKER,
+        "",
+        cluster.place,
+        "broker-configs",
+        asked=str(cluster.controller_id),
+    )
+
+
+def topic_owner(cluster: Cluster, name: str) -> Owner:
+    """A topic, there or not."""
+    place, fields = cluster.place.at("topics", name), {"topic_name": name}
+    return Owner(cluster.id, ResourceType.TOPIC, name, place, fields=fields)
+
+
+def broker_owner(cluster: Cluster, broker_id: int) -> Owner:
+    """A broker, there or not."""
+    place, fields = cluster.place.at("brokers", broker_id), {"broker_id": broker_id}
+    return Owner(cluster.id, ResourceType.BROKER, str(broker_id), place, fields=fields)
+
+
+async def describe(kafka: Kafka, owner: Owner) -> Mapping[str, Any]:
+    """Its configurations by name, as librdkafka's ConfigEntry."""
+    if not owner.name:
+        return {}
+    [found] = await kafka.configs([owner.resource])
+    return found
+
+
+async def find(kafka: Kafka, owner: Owner, name: str) -> Any:
+    """One of them. Raises Problem 404 where there is none of that name."""
+    found = await describe(kafka, owner)
+    _check_known(owner, found, [name])
+    return found[name]
+
+
+async def alter(
+    kafka: Kafka,
+    owner: Owner,
+    alterations: Sequence[Alteration],
+    validate_only: bool = False,
+) -> None:
+    """All alterations took effect. Raises Problem 404 for a name that is unknown."""
+    names = [one.name for one in alterations]
+    if owner.name:
+        _check_known(owner, await describe(kafka, owner), names)
+    if len(set(names)) < len(names):
+        raise Problem(40002, "Each configuration can be altered once in a request.")
+    if not names:
+        return
+    resource = ConfigResource(
+        owner.kind,
+        owner.name or owner.asked,
+        incremental_configs=[one.entry() for one in alterations],
+    )
+    await kafka.alter_configs(resource, validate_only or not owner.name)
+    if not owner.name:
+        raise Problem(40002, "Settings cannot be made for all brokers at once here.")
+
+
+def _check_known(owner: Owner, found: Mapping[str, Any], names: Sequence[str]) -> None:
+    for name in names:
+        if name not in found:
+            what = f"{owner.kind.name} {owner.name}"
+            raise Problem(
+                404,
+                f"Config {name} cannot be found for {what} in cluster "
+                f"{owner.cluster_id}.",
+            )
+
+
+async def alter_topics(
+    kafka: Kafka, cluster: Cluster, body: AlterTopicsConfigs
+) -> list[TopicFailure]:
+    """Each topic is altered, or is among the failures with the reason."""
+    failures = []
+    for one in body.data:
+        try:
+            topic_names.validate(one.topic_name)
+            own = topic_owner(cluster, one.topic_name)
+            await alter(kafka, own, one.configs, body.validate_only)
+        except (Problem, KafkaException, KafkaError) as error:
+            problem = problem_of(error)
+            failures.append(
+                TopicFailure(
+                    topic_name=one.topic_name,
+                    error_code=problem.error_code,
+                    message=problem.message,
+                )
+            )
+    return failures

@@ -1,0 +1,66 @@
+"""The five routes that every owner of configurations has."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+
+from admin_api.configs import owners
+from admin_api.configs.owners import Owner
+from admin_api.configs.schemas import (
+    Alteration,
+    AlterConfigs,
+    Config,
+    Operation,
+    UpdateConfig,
+)
+from admin_api.dependencies import ConfigName, KafkaDep
+
+
+def config_routes(
+    path: str, owner: Callable[..., Owner], model: type[Config], listing: type[Any]
+) -> APIRouter:
+    """Routes at ``path``; the dependency ``owner`` says whose configurations."""
+    router = APIRouter(tags=["Configs"])
+
+    @router.get(path, response_model=listing, summary="List configurations")
+    async def list_configs(
+        own: Annotated[Owner, Depends(owner)], kafka: KafkaDep
+    ) -> Any:
+        """All of them, sorted by name."""
+        found = await owners.describe(kafka, own)
+        return listing(metadata=own.listed(), data=own.render_all(model, found))
+
+    @router.post(f"{path}:alter", status_code=204, summary="Alter configurations")
+    async def alter_configs(
+        own: Annotated[Owner, Depends(owner)], body: AlterConfigs, kafka: KafkaDep
+    ) -> None:
+        """Set or delete several, all of them or none."""
+        await owners.alter(kafka, own, body.data, body.validate_only)
+
+    @router.get(path + "/{name}", response_model=model, summary="Get a configuration")
+    async def get_config(
+        own: Annotated[Owner, Depends(owner)], name: ConfigName, kafka: KafkaDep
+    ) -> Any:
+        """One of them."""
+        return own.render(model, await owners.find(kafka, own, name))
+
+    @router.put(path + "/{name}", status_code=204, summary="Set a configuration")
+    async def update_config(
+        own: Annotated[Owner, Depends(owner)],
+        name: ConfigName,
+        body: UpdateConfig,
+        kafka: KafkaDep,
+    ) -> None:
+        """Give one of them a value."""
+        await owners.alter(kafka, own, [Alteration(name=name, value=body.value)])
+
+    @router.delete(path + "/{name}", status_code=204, summary="Reset a configuration")
+    async def reset_config(
+        own: Annotated[Owner, Depends(owner)], name: ConfigName, kafka: KafkaDep
+    ) -> None:
+        """Give one of them back to its default."""
+        reset = Alteration(name=name, operation=Operation.DELETE)
+        await owners.alter(kafka, own, [reset])
+
+    return router

@@ -1,0 +1,66 @@
+"""Pages of long collections.
+
+Without ``page_size`` a collection comes whole, as Confluent's proxy gives it. With it,
+``metadata.next`` is the URL of what follows; its token is the last key that was given,
+so that nothing is given twice or left out when topics come and go between two pages.
+"""
+
+import base64
+import binascii
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import Depends, Query
+
+from admin_api.problems import Problem
+
+SIZE_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What of a collection is wanted: at most ``size`` keys ``after`` one."""
+
+    size: int | None = None
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The keys of a page, and the query of the next one ("" at the end)."""
+
+    keys: list[str]
+    following: str
+
+
+def cut(keys: Iterable[str], page: Page) -> Cut:
+    """The page of ``keys`` that is wanted, sorted."""
+    ordered = sorted(keys)
+    start = bisect_right(ordered, page.after) if page.after else 0
+    if page.size is None or start + page.size >= len(ordered):
+        return Cut(ordered[start:], "")
+    chosen = ordered[start : start + page.size]
+    token = base64.urlsafe_b64encode(chosen[-1].encode()).decode()
+    return Cut(chosen, urlencode({"page_size": page.size, "page_token": token}))
+
+
+def page(
+    page_size: Annotated[
+        int | None, Query(ge=1, le=SIZE_MAX, description="How many at most.")
+    ] = None,
+    page_token: Annotated[
+        str, Query(max_length=10_000, description="From `metadata.next`.")
+    ] = "",
+) -> Page:
+    """The page that a request asks for. Raises Problem 400 for a token not ours."""
+    try:
+        after = base64.b64decode(page_token, altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise Problem(400, "page_token: this is no token of a next page") from None
+    return Page(page_size, after)
+
+
+PageDep = Annotated[Page, Depends(page)]

@@ -1,0 +1,1 @@
+"""``/v3/clusters/{cluster_id}/topics/{topic_name}/records``."""

@@ -1,0 +1,158 @@
+"""From a record in JSON to the report of where it is."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+from pydantic import BaseModel
+from starlette.requests import ClientDisconnect
+
+from admin_api.problems import Problem, problem_of
+from admin_api.records.formats import encode, header
+from admin_api.records.json_stream import JsonStream
+from admin_api.records.producer import Outgoing, RecordProducer
+from admin_api.records.schemas import (
+    ProduceData,
+    ProduceRecord,
+    Report,
+    ReportedData,
+    shown_time,
+)
+
+IN_FLIGHT_MAX = 500
+"""Records of one stream that were read and are not reported: then reading waits."""
+SEPARATOR = b"\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where records go."""
+
+    cluster_id: str
+    topic: str
+    partitions: int
+    producer: RecordProducer
+
+    def send(self, record: ProduceRecord) -> Awaitable[Report]:
+        """The report of a record that is on its way now.
+
+        Raises Problem for a record that cannot be sent; waiting for the report raises
+        KafkaException.
+        """
+        partition = record.partition_id
+        if partition is not None and not 0 <= partition < self.partitions:
+            raise Problem(40402, f"Partition {partition} of {self.topic} not found.")
+        outgoing = Outgoing(
+            topic=self.topic,
+            partition=partition,
+            key=encode(record.key, "key"),
+            value=encode(record.value, "value"),
+            headers=[header(one) for one in record.headers],
+            timestamp_ms=record.timestamp_ms(),
+        )
+        return self._report(record, outgoing, self.producer.send(outgoing))
+
+    async def _report(
+        self, record: ProduceRecord, sent: Outgoing, delivered: "Future[Message]"
+    ) -> Report:
+        message = await asyncio.wrap_future(delivered)
+        kind, timestamp_ms = message.timestamp()
+        known = kind != TIMESTAMP_NOT_AVAILABLE
+        return Report(
+            cluster_id=self.cluster_id,
+            topic_name=self.topic,
+            partition_id=message.partition(),
+            offset=message.offset(),
+            timestamp=shown_time(timestamp_ms) if known else None,
+            key=_reported(record.key, sent.key),
+            value=_reported(record.value, sent.value),
+        )
+
+
+def _reported(said: ProduceData | None, sent: bytes | None) -> ReportedData | None:
+    if said is None or said.type is None:
+        return None
+    return ReportedData(size=len(sent or b""), type=said.type)
+
+
+def parse(text: bytes) -> ProduceRecord:
+    """A record. Raises Problem 400 saying what in it is wrong."""
+    try:
+        return ProduceRecord.model_validate(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        if hasattr(error, "errors"):
+            raise problem_of(error) from None
+        raise Problem(400, f"This is not JSON: {error}") from None
+
+
+async def reports(
+    chunks: AsyncIterable[bytes], send: Callable[[ProduceRecord], Awaitable[Report]]
+) -> AsyncIterator[tuple[int, bytes]]:
+    """One report for each record in the order of the records: its code, and its bytes.
+
+    Records are read on while earlier ones are on their way. A record that cannot be
+    sent is a report like any other; what is no JSON object ends the stream.
+    """
+    queue: asyncio.Queue[Awaitable[Report] | Problem | None]
+    queue = asyncio.Queue(IN_FLIGHT_MAX)
+    reading = asyncio.create_task(_read(chunks, send, queue))
+    try:
+        while (one := await queue.get()) is not None:
+            yield await _written(one)
+    finally:
+        reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await reading
+        while not queue.empty():
+            _drop(queue.get_nowait())
+
+
+async def _read(
+    chunks: AsyncIterable[bytes],
+    send: Callable[[ProduceRecord], Awaitable[Report]],
+    queue: "asyncio.Queue[Any]",
+) -> None:
+    stream = JsonStream()
+    try:
+        async for chunk in chunks:
+            for text in stream.feed(chunk):
+                await queue.put(_sent(send, text))
+        stream.close()
+    except Problem as problem:
+        await queue.put(problem)
+    except ClientDisconnect:
+        pass  # what it sent is delivered; nobody reads the reports
+    await queue.put(None)
+
+
+def _sent(
+    send: Callable[[ProduceRecord], Awaitable[Report]], text: bytes
+) -> Awaitable[Report] | Problem:
+    try:
+        return send(parse(text))
+    except Exception as error:  # noqa: BLE001  (its report says what)
+        return problem_of(error)
+
+
+async def _written(one: Awaitable[Report] | Problem) -> tuple[int, bytes]:
+    try:
+        if isinstance(one, Problem):
+            raise one
+        report: BaseModel = await one
+    except Exception as error:  # noqa: BLE001  (its report says what)
+        problem = problem_of(error)
+        body = {"error_code": problem.error_code, "message": problem.message}
+        return problem.status, json.dumps(body).encode() + SEPARATOR
+    return 200, report.model_dump_json(exclude_none=True).encode() + SEPARATOR
+
+
+def _drop(one: Any) -> None:
+    """A report that nobody waits for; its record is delivered all the same."""
+    close = getattr(one, "close", None)
+    if close is not None:
+        close()

@@ -1,0 +1,108 @@
+"""The one producer that all requests share.
+
+librdkafka batches what comes at the same time and keeps the order of each partition.
+Its delivery reports come on a thread of ours, which begins with the first record.
+Partitions are chosen by key as Java's producer chooses them.
+"""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from admin_api.problems import Problem
+
+POLL_S = 0.1
+QUEUE_KBYTES_MAX = 64 * 1024
+BYTES_MAX = 1_000_000_000
+"""The broker's limit decides, not the client's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A record as librdkafka takes it."""
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    timestamp_ms: int
+
+
+class RecordProducer:
+    """Sends records; every one is delivered, or fails, within ``timeout_s``."""
+
+    def __init__(self, bootstrap: str, timeout_s: float) -> None:
+        self._config = {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "partitioner": "murmur2_random",
+            "linger.ms": 0,
+            "delivery.timeout.ms": int(timeout_s * 1000),
+            "topic.metadata.propagation.max.ms": int(timeout_s * 1000),
+            "message.max.bytes": BYTES_MAX,
+            "queue.buffering.max.kbytes": QUEUE_KBYTES_MAX,
+            "log_level": 2,
+            "error_cb": lambda _error: None,
+        }
+        self._lock = threading.Lock()
+        self._producer: Any = None
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+
+    def send(self, record: Outgoing) -> "Future[Message]":
+        """The message once it is delivered, or KafkaException.
+
+        Raises Problem 42901 while too much is on its way.
+        """
+        delivered: Future[Message] = Future()
+        with self._lock:
+            try:
+                self._produce(record, delivered)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._FATAL:
+                    raise
+                self._producer = None  # it can do nothing more; a new one can
+                self._produce(record, delivered)
+        return delivered
+
+    def close(self) -> None:
+        """What is on its way is delivered or fails, and the thread is gone."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _produce(self, record: Outgoing, delivered: "Future[Message]") -> None:
+        if self._producer is None:
+            self._producer = Producer(self._config)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._poll, daemon=True)
+            self._thread.start()
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                delivered.set_result(message)
+            else:
+                delivered.set_exception(KafkaException(error))
+
+        try:
+            self._producer.produce(
+                record.topic,
+                record.value,
+                record.key,
+                -1 if record.partition is None else record.partition,
+                on_delivery=on_delivery,
+                timestamp=record.timestamp_ms,
+                headers=list(record.headers),
+            )
+        except BufferError:
+            raise Problem(42901, "Too much is on its way; try again later.") from None
+
+    def _poll(self) -> None:
+        while not self._closed.is_set():
+            self._producer.poll(POLL_S)
+        self._producer.flush()

@@ -1,0 +1,88 @@
+"""What every resource of Confluent's v3 shape has: a kind, a place, links to others."""
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Body(BaseModel):
+    """What a client sends: a field that nobody knows is an error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Related(BaseModel):
+    """A link."""
+
+    related: str
+
+
+class Metadata(BaseModel):
+    """Where a resource is, and its name."""
+
+    self: str
+    resource_name: str | None = None
+
+
+class CollectionMetadata(BaseModel):
+    """Where a collection is, and its next page if there is one."""
+
+    self: str
+    next: str | None = None
+
+
+class Resource(BaseModel):
+    """One thing of the cluster."""
+
+    kind: str
+    metadata: Metadata
+    cluster_id: str
+
+
+class Collection(BaseModel):
+    """Several of one kind; they are in ``data``."""
+
+    kind: str
+    metadata: CollectionMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a resource is: its URL, and its name (Confluent's ``crn``)."""
+
+    url: str
+    crn: str
+
+    def at(self, collection: str, name: object) -> "Place":
+        """The member ``name`` of a collection below: ``topics`` of ``topic=orders``."""
+        written = quote(str(name), safe="")
+        singular = collection.removesuffix("s")
+        url, crn = f"{self.url}/{collection}/{written}", f"{self.crn}/{singular}={name}"
+        return Place(url, crn)
+
+    def one(self, name: str) -> "Place":
+        """What there is one of below, as a group's ``lag-summary``."""
+        return Place(f"{self.url}/{name}", f"{self.crn}/{name}")
+
+    def link(self, below: str = "") -> Related:
+        """A link to here, or to what is ``below``."""
+        return Related(related=f"{self.url}/{below}" if below else self.url)
+
+    def metadata(self) -> Metadata:
+        """Of the resource that is here."""
+        return Metadata(self=self.url, resource_name=self.crn)
+
+    def listed(self, collection: str, following: str = "") -> CollectionMetadata:
+        """Of a collection below; ``following`` is the query of its next page."""
+        url = f"{self.url}/{collection}"
+        return CollectionMetadata(
+            self=url, next=f"{url}?{following}" if following else None
+        )
+
+
+def cluster_place(base: str, cluster_id: str) -> Place:
+    """The cluster's place; ``base`` is where the plane is, without a slash."""
+    return Place(
+        f"{base}/v3/clusters/{quote(cluster_id, safe='')}", f"crn:///kafka={cluster_id}"
+    )

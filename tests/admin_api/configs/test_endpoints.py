@@ -1,0 +1,112 @@
+"""Configurations of brokers, of the cluster, and across topics."""
+
+import pytest
+
+READ_ONLY = "read-only for clients"
+
+
+@pytest.fixture(scope="module")
+def broker(plane):
+    [found] = plane.get(f"{plane.cluster}/brokers").json()["data"]
+    return found
+
+
+def test_a_brokers_configurations_are_shown(plane, broker):
+    url = broker["configs"]["related"]
+    listed = plane.get(url).json()
+    assert listed["kind"] == "KafkaBrokerConfigList"
+    by_name = {one["name"]: one for one in listed["data"]}
+    listener = by_name["advertised.listeners"]
+    assert listener["value"].endswith(plane.bootstrap)
+    assert listener["broker_id"] == broker["broker_id"]
+    assert plane.get(f"{url}/advertised.listeners").json() == listener
+    everywhere = plane.get(f"{plane.cluster}/brokers/-/configs").json()
+    assert everywhere["data"] == listed["data"]
+
+
+def test_a_brokers_configurations_are_not_altered_here(plane, broker):
+    url = broker["configs"]["related"]
+    body = {"data": [{"name": "num.partitions", "value": "3"}]}
+    for answer in (
+        plane.post(f"{url}:alter", body),
+        plane.ask("PUT", f"{url}/num.partitions", json={"value": "3"}),
+        plane.ask("DELETE", f"{url}/num.partitions"),
+    ):
+        assert (answer.status_code, answer.json()["error_code"]) == (400, 40002)
+        assert READ_ONLY in answer.json()["message"]
+    assert plane.get(f"{url}/no.such").status_code == 404
+
+
+def test_no_configuration_is_set_for_all_brokers(plane):
+    url = f"{plane.cluster}/broker-configs"
+    listed = plane.get(url).json()
+    assert (listed["kind"], listed["data"]) == ("KafkaClusterConfigList", [])
+    assert plane.get(f"{url}/num.partitions").status_code == 404
+    body = {"data": [{"name": "num.partitions", "value": "3"}]}
+    for answer in (
+        plane.post(f"{url}:alter", body),
+        plane.ask("PUT", f"{url}/num.partitions", json={"value": "3"}),
+        plane.ask("DELETE", f"{url}/num.partitions"),
+    ):
+        assert (answer.status_code, answer.json()["error_code"]) == (400, 40002)
+        assert READ_ONLY in answer.json()["message"]
+
+
+def test_configurations_of_all_topics_come_in_pages_of_topics(plane):
+    for name in ("all-a", "all-b", "all-c"):
+        plane.create(name)
+    url = f"{plane.cluster}/topics/-/configs"
+    whole = plane.get(url).json()
+    assert whole["metadata"] == {"self": url, "next": None}
+    names = {one["topic_name"] for one in whole["data"]}
+    assert {"all-a", "all-b", "all-c"} <= names
+    found, following = [], f"{url}?page_size=2"
+    while following:
+        page = plane.get(following).json()
+        assert len({one["topic_name"] for one in page["data"]}) <= 2
+        found += page["data"]
+        following = page["metadata"]["next"]
+    assert found == whole["data"]
+
+
+def alteration(topic, name="retention.ms", value="9000"):
+    return {"topic_name": topic, "configs": [{"name": name, "value": value}]}
+
+
+def retention(plane, topic):
+    return plane.get(f"{plane.cluster}/topics/{topic}/configs/retention.ms").json()
+
+
+def test_each_topic_of_a_batch_succeeds_or_fails_by_itself(plane):
+    plane.create("batch-a")
+    url = f"{plane.cluster}/topics/-/configs:alter"
+    assert plane.post(url, {"data": [alteration("batch-a")]}).status_code == 204
+    assert retention(plane, "batch-a")["value"] == "9000"
+    body = {
+        "data": [
+            alteration("batch-a", value="8000"),
+            alteration("nobody"),
+            alteration("batch-a", "no.such"),
+            alteration("a b"),
+        ]
+    }
+    answer = plane.post(url, body)
+    assert answer.status_code == 207
+    failures = answer.json()["failures"]
+    assert [(one["topic_name"], one["error_code"]) for one in failures] == [
+        ("nobody", 40403),
+        ("batch-a", 404),
+        ("a b", 40002),
+    ]
+    assert all(one["message"] for one in failures)
+    assert retention(plane, "batch-a")["value"] == "8000"
+    dry = {"data": [alteration("batch-a", value="1")], "validate_only": True}
+    assert plane.post(url, dry).status_code == 204
+    assert retention(plane, "batch-a")["value"] == "8000"
+
+
+def test_a_broker_that_does_not_answer_is_a_503_and_no_bad_name(lonely):
+    answer = lonely.post(
+        "/v3/clusters/c/topics/-/configs:alter", {"data": [alteration("a")]}
+    )
+    assert (answer.status_code, answer.json()["error_code"]) == (503, 50302)

@@ -1,0 +1,242 @@
+"""Records over HTTP on a real broker: single, batched, streamed."""
+
+import json
+import socket
+import threading
+from contextlib import contextmanager
+
+import pytest
+import uvicorn
+
+from admin_api.server import listen
+from tests.support.confluent import read
+from tests.support.patience import IDLE_S, becomes_true
+
+STRING = {"type": "STRING", "data": "v"}
+
+
+@pytest.fixture(scope="module")
+def topic(plane):
+    return plane.create("posted", 2)
+
+
+@pytest.fixture(scope="module")
+def records(topic):
+    return f"{topic}/records"
+
+
+def send(plane, url, *said):
+    body = b"".join(json.dumps(one).encode() for one in said)
+    head = {"content-type": "application/json"}
+    return plane.ask("POST", url, content=body, headers=head)
+
+
+def several(text):
+    """The JSON values that are in a text one after the other."""
+    return [json.loads(line) for line in text.splitlines() if line]
+
+
+def test_a_record_is_produced_and_reported(plane):
+    url = f"{plane.create('single', 3)}/records"
+    said = {
+        "partition_id": 2,
+        "headers": [{"name": "h", "value": "AP8="}, {"name": "n"}],
+        "key": {"type": "BINARY", "data": "AQI="},
+        "value": {"type": "JSON", "data": {"a": [1, "ü"]}},
+        "timestamp": "2021-02-05T19:14:42Z",
+    }
+    answer = send(plane, url, said)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == {
+        "error_code": 200,
+        "cluster_id": plane.cluster.rsplit("/", 1)[1],
+        "topic_name": "single",
+        "partition_id": 2,
+        "offset": 0,
+        "timestamp": "2021-02-05T19:14:42.000Z",
+        "key": {"type": "BINARY", "size": 2},
+        "value": {"type": "JSON", "size": 14},
+    }
+    [found] = read(plane.bootstrap, "single", 1, 3)
+    assert (found.key(), found.value()) == (b"\x01\x02", '{"a":[1,"ü"]}'.encode())
+    assert found.headers() == [("h", b"\x00\xff"), ("n", None)]
+    assert found.timestamp()[1] == 1612552482000
+
+
+def test_a_record_may_have_nothing(plane):
+    url = f"{plane.create('nothing')}/records"
+    answer = send(plane, url, {}).json()
+    assert (answer["error_code"], answer["offset"]) == (200, 0)
+    assert "key" not in answer
+    [found] = read(plane.bootstrap, "nothing", 1)
+    assert (found.key(), found.value(), found.headers()) == (None, None, None)
+    assert found.timestamp()[1] > 0
+
+
+def test_concatenated_records_are_reported_in_their_order(plane):
+    url = f"{plane.create('several')}/records"
+    said = [{"value": {"type": "STRING", "data": str(n)}} for n in range(600)]
+    said[7] = {"value": {"type": "BINARY", "data": "!"}}
+    answer = send(plane, url, *said)
+    found = several(answer.text)
+    assert (answer.status_code, len(found)) == (200, 600)
+    assert found.pop(7)["error_code"] == 42207
+    assert [one["offset"] for one in found] == list(range(599))
+
+
+@pytest.mark.parametrize(
+    ("body", "error_code"),
+    [
+        (b"", 42206),
+        (b" ", 42206),
+        (b"x", 400),
+        (b"[]", 400),
+        (b"{", 400),
+        (b'{"a": tru}', 400),
+        (b'{"partition": 1}', 400),
+        (b'{"partition_id": "x"}', 400),
+        (b'{"partition_id": 2}', 40402),
+        (b'{"partition_id": -1}', 40402),
+        (b'{"partition_id": 4294967296}', 400),
+        (b'{"value": {"type": "AVRO", "data": 1}}', 42207),
+        (b'{"value": {"data": 1}}', 42207),
+        (b'{"headers": [{"name": "a\\u0000b"}]}', 400),
+        (b'{"timestamp": "1960-01-01T00:00:00Z"}', 400),
+        (b'{"timestamp": "soon"}', 400),
+    ],
+)
+def test_a_record_that_cannot_be_is_refused_in_words(plane, records, body, error_code):
+    answer = plane.ask("POST", records, content=body)
+    assert answer.json()["error_code"] == error_code, answer.text
+    assert answer.status_code == int(str(error_code)[:3])
+    assert len(answer.json()["message"]) > 10
+    assert (
+        plane.get(f"{records.rsplit('/', 1)[0]}/partitions/0/offset").json()[
+            "latest_offset"
+        ]
+        == 0
+    )
+
+
+def test_a_record_that_is_too_long_for_the_broker_is_the_clients_fault(plane):
+    url = f"{plane.create('short', 1, **{'max.message.bytes': '2000'})}/records"
+    said = {"value": {"type": "STRING", "data": "x" * 3000}}
+    answer = send(plane, url, said)
+    assert (answer.status_code, answer.json()["error_code"]) == (400, 40002)
+    assert send(plane, url, {"value": STRING}).json()["offset"] == 0
+
+
+@pytest.mark.parametrize("path", ["records", "records:batch"])
+def test_a_topic_that_is_not_there_takes_nothing_and_is_not_made(plane, path):
+    url = f"{plane.cluster}/topics/nobody/{path}"
+    answer = plane.post(url, {"entries": [{"id": "a"}]})
+    assert (answer.status_code, answer.json()["error_code"]) == (404, 40403)
+    assert "nobody" not in plane.get(f"{plane.cluster}/topics").text
+
+
+def test_a_batch_reports_by_id(plane):
+    url = f"{plane.create('batched')}/records:batch"
+    entries = [
+        {"id": "a", "value": STRING, "key": {"type": "JSON", "data": 1}},
+        {"id": "b", "partition_id": 9},
+    ]
+    answer = plane.post(url, {"entries": entries})
+    assert answer.status_code == 207
+    [success], [failure] = answer.json()["successes"], answer.json()["failures"]
+    assert (success["id"], success["offset"]) == ("a", 0)
+    assert success["value"] == {"size": 1, "type": "STRING"}
+    assert failure["id"] == "b"
+    assert failure["error_code"] == 40402
+    same = plane.post(url, {"entries": [entries[0], entries[0]]})
+    assert (same.status_code, same.json()["error_code"]) == (422, 42208)
+    unknown = plane.post(url, {"entries": [{"id": "a", "partition": 1}]})
+    assert unknown.status_code == 400
+
+
+@contextmanager
+def served(app):
+    """The application on a real socket; its address."""
+    bound = listen("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+    thread.start()
+    try:
+        assert becomes_true(lambda: server.started, IDLE_S)
+        yield bound.getsockname()
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+class Streaming:
+    """A chunked request whose reports are read while it goes on."""
+
+    def __init__(self, address, path):
+        self._socket = socket.create_connection(address, IDLE_S)
+        self._answer = self._socket.makefile("rb")
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: plane\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        self._socket.sendall(head.encode())
+
+    def write(self, piece):
+        self._socket.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+
+    def end(self):
+        self._socket.sendall(b"0\r\n\r\n")
+
+    def status(self):
+        line = self._answer.readline()
+        while self._answer.readline() != b"\r\n":
+            pass
+        return int(line.split()[1])
+
+    def report(self):
+        """The next report, None at the end of the answer."""
+        length = int(self._answer.readline(), 16)
+        piece = self._answer.read(length + 2)[:length]
+        return json.loads(piece) if length else None
+
+    def close(self):
+        self._answer.close()
+        self._socket.close()
+
+
+def test_a_stream_is_reported_while_it_goes_on(plane):
+    path = plane.create("streamed").removeprefix("http://plane") + "/records"
+    with served(plane.app) as address:
+        stream = Streaming(address, path)
+        stream.write(b'{"value": {"type": "STRING", "data": "a"}}')
+        assert stream.status() == 200
+        assert stream.report()["offset"] == 0
+        stream.write(b'{"value": {"type": "STR')
+        stream.write(b'ING", "data": "b"}} {"value": {"type": "BINARY", "data": "!"}}')
+        assert stream.report()["offset"] == 1
+        assert stream.report()["error_code"] == 42207
+        stream.write(b'{"value": null}')
+        assert stream.report()["offset"] == 2
+        stream.end()
+        assert stream.report() is None
+        stream.close()
+    found = read(plane.bootstrap, "streamed", 3)
+    assert [one.value() for one in found] == [b"a", b"b", None]
+
+
+def test_a_stream_that_breaks_off_leaves_what_was_whole(plane):
+    path = plane.create("broken").removeprefix("http://plane") + "/records"
+    with served(plane.app) as address:
+        stream = Streaming(address, path)
+        stream.write(b'{"value": {"type": "STRING", "data": "a"}}{"value": ')
+        assert stream.status() == 200
+        assert stream.report()["offset"] == 0
+        stream.close()
+    [found] = read(plane.bootstrap, "broken", 1)
+    assert found.value() == b"a"
+    latest = plane.get(f"{plane.cluster}/topics/broken/partitions/0/offset").json()
+    assert latest["latest_offset"] == 1
+
+
+def test_without_a_broker_a_record_is_a_503(lonely):
+    answer = lonely.post("/v3/clusters/c/topics/t/records", {})
+    assert (answer.status_code, answer.json()["error_code"]) == (503, 50302)
