@@ -49,6 +49,15 @@ class Part(NamedTuple):
     max_timestamp: int
 
 
+class Gap(NamedTuple):
+    """Offsets [first, end) between two batches, and the locations of these."""
+
+    first: int
+    end: int
+    after: int
+    before: int
+
+
 class Span(NamedTuple):
     """A run of batches: where each lies, how long it is, and what comes after.
 
@@ -221,26 +230,41 @@ class BatchIndex:
             parts.append(Part(sequence, self._last[end - 1] + 1, size, stamp))
         return parts
 
-    def gaps(self) -> list[tuple[int, int]]:
-        """The offsets [first, end) between two batches that neither of them has."""
+    def gaps(self) -> list[Gap]:
+        """The offsets between two batches that neither of them has."""
         bases, lasts = np.frombuffer(self._base, "i8"), np.frombuffer(self._last, "i8")
-        at = np.flatnonzero(bases[1:] > lasts[:-1] + 1)
-        ends = bases[1:][at].tolist()
-        return list(zip((lasts[at] + 1).tolist(), ends, strict=True))
+        found = np.flatnonzero(bases[1:] > lasts[:-1] + 1).tolist()
+        return [
+            Gap(
+                self._last[at] + 1,
+                self._base[at + 1],
+                self._location[at],
+                self._location[at + 1],
+            )
+            for at in found
+        ]
 
-    def find_timestamp(self, timestamp: int, start: int = 0) -> int | None:
-        """The first batch, from offset ``start`` on, that holds a record stamped
-        ``timestamp`` or later; the record in it is for the caller to find."""
-        first = self.find(start)
-        late = np.frombuffer(self._time, "i8")[first:] >= timestamp
+    def find_timestamp(
+        self, timestamp: int, start: int = 0, end: int | None = None
+    ) -> int | None:
+        """The first batch, from offset ``start`` on and before ``end``, that holds a
+        record stamped ``timestamp`` or later; the record in it is for the caller to
+        find."""
+        first, until = self.find(start), self._until(end)
+        late = np.frombuffer(self._time, "i8")[first:until] >= timestamp
         at = int(late.argmax()) if len(late) else 0
         return first + at if len(late) and late[at] else None
 
-    def max_timestamp(self, start: int = 0) -> int | None:
-        """The first batch with the greatest timestamp, from offset ``start`` on."""
-        first = self.find(start)
-        times = np.frombuffer(self._time, "i8")[first:]
+    def max_timestamp(self, start: int = 0, end: int | None = None) -> int | None:
+        """The first batch with the greatest timestamp, from offset ``start`` on and
+        before ``end``."""
+        first, until = self.find(start), self._until(end)
+        times = np.frombuffer(self._time, "i8")[first:until]
         return first + int(times.argmax()) if len(times) else None
+
+    def _until(self, end: int | None) -> int:
+        """The number of the first batch that begins at ``end`` or later."""
+        return len(self._base) if end is None else bisect_left(self._base, end)
 
     def trim_below(self, offset: int) -> int:
         """Drop the batches that end below ``offset``. Returns how many."""

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from broker.ids import ProducerId
 from broker.log.index import BatchIndex
+from broker.log.lost import Lost, Places, place_between
 from broker.log.offsets import LogOffsets
 from broker.log.producers import Duplicate, Producers
 from broker.records.batch import BatchHeader
@@ -46,7 +47,7 @@ class LogSnapshot(NamedTuple):
 class PartitionLog:
     """Offsets, producers and index of one partition."""
 
-    __slots__ = ("holes", "index", "offsets", "producers")
+    __slots__ = ("holes", "index", "lost", "offsets", "producers")
 
     def __init__(self, start: int = 0, durable: int | None = None) -> None:
         self.offsets = LogOffsets(start, durable)
@@ -54,6 +55,8 @@ class PartitionLog:
         self.index = BatchIndex()
         self.holes: list[Hole] = []
         """Of those that may lie beyond the table's end: the newest ones."""
+        self.lost: list[Lost] = []
+        """What no segment has between two batches of the index; the table may."""
 
     @property
     def start(self) -> int:
@@ -132,6 +135,7 @@ class PartitionLog:
         self.offsets.move(start=offset)
         self.index.trim_below(offset)
         self.holes = [hole for hole in self.holes if hole[1] > offset]
+        self.lost = [lost for lost in self.lost if lost.end > offset]
         return True
 
     def snapshot(self) -> LogSnapshot:
@@ -140,11 +144,21 @@ class PartitionLog:
         return LogSnapshot(durable, self.producers.snapshot(durable), tuple(self.holes))
 
     def is_in_segments(self, offset: int) -> bool:
-        """Whether all from ``offset`` to the index's end is in segments, but for
-        refused batches. Behind that end nothing is."""
+        """Whether all from ``offset`` to the next that is lost, or to the index's end,
+        is in segments, but for refused batches. Behind that end nothing is."""
         index = self.index
         first, end = index.first_offset, index.end_offset
-        return first is not None and end is not None and first <= offset < end
+        if first is None or end is None or not first <= offset < end:
+            return False
+        lost = self.next_lost(offset)
+        return lost is None or offset < lost.first
+
+    def next_lost(self, offset: int) -> Lost | None:
+        """The first offsets that are lost and do not end before ``offset``."""
+        for lost in self.lost:
+            if offset < lost.end:
+                return lost
+        return None
 
     def hole_end(self, offset: int) -> int | None:
         """The end of the refused batches at ``offset``; None: a record was there."""
@@ -168,6 +182,7 @@ class PartitionLog:
         """Those before the table's end, but for the newest."""
         first = self.index.first_offset
         end = self.offsets.durable if first is None else first
+        self.lost = [lost for lost in self.lost if lost.end > end]
         # One hole may lie between the table's end and the first batch that is left.
         below = [hole for hole in self.holes if hole[1] <= end]
         if len(below) > 1:
@@ -181,16 +196,19 @@ class PartitionLog:
         start: int = 0,
         table_end: int = 0,
         columns: Any = None,
+        places: Places = (),
     ) -> "PartitionLog":
         """The log after a start: from checkpoint, table and the segments' entries.
 
         ``columns`` has the attributes base, last, max_ts, location and length, integer
-        columns of all entries that are live. The durable end is the greatest of all
-        that is known, so it never falls behind what was visible. Follow with
-        ``replay`` for each entry that was not committed when the snapshot was taken.
+        columns of all entries that are live; ``places`` are those where some are
+        missing. The durable end is the greatest of all that is known, so it never falls
+        behind what was visible. Follow with ``replay`` for each entry that was not
+        committed when the snapshot was taken.
 
         Between two entries may lie a refused batch, or records whose segment was let
-        go before that of the first: these are the table's, and so is what is below.
+        go before that of the first: these are the table's, and so is what is below. Or
+        records are lost: what is below and above them is served.
         """
         index = BatchIndex()
         if columns is not None:
@@ -205,8 +223,7 @@ class PartitionLog:
         log = cls(start, max(start, table_end, kept, index.end_offset or 0))
         log.index = index
         index.trim_below(start)
-        known = snapshot.holes if snapshot else ()
-        log._find_holes(known, kept, table_end)
+        log._find_holes(snapshot, table_end, places)
         if snapshot:
             log.producers = Producers.restore(snapshot.producers)
             if snapshot.holes is None:
@@ -214,21 +231,44 @@ class PartitionLog:
         return log
 
     def _find_holes(
-        self, known: tuple[Hole, ...] | None, kept: int, table_end: int
+        self, snapshot: LogSnapshot | None, table_end: int, places: Places
     ) -> None:
-        """``known`` up to the offset ``kept``; behind it every gap is a hole."""
-        index = self.index
+        """Those that the snapshot knows; behind it every gap is one, unless something
+        is missing just there."""
+        index, known = self.index, snapshot.holes if snapshot else ()
+        kept = snapshot.durable if snapshot else 0
         self.holes = list(known or ())
-        first = index.first_offset
-        if known is None and table_end > 0 and first is not None and table_end < first:
-            self.holes.append((table_end, first))
+        if snapshot is not None:
+            self._find_first_hole(snapshot, table_end, places)
         for gap in index.gaps():
-            if known is None or gap[0] >= kept:
-                self.holes.append(gap)
-            elif gap not in known:
-                index.trim_below(gap[1])
+            hole = max(gap.first, table_end), gap.end
+            if gap.first < table_end:  # what is below is the table's as well
+                index.trim_below(gap.end)
+            if hole[0] >= gap.end or self.hole_end(hole[0]) == gap.end:
+                continue
+            damaged = place_between(places, gap.after, gap.before)
+            if damaged is None and (known is None or gap.first >= kept):
+                self.holes.append(hole)
+            else:
+                self.lost.append(Lost(*hole, bool(damaged)))
         if (index.end_offset or 0) < table_end:  # so are those of a newer segment
             index.trim_below(table_end)
+
+    def _find_first_hole(
+        self, snapshot: LogSnapshot, table_end: int, places: Places
+    ) -> None:
+        """What was refused before the first batch that is left: no segment goes before
+        a checkpoint is behind it, so nothing else was behind this one."""
+        if not len(self.index):
+            return
+        first = self.index[0]
+        if snapshot.holes is not None:
+            behind, is_sure = snapshot.durable, True
+        else:  # it says nothing of refused batches: the table's end does
+            behind, is_sure = table_end, table_end > 0
+        is_whole = place_between(places, -1, first.location) is None
+        if is_sure and is_whole and max(behind, self.start) < first.base:
+            self.holes.append((max(behind, self.start), first.base))
 
     def _abandon_refused(self, durable: int) -> None:
         """Take back what was in flight at an older version's checkpoint and is not

@@ -13,6 +13,7 @@ file is never used again.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.records.batch import BatchHeader, read_header
@@ -25,9 +26,7 @@ from broker.storage.columns import (
     rows_of,
 )
 from broker.storage.committed_position import CommittedPosition, read_committed_position
-from broker.storage.entry import (
-    location_of,
-)
+from broker.storage.entry import location_of
 from broker.storage.files import Files
 from broker.storage.layout import (
     HEADER_BLOCK_BYTES,
@@ -45,8 +44,22 @@ from broker.storage.scan import generation_of, is_durable
 from broker.storage.segment import Segment, Slot, slot_number
 from broker.storage.segment_file import SegmentFile, identity_of
 
+POSITION_MAX = (1 << 32) - 1
+"""The last byte of the largest segment."""
+
 Columns = dict[TopicPartition, EntryColumns]
 Replayed = tuple[TopicNumber, PartitionNumber, BatchHeader, int]
+
+
+class LostPlace(NamedTuple):
+    """Locations [start, end) where entries were durable, and none can be read now.
+
+    ``damaged``: the bytes are there, and not as they were written.
+    """
+
+    start: int
+    end: int
+    damaged: bool
 
 
 @dataclass(slots=True)
@@ -57,7 +70,7 @@ class Recovery:
     of live segments, per partition in order of offset. ``replay``: (topic number,
     partition, header, location) of each batch behind the checkpoint, in order of
     writing. ``torn``: what was cut at the tail and why; ``damage``: what was durable
-    and is not whole any more.
+    and is not whole any more, and ``lost`` where that was, ascending.
     """
 
     payload: bytes | None = None
@@ -65,6 +78,7 @@ class Recovery:
     replay: "Replay | tuple[()]" = ()
     torn: str | None = None
     damage: list[str] = field(default_factory=list)
+    lost: list[LostPlace] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -120,6 +134,7 @@ def recover(files: Files, directory: Path) -> tuple[Found, Recovery]:
     _find_unnamed(files, found, recovery)
     _report_missing(found, recovery)
     _read_segments(files, found, recovery)
+    recovery.lost.sort()
     return found, recovery
 
 
@@ -236,6 +251,8 @@ def _report_missing(found: Found, recovery: Recovery) -> None:
     found.highest_sequence = max(found.highest_sequence, *expected, 0)
     for sequence in sorted(expected - present.keys()):
         recovery.damage.append(f"segment {sequence}: its file is missing")
+        place = location_of(sequence, 0), location_of(sequence + 1, 0)
+        recovery.lost.append(LostPlace(*place, damaged=False))
 
 
 def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
@@ -309,7 +326,9 @@ class _Judgement:
         good = rows["position"] >= 0
         for index, why in self._file.faults(rows, start, segment.end):
             good[index] = False
-            self._damage(f"byte {rows['position'][index]}: {why}")
+            position = int(rows["position"][index])
+            self._damage(f"byte {position}: {why}")
+            self._lose(position, position + 1)
         return rows[good]
 
     def _footer(self, seal: Seal, is_last: bool) -> Rows | None:
@@ -323,12 +342,21 @@ class _Judgement:
         found = self._file.scan(limit, durable_end=durable_end)
         for text in found.damage:
             self._damage(text)
+        for hole in found.holes:
+            self._lose(*hole)
         self._segment.end, self._segment.rows = found.end, found.rows
         if is_last:
             self._recovery.torn = found.torn
-        elif found.torn is not None:
-            self._damage(found.torn)
+        else:
+            self._lose(found.end, POSITION_MAX)  # no footer says where it should end
+            if found.torn is not None:
+                self._damage(found.torn)
         return rows_of(bytes(found.rows))
+
+    def _lose(self, start: int, end: int) -> None:
+        """Entries in the bytes [start, end) cannot be read any more."""
+        base = location_of(self._segment.sequence, 0)
+        self._recovery.lost.append(LostPlace(base + start, base + end, damaged=True))
 
     def _damage(self, text: str) -> None:
         self._segment.intact = False

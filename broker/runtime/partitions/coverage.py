@@ -7,7 +7,7 @@ alone: an offset is in segments, or below the table's end (whoever reads there t
 what is wrong, or finds that its owner deleted it), or it is that of a refused batch;
 anything else is missing, and is an error that says why. The price: none on the way to
 memory, where an offset between the first and the last batch of the index is all that is
-asked.
+asked, as long as a start found nothing lost between them.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,15 @@ class Missing(NamedTuple):
 
 
 def missing_error(partition: Partition, offset: int, lake: Lake) -> KafkaError:
-    """KAFKA_STORAGE_ERROR for an offset that is in no segment and not in the table."""
+    """KAFKA_STORAGE_ERROR for an offset that is in no segment and not in the table;
+    CORRUPT_MESSAGE if its bytes are there and damaged."""
+    lost = partition.log.next_lost(offset)
+    if lost is not None and lost.damaged and lost.first <= offset:
+        return KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"offset {offset} of partition {partition.index} is in a damaged place of "
+            "the log",
+        )
     why = lake.why_missing(*partition.key)
     return KafkaError(
         ErrorCode.KAFKA_STORAGE_ERROR,
@@ -42,9 +50,9 @@ def missing_of(partition: Partition, table_end: int) -> Missing | None:
     start = max(log.start, table_end)
     if first is None or behind is None:
         return _uncovered(partition, start, log.durable)
-    return _uncovered(partition, start, first) or _uncovered(
-        partition, max(start, behind), log.durable
-    )
+    spans = [(start, first), *(lost[:2] for lost in log.lost), (behind, log.durable)]
+    found = (_uncovered(partition, max(start, low), high) for low, high in spans)
+    return next((each for each in found if each is not None), None)
 
 
 def _uncovered(partition: Partition, start: int, end: int) -> Missing | None:

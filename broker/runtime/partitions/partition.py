@@ -290,10 +290,11 @@ class Partition:
         return offset < table_end and not self.log.is_in_segments(offset)
 
     def spans(self, offset: int, bytes_max: int, at_least_one: bool) -> Spans:
-        """The batches in segments from ``offset`` on, within ``bytes_max``."""
-        index = self.log.index
-        at = index.find(offset)
-        return index.span(at, bytes_max, at_least_one=at_least_one).locations
+        """The batches in segments from ``offset`` on, within ``bytes_max``; those
+        before the next offset that is lost."""
+        index, lost = self.log.index, self.log.next_lost(offset)
+        at, end = index.find(offset), None if lost is None else lost.first
+        return index.span(at, bytes_max, end, at_least_one=at_least_one).locations
 
     def available(self, offset: int, table_end: int) -> int:
         """About how many bytes a fetch at ``offset`` finds; 0 at the end.

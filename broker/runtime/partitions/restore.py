@@ -34,29 +34,32 @@ def restore(
 ) -> int:
     """Make every partition that the catalog knows; the number of batches replayed."""
     snapshots = _snapshots(recovery.payload)
+    unnamed = None if snapshots is None else PartitionLog().snapshot()
     logs: dict[TopicPartition, PartitionLog] = {}
     for topic in topics.all():
         of_topic = {}
         for index in range(topic.partitions):
             key = topic.key(index)
             of_topic[index] = logs[key] = PartitionLog.restore(
-                snapshots.get(key),
+                (snapshots or {}).get(key, unnamed),
                 start=log_starts.get(key, 0),
                 table_end=lake.table_end(*key),
                 columns=_columns(recovery.columns.get(key)),
+                places=recovery.lost,
             )
         partitions.restore(topic, of_topic)
     return sum(1 for _ in _replayed(recovery, logs, now_ms))
 
 
-def _snapshots(payload: bytes | None) -> Mapping[TopicPartition, LogSnapshot]:
+def _snapshots(payload: bytes | None) -> Mapping[TopicPartition, LogSnapshot] | None:
+    """Of each partition that had anything; None: the checkpoint is lost."""
     if payload is None:
-        return {}
+        return None
     try:
         return checkpoint.unpack(payload)
     except ValueError as error:
         log.error("the checkpoint cannot be read", why=str(error))
-        return {}
+        return None
 
 
 def _columns(found: Any) -> Any:

@@ -101,18 +101,17 @@ class Times:
     async def _first_in_segments(
         self, partition: Partition, timestamp_ms: int, position: int
     ) -> Step:
-        index = partition.log.index
-        at = index.find_timestamp(timestamp_ms, position)
+        index, end = partition.log.index, _end_in_segments(partition, position)
+        at = index.find_timestamp(timestamp_ms, position, end)
         if at is None:
-            return None, index.end_offset or position
+            return None, end
         return await self._in_batch(index[at], position, timestamp_ms)
 
     async def _newest_in_segments(
         self, partition: Partition, best: Found | None, position: int
     ) -> Step:
-        index = partition.log.index
-        end = index.end_offset or position
-        at = index.max_timestamp(position)
+        index, end = partition.log.index, _end_in_segments(partition, position)
+        at = index.max_timestamp(position, end)
         if at is None:
             return None, end
         entry = index[at]
@@ -139,6 +138,14 @@ class Times:
         except StaleSegment:
             return None, max(start, entry.base)
         return found, entry.last + 1
+
+
+def _end_in_segments(partition: Partition, position: int) -> int:
+    """Up to where all from ``position`` on is in segments."""
+    lost = partition.log.next_lost(position)
+    if lost is not None:
+        return lost.first
+    return partition.log.index.end_offset or position
 
 
 def warm() -> None:

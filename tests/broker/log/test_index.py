@@ -71,8 +71,10 @@ def test_a_time_finds_the_first_batch_that_reaches_it() -> None:
     assert index.find_timestamp(51, start=2) == 2
     assert index.find_timestamp(91) == 4
     assert index.find_timestamp(121) is None
+    assert index.find_timestamp(91, end=4) is None
     assert index.max_timestamp() == 4
     assert index.max_timestamp(start=5) == 5
+    assert index.max_timestamp(end=4) == 1
     index.trim_below(5)
     assert index.find_timestamp(60) is None
 
@@ -190,7 +192,7 @@ def test_gaps_are_between_batches_alone() -> None:
     assert index.gaps() == []
     for at, (base, last) in enumerate([(5, 9), (10, 12), (20, 20), (30, 31)]):
         index.append(base, last, 0, at, 1)
-    assert index.gaps() == [(13, 20), (21, 30)]
+    assert index.gaps() == [(13, 20, 1, 2), (21, 30, 2, 3)]
 
 
 def moved(index: BatchIndex, sequences: set[int], into: int, needed: int) -> int:

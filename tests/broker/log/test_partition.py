@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.log.lost import Lost
 from broker.log.partition import LogSnapshot, PartitionLog
 from broker.log.producers import Duplicate
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -241,7 +242,7 @@ def test_a_hole_is_known_from_records_that_are_somewhere_else() -> None:
         setattr(columns, name, np.delete(column, 1))
     snapshot = LogSnapshot(40, snapshot.producers, ((10, 20),))
     again = PartitionLog.restore(snapshot, table_end=0, columns=columns)
-    assert again.index.first_offset == 30
+    assert [again.is_in_segments(at) for at in (9, 10, 29, 30)] == [1, 0, 0, 1]
     assert again.hole_end(40) == 50
     assert again.hole_end(10) == 20
     assert again.hole_end(20) is None
@@ -305,3 +306,107 @@ def test_carried_batches_leave_their_holes_as_a_release_does() -> None:
     log.move([7 << 32 | 148], [9 << 32], [2, 7, 8])
     assert log.index.first_offset == 40
     assert log.holes == [(30, 40)]
+
+
+def without(log: PartitionLog, *at: int) -> SimpleNamespace:
+    """The columns of a start that does not find the batches of these numbers."""
+    columns = columns_of(log)
+    for name, column in vars(columns).items():
+        setattr(columns, name, np.delete(column, at))
+    return columns
+
+
+def four_batches() -> PartitionLog:
+    """Of ten offsets each, every one in a segment of its own."""
+    log = PartitionLog()
+    for number in range(4):
+        base = admitted(log, 10)
+        log.commit(base, base + 9, 1_000, location=(number + 1) << 32, length=100)
+    return log
+
+
+MISSING, DAMAGED = (2 << 32, 3 << 32, False), (2 << 32 | 48, 2 << 32 | 90, True)
+
+
+@pytest.mark.parametrize("place", [MISSING, DAMAGED])
+@pytest.mark.parametrize("kept", [0, 10, 40])
+def test_what_lies_around_a_lost_segment_is_served_and_it_is_no_refusal(
+    kept: int, place: tuple[int, int, bool]
+) -> None:
+    log = four_batches()
+    snapshot = LogSnapshot(kept, log.snapshot().producers)
+    again = PartitionLog.restore(snapshot, columns=without(log, 1), places=[place])
+    assert (again.durable, again.index.first_offset) == (40, 0)
+    served = [again.is_in_segments(offset) for offset in (0, 9, 10, 19, 20, 39, 40)]
+    assert served == [True, True, False, False, True, True, False]
+    assert again.lost == [Lost(10, 20, place is DAMAGED)]
+    assert (again.hole_end(10), again.holes) == (None, [])
+    found = [again.next_lost(offset) for offset in (0, 19, 20)]
+    assert found == [again.lost[0], again.lost[0], None]
+
+
+def test_a_loss_that_a_later_start_finds_is_none_of_the_refusals_that_it_knows() -> (
+    None
+):
+    """Nothing says any more that a file is missing: the checkpoint knows of no hole."""
+    log = four_batches()
+    again = PartitionLog.restore(log.snapshot(), columns=without(log, 1))
+    assert again.lost == [Lost(10, 20)]
+    again.release(3)
+    assert again.lost == []
+    again = PartitionLog.restore(log.snapshot(), columns=without(log, 1))
+    again.move_start(19)
+    assert again.lost == [Lost(10, 20)]
+    again.move_start(20)
+    assert again.lost == []
+
+
+@pytest.mark.parametrize(
+    ("table_end", "lost"), [(15, [Lost(15, 20)]), (20, []), (25, [])]
+)
+def test_what_the_table_has_of_a_lost_segment_is_the_tables(
+    table_end: int, lost: list[Lost]
+) -> None:
+    log = four_batches()
+    again = PartitionLog.restore(
+        log.snapshot(), table_end=table_end, columns=without(log, 1), places=[MISSING]
+    )
+    assert again.index.first_offset == 20
+    assert (again.lost, again.holes) == (lost, [])
+
+
+def test_without_a_checkpoint_what_the_table_has_is_no_refused_batch() -> None:
+    """A segment that was released is found again, the next one was written anew."""
+    log = four_batches()
+    again = PartitionLog.restore(None, table_end=25, columns=without(log, 1))
+    assert not again.is_in_segments(10)
+    assert (again.index.first_offset, again.holes) == (20, [])
+    again = PartitionLog.restore(None, table_end=15, columns=without(log, 1))
+    assert not again.is_in_segments(14)
+    assert (again.hole_end(14), again.hole_end(15)) == (None, 20)
+
+
+def test_a_refused_batch_that_the_table_covers_in_part_is_one_still() -> None:
+    log = four_batches()
+    snapshot = LogSnapshot(40, log.snapshot().producers, ((10, 20),))
+    again = PartitionLog.restore(snapshot, table_end=15, columns=without(log, 1))
+    assert (again.hole_end(15), again.lost) == (20, [])
+
+
+def test_a_batch_that_was_refused_first_of_all_is_a_hole_after_a_crash() -> None:
+    """No batch lies before it, and the checkpoint was before it came."""
+    log = PartitionLog()
+    refused, base = admitted(log, 10, producer=1), admitted(log, 10)
+    log.abandon(refused, refused + 9, producer_id=1)
+    log.commit(base, base + 9, 1_000, location=1 << 32, length=100)
+    for start, hole in ((0, (0, 10)), (4, (4, 10)), (10, None)):
+        again = PartitionLog.restore(
+            PartitionLog().snapshot(), start=start, columns=columns_of(log)
+        )
+        assert again.holes == ([] if hole is None else [hole])
+    lost = PartitionLog.restore(
+        PartitionLog().snapshot(), columns=columns_of(log), places=[(7, 8, False)]
+    )
+    assert lost.holes == []
+    unknown = PartitionLog.restore(None, columns=columns_of(log))
+    assert unknown.holes == []

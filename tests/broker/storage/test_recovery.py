@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.storage.entry import Append, sequence_of
+from broker.storage.entry import (
+    ENTRY_HEADER_BYTES,
+    Append,
+    location_of,
+    sequence_of,
+)
 from tests.broker.storage.driver import WAL, Driver, held
 from tests.support.files import ForgetfulFiles, Inode
 
@@ -43,6 +48,11 @@ def slot_of(files: ForgetfulFiles, append: Append) -> str:
         if bytes(append.batch) in bytes(node.data):
             return path.name
     raise AssertionError("no file holds it")
+
+
+def places(appends: list[Append]) -> tuple[int, ...]:
+    """Where their entries begin."""
+    return tuple(one.location - ENTRY_HEADER_BYTES for one in appends)
 
 
 def test_an_empty_directory_is_an_empty_log() -> None:
@@ -91,6 +101,7 @@ def test_damage_in_the_middle_is_named_and_what_is_behind_it_is_kept(at: int) ->
     driver = Driver(files)
     (text,) = driver.recovery.damage
     assert f"bytes {4096 + 2 * 1048} to {4096 + 3 * 1048}" in text
+    assert driver.recovery.lost == [(*places(appends[2:4]), True)]
     kept = [one.batch for one in appends if one is not appends[2]]
     assert held(driver.recovery, driver.wal)[1, 0] == kept
     after = driver.append(size=300)
@@ -147,6 +158,9 @@ def test_a_missing_segment_is_named() -> None:
     assert driver.recovery.damage == [
         f"segment {sequence_of(first.location)}: its file is missing"
     ]
+    sequence = sequence_of(first.location)
+    place = location_of(sequence, 0), location_of(sequence + 1, 0), False
+    assert driver.recovery.lost == [place]
     driver.close()
 
 
@@ -157,6 +171,8 @@ def test_the_last_segment_missing_is_named_too() -> None:
     assert driver.recovery.damage == [
         f"segment {sequence_of(appends[-1].location)}: its file is missing"
     ]
+    ((start, _, damaged),) = driver.recovery.lost
+    assert (sequence_of(start), damaged) == (sequence_of(appends[-1].location), False)
     driver.close()
 
 
@@ -228,4 +244,31 @@ def test_no_damage_stops_a_start_or_is_served(
     assert all(data in sent for data in there)
     if len(there) < len(sent):
         assert driver.recovery.damage
+    driver.close()
+
+
+def test_a_batch_of_a_sealed_segment_that_does_not_verify_leaves_its_place() -> None:
+    files, appends = a_log(40)
+    damage(files, slot_of(files, appends[1]), 4096 + 1048 + 200, b"\0\0\0\0")
+    driver = Driver(files)
+    place = appends[1].location
+    assert driver.recovery.lost == [(place, place + 1, True)]
+    assert len(driver.recovery.columns[1, 0]) == 39
+    driver.close()
+
+
+def test_behind_a_segment_that_was_cut_short_anything_may_be_lost() -> None:
+    files, appends = a_log(40)
+    node = file_of(files, slot_of(files, appends[0]))
+    del node.data[4096 + 3 * 1048 + 10 :]
+    driver = Driver(files)
+    ((start, end, damaged),) = driver.recovery.lost
+    follower = next(
+        one
+        for one in appends
+        if sequence_of(one.location) > sequence_of(appends[0].location)
+    )
+    assert appends[2].location < start
+    assert end < follower.location
+    assert damaged
     driver.close()

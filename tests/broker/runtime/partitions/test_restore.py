@@ -3,14 +3,21 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from broker.apis.delete_topics import delete_topics
 from broker.apis.produce import produce
+from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
+from broker.runtime.partitions.coverage import Missing, missing
+from broker.runtime.partitions.partitions import Partitions
 from broker.runtime.services import Broker
+from tests.support.batches import Record, make_batch
 from tests.support.files import ForgetfulFiles
 from tests.support.rig import (
     Tables,
     batch_of,
+    batches_in,
     call,
     create,
     fetch_one,
@@ -133,5 +140,127 @@ def test_a_table_ahead_of_the_segments_is_believed(tmp_path: Path) -> None:
         async with rig(tmp_path, tables=tables) as broker:
             partition = broker.partitions.named("t", 0)
             assert (partition.high_watermark, partition.log.next) == (50, 50)
+
+    run(scenario)
+
+
+def no_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a kill is faster than the checkpoint that a sealed segment asks for."""
+    monkeypatch.setattr(Partitions, "begin_checkpoint", lambda _: None)
+
+
+async def three_segments(path: Path, files: ForgetfulFiles) -> ForgetfulFiles:
+    """Ten records in each; as a kill leaves them."""
+    async with rig(path, files=files) as broker:
+        await create(broker, "t")
+        for number in range(3):
+            await fill(broker, number * 10, 10)
+            broker.wal.roll()
+        return files.after_kill()
+
+
+def file_with(files: ForgetfulFiles, value: bytes) -> Path:
+    """The segment file that holds a record of this value."""
+    (path,) = [path for path, node in files.names.items() if value in bytes(node.data)]
+    return path
+
+
+def lose(files: ForgetfulFiles, value: bytes) -> None:
+    """The file of the segment that holds this value is gone."""
+    path = file_with(files, value)
+    del files.names[path], files.durable_names[path]
+
+
+def damage(files: ForgetfulFiles, value: bytes) -> None:
+    """One bit of the value flips on the disk."""
+    node = files.names[file_with(files, value)]
+    node.data[bytes(node.data).index(value)] ^= 1
+    node.durable = bytes(node.data)
+
+
+async def check_around(broker: Broker, first: int, end: int, code: ErrorCode) -> None:
+    """All is served but [first, end), and this is an error, whoever asks."""
+    for offset in range(30):
+        data = await fetch_one(broker, "t", offset)
+        assert data.error_code == (code if first <= offset < end else 0), offset
+        if not data.error_code:
+            until = first if offset < first else 30
+            assert values_in(data) == [b"%06d" % i for i in range(offset, until)]
+    partition = broker.partitions.named("t", 0)
+    times, found = broker.partitions.times, missing([partition], broker.lake)
+    assert found == [Missing(partition, first, end)]
+    assert (await times.first_at(partition, 0)) is not None
+    for search in (times.first_at(partition, 1 << 60), times.latest(partition)):
+        with pytest.raises(KafkaError) as refused:
+            await search
+        assert refused.value.code == code
+
+
+@pytest.mark.parametrize("checkpointed", [True, False])
+def test_what_lies_around_a_lost_segment_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpointed: bool
+) -> None:
+    if not checkpointed:
+        no_checkpoints(monkeypatch)
+
+    async def scenario() -> None:
+        files = await three_segments(tmp_path, ForgetfulFiles())
+        if checkpointed:
+            async with rig(tmp_path, files=files):
+                """It is written at the latest when it ends."""
+            files = files.after_kill()
+        lose(files, b"%06d" % 15)
+        for _ in range(2):  # a second start finds the same
+            async with rig(tmp_path, files=files) as broker:
+                await check_around(broker, 10, 20, ErrorCode.KAFKA_STORAGE_ERROR)
+            files = files.after_kill()
+
+    run(scenario)
+
+
+def test_a_damaged_batch_behind_the_checkpoint_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_checkpoints(monkeypatch)
+
+    async def scenario() -> None:
+        files = await three_segments(tmp_path, ForgetfulFiles())
+        damage(files, b"%06d" % 15)
+        async with rig(tmp_path, files=files) as broker:
+            await check_around(broker, 15, 16, ErrorCode.CORRUPT_MESSAGE)
+
+    run(scenario)
+
+
+def test_a_batch_that_was_refused_first_of_all_is_no_loss_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_checkpoints(monkeypatch)
+
+    async def scenario() -> None:
+        files = ForgetfulFiles()
+        async with rig(tmp_path, files=files) as broker:
+            await create(broker, "t", cleanup_policy="compact")
+            keyed = make_batch([Record(key=b"k", value=b"kept")])
+            both = [batch_of(b"refused"), keyed]
+            asked = [
+                start(produce, produce_request("t", (0, batch)), broker, 9)
+                for batch in both
+            ]
+            codes = [
+                (await each).responses[0].partition_responses[0].error_code
+                for each in asked
+            ]
+            assert codes == [ErrorCode.INVALID_RECORD, 0]
+            killed = files.after_kill()
+        for _ in range(2):
+            async with rig(tmp_path, files=killed) as broker:
+                assert broker.partitions.named("t", 0).high_watermark == 2
+                assert missing(broker.partitions, broker.lake) == []
+                data = await fetch_one(broker, "t", 0)
+                assert data.error_code == 0
+                assert batches_in(data)
+                assert values_in(await fetch_one(broker, "t", 1)) == [b"kept"]
+            killed = killed.after_kill()
 
     run(scenario)

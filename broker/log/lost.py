@@ -1,0 +1,42 @@
+"""Offsets that were durable and that no segment has any more.
+
+The problem. A start finds two batches of a partition, and offsets between them in
+neither. A batch may have been refused there, or the table has what was released, or the
+records are lost: a segment's file is gone, or some of its bytes are damaged. Only the
+first two may be passed over.
+
+The idea. The log's checkpoint tells what was refused before it, the table how far it
+reaches. And storage tells where something is missing, as places between locations: a
+gap whose two batches have such a place between them is never taken for a refusal. What
+is lost stays in a list beside the index: whole batches below it and above it are
+served, an offset in it is an error.
+
+The price. A batch that was refused right at a damaged place, and after the checkpoint,
+is taken for a lost one.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import NamedTuple
+
+Places = Sequence[tuple[int, int, bool]]
+"""Locations [start, end) that have no batch now and held some, ascending; and whether
+their bytes are there, but damaged."""
+
+
+class Lost(NamedTuple):
+    """Offsets [first, end) between two batches of the index; ``damaged``: their bytes
+    are there, and not as they were written."""
+
+    first: int
+    end: int
+    damaged: bool = False
+
+
+def place_between(places: Places, after: int, before: int) -> bool | None:
+    """Whether the first of ``places`` between two batches' locations is damaged; None:
+    there is none."""
+    at = bisect_left(places, (after,))
+    if at == len(places) or places[at][0] >= before:
+        return None
+    return places[at][2]
