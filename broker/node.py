@@ -223,7 +223,7 @@ class Node:
             kafka=f"{host}:{port}",
             cluster_id=broker.cluster_id,
             topics=len(broker.topics),
-            partitions=sum(1 for _ in broker.partitions),
+            partitions=broker.partitions.count,
             waiting=len(broker.purgatory),
             tables=self._unreadable_tables(),
             wal=WalState(len(segments), sum(segment.bytes for segment in segments)),

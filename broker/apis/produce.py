@@ -14,14 +14,17 @@ v5 the log start; v8 messages and the records at fault (KIP-467); v13 topics by 
 (KIP-516). Topics are not created here.
 """
 
+import asyncio
 from collections.abc import Awaitable, Iterator
 
 from broker.apis._message_sets import converted
 from broker.apis._produce_again import partition_of, repeat
 from broker.apis._produce_refused import BATCHES_SINCE, refuse
 from broker.dispatch.context import Context
+from broker.dispatch.encoded import Wide
 from broker.dispatch.pending import Pending
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import Steps
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.buffers import Buffer
 from broker.protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -37,21 +40,28 @@ from broker.runtime.partitions.overdue import NO_TIMEOUT
 from broker.runtime.partitions.partition import Partition, Reply, bare
 
 NO_ACKS = 0
+ACKS = (-1, NO_ACKS, 1)
+APPENDED_A_TURN = 200
+"""Some ten microseconds each, where a partition is used for the first time."""
+
+Given = ProduceResponse | Wide
+"""What is answered; in turns if it is long."""
 
 Entry = tuple[TopicProduceData, PartitionProduceData, PartitionProduceResponse]
 """A partition of a request: its topic, itself, its part of the response."""
 
 
-class Answer(Pending[ProduceResponse | None]):
+class Answer(Pending[Given | None]):
     """A response that is filled from several sides; complete when nothing is open."""
 
-    __slots__ = ("acks", "asked", "open", "refused", "response", "version")
+    __slots__ = ("acks", "asked", "is_wide", "open", "refused", "response", "version")
 
-    def __init__(self, version: int, acks: int) -> None:
+    def __init__(self, version: int, acks: int, *, is_wide: bool = False) -> None:
         super().__init__()
         self.version = version
         self.acks = acks
         self.response = ProduceResponse()
+        self.is_wide = is_wide
         self.open = 0
         self.refused: KafkaError | None = None
         self.asked = False
@@ -93,14 +103,36 @@ class Answer(Pending[ProduceResponse | None]):
 
     def finish(self) -> None:
         if self.acks != NO_ACKS:
-            self.set_result(self.response)
+            self.set_result(self.given)
         elif self.refused is None:
             self.set_result(None)
         else:
             self.set_exception(self.unanswered())
 
+    @property
+    def given(self) -> Given:
+        """The response, as it is to be encoded."""
+        return Wide(self.response) if self.is_wide else self.response
+
     def unanswered(self) -> ProtocolError:
         return ProtocolError(f"a produce with acks=0 was refused: {self.refused}")
+
+
+def produce_in_turns(
+    request: ProduceRequest, context: Context
+) -> Steps[Given | Awaitable[Given | None] | None]:
+    """The same for many partitions; the caller lets nothing overtake it."""
+    answer = Answer(context.version, request.acks, is_wide=True)
+    if request.acks not in ACKS:
+        return Wide(_refuse_acks(request, answer))
+    if context.version < BATCHES_SINCE:
+        return _convert_and_append(request, context, answer)
+    now_ms = context.broker.clock.now_ms()
+    for count, (data, one, to) in enumerate(answer.entries(request), 1):
+        _append_one(data, one.records, to, request, context, answer, now_ms)
+        if count % APPENDED_A_TURN == 0:
+            yield
+    return _asked(answer)
 
 
 @serves(
@@ -109,12 +141,13 @@ class Answer(Pending[ProduceResponse | None]):
     pipelined=True,
     pipelined_since=BATCHES_SINCE,
     repeat=repeat,
+    in_turns=produce_in_turns,
 )
 def produce(
     request: ProduceRequest, context: Context
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+) -> Given | Awaitable[Given | None] | None:
     answer = Answer(context.version, request.acks)
-    if request.acks not in (-1, 0, 1):
+    if request.acks not in ACKS:
         return _refuse_acks(request, answer)
     if context.version < BATCHES_SINCE:
         return _convert_and_append(request, context, answer)
@@ -123,10 +156,10 @@ def produce(
 
 async def _convert_and_append(
     request: ProduceRequest, context: Context, answer: Answer
-) -> ProduceResponse | None:
+) -> Given | None:
     """Each set is appended, or refused, before the next is converted: what a few
     kilobytes became is never kept for the sake of its neighbours."""
-    for data, one, to in answer.entries(request):
+    for count, (data, one, to) in enumerate(answer.entries(request), 1):
         try:
             records = await converted(one.records, context.broker)
         except KafkaError as error:
@@ -134,13 +167,15 @@ async def _convert_and_append(
         else:
             now_ms = context.broker.clock.now_ms()
             _append_one(data, records, to, request, context, answer, now_ms)
+        if count % APPENDED_A_TURN == 0:
+            await asyncio.sleep(0)
     later = _asked(answer)
     return await later if isinstance(later, Answer) else later
 
 
 def _append(
     request: ProduceRequest, context: Context, answer: Answer
-) -> ProduceResponse | Answer | None:
+) -> Given | Answer | None:
     now_ms = context.broker.clock.now_ms()
     for data, one, to in answer.entries(request):
         _append_one(data, one.records, to, request, context, answer, now_ms)
@@ -169,12 +204,12 @@ def _append_one(
     partition.append(records, answer.version, now_ms, reply, timeout_ms)
 
 
-def _asked(answer: Answer) -> ProduceResponse | Answer | None:
+def _asked(answer: Answer) -> Given | Answer | None:
     """What is answered now that each partition has been asked."""
     if answer.acks == NO_ACKS and answer.refused is not None:
         raise answer.unanswered()
     if answer.open == 0:
-        return None if answer.acks == NO_ACKS else answer.response
+        return None if answer.acks == NO_ACKS else answer.given
     answer.asked = True
     return answer
 

@@ -15,9 +15,9 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from broker.dispatch.context import Context, Software
-from broker.dispatch.encoded import Encoded
+from broker.dispatch.encoded import Encoded, Wide
 from broker.dispatch.registry import Registry, Repeat, Served
-from broker.dispatch.turns import LARGE_BYTES, Reading, Steps
+from broker.dispatch.turns import LARGE_BYTES, Reading, Steps, at_once
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.buffers import Buffer
 from broker.protocol.codec import (
@@ -57,8 +57,8 @@ class Route:
     """
 
     __slots__ = (
-        "awaits_others", "decode", "encode", "encode_in_turns", "handler", "is_write",
-        "key", "pipelined", "repeat", "tail", "version",
+        "awaits_others", "decode", "encode", "encode_in_turns", "handler",
+        "handler_in_turns", "is_write", "key", "pipelined", "repeat", "tail", "version",
     )  # fmt: skip
 
     def __init__(self, served: Served, version: int) -> None:
@@ -68,6 +68,7 @@ class Route:
         self.pipelined = served.pipelined and version >= served.pipelined_since
         self.awaits_others = served.awaits_others
         self.handler: Callable[[Any, Context], Any] = served.handler
+        self.handler_in_turns = served.in_turns or served.handler
         self.repeat = served.repeat
         self.decode = request_decoder(self.key, version)
         self.encode: Callable[[Any], list[Buffer]] | None = None
@@ -103,6 +104,9 @@ class Route:
             parts = response.parts
         elif self.encode_in_turns is not None:
             parts = yield from self.encode_in_turns(response)
+        elif type(response) is Wide:
+            encode = response_encoder_in_turns(self.key, self.version)
+            parts = yield from encode(response.response)
         else:
             assert self.encode is not None
             parts = self.encode(response)
@@ -212,14 +216,14 @@ class Session:
                 return self._step_down(correlation_id)
             known = self._read_header(frame)
         route = known.route
-        if len(frame) > LARGE_BYTES and not route.is_write:
+        if len(frame) <= LARGE_BYTES:
+            request = route.decode(frame, known.body_position)
+        else:
             steps = route.read_in_turns(frame, known.body_position)
-            return (
-                route,
-                correlation_id,
-                Reading(steps, route.handler, known.context).step(),
-            )
-        request = route.decode(frame, known.body_position)
+            request = at_once(steps)
+            if request is None:
+                reading = Reading(steps, route.handler_in_turns, known.context)
+                return route, correlation_id, reading
         if route.repeat is not None and len(self._repeats) < REPEATS_MAX:
             self._remember(
                 route, route.repeat(frame, request, known.context, route.answer)

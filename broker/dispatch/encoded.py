@@ -1,4 +1,4 @@
-"""A response that its handler has encoded itself.
+"""Responses that are encoded otherwise: by their handler, or in turns.
 
 The problem: an answer about ten thousand topics takes longer to encode than the loop
 may be held, and most of it is the same each time. The idea: such a handler works in
@@ -6,7 +6,7 @@ turns, keeps what it encoded, and hands over bytes. The price: it must know wher
 response the parts stand.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from broker.protocol.buffers import Buffer
 
@@ -15,3 +15,10 @@ class Encoded(NamedTuple):
     """The body of a response, to be sent as it is."""
 
     parts: list[Buffer]
+
+
+class Wide(NamedTuple):
+    """A response of very many elements to a request of an API whose answers are small
+    otherwise: it is encoded in turns."""
+
+    response: Any

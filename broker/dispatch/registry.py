@@ -25,6 +25,11 @@ or coroutine of it, or None when nothing is to be sent. An awaitable may have
 ``abandon()``, which ends it when its connection is lost before it is answered, and
 ``cut_short()``, which ends its waiting: what waits must not keep all others out."""
 
+HandlerInTurns = Callable[..., Any]
+"""As a `Handler`; it may also return a generator that yields where others may have
+their turn, and returns what a handler does. Nothing behind the request starts before
+that, and it goes on to its end when its connection is lost."""
+
 H = TypeVar("H", bound=Handler)
 
 
@@ -66,6 +71,9 @@ class Served:
 
     ``awaits_others``: an answer may wait for other clients' requests. So it holds none
     of the memory that these have to wait for, or nobody could go on.
+
+    ``in_turns``: the handler of large requests, if one of many elements takes longer to
+    take effect than the loop may be held.
     """
 
     key: ApiKey
@@ -76,6 +84,7 @@ class Served:
     repeat: RepeatOf | None = None
     awaits_others: bool = False
     pipelined_since: int = 0
+    in_turns: HandlerInTurns | None = None
 
     @property
     def listed(self) -> Listed:
@@ -90,10 +99,12 @@ def serves(
     pipelined_since: int = 0,
     repeat: RepeatOf | None = None,
     awaits_others: bool = False,
+    in_turns: HandlerInTurns | None = None,
 ) -> Callable[[H], H]:
     """Mark a function as the handler of an API in versions first to last, inclusive.
 
-    ``pipelined``, ``pipelined_since`` and ``awaits_others`` are those of ``Served``.
+    ``pipelined``, ``pipelined_since``, ``awaits_others`` and ``in_turns`` are those of
+    ``Served``.
     ``repeat`` may keep of a request what lets later ones like it be started faster.
     """
     first, last = versions
@@ -102,7 +113,7 @@ def serves(
     def mark(handler: H) -> H:
         handler.__dict__["served"] = Served(
             key, first, last, handler, pipelined, repeat, awaits_others,
-            pipelined_since,
+            pipelined_since, in_turns,
         )  # fmt: skip
         return handler
 

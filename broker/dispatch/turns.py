@@ -13,6 +13,7 @@ for itself.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from types import GeneratorType
 from typing import Any, Final, TypeVar
 
 from broker.dispatch.context import Context
@@ -31,6 +32,16 @@ PARTS_A_TURN: Final = 20
 
 LARGE_BYTES: Final = 8 << 10
 """Requests above this are read in turns; smaller ones have few elements."""
+
+
+def at_once(steps: Steps[R]) -> R | None:
+    """Return what the steps return if they end before they yield; None: they go on."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        result: R = end.value
+        return result
+    return None
 
 
 def in_turns(steps: Steps[R | Awaitable[R]]) -> R | Awaitable[R]:
@@ -68,7 +79,8 @@ async def side_by_side(parts: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
 
 
 class Reading:
-    """A large request that is being read; its handler is called when it is whole."""
+    """A large request that is being read; its handler is called when it is whole, and
+    may go on in turns itself."""
 
     __slots__ = ("_context", "_handler", "_steps")
 
@@ -79,11 +91,11 @@ class Reading:
         context: Context,
     ) -> None:
         self._steps = steps
-        self._handler = handler
+        self._handler: Callable[[Any, Context], Any] | None = handler
         self._context = context
 
     def step(self) -> Any:
-        """Read a piece; itself if there is more to read, else what the handler gave.
+        """Do a piece; itself if there is more to do, else what the handler gave.
 
         Raises:
             ProtocolError: the frame is no such request.
@@ -91,5 +103,16 @@ class Reading:
         try:
             next(self._steps)
         except StopIteration as end:
-            return self._handler(end.value, self._context)
+            return self._read(end.value)
         return self
+
+    def _read(self, read: Any) -> Any:
+        """What the handler gave, or itself while that is a generator at work."""
+        handler, self._handler = self._handler, None
+        if handler is None:
+            return read
+        result = handler(read, self._context)
+        if not isinstance(result, GeneratorType):
+            return result
+        self._steps = result
+        return self.step()

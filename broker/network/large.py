@@ -1,8 +1,9 @@
 """A request so large that it is read in turns of the loop.
 
-It is no exchange yet, since its handler has not run: nothing behind it on its
-connection starts, and when the connection is lost it never happened. The memory of its
-frame counts as that of a request at work.
+It is no exchange yet, since its handler has not returned: nothing behind it on its
+connection starts, and when the connection is lost it never happened; but a write goes
+on to its end, as whatever came whole does. The memory of its frame counts as that of a
+request at work.
 """
 
 from typing import Any, Protocol
@@ -29,7 +30,9 @@ class Owner(Protocol):
 class LargeRequest:
     """Reads from the loop's next turn on, until it is whole or abandoned."""
 
-    __slots__ = ("_hub", "_number", "_owner", "_reading", "_route", "_size")
+    __slots__ = (
+        "_budget", "_hub", "_number", "_owner", "_reading", "_route", "_size",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -46,14 +49,19 @@ class LargeRequest:
         self._number = number
         self._size = size
         self._reading: Reading | None = reading
-        hub.answering.take(size)
+        self._budget = hub.budget_of(route.is_write)
+        self._budget.take(size)
         hub.loop.call_soon(self._step)
 
     def abandon(self) -> None:
-        """Stop reading the request: its connection is lost."""
+        """Stop reading the request: its connection is lost. A write goes on."""
+        if not self._route.is_write:
+            self._end()
+
+    def _end(self) -> None:
         if self._reading is not None:
             self._reading = None
-            self._hub.answering.give(self._size)
+            self._budget.give(self._size)
 
     def _step(self) -> None:
         reading = self._reading
@@ -62,13 +70,13 @@ class LargeRequest:
         try:
             result = reading.step()
         except Exception as error:  # noqa: BLE001 - told by the owner
-            self.abandon()
+            self._end()
             self._owner.broken(error)
             return
         if result is reading:
             self._hub.loop.call_soon(self._step)
             return
-        self.abandon()
+        self._end()
         self._owner.started(self._route, self._number, self._size, result)
         self._owner.flush()
         self._owner.resume_soon()

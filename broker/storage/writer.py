@@ -23,7 +23,7 @@ their predecessor is missing. Behind the refusal the loop puts a mark into the q
 what comes after that mark was admitted by who knew.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -44,6 +44,8 @@ if TYPE_CHECKING:  # what it imports takes half a second, and is warmed after th
 GROUP_BYTES_MAX: Final = 8 << 20
 GATHERED_BYTES_MAX: Final = 256 << 10
 ANY_NUMBER: Final = 1 << 30
+COMPLETED_A_TURN: Final = 1_000
+"""So many batches are completed in one turn of the loop: some microseconds each."""
 
 CallSoon = Callable[[Callable[[], None]], None]
 Inspect = Callable[[Append], None]
@@ -82,6 +84,7 @@ class Writer:
         self._gathered: list[Append] = []
         self._gathered_bytes = 0
         self._several = False  # batches came in the last group
+        self._late: deque[Append] = deque()  # durable or refused, to be completed yet
         self._thread = threads.thread("wal-writer", self._run)
         self._broken: Counter[ProducerKey] = (
             Counter()
@@ -117,7 +120,7 @@ class Writer:
         lane = self._lane
         if lane is not None and (group := lane.take()):
             self._appender.touch()
-            self._complete_group(group)
+            self._hand_back(group)
 
     def fold(self) -> None:
         """Bring the active segment up to date with what is durable in it."""
@@ -136,7 +139,10 @@ class Writer:
         """Finish what waits, then end; returns when the thread has ended."""
         self.call(_stop)
         self._thread.join()
+        self._next_turn = None  # there may be none: what comes is completed at once
         self.complete()
+        while self._late:
+            self._complete_late()
 
     def fail(self, why: str) -> None:
         """Refuse everything from now on."""
@@ -288,7 +294,26 @@ class Writer:
         """On the loop: hear of a group from the queue, behind what the lane had."""
         self.complete()
         self._returned(items)
-        self._complete_group(group)
+        self._hand_back(group)
+
+    def _hand_back(self, group: list[Append]) -> None:
+        """Complete a group now; as much of it as fits into this turn of the loop, and
+        behind what waits for its turn."""
+        waits, late = bool(self._late), self._late
+        if not waits and (len(group) <= COMPLETED_A_TURN or self._next_turn is None):
+            self._complete_group(group)
+            return
+        late.extend(group)
+        if not waits:
+            self._complete_late()
+
+    def _complete_late(self) -> None:
+        late = self._late
+        some = [late.popleft() for _ in range(min(len(late), COMPLETED_A_TURN))]
+        if late and self._next_turn is not None:
+            self._next_turn(self._complete_late)
+        if some:  # else all was completed at the end
+            self._complete_group(some)
 
     def _complete_group(self, group: list[Append]) -> None:
         """Complete its appends; from now on the loop knows of what was refused."""

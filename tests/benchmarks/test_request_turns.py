@@ -38,6 +38,11 @@ from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.list_groups import ListGroupsRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from broker.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from broker.runtime.services import Broker
 from broker.topics.topic import Topic
 from tests.support.peer import Peer
@@ -217,4 +222,28 @@ def test_a_fetch_of_a_record_from_each_of_thousands(
             sys.stdout.write(f"fetch from {place}: longest turn {least:.1f} ms\n")
             assert least < budget_ms(), f"{place}: {least:.1f} ms in one turn"
 
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [9, 2])
+def test_a_produce_into_each_of_thousands(version: int, tmp_path: Path) -> None:
+    """Reading it, placing its batches, completing them and writing the answer."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker, serving((), broker) as server:
+            known(broker)
+            data = [
+                TopicProduceData(
+                    name, bytes(16), [PartitionProduceData(i, batch) for i in EACH]
+                )
+                for name in NAMES
+            ]
+            request = ProduceRequest(None, -1, 30_000, data)
+            least = await longest_ms(server, request, version)
+            sys.stdout.write(f"produce: longest turn {least:.1f} ms\n")
+            assert least < budget_ms(), f"{least:.1f} ms in one turn"
+            marks = {p.high_watermark for p in broker.partitions}
+            assert min(marks) > 0
+
+    batch = bytes(batch_of(b"v"))
     run(scenario)

@@ -4,6 +4,9 @@ Waiting fetches are looked at once for each group of writes, not once for each b
 a partition whose durable end moved is remembered, and one call at the end of the loop's
 turn asks who is satisfied. The price: one turn of the loop, some microseconds, before a
 fetch wakes.
+
+A partition is made when somebody asks for it: a topic of ten thousand costs nothing to
+create, and what nobody writes to takes no memory.
 """
 
 import asyncio
@@ -34,6 +37,8 @@ PARTITIONS_A_TURN: Final = 100
 RELEASES_A_TURN: Final = 1_000
 """So many forget a segment in one turn: a microsecond each, and more if they forget
 much."""
+MOVED_A_TURN: Final = 2_000
+"""So many are looked at for waiting fetches in one turn."""
 
 ConfigOf = Callable[[Topic], TopicConfig]
 
@@ -66,7 +71,8 @@ class Partitions:
         self._inspector = inspector
         self._config_of = config_of
         self._call_soon = call_soon
-        self._by_topic: dict[TopicNumber, list[Partition]] = {}
+        self._by_topic: dict[TopicNumber, list[Partition | None]] = {}
+        self._configs: dict[TopicNumber, TopicConfig] = {}
         self._moved: set[Partition] = set()
         self._raising = asyncio.Lock()
         self._checkpoint: Checkpoint | None = None
@@ -80,7 +86,7 @@ class Partitions:
         partitions = self._by_topic.get(number)
         if partitions is None or not 0 <= index < len(partitions):
             return None
-        return partitions[index]
+        return partitions[index] or self._make(number, index)
 
     def log_start(self, number: TopicNumber, index: PartitionNumber) -> int:
         """Where a partition's log starts, durably; 0 if there is no such partition."""
@@ -102,10 +108,19 @@ class Partitions:
         return found
 
     def __iter__(self) -> Iterator[Partition]:
-        """Those of stored topics."""
+        """Those of stored topics that anybody asked for; the others hold nothing."""
         for number, partitions in list(self._by_topic.items()):
             if number != SHOWN_NUMBER:
-                yield from partitions
+                yield from filter(None, partitions)
+
+    @property
+    def count(self) -> int:
+        """How many partitions all stored topics have."""
+        return sum(
+            len(partitions)
+            for number, partitions in self._by_topic.items()
+            if number != SHOWN_NUMBER
+        )
 
     def bounds(self, number: TopicNumber) -> tuple[int, int, int]:
         """What a topic asks of its records now; see `Inspector.bounds`."""
@@ -114,46 +129,54 @@ class Partitions:
     def restore(self, topic: Topic, logs: Mapping[int, PartitionLog]) -> None:
         """Take up a topic at start, with the logs that were found for it."""
         self._by_topic[topic.number] = []
-        self._grow(topic, logs)
+        self._grow(topic)
+        for index, log in logs.items():
+            self._make(topic.number, index, log)
 
     def topic_created(self, topic: Topic) -> None:
         self._by_topic[topic.number] = []
-        self._grow(topic, {})
+        self._grow(topic)
 
     def topic_changed(self, topic: Topic) -> None:
-        self._grow(topic, {})
-        config = self._config_of(topic)
-        for partition in self._by_topic[topic.number]:
+        self._grow(topic)
+        config = self._configs[topic.number]
+        for partition in filter(None, self._by_topic[topic.number]):
             partition.configure(config)
 
     def topic_deleted(self, topic: Topic) -> None:
         self._inspector.rules.pop(topic.number, None)
-        for partition in self._by_topic.pop(topic.number, []):
+        self._configs.pop(topic.number, None)
+        for partition in filter(None, self._by_topic.pop(topic.number, [])):
             partition.deleted = True
             self._note_moved(partition)
 
-    def _grow(self, topic: Topic, logs: Mapping[int, PartitionLog]) -> None:
-        config = self._config_of(topic)
+    def _grow(self, topic: Topic) -> None:
+        """Know how many partitions a topic has, and what holds for them."""
+        config = self._configs[topic.number] = self._config_of(topic)
         self._inspector.rules[topic.number] = Rules(
             config.compacted,
             config.message_timestamp_before_max_ms,
             config.message_timestamp_after_max_ms,
         )
         partitions = self._by_topic[topic.number]
-        for index in range(len(partitions), topic.partitions):
-            log = logs.get(index) or PartitionLog()
-            partitions.append(
-                Partition(
-                    topic.number,
-                    PartitionNumber(index),
-                    log,
-                    config,
-                    self._wal,
-                    self._counters,
-                    self._note_moved,
-                    self.overdue.queue,
-                )
-            )
+        partitions.extend([None] * (topic.partitions - len(partitions)))
+
+    def _make(
+        self, number: TopicNumber, index: int, log: PartitionLog | None = None
+    ) -> Partition:
+        """A partition of a known topic, from now on."""
+        made = Partition(
+            number,
+            PartitionNumber(index),
+            log or PartitionLog(),
+            self._configs[number],
+            self._wal,
+            self._counters,
+            self._note_moved,
+            self.overdue.queue,
+        )
+        self._by_topic[number][index] = made
+        return made
 
     async def raise_log_starts(self, moves: Mapping[Partition, int]) -> None:
         """Raise the log starts: durably, then in memory; records below are deleted."""
@@ -214,7 +237,7 @@ class Partitions:
     def read_from_table(self, number: TopicNumber) -> None:
         """The table of a topic has changed: what is in it is read there from now on,
         although segments still have it as it was produced."""
-        for partition in self._by_topic.get(number, ()):
+        for partition in filter(None, self._by_topic.get(number, ())):
             table_end = self._lake.table_end(number, partition.index)
             partition.log.index.trim_below(table_end)
 
@@ -256,10 +279,12 @@ class Partitions:
 
     def bytes_of(self, number: TopicNumber, index: PartitionNumber) -> int:
         """Bytes that a partition takes: in segments, and in its table's files."""
-        partition = self.get(number, index)
-        if partition is None:
+        partitions = self._by_topic.get(number)
+        if partitions is None or not 0 <= index < len(partitions):
             return 0
-        return partition.log.index.bytes + self._lake.table_bytes(number, index)
+        made = partitions[index]
+        held_bytes = 0 if made is None else made.log.index.bytes
+        return held_bytes + self._lake.table_bytes(number, index)
 
     def _note_moved(self, partition: Partition) -> None:
         """Check at the end of this turn who waits for the partition."""
@@ -268,6 +293,8 @@ class Partitions:
         self._moved.add(partition)
 
     def _check_moved(self) -> None:
-        moved, self._moved = self._moved, set()
-        for partition in moved:
-            self._purgatory.check(partition.key)
+        moved = self._moved
+        for _ in range(min(len(moved), MOVED_A_TURN)):
+            self._purgatory.check(moved.pop().key)
+        if moved:
+            self._call_soon(self._check_moved)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.apis.fetch import fetch
 from broker.apis.produce import produce
 from broker.protocol.errors import ErrorCode, ProtocolError
 from broker.protocol.messages.produce import ProduceRequest
@@ -16,6 +17,7 @@ from tests.support.rig import (
     call,
     create,
     fetch_one,
+    fetch_request,
     produce_one,
     produce_request,
     rig,
@@ -23,6 +25,8 @@ from tests.support.rig import (
     start,
     values_in,
 )
+from tests.support.serving import on_loop, serving, until
+from tests.support.wire import Wire, frame_of
 
 
 def test_a_batch_is_answered_with_its_offset_and_can_be_fetched(tmp_path: Path) -> None:
@@ -403,3 +407,49 @@ def test_a_request_without_topics_is_answered(tmp_path: Path) -> None:
             assert response.responses == []
 
     run(scenario)
+
+
+@pytest.mark.parametrize("acks", [1, 0])
+@pytest.mark.parametrize("version", [9, 2])
+def test_a_request_for_thousands_of_partitions_is_taken_in_turns_as_any_other(
+    tmp_path: Path, version: int, acks: int
+) -> None:
+    """Of two on one connection, and a small one between them, each is taken whole
+    before the next."""
+    count = 1_300
+
+    def named(value: bytes, indexes: range) -> ProduceRequest:
+        entries = [(index, batch_of(value)) for index in indexes]
+        return produce_request("t", *entries, acks=acks)
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker, serving((), broker) as server:
+            await create(broker, "t", partitions=count)
+            wire = await Wire.open(server.address)
+            requests = [
+                named(b"first", range(count)),
+                named(b"between", range(count - 1, count)),
+                named(b"last", range(count + (acks and 200))),
+            ]
+            wire.send(*(frame_of(r, version, n) for n, r in enumerate(requests)))
+            for number, request in enumerate(requests if acks else ()):
+                found, response = await wire.response(request.API_KEY, version)
+                (topic,) = response.responses
+                parts = topic.partition_responses
+                assert found == number
+                assert [one.index for one in parts] == [
+                    one.index for one in request.topic_data[0].partition_data
+                ]
+                codes = [one.error_code for one in parts]
+                unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                known = min(len(parts), count)
+                assert codes == [0] * known + [unknown] * (len(parts) - known)
+            partition = broker.partitions.named("t", count - 1)
+            await until(lambda: partition.high_watermark == 3)
+            place = fetch_request("t", (count - 1, 0))
+            data = (await call(fetch, place, broker, 12)).responses[0].partitions[0]
+            assert values_in(data) == [b"first", b"between", b"last"]
+            marks = {p.high_watermark for p in broker.partitions}
+            assert marks == {2, 3}
+
+    on_loop(scenario)

@@ -6,7 +6,7 @@ from collections.abc import Generator
 import pytest
 
 from broker.dispatch.context import Context
-from broker.dispatch.turns import Reading, in_turns, to_the_end
+from broker.dispatch.turns import Reading, at_once, in_turns, to_the_end
 from broker.protocol.errors import ProtocolError
 
 CONTEXT = Context(version=1, client_id="c", key=3, peer_host="h", broker=None)  # type: ignore[arg-type]
@@ -68,3 +68,24 @@ def test_what_is_no_request_calls_no_handler() -> None:
     assert reading.step() is reading
     with pytest.raises(ProtocolError):
         reading.step()
+
+
+def test_what_ends_before_it_gives_way_is_there_and_the_rest_goes_on() -> None:
+    seen: list[int] = []
+    steps = counted(2, seen)
+    assert at_once(counted(0, seen)) == "the end"
+    assert at_once(steps) is None
+    assert seen == [0]
+    assert list(steps) == [None]
+    assert seen == [0, 1]
+
+
+def test_a_handler_may_go_on_in_turns() -> None:
+    seen: list[int] = []
+    reading = Reading(counted(1, []), lambda *_: counted(2, seen), CONTEXT)
+    assert [reading.step() is reading for _ in range(3)] == [True] * 3
+    assert seen == [0, 1]
+    assert reading.step() == "the end"
+    once = Reading(counted(1, []), lambda *_: counted(0, seen), CONTEXT)
+    assert once.step() is once
+    assert once.step() == "the end"

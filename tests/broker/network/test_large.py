@@ -1,6 +1,7 @@
 """Requests and answers that are read and written in turns of the loop."""
 
 import asyncio
+from collections.abc import Generator
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
@@ -28,6 +29,33 @@ def metadata(request: MetadataRequest, _: Context) -> MetadataResponse:
     names = [topic.name for topic in topics if topic.name is not None]
     many = names if len(names) > 1 else [str(n) for n in range(NAMES)]
     return MetadataResponse(topics=[MetadataResponseTopic(name=name) for name in many])
+
+
+taken: list[str] = []
+
+
+def take_in_turns(
+    request: MetadataRequest, context: Context
+) -> Generator[None, None, MetadataResponse]:
+    """As a write of many parts: a few in each turn."""
+    for at, topic in enumerate(request.topics or [], 1):
+        taken.append(str(topic.name))
+        if at % 100 == 0:
+            yield
+    return take(request, context)
+
+
+def take(request: MetadataRequest, _: Context) -> MetadataResponse:
+    """As a write of few parts."""
+    names = [str(topic.name) for topic in request.topics or []]
+    taken.extend(names if len(names) <= 500 else [])
+    return MetadataResponse()
+
+
+take.__name__ = "metadata"
+write = serves(
+    ApiKey.METADATA, versions=(0, 13), pipelined=True, in_turns=take_in_turns
+)(take)
 
 
 def request_of(count: int) -> MetadataRequest:
@@ -118,5 +146,39 @@ def test_a_connection_that_is_lost_gives_back_what_its_request_took() -> None:
             await until(lambda: server.hub.answering.taken == 0)
             await asyncio.sleep(0.01)
             assert asked == []
+
+    on_loop(story)
+
+
+def test_no_write_starts_before_all_of_a_large_one_has_its_place() -> None:
+    async def story() -> None:
+        taken.clear()
+        async with serving([write]) as server:
+            wire = await Wire.open(server.address)
+            wire.send(
+                frame_of(request_of(3), VERSION, 1),
+                frame_of(request_of(NAMES), VERSION, 2),
+                frame_of(request_of(2), VERSION, 3),
+                frame_of(request_of(NAMES), VERSION, 4),
+            )
+            assert await wire.correlation_ids(4) == [1, 2, 3, 4]
+            counts = (3, NAMES, 2, NAMES)
+            assert taken == [str(n) for count in counts for n in range(count)]
+            assert server.hub.producing.taken == 0
+
+    on_loop(story)
+
+
+def test_a_large_write_whose_connection_is_lost_takes_all_of_its_effect() -> None:
+    async def story() -> None:
+        taken.clear()
+        async with serving([write]) as server:
+            wire = await Wire.open(server.address)
+            wire.send(frame_of(request_of(50_000), VERSION, 1))
+            await until(lambda: 0 < len(taken) < 50_000)
+            next(iter(server.hub.connections)).abort()
+            await until(lambda: not server.hub.connections)
+            await until(lambda: server.hub.producing.taken == 0)
+            assert taken == [str(n) for n in range(50_000)]
 
     on_loop(story)

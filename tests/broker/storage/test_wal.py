@@ -12,7 +12,7 @@ from broker.protocol.errors import ErrorCode, KafkaError
 from broker.storage.entry import Append, position_of, sequence_of
 from broker.storage.files import PosixFiles
 from broker.storage.wal import StaleSegment
-from broker.storage.writer import GATHERED_BYTES_MAX
+from broker.storage.writer import COMPLETED_A_TURN, GATHERED_BYTES_MAX
 from tests.broker.storage.driver import SEGMENT_BYTES, Driver, an_append, batch, held
 from tests.support.files import ForgetfulFiles
 from tests.support.patience import IDLE_S
@@ -50,6 +50,58 @@ def test_what_waits_shares_one_sync_and_one_call_on_the_loop(
     assert files.count("fdatasync") - before <= 2
     assert driver.finished == [first, *rest]
     driver.close()
+
+
+def test_a_large_group_is_handed_back_a_part_in_each_turn(
+    files: ForgetfulFiles,
+) -> None:
+    gate = threading.Event()
+    turns: list[Callable[[], None]] = []
+
+    def hold(append: Append) -> None:
+        assert gate.wait(IDLE_S)
+
+    driver = Driver(files, inspect=hold, next_turn=turns.append, segment_bytes=8 << 20)
+    first = driver.append()
+    rest = [driver.append(partition=i % 3) for i in range(2 * COMPLETED_A_TURN + 500)]
+    gate.set()
+    driver.finish([first])
+    done = [len(driver.finished)]
+    while len(driver.finished) <= len(rest):
+        before, position = len(driver.finished), driver.wal.finished()
+        if turns:
+            turns.pop(0)()
+        else:
+            driver.turn()
+        done.append(len(driver.finished) - before)
+        last = driver.finished[-1]
+        assert (driver.wal.finished() > position) == (done[-1] > 0)
+        assert driver.wal.finished()[1] == position_of(last.location) + 100
+    assert driver.finished == [first, *rest]
+    assert max(done) == COMPLETED_A_TURN
+    driver.close()
+
+
+def test_what_waits_for_its_turn_is_handed_back_when_the_log_closes(
+    files: ForgetfulFiles,
+) -> None:
+    gate = threading.Event()
+    turns: list[Callable[[], None]] = []
+
+    def hold(append: Append) -> None:
+        assert gate.wait(IDLE_S)
+
+    driver = Driver(files, inspect=hold, next_turn=turns.append, segment_bytes=8 << 20)
+    appends = [driver.append() for _ in range(3 * COMPLETED_A_TURN)]
+    gate.set()
+    while len(driver.finished) < 2:
+        driver.turn()
+    assert len(driver.finished) < len(appends)
+    driver.close()
+    assert driver.finished == appends
+    for turn in turns:
+        turn()
+    assert driver.finished == appends
 
 
 def test_what_comes_in_one_turn_after_a_group_goes_to_the_writer_together(
