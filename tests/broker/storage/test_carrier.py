@@ -230,17 +230,68 @@ def test_no_batch_is_carried_behind_one_that_follows_it(release: bool) -> None:
     run = [info for info in driver.wal.segments() if info.sealed]
     between = run.pop(1)
     if release:  # but somebody holds a view of it: a start would find it still
-        columns = LocalSegmentStore(driver.files, WAL)
-        columns.live()
-        [place, *_] = columns.columns(between.sequence)[1, STUCK].location.tolist()
-        view = driver.wal.view(place, SIZES[STUCK])
-        assert view is not None
+        view = a_view(driver, between)
         driver.wal.release(between.sequence)
     assert carried(driver, told, run, {STUCK: 0, BUSY: 1 << 40}) is None
     if release:
         view.release()
         driver.until(lambda: between.sequence not in driver.wal._segments)
         assert carried(driver, told, run, {STUCK: 0, BUSY: 1 << 40}) is not None
+    driver.close()
+
+
+def a_view(driver: Driver, info: SegmentInfo) -> memoryview:
+    """Of a batch in the segment: while it is alive the file is not used again."""
+    columns = LocalSegmentStore(driver.files, WAL)
+    columns.live()
+    [place, *_] = columns.columns(info.sequence)[1, STUCK].location.tolist()
+    view = driver.wal.view(place, SIZES[STUCK])
+    assert view is not None
+    return view
+
+
+def test_what_was_released_is_not_carried() -> None:
+    """Its file is there only as long as somebody holds a view of it."""
+    driver, told = open_log(ForgetfulFiles()), Told()
+    fill(driver, told)
+    run = [info for info in driver.wal.segments() if info.sealed]
+    view = a_view(driver, run[-1])
+    driver.wal.release(run[-1].sequence)
+    assert run[-1].sequence in driver.wal._segments
+    assert carried(driver, told, run, {STUCK: 0, BUSY: 1 << 40}) is None
+    view.release()
+    driver.close()
+
+
+def test_no_file_is_used_again_while_it_is_copied() -> None:
+    """Its records came into their tables, and it was released, in mid-copy."""
+    files, told = ForgetfulFiles(), Told()
+    driver = open_log(files, hot_bytes=0)
+    fill(driver, told)
+    run = [info.sequence for info in driver.wal.segments() if info.sealed]
+    there: list[bool] = []
+
+    def look(name: str) -> None:
+        if name == "carry.begun":
+            for sequence in run:
+                driver.wal.release(sequence)
+        elif name == "carry.written":
+            there.extend(sequence in driver.wal._segments for sequence in run)
+
+    heard: list[Carried | None] = []
+    failpoints.watch(look)
+    try:
+        driver.wal.carry(run, {(1, BUSY): end_of(driver, BUSY)}, heard.append)
+        driver.until(lambda: bool(heard))
+    finally:
+        failpoints.watch(None)
+    assert there == [True] * len(run)
+    [result] = heard
+    assert result is not None
+    driver.until(lambda: not set(run) & set(driver.wal._segments))
+    _, places = result.moves[1, STUCK]
+    batches = driver.wal.read([(place, SIZES[STUCK]) for place in places.tolist()])
+    assert batches == [told.acknowledged[1, STUCK, n] for n in range(8)]
     driver.close()
 
 

@@ -1,16 +1,22 @@
 """What is needed of several segments is copied into one, batch by batch."""
 
+from collections.abc import Generator
+
 import numpy as np
 import pytest
 
 from broker.storage import carry
+from broker.storage.carry import Carried
 from broker.storage.columns import ROW_TYPE, rows_of
 from broker.storage.entry import sequence_of
 from broker.storage.layout import HEADER_BLOCK_BYTES
 from broker.storage.segment import Segment, Slot
 from broker.storage.segment_file import SegmentFile, identity_of
 from tests.broker.storage.driver import WAL, Driver
+from tests.support.clock import ManualClock
 from tests.support.files import ForgetfulFiles
+
+Steps = Generator[None, None, tuple[Segment, Carried]]
 
 
 def some_rows(*rows: tuple[int, int, int, int]) -> np.ndarray:
@@ -30,20 +36,61 @@ def test_a_batch_is_needed_if_any_of_its_offsets_is() -> None:
 
 
 def sealed(files: ForgetfulFiles, count: int) -> list[Segment]:
-    """Sealed segments with one batch of each of the partitions 0 and 1, 3 MiB each."""
-    driver = Driver(files, segment_bytes=8 << 20)
-    for _ in range(count):
+    """Sealed segments with one batch of each of the partitions 0 and 1, 3 MiB each;
+    a second goes by before each is sealed, and before the next one is begun."""
+    clock = ManualClock()
+    driver = Driver(files, segment_bytes=8 << 20, clock=clock)
+    for number in range(count):
         driver.finish([driver.append(3 << 20, part) for part in (0, 1)])
+        clock.advance(1_000)
         driver.wal.roll()
-    driver.until(lambda: all(info.sealed for info in driver.wal.segments()))
+        driver.until(lambda number=number: len(driver.sealed) > number)
+        clock.advance(1_000)
     return [each for _, each in sorted(driver.wal._segments.items())]
 
 
-def slot_of(files: ForgetfulFiles) -> Slot:
+def slot_of(files: ForgetfulFiles, written: int = 0) -> Slot:
     path = WAL / "segment-0099.log"
     file = files.create(path)
     files.allocate(file, 8 << 20)
-    return Slot(99, path, file, 8 << 20, written=0)
+    return Slot(99, path, file, 8 << 20, written)
+
+
+def whole(steps: Steps) -> tuple[Segment, Carried]:
+    """What is written when all steps were taken."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+@pytest.mark.parametrize("written", [0, 8 << 20])
+def test_a_carried_segment_is_as_old_as_those_that_it_replaces(written: int) -> None:
+    """By its age it is kept or goes; and what was written needs no zeros again."""
+    files = ForgetfulFiles()
+    sources = sealed(files, 3)
+    kept = [carry.kept_of(files, each, {(1, 1): 3}) for each in sources[:2]]
+    slot = slot_of(files, written)
+    segment, _ = whole(carry.write(files, slot, sources[1].sequence + 1, kept))
+    times = sources[0].created_ms, sources[1].sealed_at_ms
+    assert times[1] - times[0] == 3_000
+    assert (segment.created_ms, segment.sealed_at_ms) == times
+    identity = identity_of(files, slot.file)
+    seal = SegmentFile(files, slot.file, segment.sequence).seal()
+    assert identity is not None
+    assert seal is not None
+    assert (identity.created_ms, seal.sealed_at_ms) == times
+    assert slot.written == max(written, segment.end)
+
+
+def test_a_segment_in_which_damage_was_found_is_not_carried() -> None:
+    """Its footer is right, but who knows what else is not."""
+    files = ForgetfulFiles()
+    [source] = sealed(files, 1)
+    source.found_damaged()
+    with pytest.raises(carry.NotCarried, match="damaged"):
+        carry.kept_of(files, source, {(1, 0): 1, (1, 1): 1})
 
 
 def test_what_is_written_verifies_and_says_where_it_came_from() -> None:

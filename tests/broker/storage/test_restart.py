@@ -11,8 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from broker.ids import TopicPartition
-from broker.storage.entry import Append
+from broker.storage.entry import Append, position_of
 from tests.broker.storage.driver import Driver, held
+from tests.support.clock import ManualClock
 from tests.support.files import ForgetfulFiles, PowerCut, everything, nothing, pieces
 
 Held = dict[TopicPartition, list[bytes]]
@@ -240,3 +241,46 @@ def test_a_segment_of_which_all_was_refused_may_be_one_spare_too_many() -> None:
     assert list(driver.recovery.replay) == []
     assert driver.recovery.damage == []
     driver.close()
+
+
+def test_a_segment_says_when_it_was_begun_and_sealed_after_a_restart_as_well() -> None:
+    """By these times it is kept or goes."""
+    files, clock = ForgetfulFiles(), ManualClock()
+    start_ms = clock.now_ms()
+    driver = Driver(files, clock=clock)
+    driver.finish([driver.append(size=700)])
+    clock.advance(1_000)
+    driver.wal.roll()
+    driver.until(lambda: len(driver.sealed) == 1)
+    clock.advance(2_000)
+    driver.finish([driver.append(size=700)])
+    assert times(driver) == [(start_ms, start_ms + 1_000), (start_ms + 3_000, 0)]
+    driver.close()
+    clock.advance(4_000)
+    again = Driver(files.after_kill(), clock=clock)
+    assert times(again) == [
+        (start_ms, start_ms + 1_000),
+        (start_ms + 3_000, start_ms + 7_000),  # sealed by the start
+    ]
+    again.close()
+
+
+def test_a_damaged_segment_that_was_not_sealed_counts_as_sealed_by_the_start() -> None:
+    """It has no seal and gets none, but is not for ever the oldest."""
+    files, clock = ForgetfulFiles(), ManualClock()
+    driver, appends = a_life(files)
+    driver.close()
+    files = files.after_kill()
+    [info] = driver.wal.segments()
+    file = files.open(info.path)
+    files.pwritev(file, [b"\xff" * 8], position_of(appends[1].location) + 100)
+    clock.advance(5_000)
+    again = Driver(files, clock=clock)
+    [found] = again.wal.segments()
+    assert (found.intact, found.sealed) == (False, True)
+    assert found.sealed_at_ms == clock.now_ms()
+    again.close()
+
+
+def times(driver: Driver) -> list[tuple[int, int]]:
+    return [(info.created_ms, info.sealed_at_ms) for info in driver.wal.segments()]

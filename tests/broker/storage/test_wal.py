@@ -1,6 +1,7 @@
 """The log: one sync per group, order, refusals, reading back, letting go."""
 
 import errno
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -11,9 +12,11 @@ import pytest
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.storage.entry import Append, position_of, sequence_of
 from broker.storage.files import PosixFiles
-from broker.storage.wal import StaleSegment
+from broker.storage.recycler import QUIET_MS
+from broker.storage.wal import SLOTS_AT_ONCE, StaleSegment
 from broker.storage.writer import COMPLETED_A_TURN, GATHERED_BYTES_MAX
 from tests.broker.storage.driver import SEGMENT_BYTES, Driver, an_append, batch, held
+from tests.support.clock import ManualClock
 from tests.support.files import ForgetfulFiles
 from tests.support.patience import IDLE_S
 
@@ -508,4 +511,27 @@ def test_batches_of_many_segments_are_had_from_memory_at_once(tmp_path: Path) ->
     assert driver.wal.views(spans) == []
     later = [span for span in spans if sequence_of(span[0]) > first]
     assert len(driver.wal.views(later)) == len(later)
+    driver.close()
+
+
+def test_files_are_wanted_while_it_is_written_and_none_is_ready(
+    files: ForgetfulFiles,
+) -> None:
+    clock = ManualClock()
+    driver = Driver(files, clock=clock, spare_segments=1)
+    wal, pool = driver.wal, driver.wal._pool
+    driver.until(lambda: not pool.could_warm())  # the first one is written
+    assert (wal.is_busy(), wal.slots_wanted) == (False, 0)
+    driver.finish([driver.append()])
+    driver.until(lambda: not pool.wants())
+    assert (wal.is_busy(), wal.slots_wanted) == (True, SLOTS_AT_ONCE)
+    clock.advance(QUIET_MS - 1)
+    assert (wal.is_busy(), wal.slots_wanted) == (True, SLOTS_AT_ONCE)
+    clock.advance(1)
+    assert (wal.is_busy(), wal.slots_wanted) == (False, 0)
+    driver.until(lambda: not pool.is_short)  # there was time to write the next
+    driver.finish([driver.append()])
+    assert (wal.is_busy(), wal.slots_wanted) == (True, 0)
+    wal.stalled = "the disk does not answer"
+    assert (wal.trouble, wal.slots_wanted) == (wal.stalled, sys.maxsize)
     driver.close()
