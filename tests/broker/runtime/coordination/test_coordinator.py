@@ -6,10 +6,16 @@ import pytest
 
 from broker.catalog import groups as stored_groups
 from broker.groups.commands import Heartbeat, Join, Leaver, Left, Refused, Sync
+from broker.groups.limits import GroupLimits
 from broker.groups.offsets import Committed
 from broker.groups.states import GroupState
 from broker.protocol.errors import ErrorCode, KafkaError
-from broker.runtime.coordination.coordinator import SWEPT_A_GROUP, SWEPT_A_TURN
+from broker.runtime.coordination.coordinator import (
+    SWEPT_A_GROUP,
+    SWEPT_A_TURN,
+    limits_of,
+)
+from broker.settings import GroupSettings, Settings
 from tests.support.clock import ManualClock
 from tests.support.coordinating import FLIGHTS, WEATHER, House, housed, story
 
@@ -559,5 +565,49 @@ def test_hundreds_of_members_rebalance_together(tmp_path):
                 reply.assignment.decode() for reply in await asyncio.gather(*syncs)
             ]
             assert given == ids[::-1]
+
+    story(play)
+
+
+def test_single_offsets_of_a_group_whose_members_are_no_consumers_stay(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            groups = house.groups
+            assert groups.offset_delete_refusal("") is ErrorCode.INVALID_GROUP_ID
+            not_found = ErrorCode.GROUP_ID_NOT_FOUND
+            assert groups.offset_delete_refusal("simple") is not_found
+            await groups.commit("simple", {(1, 0): Committed(1)})
+            assert groups.offset_delete_refusal("simple") is ErrorCode.NONE
+            await a_member(house)
+            assert groups.offset_delete_refusal("g") is ErrorCode.NONE
+            await groups.join("h", a_join(protocol_type="connect"))
+            refusal = groups.offset_delete_refusal("h")
+            assert refusal is ErrorCode.NON_EMPTY_GROUP
+            assert groups.reads("h", "flights")  # nobody knows that it does not
+            assert not groups.reads("simple", "flights")
+            assert not groups.reads("nobody", "flights")
+
+    story(play)
+
+
+def test_each_limit_is_a_setting_of_its_own():
+    settings = GroupSettings(
+        initial_rebalance_delay_ms=101, min_session_timeout_ms=102,
+        max_session_timeout_ms=103, max_size=104, offset_metadata_max_bytes=105,
+        offsets_retention_ms=106, offsets_retention_check_ms=107,
+    )  # fmt: skip
+    assert limits_of(Settings(groups=settings)) == GroupLimits(
+        initial_rebalance_delay_ms=101, session_timeout_min_ms=102,
+        session_timeout_max_ms=103, members_max=104, offset_metadata_max=105,
+        offsets_retention_ms=106, offsets_retention_check_interval_ms=107,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("timeout_ms", [6_000, 1_800_000])
+def test_sessions_at_the_limits_are_taken(tmp_path, timeout_ms):
+    async def play():
+        async with housed(tmp_path) as house:
+            asked = a_join(session_timeout_ms=timeout_ms)
+            assert (await house.groups.join("g", asked)).generation == 1
 
     story(play)

@@ -4,6 +4,7 @@ import asyncio
 from concurrent.futures import Future
 
 import pytest
+from structlog.testing import capture_logs
 
 from broker.catalog.catalog import Catalog
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -130,5 +131,27 @@ def test_many_writes_are_all_told_in_order(tmp_path):
                 await asyncio.sleep(0)
             await journal.flush()
             assert told == [(turn, n) for turn in range(10) for n in range(30)]
+
+    story(play)
+
+
+def test_what_fails_together_is_one_line_in_the_log():
+    """A full disk fails all that waited."""
+
+    async def play():
+        catalog, told = HeldCatalog(), []
+        journal = Journal(catalog)
+        for _ in range(4):
+            journal.write(lambda _: None, told.append)
+        with capture_logs() as logs:
+            catalog.held[0].set_result(None)
+            for commit in catalog.held[1:3]:
+                commit.set_exception(OSError("disk full"))
+            await asyncio.sleep(0)
+            catalog.held[3].set_exception(OSError("still full"))
+            await asyncio.sleep(0)
+        said = [(one["events"], one["error"]) for one in logs]
+        assert said == [(2, "disk full"), (1, "still full")]
+        assert len(told) == 4
 
     story(play)

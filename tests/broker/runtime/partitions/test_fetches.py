@@ -1,7 +1,8 @@
 """Waiting fetches: completed once, by bytes, by an error, or by time."""
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,15 @@ import pytest
 from broker.apis.fetch import fetch
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.fetch import FetchResponse
-from broker.runtime.partitions.fetches import Fetch, check_offset
+from broker.runtime.budget import Budget
+from broker.runtime.partitions.fetches import (
+    CUT_BYTES_MIN,
+    Fetch,
+    FetchFuture,
+    check_offset,
+)
 from broker.runtime.partitions.reads import TURN_PLACES, Place
+from broker.runtime.services import Broker
 from tests.support.rig import (
     Tables,
     batch_of,
@@ -22,6 +30,9 @@ from tests.support.rig import (
     start,
     values_in,
 )
+
+BATCH_BYTES = 500_000
+ANSWER_BYTES = 50 << 20
 
 
 def test_offsets_from_the_log_start_to_the_end_may_be_asked_for(
@@ -248,5 +259,94 @@ def test_a_fault_in_a_turn_is_told_to_who_awaits_the_answer(
             assert waiting.done()
             with pytest.raises(ValueError, match="a fault"):
                 waiting.result()
+
+    run(scenario)
+
+
+@asynccontextmanager
+async def on_disk(path: Path) -> AsyncIterator[Broker]:
+    """A topic with six batches of half a megabyte, none of which is in memory."""
+    async with rig(path, hot_bytes=0, fetch_max_bytes=ANSWER_BYTES) as broker:
+        await create(broker, "t")
+        for _ in range(6):
+            await produce_one(broker, "t", batch_of(bytes(BATCH_BYTES)))
+        broker.wal.roll()
+        await produce_one(broker, "t", batch_of(b"in the segment that is written"))
+        yield broker
+
+
+def all_of_it(broker: Broker) -> FetchFuture:
+    request = fetch_request(
+        "t", (0, 0), bytes_max=ANSWER_BYTES, partition_bytes_max=ANSWER_BYTES
+    )
+    return start(fetch, request, broker, 12)
+
+
+def lengths(response: FetchResponse) -> list[int]:
+    return [len(value) for value in values_in(response.responses[0].partitions[0])]
+
+
+def test_an_answer_is_cut_to_the_memory_that_is_left(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with on_disk(tmp_path) as broker:
+            whole = await all_of_it(broker)
+            assert lengths(whole)[:6] == [BATCH_BYTES] * 6
+            broker.fetched = Budget(5 * BATCH_BYTES)
+            broker.fetched.take(2 * BATCH_BYTES)
+            waiting = all_of_it(broker)
+            response = await waiting
+            assert lengths(response) == [BATCH_BYTES] * 2  # the third is a little more
+            assert waiting.reservation is not None
+            taken = broker.fetched.taken - 2 * BATCH_BYTES
+            assert waiting.reservation.bytes == taken > 2 * BATCH_BYTES
+            waiting.reservation.release()
+            assert broker.fetched.taken == 2 * BATCH_BYTES
+
+    run(scenario)
+
+
+def test_when_not_even_a_small_answer_fits_it_waits_and_holds_nothing(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with on_disk(tmp_path) as broker:
+            memory = broker.fetched = Budget(CUT_BYTES_MIN + BATCH_BYTES)
+            memory.take(CUT_BYTES_MIN)
+            waiting = all_of_it(broker)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert memory.is_awaited
+            assert (waiting.done(), memory.taken) == (False, CUT_BYTES_MIN)
+            memory.give(CUT_BYTES_MIN)
+            assert lengths(await waiting) == [BATCH_BYTES] * 3
+
+    run(scenario)
+
+
+def test_what_was_read_for_nobody_is_given_back(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with on_disk(tmp_path) as broker:
+            waiting = all_of_it(broker)
+            assert broker.fetched.taken > 6 * BATCH_BYTES
+            waiting.abandon()
+            while broker.fetched.taken:
+                await asyncio.sleep(0.001)
+            assert waiting.cancelled()
+
+    run(scenario)
+
+
+def test_a_fault_in_reading_is_told_and_takes_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(_spans: object) -> list[bytes]:
+        raise ValueError("a fault")
+
+    async def scenario() -> None:
+        async with on_disk(tmp_path) as broker:
+            monkeypatch.setattr(broker.wal, "read", faulty)
+            with pytest.raises(ValueError, match="a fault"):
+                await all_of_it(broker)
+            assert broker.fetched.taken == 0
 
     run(scenario)

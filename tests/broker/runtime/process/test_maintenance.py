@@ -1,19 +1,34 @@
 """MaintenanceScheduler of a real broker: segments are let go, logs begin later."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import deltalake
+import pytest
 import uvloop
+from structlog.testing import capture_logs
 
+from broker.assembly import Assembly, bring_maintenance
 from broker.lake.lake import Lake
 from broker.node import Node
 from broker.protocol.errors import ErrorCode
 from broker.runtime.partitions.partition import Partition
+from broker.runtime.process.maintenance import (
+    FLUSHES_UNTIL_STUCK,
+    MISSING_MS,
+    MISSING_REPORTED_MAX,
+    PRODUCERS_MS,
+    RELEASE_MS,
+    REST_MS,
+    MaintenanceScheduler,
+)
 from broker.settings import load
+from broker.storage.recovery import Recovery
 from tests.support.batches import read_batch
+from tests.support.coordinating import House, housed, story
 from tests.support.patience import STUCK_S
 from tests.support.rig import batch_of, batches_in, create, fetch_one, produce_one
 from tests.support.tables import FIRST_MS, Writer
@@ -195,3 +210,208 @@ def test_a_cache_is_served_until_an_owner_changes_rows(tmp_path: Path) -> None:
 
     never = {"wal.keep_ms": "600000", "wal.idle_seal_ms": "600000"}
     with_node(tmp_path, story, **never)
+
+
+@asynccontextmanager
+async def maintained(
+    path: Path,
+) -> AsyncIterator[tuple[House, MaintenanceScheduler]]:
+    """A broker whose time stands still, and its maintenance, begun."""
+    async with housed(path) as house, AsyncExitStack() as ends:
+        tables: Any = house.broker.lake
+        nobody: Any = None
+        assembly = Assembly(house.broker, tables, Recovery(), nobody)
+        yield house, bring_maintenance(assembly, ends)
+
+
+STEPS = {
+    "release": (RELEASE_MS, RELEASE_MS),
+    "carry": (5_000, 5_000),
+    "apply_retention": (30_000, 30_000),
+    "forget_producers": (PRODUCERS_MS, PRODUCERS_MS),
+    "look_for_missing": (0, MISSING_MS),
+}
+"""When each is done for the first time, and how long after that again."""
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_each_step_has_its_own_pace_and_goes_on_after_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    done = list[int]()
+
+    async def faulty(_: MaintenanceScheduler) -> None:
+        done.append(1)
+        raise ValueError("a fault")
+
+    async def nothing(_: MaintenanceScheduler) -> None:
+        pass
+
+    for name in STEPS:
+        found = faulty if name == step else nothing
+        monkeypatch.setattr(MaintenanceScheduler, name, found)
+
+    async def passing(house: House, ms: int) -> int:
+        house.timers.advance(ms)
+        for _ in range(5):  # of the loop: a step, its end, and what comes of that
+            await asyncio.sleep(0)
+        return len(done)
+
+    async def play() -> None:
+        async with maintained(tmp_path) as (house, maintenance):
+            first, then = STEPS[step]
+            for count, pause_ms in enumerate((first, then, then)):
+                if pause_ms:
+                    assert await passing(house, pause_ms - 1) == count
+                assert await passing(house, min(pause_ms, 1)) == count + 1
+            await maintenance.close()
+            assert await passing(house, 10 * then) == 3
+
+    story(play)
+
+
+def test_memory_is_given_back_once_when_reading_and_writing_have_stopped(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        async with maintained(tmp_path) as (house, maintenance):
+            counters, rests = house.broker.counters, list[str]()
+            house.broker.wal.rest = lambda: rests.append("log")  # type: ignore[method-assign]
+            maintenance.on_rest = lambda: rests.append("others")
+
+            async def after(ms: int) -> list[str]:
+                house.clock.advance(ms)
+                await maintenance.release()
+                return rests
+
+            assert await after(10 * REST_MS) == []  # there was no work yet
+            counters.bytes_in += 1
+            assert await after(1) == []
+            assert await after(REST_MS - 1) == []
+            counters.bytes_out += 1
+            assert await after(1) == []
+            assert await after(REST_MS - 1) == []
+            both = ["log", "others"]
+            assert await after(1) == both
+            assert await after(10 * REST_MS) == both
+            counters.bytes_in += 1
+            await after(1)
+            assert await after(REST_MS) == both * 2
+
+    story(play)
+
+
+def test_a_segment_is_sealed_at_its_age_by_no_wall_clock(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with maintained(tmp_path) as (house, maintenance):
+            wal, rolls = house.broker.wal, list[int]()
+            roll, old_ms = wal.roll, house.broker.settings.wal.roll_ms
+
+            def noted() -> None:
+                rolls.append(1)
+                roll()
+
+            wal.roll = noted  # type: ignore[method-assign]
+
+            async def after(ms: int) -> int:
+                house.clock.mono_ms += ms
+                await maintenance.release()
+                return len(rolls)
+
+            for count in range(2):
+                await produce_one(house.broker, "flights", batch_of(b"x"))
+                assert await after(0) == count
+                house.clock.wall_ms += 10 * old_ms
+                assert await after(old_ms - 1) == count
+                assert await after(1) == count + 1
+                while not all(info.sealed for info in wal.segments()):
+                    await asyncio.sleep(0.001)
+                assert await after(10 * old_ms) == count + 1  # there is none
+            await produce_one(house.broker, "flights", batch_of(b"x"))
+            await after(0)
+            wal._writer.fail("the disk is dying")
+            assert await after(10 * old_ms) == 2
+
+    story(play)
+
+
+def test_producers_are_forgotten_after_the_time_that_is_set(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with maintained(tmp_path) as (house, maintenance):
+            batch = batch_of(b"x", producer=(3, 0, 0))
+            await produce_one(house.broker, "flights", batch)
+            producers = house.broker.partitions.named("flights", 0).log.producers
+            ttl_ms = house.broker.settings.broker.producer_id_expiration_ms
+            for pause_ms, known in ((ttl_ms - 1, True), (1, False)):
+                house.clock.advance(pause_ms)
+                await maintenance.forget_producers()
+                assert (3 in producers) == known
+
+    story(play)
+
+
+def test_of_many_partitions_that_lack_something_some_are_named(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with maintained(tmp_path) as (house, maintenance):
+            broker, count = house.broker, MISSING_REPORTED_MAX + 2
+            await create(broker, "many", partitions=count)
+            for index in range(count):
+                await produce_one(broker, "many", batch_of(b"x"), partition=index)
+            partitions = [broker.partitions.named("many", n) for n in range(count)]
+            with capture_logs() as logs:
+                for partition in partitions[:MISSING_REPORTED_MAX]:
+                    partition.log.index.trim_below(1)
+                await maintenance.look_for_missing()
+                assert len(maintenance.missing) == MISSING_REPORTED_MAX
+                first = maintenance.missing[0]
+                assert "offsets 0 to 0 of many-0 are in no segment" in first
+                assert "with DeleteRecords before 1" in first
+                for partition in partitions[MISSING_REPORTED_MAX:]:
+                    partition.log.index.trim_below(1)
+                await maintenance.look_for_missing()
+                *named, rest = maintenance.missing
+                assert len(named) == MISSING_REPORTED_MAX
+                assert rest == "and records of 2 more partitions"
+                await maintenance.look_for_missing()
+            said = [one["what"] for one in logs if "missing" in one["event"]]
+            assert said == sorted(set(said), key=said.index)  # each of them once
+            assert set(said) == {*named, rest}
+            await broker.partitions.raise_log_starts(dict.fromkeys(partitions, 1))
+            await maintenance.look_for_missing()
+            assert maintenance.missing == []
+
+    story(play)
+
+
+def test_retention_takes_from_segments_only_what_nobody_compacts_for_long(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        async with maintained(tmp_path) as (house, maintenance):
+            broker = house.broker
+            limits = {"retention_bytes": "100", "retention_ms": "-1"}
+            partition = await create(broker, "t", **limits)
+            stuck_ms = FLUSHES_UNTIL_STUCK * broker.settings.lake.flush_ms
+
+            async def a_segment() -> None:
+                await produce_one(broker, "t", batch_of(b"x" * 200))
+                broker.wal.roll()
+                while not all(info.sealed for info in broker.wal.segments()):
+                    await asyncio.sleep(0.001)
+                await maintenance.release()
+
+            async def start_after(ms: int) -> int:
+                house.clock.advance(ms)
+                await maintenance.release()
+                await maintenance.apply_retention()
+                return partition.log_start
+
+            for _ in range(3):
+                await a_segment()
+            assert await start_after(1) == 0
+            await a_segment()
+            assert await start_after(stuck_ms - 2) == 0
+            assert await start_after(1) == 3  # the last is not so old yet
+            assert await start_after(stuck_ms) == 3  # and is what is to be kept
+
+    story(play)

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from broker.catalog import topics as stored
 from broker.catalog.catalog import Catalog
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.topics.topics import Topics
-from broker.topics.topic import Topic
+from broker.topics.topic import CONSUMER_OFFSETS, Topic
 from tests.support.clock import ManualClock
 from tests.support.rig import run
 
@@ -255,3 +256,192 @@ def test_changes_of_a_topic_that_is_gone_are_refused(tmp_path: Path) -> None:
                 assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     run(scenario)
+
+
+async def code_of(change: Any) -> ErrorCode:
+    """How the broker refuses a change."""
+    with pytest.raises(KafkaError) as caught:
+        await change
+    return caught.value.code
+
+
+def test_no_more_partitions_than_the_settings_allow(tmp_path: Path) -> None:
+    """Those count that are there, and those that are being made."""
+    full = ErrorCode.POLICY_VIOLATION
+
+    async def scenario() -> None:
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            topics = Topics(catalog, ManualClock(), partitions_max=10)
+            topics.load([])  # with the topic that is only shown, which takes no room
+            first = await topics.create("a", 4, {})
+            making = asyncio.ensure_future(topics.create("b", 4, {}))
+            await asyncio.sleep(0)
+            assert await code_of(topics.create("c", 3, {})) == full
+            assert await code_of(topics.add_partitions(first, 7)) == full
+            await making
+            growing = asyncio.ensure_future(topics.add_partitions(first, 6))
+            await asyncio.sleep(0)
+            assert await code_of(topics.create("c", 1, {})) == full
+            first = await growing
+            assert await code_of(topics.create("c", 1, {})) == full
+            await topics.delete(first)
+            assert await code_of(topics.create("c", 7, {})) == full
+            await topics.create("c", 6, {})
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            again = Topics(catalog, ManualClock(), partitions_max=11)
+            again.load(catalog.read(stored.load))
+            assert await code_of(again.create("d", 2, {})) == full
+            await again.create("d", 1, {})
+
+    run(scenario)
+
+
+def test_a_change_that_failed_takes_no_room(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        path = tmp_path / "catalog.db"
+        with Catalog.open(path, busy_ms=100) as catalog:
+            topics = Topics(catalog, ManualClock(), partitions_max=10)
+            topic = await topics.create("t", 1, {})
+            with locked(path):
+                for change in (
+                    topics.create("a.b", 9, {}),
+                    topics.add_partitions(topic, 10),
+                ):
+                    assert await code_of(change) == ErrorCode.KAFKA_STORAGE_ERROR
+            assert (await topics.create("a_b", 9, {})).partitions == 9
+
+    run(scenario)
+
+
+def test_all_is_in_the_order_of_names_whatever_came_and_went(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            topics = Topics(catalog, ManualClock())
+            topics.load([])
+            expected = {"__consumer_offsets"}
+            assert [topic.name for topic in topics.all()] == list(expected)
+            for name in ("m", "c", "x", "-m", "m", "c", "a"):
+                topic = topics.get(name)
+                if topic is None:
+                    await topics.create(name, 1, {})
+                else:
+                    await topics.delete(topic)
+                expected ^= {name}
+                assert [topic.name for topic in topics.all()] == sorted(expected)
+                assert len(topics) == len(expected) - 1  # one is only shown
+
+    run(scenario)
+
+
+def test_what_was_made_of_a_topic_goes_with_it_and_with_nothing_else(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            topics = Topics(catalog, ManualClock())
+            kept, gone = [await topics.create(name, 1, {}) for name in ("t", "u")]
+            for what in ("one", "other"):
+                made = topics.derived(what)
+                made |= {topic.number: (topic, b"bytes") for topic in (kept, gone)}
+            await topics.delete(gone)
+            for what in ("one", "other"):
+                assert topics.derived(what) == {kept.number: (kept, b"bytes")}
+            assert topics.derived("third") == {}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("name", "partitions", "configs", "code"),
+    [
+        ("a/b", 1, {}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("there", 1, {}, ErrorCode.TOPIC_ALREADY_EXISTS),
+        ("__consumer_offsets", 1, {}, ErrorCode.TOPIC_ALREADY_EXISTS),
+        ("__transaction_state", 1, {}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("the_re.", 1, {}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("t", 0, {}, ErrorCode.INVALID_PARTITIONS),
+        ("t", 10_001, {}, ErrorCode.POLICY_VIOLATION),
+        ("t", 1, {"retention.ms": "long"}, ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_a_topic_that_may_not_be_made_is_refused(
+    name: str, partitions: int, configs: dict[str, str], code: ErrorCode
+) -> None:
+    topics = Topics(SimpleNamespace(), ManualClock())
+    topics.load([Topic(1, b"1" * 16, "there", 1), Topic(2, b"2" * 16, "the.re_", 1)])
+    with pytest.raises(KafkaError) as caught:
+        topics.check_new(name, partitions, configs)
+    assert caught.value.code == code
+    kept = {"retention.ms": "5"}
+    assert topics.check_new("t", 10_000, kept) == kept
+
+
+def test_a_topic_grows_and_never_shrinks() -> None:
+    topics = Topics(SimpleNamespace(), ManualClock())
+    topic = Topic(1, b"1" * 16, "there", 3)
+    topics.load([topic])
+    for total, code, why in (
+        (3, ErrorCode.INVALID_PARTITIONS, "already has 3"),
+        (2, ErrorCode.INVALID_PARTITIONS, "would not be an increase"),
+        (10_004, ErrorCode.POLICY_VIOLATION, "large number"),
+    ):
+        with pytest.raises(KafkaError, match=why) as caught:
+            topics.check_added(topic, total)
+        assert caught.value.code == code
+    topics.check_added(topic, 10_003)
+    with pytest.raises(KafkaError) as caught:
+        topics.check_added(CONSUMER_OFFSETS, 51)
+    assert caught.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_edits_of_one_topic_follow_each_other(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            topics = Topics(catalog, ManualClock())
+            topic = await topics.create("t", 1, {})
+            keys = ("retention.ms", "retention.bytes", "max.message.bytes")
+            await asyncio.gather(
+                *(
+                    topics.alter_configs(topic, lambda now, key=key: {**now, key: "9"})
+                    for key in keys
+                )
+            )
+            assert topics.named("t").configs == dict.fromkeys(keys, "9")
+            assert catalog.read(stored.load) == [topics.named("t")]
+
+    run(scenario)
+
+
+def test_what_is_deleted_while_it_is_changed_stays_deleted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            topics, diary = Topics(catalog, ManualClock()), Diary()
+            topic = await topics.create("t", 1, {})
+            topics.watch(diary)
+            grown, _ = await asyncio.gather(
+                topics.add_partitions(topic, 2), topics.delete(topic)
+            )
+            assert grown.partitions == 2
+            assert await code_of(topics.alter_configs(grown, dict)) == (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            assert [topic.name for topic in topics.all()] == []
+            assert diary.told[-1] == ("deleted", "t")
+
+    run(scenario)
+
+
+def test_a_topic_that_nobody_has_is_refused_by_name_and_by_id() -> None:
+    topics = Topics(SimpleNamespace(), ManualClock())
+    topic = Topic(1, b"1" * 16, "there", 3)
+    topics.load([topic])
+    assert topics.named("there") is topics.identified(b"1" * 16) is topic
+    for find, code in (
+        (lambda: topics.named("t"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (lambda: topics.identified(b"?" * 16), ErrorCode.UNKNOWN_TOPIC_ID),
+    ):
+        with pytest.raises(KafkaError) as caught:
+            find()
+        assert caught.value.code == code
+    assert topics.is_valid_name("t")
+    assert not topics.is_valid_name("a/b")

@@ -1,0 +1,171 @@
+"""What the tables are to the rest of the broker, asked without waiting."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import deltalake
+import pytest
+
+from broker.ids import TopicNumber
+from broker.lake.cold import ColdRead, Searched
+from broker.lake.lake import Lake
+from broker.lake.table import TopicTable
+from broker.topics.topic import Topic
+from lakehouse.delta_log import entry_path
+from lakehouse.location import table_path
+from tests.support.tables import TOPIC_ID, Writer
+
+TOPIC = Topic(TopicNumber(7), bytes.fromhex(TOPIC_ID), "orders", 2)
+NUMBER = TOPIC.number
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    """It follows a topic, and looks at its table when it is told to."""
+    made = Lake(tmp_path, call_soon=lambda _: None, follow_ms=3_600_000)
+    made.start([TOPIC])
+    yield made
+    made.close()
+
+
+def table_of(lake: Lake) -> TopicTable:
+    table = lake._follower.get(NUMBER)
+    assert table is not None
+    return table
+
+
+def spoil(writer: Writer, version: int) -> Path:
+    """An owner's commit that nobody here can read."""
+    entry = Path(entry_path(writer.path, version))
+    entry.write_text('{"protocol":{"minReaderVersion":4,"minWriterVersion":7}}')
+    return entry
+
+
+def test_what_stands_in_the_table_is_told_by_partition(
+    lake: Lake, tmp_path: Path
+) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    writer.add(1, 5, 25)
+    table_of(lake).poll()
+    assert [lake.table_end(NUMBER, p) for p in (0, 1, 2)] == [10, 25, 0]
+    assert lake.table_version(NUMBER) == 2
+    (file,) = lake.files(NUMBER, 1)
+    assert (file.first_offset, file.last_offset) == (5, 24)
+    size = os.path.getsize(Path(writer.path, file.relative_path))
+    assert lake.table_bytes(NUMBER, 1) == file.size == size
+    assert lake.table_bytes(NUMBER, 2) == 0
+    assert lake.verified_ends(NUMBER) == {0: 10, 1: 25}
+    assert (lake.problems(), lake.unverified(), lake.lacking(NUMBER)) == ([], [], {})
+
+
+def test_of_a_topic_that_is_not_followed_there_is_nothing(lake: Lake) -> None:
+    async def story(number: TopicNumber) -> None:
+        assert await lake.read(number, 0, 3, 100) == ColdRead([], 3)
+        assert await lake.find_timestamp(number, 0, 1) == Searched(None, 0)
+        assert await lake.max_timestamp(number, 0) == Searched(None, 0)
+
+    nobody = TopicNumber(8)
+    asyncio.run(story(nobody))
+    assert (lake.table_end(nobody, 0), lake.table_version(nobody)) == (0, -1)
+    assert (lake.verified_ends(nobody), lake.lacking(nobody)) == ({}, {})
+
+
+def test_a_topic_is_followed_from_its_creation_to_its_deletion(
+    lake: Lake, tmp_path: Path
+) -> None:
+    other = Topic(TopicNumber(9), b"o" * 16, "other", 1)
+    lake.topic_created(other)
+    found = lake._follower.get(other.number)
+    assert found is not None
+    found.poll()
+    writer = Writer(str(tmp_path), "other", other.id.hex())
+    writer.add(0, 0, 10)
+    found.poll()
+    deltalake.DeltaTable(writer.path).delete("offset < 5")
+    found.poll()
+    assert lake.table_end(other.number, 0) == 10
+    assert lake.verified_ends(other.number) == {0: 10}
+    assert lake.take_changed() == [other.number]
+    lake.topic_deleted(other)
+    assert lake.table_end(other.number, 0) == 0
+    assert lake.verified_ends(other.number) == {}
+    assert (other.number in lake._verifiers, lake._changes) == (False, {})
+
+
+def test_an_owners_change_is_told_once_and_when_the_table_can_be_read(
+    lake: Lake, tmp_path: Path
+) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    table_of(lake).poll()
+    assert lake.take_changed() == []
+    for offset in (5, 7):
+        deltalake.DeltaTable(writer.path).delete(f"offset < {offset}")
+        table_of(lake).poll()
+        assert lake.take_changed() == [NUMBER]
+        assert lake.take_changed() == []
+    deltalake.DeltaTable(writer.path).delete("offset < 8")
+    spoilt = spoil(writer, 5)
+    table_of(lake).poll()
+    assert lake.take_changed() == []
+    spoilt.unlink()
+    table_of(lake).reload()
+    assert lake.take_changed() == [NUMBER]
+
+
+def test_why_records_are_missing_is_one_sentence(lake: Lake, tmp_path: Path) -> None:
+    path = table_path(str(tmp_path), "orders")
+    assert lake.why_missing(NUMBER, 0) == f"there is no table at {path}"
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    table_of(lake).poll()
+    assert lake.why_missing(NUMBER, 0) == "the table's commits end at offset 10"
+    assert lake.why_missing(NUMBER, 1) == "the table's commits end at offset 0"
+    entry = Path(entry_path(writer.path, 2))
+    entry.write_text("")
+    table_of(lake).poll()
+    why = lake.why_missing(NUMBER, 0)
+    assert why.startswith("the table's commits end at offset 10, and ")
+    assert (lake.unreadable(NUMBER), lake.unreadable_topics()) == (None, {})
+    entry.unlink()
+    spoil(writer, 2)
+    table_of(lake).poll()
+    why = lake.why_missing(NUMBER, 0)
+    assert lake.unreadable(NUMBER) == why
+    assert lake.unreadable_topics() == {NUMBER: why}
+    assert lake.problems() == [f"the table {path} cannot be read: {why}"]
+    assert lake.verified_ends(NUMBER) == {}
+
+
+def test_a_table_that_lacks_a_file_is_a_problem(lake: Lake, tmp_path: Path) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    writer.add(0, 10, 20)
+    table_of(lake).poll()
+    first, _ = lake.files(NUMBER, 0)
+    Path(writer.path, first.relative_path).unlink()
+    assert lake.problems() == []  # nobody has looked
+    assert lake.verified_ends(NUMBER) == {0: 20}
+    assert lake.lacking(NUMBER) == {0: [(0, 10)]}
+    assert lake.unverified() == [NUMBER]
+    assert "lacks 1 of its data files" in "".join(lake.problems())
+
+
+def test_who_wants_to_know_hears_of_each_advance_on_the_loop(tmp_path: Path) -> None:
+    Writer(str(tmp_path)).add(0, 0, 10)
+    told = list[TopicNumber]()
+    lake = Lake(
+        tmp_path, call_soon=lambda call: call(), on_advance=told.append,
+        follow_ms=3_600_000,
+    )  # fmt: skip
+    lake.start([])
+    try:
+        lake.topic_created(TOPIC)
+        lake._follower._round(catch_up=False)
+        lake._follower._round(catch_up=False)
+        assert told == [NUMBER]
+    finally:
+        lake.close()
