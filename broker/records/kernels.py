@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit, types
 
 from broker.records.kernels_copy import copy_bytes
+from broker.records.kernels_load import byte_at
 from broker.records.layout import (
     ATTRIBUTES_AT,
     BASE_OFFSET_AT,
@@ -55,6 +56,9 @@ WHY: Final = {
 TIMESTAMP_MS_MAX: Final = (2**63 - 1) // 1000
 """A Delta timestamp is an int64 of microseconds."""
 
+NOTHING: Final = (0, 0, 0, 0, 0, 0, 0, 0)
+"""The fields of what could not be read."""
+
 BYTES: Final = types.Array(types.uint8, 1, "C", readonly=True)
 _I64: Final = types.int64
 
@@ -64,13 +68,32 @@ def compiled(*signature: Any) -> Any:
     return njit(*signature, nogil=True, cache=True)
 
 
-@compiled()
+def inlined() -> Any:
+    """``njit`` of what loops call for each record: part of their own code."""
+    return njit(nogil=True, cache=True, forceinline=True)
+
+
+@inlined()
 def read_varint(b, at, end):  # type: ignore[no-untyped-def]
     """A zigzag int32 at ``at``: (value, position after it), position -1 if bad."""
+    if at + 1 < end:  # nearly all have one byte or two
+        raw = byte_at(b, at)
+        if raw < 0x80:
+            return (raw >> 1) ^ -(raw & 1), np.int64(at + 1)
+        byte = byte_at(b, at + 1)
+        if byte < 0x80:
+            raw = (raw & 0x7F) | byte << 7
+            return (raw >> 1) ^ -(raw & 1), np.int64(at + 2)
+    return _read_any_varint(b, at, end)
+
+
+@compiled()
+def _read_any_varint(b, at, end):  # type: ignore[no-untyped-def]
+    """As `read_varint`, however long it is."""
     raw = np.int64(0)
     shift = 0
     while at < end and shift < 35:
-        byte = np.int64(b[at])
+        byte = byte_at(b, at)
         at += 1
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
@@ -81,13 +104,13 @@ def read_varint(b, at, end):  # type: ignore[no-untyped-def]
     return np.int64(0), np.int64(-1)
 
 
-@compiled()
+@inlined()
 def read_varlong(b, at, end):  # type: ignore[no-untyped-def]
     """A zigzag int64 at ``at``: (value, position after it), position -1 if bad."""
     raw = np.int64(0)
     shift = 0
     while at < end and shift < 70:
-        byte = np.int64(b[at])
+        byte = byte_at(b, at)
         at += 1
         if shift == 63 and byte > 1:
             break
@@ -102,11 +125,11 @@ def read_varlong(b, at, end):  # type: ignore[no-untyped-def]
 @compiled()
 def big_endian(b, at, size):  # type: ignore[no-untyped-def]
     """The signed integer of ``size`` bytes at ``at``."""
-    value = np.int64(b[at])
+    value = byte_at(b, at)
     if value >= 0x80:
         value -= 0x100
     for i in range(1, size):
-        value = (value << 8) | np.int64(b[at + i])
+        value = (value << 8) | byte_at(b, at + i)
     return value
 
 
@@ -133,7 +156,7 @@ def _wide_lead_is_good(lead, second):  # type: ignore[no-untyped-def]
 def is_utf8(b, at, end):  # type: ignore[no-untyped-def]
     """Whether the bytes are UTF-8, as strictly as Arrow and Python take it."""
     while at < end:
-        lead = b[at]
+        lead = byte_at(b, at)
         if lead < 0x80:
             at += 1
             continue
@@ -142,16 +165,16 @@ def is_utf8(b, at, end):  # type: ignore[no-untyped-def]
         extra = 1 + (lead >= 0xE0) + (lead >= 0xF0)
         if at + extra >= end:
             return False
-        if extra > 1 and not _wide_lead_is_good(lead, b[at + 1]):
+        if extra > 1 and not _wide_lead_is_good(lead, byte_at(b, at + 1)):
             return False
         for i in range(1, extra + 1):
-            if not _continuation(b[at + i]):
+            if not _continuation(byte_at(b, at + i)):
                 return False
         at += extra + 1
     return True
 
 
-@compiled()
+@inlined()
 def _skip_bytes(b, at, end):  # type: ignore[no-untyped-def]
     """A nullable byte string: (start, length or -1, position after or -1)."""
     length, at = read_varint(b, at, end)
@@ -175,7 +198,7 @@ def _skip_headers(b, at, end, count):  # type: ignore[no-untyped-def]
     return at, OK
 
 
-@compiled()
+@inlined()
 def _record_end(b, at, end):  # type: ignore[no-untyped-def]
     """(start of the fields, end of the record), end -1 if it does not fit."""
     length, at = read_varint(b, at, end)
@@ -185,42 +208,44 @@ def _record_end(b, at, end):  # type: ignore[no-untyped-def]
     return at + 1, at + length
 
 
-@compiled()
-def read_record(b, at, end, out):  # type: ignore[no-untyped-def]
-    """Read the record at ``at`` into ``out``; returns (position after it, code).
+@inlined()
+def read_record(b, at, end):  # type: ignore[no-untyped-def]
+    """Read the record at ``at``: (position after it, code, fields).
 
-    out: timestamp delta, offset delta, key at, key length, value at, value length,
-    headers at, header count. A length of -1 is null.
+    Fields: timestamp delta, offset delta, key at, key length, value at, value length,
+    headers at, header count; nothing if the code is not ``OK``. A length of -1 is null.
     """
     at, stop = _record_end(b, at, end)
     if stop < 0:
-        return stop, BAD_LENGTH
-    out[0], at = read_varlong(b, at, stop)
+        return stop, BAD_LENGTH, NOTHING
+    time, at = read_varlong(b, at, stop)
     if at < 0:
-        return at, BAD_TIMESTAMP
-    out[1], at = read_varint(b, at, stop)
-    if at < 0 or out[1] < 0:
-        return np.int64(-1), BAD_OFFSET
-    out[2], out[3], at = _skip_bytes(b, at, stop)
+        return at, BAD_TIMESTAMP, NOTHING
+    offset, at = read_varint(b, at, stop)
+    if at < 0 or offset < 0:
+        return np.int64(-1), BAD_OFFSET, NOTHING
+    key_at, key_length, at = _skip_bytes(b, at, stop)
     if at < 0:
-        return at, BAD_KEY
-    out[4], out[5], at = _skip_bytes(b, at, stop)
+        return at, BAD_KEY, NOTHING
+    value_at, value_length, at = _skip_bytes(b, at, stop)
     if at < 0:
-        return at, BAD_VALUE
-    out[7], at = read_varint(b, at, stop)
+        return at, BAD_VALUE, NOTHING
+    count, headers_at = read_varint(b, at, stop)
     # A header has at least two bytes, so no count makes the loop run on.
-    if at < 0 or out[7] < 0 or out[7] > (stop - at) // 2:
-        return np.int64(-1), BAD_HEADERS
-    out[6] = at
-    at, code = _skip_headers(b, at, stop, out[7])
+    if headers_at < 0 or count < 0 or count > (stop - headers_at) // 2:
+        return np.int64(-1), BAD_HEADERS, NOTHING
+    at, code = _skip_headers(b, headers_at, stop, count)
     if code != OK:
-        return np.int64(-1), code
+        return np.int64(-1), code, NOTHING
     if at != stop:
-        return np.int64(-1), BAD_END
-    return at, OK
+        return np.int64(-1), BAD_END, NOTHING
+    fields = (
+        time, offset, key_at, key_length, value_at, value_length, headers_at, count,
+    )  # fmt: skip
+    return at, OK, fields
 
 
-@compiled()
+@inlined()
 def in_time(base, delta):  # type: ignore[no-untyped-def]
     """Whether ``base + delta`` neither overflows nor leaves a Delta timestamp."""
     if base > TIMESTAMP_MS_MAX or base < -TIMESTAMP_MS_MAX:
@@ -231,39 +256,27 @@ def in_time(base, delta):  # type: ignore[no-untyped-def]
 
 
 @compiled()
-def _read_head(b, at, head):  # type: ignore[no-untyped-def]
-    """What records take from their batch, into ``head``: see `_read_row`."""
-    head[0] = big_endian(b, at + BASE_OFFSET_AT, 8)
-    head[1] = big_endian(b, at + LAST_OFFSET_DELTA_AT, 4)
-    head[2] = big_endian(b, at + BASE_TIMESTAMP_AT, 8)
-    head[3] = big_endian(b, at + MAX_TIMESTAMP_AT, 8)
-    head[4] = (b[at + ATTRIBUTES_AT + 1] & TIMESTAMP_BIT) != 0
-    head[5] = big_endian(b, at + RECORD_COUNT_AT, 4)
+def _read_head(b, at):  # type: ignore[no-untyped-def]
+    """What records take from their batch: base offset, last offset delta, base and
+    newest timestamp, timestamp type, record count."""
+    return (
+        big_endian(b, at + BASE_OFFSET_AT, 8),
+        big_endian(b, at + LAST_OFFSET_DELTA_AT, 4),
+        big_endian(b, at + BASE_TIMESTAMP_AT, 8),
+        big_endian(b, at + MAX_TIMESTAMP_AT, 8),
+        np.int64((byte_at(b, at + ATTRIBUTES_AT + 1) & TIMESTAMP_BIT) != 0),
+        big_endian(b, at + RECORD_COUNT_AT, 4),
+    )
 
 
 @compiled()
-def _read_row(b, at, stop, head, previous, out):  # type: ignore[no-untyped-def]
-    """As `read_record`; offsets must also grow and times be in range."""
-    at, code = read_record(b, at, stop, out)
-    if code != OK:
-        return at, code
-    if out[1] <= previous or out[1] > head[1]:
-        return at, BAD_OFFSET
-    # With LogAppendTime all records have the batch's time, whatever their delta.
-    if head[4] != 0:
-        head[2], out[0] = head[3], 0
-    if not in_time(head[2], out[0]):
-        return at, BAD_TIMESTAMP
-    return at, OK
-
-
-@compiled()
-def _put_row(rows, i, head, out):  # type: ignore[no-untyped-def]
-    rows[0, i] = head[0] + out[1]
-    rows[1, i] = head[2] + out[0]
-    rows[2, i] = head[4]
-    for field in range(6):
-        rows[3 + field, i] = out[2 + field]
+def _put_row(rows, i, base, timestamp, kind, fields):  # type: ignore[no-untyped-def]
+    rows[0, i] = base + fields[1]
+    rows[1, i] = timestamp
+    rows[2, i] = kind
+    rows[3, i], rows[4, i] = fields[2], fields[3]
+    rows[5, i], rows[6, i] = fields[4], fields[5]
+    rows[7, i], rows[8, i] = fields[6], fields[7]
 
 
 @compiled(
@@ -288,24 +301,33 @@ def scan(b, starts, progress, first, end, rows):  # type: ignore[no-untyped-def]
     rows: offset, timestamp in ms, timestamp type, key at, key length, value at,
     value length, headers at, header count. Returns how many rows are filled.
     """
-    out, head = np.zeros(8, np.int64), np.zeros(6, np.int64)
+    data = b.ctypes.data
     filled = 0
     for batch in range(progress[0], len(starts) - 1):
         stop = starts[batch + 1]
-        _read_head(b, starts[batch], head)
+        base, last_delta, first_ms, newest_ms, kind, count = _read_head(
+            data, starts[batch]
+        )
         if progress[1] == 0:
             progress[2], progress[3] = starts[batch] + HEADER_BYTES, -1
         progress[0] = batch
-        while progress[1] < head[5]:
+        while progress[1] < count:
             if filled == rows.shape[1]:
                 return filled
-            at, progress[4] = _read_row(b, progress[2], stop, head, progress[3], out)
-            if progress[4] != OK:
+            at, code, fields = read_record(data, progress[2], stop)
+            if code == OK and not progress[3] < fields[1] <= last_delta:
+                code = BAD_OFFSET
+            # With LogAppendTime all records have the batch's time, not a delta of it.
+            from_ms, delta_ms = (first_ms, fields[0]) if kind == 0 else (newest_ms, 0)
+            if code == OK and not in_time(from_ms, delta_ms):
+                code = BAD_TIMESTAMP
+            progress[4] = code
+            if code != OK:
                 return filled
             progress[1] += 1
-            progress[2], progress[3] = at, out[1]
-            if first <= head[0] + out[1] < end:
-                _put_row(rows, filled, head, out)
+            progress[2], progress[3] = at, fields[1]
+            if first <= base + fields[1] < end:
+                _put_row(rows, filled, base, from_ms + delta_ms, kind, fields)
                 filled += 1
         if progress[2] != stop:
             progress[4] = BAD_END
@@ -357,11 +379,12 @@ def locate_headers(b, at, count, spans):  # type: ignore[no-untyped-def]
 
     Only after ``scan`` walked the same rows: their lengths are known to fit.
     """
+    data = b.ctypes.data
     n = 0
     end = np.int64(len(b))
     for i in range(len(at)):
         position = at[i]
         for _ in range(count[i]):
-            spans[0, n], spans[1, n], position = _skip_bytes(b, position, end)
-            spans[2, n], spans[3, n], position = _skip_bytes(b, position, end)
+            spans[0, n], spans[1, n], position = _skip_bytes(data, position, end)
+            spans[2, n], spans[3, n], position = _skip_bytes(data, position, end)
             n += 1

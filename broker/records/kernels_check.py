@@ -31,19 +31,6 @@ _SEEN = types.Array(types.int64, 1, "C")
 _FAULTS = types.Array(types.int64, 2, "C")
 
 
-@compiled()
-def _see(seen, i, timestamp, key_length):  # type: ignore[no-untyped-def]
-    """Take down of a record what ``check_records`` tells of all of them."""
-    if key_length < 0:
-        if seen[0] == 0:
-            seen[1] = i
-        seen[0] += 1
-    if i == 0 or timestamp > seen[4]:
-        seen[4], seen[5] = timestamp, i
-    if timestamp != _NO_TIMESTAMP and (seen[3] < 0 or timestamp < seen[2]):
-        seen[2], seen[3] = timestamp, i
-
-
 @compiled(_PLACE(BYTES, types.int64, types.int64, types.int64, types.int64, _SEEN))
 def check_records(b, at, end, count, base_timestamp, seen):  # type: ignore[no-untyped-def]
     """Walk the records of a produced batch, which number 0, 1, 2 ... to its end.
@@ -53,21 +40,33 @@ def check_records(b, at, end, count, base_timestamp, seen):  # type: ignore[no-u
     timestamp and its record; number of headers. Returns (code, index of the record at
     fault).
     """
-    out = np.zeros(8, np.int64)
-    seen[3] = -1
+    data = b.ctypes.data
+    nulls, null_at, headers = 0, 0, 0
+    oldest, oldest_at, newest, newest_at = 0, -1, 0, 0
+    code = OK
     for i in range(count):
-        at, code = read_record(b, at, end, out)
+        at, code, fields = read_record(data, at, end)
+        if code == OK and fields[1] != i:
+            code = BAD_OFFSET
+        if code == OK and not in_time(base_timestamp, fields[0]):
+            code = BAD_TIMESTAMP
         if code != OK:
-            return code, i
-        if out[1] != i:
-            return BAD_OFFSET, i
-        if not in_time(base_timestamp, out[0]):
-            return BAD_TIMESTAMP, i
-        seen[6] += out[7]
-        _see(seen, i, base_timestamp + out[0], out[3])
-    if at != end:
-        return BAD_END, count
-    return OK, count
+            count = i
+            break
+        timestamp = base_timestamp + fields[0]
+        if fields[3] < 0:
+            null_at = null_at if nulls else i
+            nulls += 1
+        if i == 0 or timestamp > newest:
+            newest, newest_at = timestamp, i
+        if timestamp != _NO_TIMESTAMP and (oldest_at < 0 or timestamp < oldest):
+            oldest, oldest_at = timestamp, i
+        headers += fields[7]
+    if code == OK and at != end:
+        code = BAD_END
+    seen[0], seen[1], seen[2], seen[3] = nulls, null_at, oldest, oldest_at
+    seen[4], seen[5], seen[6] = newest, newest_at, headers
+    return code, count
 
 
 @compiled(
@@ -84,13 +83,13 @@ def find_faults(  # type: ignore[no-untyped-def]
     A column of ``faults`` becomes (record, what is wrong, timestamp), as long as there
     is room. A record with two faults is named for its key.
     """
-    out = np.zeros(8, np.int64)
+    data = b.ctypes.data
     found = np.int64(0)
     for i in range(count):
-        at, _ = read_record(b, at, end, out)
-        timestamp = base_timestamp + out[0]
+        at, _, fields = read_record(data, at, end)
+        timestamp = base_timestamp + fields[0]
         what = 0
-        if needs_keys and out[3] < 0:
+        if needs_keys and fields[3] < 0:
             what = NO_KEY
         elif timestamp != _NO_TIMESTAMP and not oldest <= timestamp <= newest:
             what = OUT_OF_TIME

@@ -26,14 +26,17 @@ from broker.records.kernels import (
     BAD_TIMESTAMP,
     BAD_VALUE,
     BYTES,
+    NOTHING,
     OK,
     TIMESTAMP_MS_MAX,
     big_endian,
     compiled,
+    inlined,
     read_record,
 )
 from broker.records.kernels_copy import copy_bytes
 from broker.records.kernels_encode import put_big_endian, put_varint, varint_bytes
+from broker.records.kernels_load import byte_at
 
 BAD_CHECKSUM: Final = 20
 BAD_MAGIC: Final = 21
@@ -99,33 +102,36 @@ _CRC: Final = _crc_tables()
 
 
 @compiled()
+def _crc_step(b, at, step):  # type: ignore[no-untyped-def]
+    return _CRC[step, byte_at(b, at)]
+
+
+@compiled()
 def _crc32(b, at, end):  # type: ignore[no-untyped-def]
-    """zlib's CRC-32 of ``b[at:end]``."""
-    crc = np.uint32(0xFFFFFFFF)
+    """zlib's CRC-32 of the bytes from ``b + at`` to ``b + end``."""
+    crc = np.int64(0xFFFFFFFF)
     while end - at >= 8:
         low = crc ^ (
-            np.uint32(b[at])
-            | np.uint32(b[at + 1]) << np.uint32(8)
-            | np.uint32(b[at + 2]) << np.uint32(16)
-            | np.uint32(b[at + 3]) << np.uint32(24)
+            byte_at(b, at)
+            | byte_at(b, at + 1) << 8
+            | byte_at(b, at + 2) << 16
+            | byte_at(b, at + 3) << 24
         )
-        crc = np.uint32(
-            _CRC[7, low & np.uint32(0xFF)]
-            ^ _CRC[6, (low >> np.uint32(8)) & np.uint32(0xFF)]
-            ^ _CRC[5, (low >> np.uint32(16)) & np.uint32(0xFF)]
-            ^ _CRC[4, low >> np.uint32(24)]
-            ^ _CRC[3, b[at + 4]]
-            ^ _CRC[2, b[at + 5]]
-            ^ _CRC[1, b[at + 6]]
-            ^ _CRC[0, b[at + 7]]
+        crc = np.int64(
+            _CRC[7, low & 0xFF]
+            ^ _CRC[6, (low >> 8) & 0xFF]
+            ^ _CRC[5, (low >> 16) & 0xFF]
+            ^ _CRC[4, low >> 24]
+            ^ _crc_step(b, at + 4, 3)
+            ^ _crc_step(b, at + 5, 2)
+            ^ _crc_step(b, at + 6, 1)
+            ^ _crc_step(b, at + 7, 0)
         )
         at += 8
     while at < end:
-        crc = np.uint32(
-            _CRC[0, (crc ^ np.uint32(b[at])) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
-        )
+        crc = np.int64(_CRC[0, (crc ^ byte_at(b, at)) & 0xFF]) ^ (crc >> 8)
         at += 1
-    return np.uint32(crc ^ np.uint32(0xFFFFFFFF))
+    return crc ^ 0xFFFFFFFF
 
 
 @compiled()
@@ -136,48 +142,48 @@ def _put_field(out, at, b, start, length):  # type: ignore[no-untyped-def]
     return at
 
 
-@compiled()
-def _read_message(b, at, end, out):  # type: ignore[no-untyped-def]
-    """Read the message at ``at`` into ``out``; returns (position after it, code).
+@inlined()
+def _read_message(b, at, end):  # type: ignore[no-untyped-def]
+    """Read the message at ``at``: (position after it, code, fields).
 
-    out: offset, magic, attributes, timestamp, key at, key length, value at, value
-    length. A length of -1 is null; magic 0 has no timestamp, which is -1.
+    Fields: offset, magic, attributes, timestamp, key at, key length, value at, value
+    length; nothing if the code is not ``OK``. A length of -1 is null; magic 0 has no
+    timestamp, which is -1.
     """
     if end - at < LOG_OVERHEAD_BYTES + BODY_BYTES_MIN:
-        return np.int64(-1), BAD_LENGTH
+        return np.int64(-1), BAD_LENGTH, NOTHING
     size = big_endian(b, at + SIZE_AT, 4)
     if size < BODY_BYTES_MIN or size > end - at - LOG_OVERHEAD_BYTES:
-        return np.int64(-1), BAD_LENGTH
+        return np.int64(-1), BAD_LENGTH, NOTHING
     stop = at + LOG_OVERHEAD_BYTES + size
-    out[0] = big_endian(b, at, 8)
-    out[1] = b[at + MAGIC_AT]
-    out[2] = b[at + ATTRIBUTES_AT]
-    if out[1] > 1:
-        return np.int64(-1), BAD_MAGIC
-    fields = at + TIMESTAMP_AT
-    out[3] = NO_TIMESTAMP
-    if out[1] == 1:
+    magic = byte_at(b, at + MAGIC_AT)
+    if magic > 1:
+        return np.int64(-1), BAD_MAGIC, NOTHING
+    key_at = at + TIMESTAMP_AT + 4
+    timestamp = np.int64(NO_TIMESTAMP)
+    if magic == 1:
         if size < BODY_BYTES_MIN + 8:
-            return np.int64(-1), BAD_LENGTH
-        out[3] = big_endian(b, fields, 8)
-        fields += 8
-    out[5] = big_endian(b, fields, 4)
-    fields += 4
-    out[4] = fields
+            return np.int64(-1), BAD_LENGTH, NOTHING
+        timestamp = big_endian(b, at + TIMESTAMP_AT, 8)
+        key_at += 8
+    key_length = big_endian(b, key_at - 4, 4)
     # The four bytes of the value's length are behind the key.
-    if out[5] < -1 or out[5] > stop - fields - 4:
-        return np.int64(-1), BAD_KEY
-    fields += max(out[5], 0)
-    out[7] = big_endian(b, fields, 4)
-    out[6] = fields + 4
-    if out[7] < -1 or out[6] + max(out[7], 0) != stop:
-        return np.int64(-1), BAD_VALUE
-    return stop, OK
+    if key_length < -1 or key_length > stop - key_at - 4:
+        return np.int64(-1), BAD_KEY, NOTHING
+    value_at = key_at + max(key_length, 0) + 4
+    value_length = big_endian(b, value_at - 4, 4)
+    if value_length < -1 or value_at + max(value_length, 0) != stop:
+        return np.int64(-1), BAD_VALUE, NOTHING
+    offset, flags = big_endian(b, at, 8), byte_at(b, at + ATTRIBUTES_AT)
+    fields = (
+        offset, magic, flags, timestamp, key_at, key_length, value_at, value_length,
+    )  # fmt: skip
+    return stop, OK, fields
 
 
 @compiled()
 def _is_sound(b, at, stop):  # type: ignore[no-untyped-def]
-    stored = np.uint32(big_endian(b, at + CRC_AT, 4) & 0xFFFFFFFF)
+    stored = big_endian(b, at + CRC_AT, 4) & 0xFFFFFFFF
     return stored == _crc32(b, at + MAGIC_AT, stop)
 
 
@@ -189,16 +195,19 @@ def next_wrapper(b, at, end, out):  # type: ignore[no-untyped-def]
     value length. Returns (where it begins, where it ends, code); both ``end`` if there
     is none. Messages on the way are hopped over, by their sizes.
     """
+    data = b.ctypes.data
     while at < end:
-        stop, code = _read_message(b, at, end, out)
+        stop, code, fields = _read_message(data, at, end)
         if code != OK:
             return at, stop, np.int64(code)
-        if out[2] & CODEC_BITS:
+        if fields[2] & CODEC_BITS:
+            for field in range(8):
+                out[field] = fields[field]
             if (out[2] & CODEC_BITS) > LZ4:
                 return at, stop, np.int64(BAD_CODEC)
             if out[1] == 1 and out[2] & TIMESTAMP_BIT:
                 return at, stop, np.int64(BROKER_TIME)
-            if not _is_sound(b, at, stop):
+            if not _is_sound(data, at, stop):
                 return at, stop, np.int64(BAD_CHECKSUM)
             if out[7] <= 0:
                 return at, stop, np.int64(BAD_VALUE)
@@ -229,9 +238,9 @@ def measure_up(b, at, end, magic, totals):  # type: ignore[no-untyped-def]
     All have ``magic`` (-1: each its own) and are not compressed. ``totals`` goes on
     from the sets before it. Returns (code, number of the message at fault).
     """
-    message = np.zeros(8, np.int64)
+    data = b.ctypes.data
     while at < end:
-        stop, code = _read_message(b, at, end, message)
+        stop, code, message = _read_message(data, at, end)
         if code != OK:
             return np.int64(code), totals[COUNT]
         if magic >= 0 and message[1] != magic:
@@ -242,7 +251,7 @@ def measure_up(b, at, end, magic, totals):  # type: ignore[no-untyped-def]
             return np.int64(BROKER_TIME), totals[COUNT]
         if not NO_TIMESTAMP <= message[3] <= TIMESTAMP_MS_MAX:
             return np.int64(BAD_TIMESTAMP), totals[COUNT]
-        if not _is_sound(b, at, stop):
+        if not _is_sound(data, at, stop):
             return np.int64(BAD_CHECKSUM), totals[COUNT]
         if totals[COUNT] == 0:
             totals[BASE_TIMESTAMP] = totals[MAX_TIMESTAMP] = message[3]
@@ -260,9 +269,9 @@ def write_up(b, at, end, count, base, out, to):  # type: ignore[no-untyped-def]
 
     ``base`` is the batch's first timestamp. Returns (count, position) after them.
     """
-    message = np.zeros(8, np.int64)
+    data = b.ctypes.data
     while at < end:
-        at, _ = _read_message(b, at, end, message)
+        at, _, message = _read_message(data, at, end)
         to = put_varint(out, to, _up_bytes(message, count, base))
         out[to] = 0  # attributes
         to = put_varint(out, to + 1, message[3] - base)
@@ -290,9 +299,9 @@ def measure_down(b, at, end, count, base, first, magic, totals):  # type: ignore
     ``base`` is the batch's base offset. ``totals``, zeros, gets their number, their
     bytes and the last offset. Returns (code, number of the record at fault).
     """
-    record = np.zeros(8, np.int64)
+    data = b.ctypes.data
     for i in range(count):
-        at, code = read_record(b, at, end, record)
+        at, code, record = read_record(data, at, end)
         if code != OK:
             return np.int64(code), np.int64(i)
         if base + record[1] >= first:
@@ -315,11 +324,11 @@ def write_down(  # type: ignore[no-untyped-def]
     ``stamp`` is the time that the broker gave them all (-1: each has its own). With
     ``is_relative`` offsets count from the first message, as in wrappers of magic 1.
     """
-    record = np.zeros(8, np.int64)
+    data, target = b.ctypes.data, out.ctypes.data
     origin = np.int64(-1)
     to = np.int64(0)
     for _ in range(count):
-        at, _code = read_record(b, at, end, record)
+        at, _code, record = read_record(data, at, end)
         offset = base + record[1]
         if offset < first:
             continue
@@ -343,6 +352,4 @@ def write_down(  # type: ignore[no-untyped-def]
         to = _put_field(out, to + 4, b, record[2], record[3])
         put_big_endian(out, to, record[5], 4)
         to = _put_field(out, to + 4, b, record[4], record[5])
-        put_big_endian(
-            out, begun + CRC_AT, np.int64(_crc32(out, begun + MAGIC_AT, to)), 4
-        )
+        put_big_endian(out, begun + CRC_AT, _crc32(target, begun + MAGIC_AT, to), 4)

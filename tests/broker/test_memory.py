@@ -12,6 +12,7 @@ from lakehouse.commit import commit_files
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
 PROGRAM = """
+import numpy
 import psutil
 from numba import njit
 from broker.memory import give_back_compiler
@@ -21,7 +22,8 @@ before = psutil.Process().memory_info().rss
 assert give_back_compiler() > 0
 after = psutil.Process().memory_info().rss
 assert after < before - (20 << 20), (before, after)
-assert not kernels.is_utf8(b"\\xff", 0, 1)
+raw = numpy.frombuffer(b"\\xff", numpy.uint8)
+assert not kernels.is_utf8(numpy.uint64(raw.ctypes.data), 0, 1)
 assert njit(lambda x: x + 1)(1) == 2  # compiles anew, out of pages that come back
 print("well")
 """
