@@ -33,6 +33,13 @@ TIMEOUT_S = 10.0
 _GRACE_S = 1.0
 """librdkafka keeps the deadline itself, and says more of it than we could."""
 
+_GONE = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    }
+)
 T = TypeVar("T")
 
 
@@ -132,7 +139,7 @@ class Kafka:
             try:
                 answer = await self._answer(future)
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                if error.args[0].code() not in _GONE:
                     raise
             else:
                 found[partition.topic, partition.partition] = answer.offset
@@ -143,7 +150,7 @@ class Kafka:
         asked = self._client.list_consumer_groups(request_timeout=self.timeout_s)
         found = await self._answer(asked)
         for error in found.errors:
-            raise error
+            raise KafkaException(error)
         return [group.group_id for group in found.valid]
 
     async def describe_groups(self, ids: Sequence[str]) -> list[Any]:

@@ -100,7 +100,7 @@ class CreateAcl(Body):
 
 
 class CreateAcls(Body):
-    data: list[CreateAcl] = Field(max_length=1000)
+    data: list[CreateAcl] = Field(min_length=1, max_length=1000)
 
 
 class AclQuery(BaseModel):

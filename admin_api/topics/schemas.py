@@ -12,6 +12,8 @@ from admin_api.resources import Body, Collection, Place, Related, Resource
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 """What Kafka calls internal, whoever made it."""
 PARTITIONS_MAX = 100_000
+REPLICAS_MAX = 10_000
+"""librdkafka takes no more."""
 
 
 class Topic(Resource):
@@ -40,7 +42,7 @@ class ReplicasAssignment(Body):
     """On which brokers a partition is, its leader first."""
 
     partition_id: int = Field(ge=0, le=PARTITIONS_MAX)
-    broker_ids: list[int] = Field(max_length=1000)
+    broker_ids: list[int] = Field(max_length=REPLICAS_MAX)
 
 
 class CreateTopic(Body):
@@ -48,7 +50,7 @@ class CreateTopic(Body):
 
     topic_name: Text = Field(examples=["orders"])
     partitions_count: int | None = Field(default=None, ge=1, le=PARTITIONS_MAX)
-    replication_factor: int | None = Field(default=None, ge=1, le=32767)
+    replication_factor: int | None = Field(default=None, ge=1, le=REPLICAS_MAX)
     replicas_assignments: list[ReplicasAssignment] = Field(default_factory=list)
     configs: list[NewConfig] = Field(default_factory=list)
     validate_only: bool = False

@@ -46,10 +46,9 @@ WITHOUT_TWIN = {
     "jobs/daemon.py": BY_JOURNEYS,
     "admin_api/app.py": BY_CALLERS,
     "admin_api/dependencies.py": BY_CALLERS,
-    "admin_api/kafka.py": BY_CALLERS,
     "admin_api/server.py": BY_JOURNEYS,
 }
-MOST = 38
+MOST = 37
 """How many there were when the list was made: it gets no longer."""
 
 DATA = ROOT / "broker" / "protocol" / "definitions"

@@ -1,0 +1,233 @@
+"""Every operation of the OpenAPI document, walked with what it does not expect.
+
+Whatever stands in a path, a query or a body: the answer is never a 5xx, it is one that
+the document names, and an error is a code and a sentence.
+"""
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.confluent import produce_all
+
+METHODS = ("get", "put", "post", "patch", "delete")
+NASTY: dict[str, tuple[Any, ...]] = {
+    "string": ("", "a b", "%00", "%ff", "-", "x" * 300, "%F0%9F%92%A5", "a%0Ab", "~"),
+    "integer": ("x", "-1", "99", "2147483648", "9" * 40, "1.5", "%00"),
+    "boolean": ("x", "%00"),
+}
+WRONG = (
+    None,
+    "x",
+    "\0",
+    -1,
+    0,
+    32_767,
+    2**31 - 1,
+    10**30,
+    1.5,
+    True,
+    [],
+    {},
+    [{}],
+    "x" * 300,
+    "\ud83d",
+)
+RAW = (b"", b"{", b"[]", b"null", b"\xff", b"1e999", b"[" * 20_000, b"NaN")
+JSON = {"content-type": "application/json"}
+ENTRY = {"name": "retention.ms", "value": "5000"}
+ACL = {
+    "resource_type": "TOPIC",
+    "resource_name": "t",
+    "pattern_type": "LITERAL",
+    "principal": "User:a",
+    "host": "*",
+    "operation": "READ",
+    "permission": "ALLOW",
+}
+DATA = {"type": "STRING", "data": "v"}
+RECORD = {"key": DATA, "value": DATA, "headers": [{"name": "h"}], "partition_id": 0}
+BODIES: dict[tuple[str, str], dict[str, Any]] = {
+    ("post", "/topics"): {"topic_name": "made", "configs": [ENTRY]},
+    ("patch", "/topics/{topic_name}"): {"partitions_count": 2},
+    ("post", "configs:alter"): {"data": [ENTRY], "validate_only": True},
+    ("post", "/topics/-/configs:alter"): {
+        "data": [{"topic_name": "walked", "configs": [ENTRY]}]
+    },
+    ("put", "configs/{name}"): {"value": "5000"},
+    ("post", "/acls"): ACL,
+    ("post", "/acls:batch"): {"data": [ACL]},
+    ("post", "/records"): RECORD,
+    ("post", "/records:batch"): {"entries": [RECORD | {"id": "a"}]},
+}
+"""What each operation with a body takes, by how its path ends; the longest counts."""
+
+
+def operations(document):
+    """(method, path, operation), what deletes the walked topic last."""
+    found = [
+        (method, path, item[method])
+        for path, item in document["paths"].items()
+        for method in METHODS
+        if method in item
+    ]
+    return sorted(found, key=lambda one: (one[0] == "delete", one[1], one[0]))
+
+
+def body_of(method, path):
+    ends = [end for verb, end in BODIES if verb == method and path.endswith(end)]
+    return BODIES[method, max(ends, key=len)]
+
+
+def mutated(body):
+    """The body with one thing in it wrong, on each of its levels."""
+    for name, value in body.items():
+        for wrong in WRONG:
+            yield body | {name: wrong}
+        inner = value[0] if isinstance(value, list) else value
+        if isinstance(inner, dict):
+            for one in mutated(inner):
+                yield body | {name: [one] if isinstance(value, list) else one}
+        yield {other: body[other] for other in body if other != name}
+    yield body | {"nobody_knows": 1}
+
+
+def urls(path, operation, known):
+    """The path with everything right, and with one thing wrong."""
+    yield path.format(**known)
+    for parameter in operation.get("parameters", ()):
+        name, kinds = parameter["name"], parameter["schema"]
+        kind = kinds.get("type") or kinds.get("anyOf", [{}])[0].get("type", "string")
+        for value in NASTY.get(kind, NASTY["string"]):
+            if value == "" and parameter["in"] == "path":
+                continue  # that is another path
+            if parameter["in"] == "path":
+                yield path.format(**(known | {name: value}))
+            else:
+                yield f"{path.format(**known)}?{name}={value}"
+
+
+def encoded(body):
+    """A body as JSON; half a surrogate pair is written as an escape."""
+    return {"content": json.dumps(body).encode(), "headers": JSON}
+
+
+def requests_of(method, path, operation, known):
+    """Every request to make of an operation."""
+    body = body_of(method, path) if "requestBody" in operation else None
+    for url in urls(path, operation, known):
+        yield url, {} if body is None else encoded(body)
+    if body is not None:
+        url = path.format(**known)
+        yield url, {"content": b"{}", "headers": {"content-type": "text/plain"}}
+        for raw in RAW:
+            yield url, {"content": raw, "headers": JSON}
+        for wrong in mutated(body):
+            yield url, encoded(wrong)
+
+
+@pytest.fixture(scope="module")
+def document(plane):
+    return plane.get("/openapi.json").json()
+
+
+@pytest.fixture(scope="module")
+def known(plane):
+    """What stands for each parameter of a path, and is there."""
+    plane.create("walked")
+    produce_all(plane.bootstrap, "walked", [(None, b"v", None, 0)])
+    cluster = plane.get(plane.cluster).json()
+    return {
+        "cluster_id": cluster["cluster_id"],
+        "broker_id": cluster["controller"]["related"].rsplit("/", 1)[1],
+        "topic_name": "walked",
+        "partition_id": "0",
+        "consumer_group_id": "walkers",
+        "consumer_id": "walker",
+        "name": "retention.ms",
+    }
+
+
+def asked_all(app, wanted):
+    """The answers to (method, url, more), one after the other."""
+
+    async def story():
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://plane"
+        ) as client:
+            return [
+                await client.request(method, url, **more)
+                for method, url, more in wanted
+            ]
+
+    return asyncio.run(story())
+
+
+def told_in_words(answer):
+    said = answer.json()
+    return (
+        said.keys() == {"error_code", "message"}
+        and str(said["error_code"]).startswith(str(answer.status_code))
+        and len(said["message"]) > 5
+    )
+
+
+def test_nothing_that_is_asked_is_a_fault_of_the_plane(plane, document, known):
+    wrong, count = [], 0
+    for method, path, operation in operations(document):
+        named = set(operation["responses"])
+        wanted = [(method, *one) for one in requests_of(method, path, operation, known)]
+        for (_, url, more), answer in zip(
+            wanted, asked_all(plane.app, wanted), strict=True
+        ):
+            status, count = answer.status_code, count + 1
+            right = status < 400 or told_in_words(answer)
+            documented = str(status) in named or (status >= 400 and "4XX" in named)
+            if status >= 500 or not right or not documented:
+                wrong.append((method, url[:200], str(more)[:200], answer.text[:200]))
+    assert not wrong, "\n".join(map(str, wrong[:10]))
+    assert count > 1000
+
+
+def test_every_operation_is_explained(document):
+    for method, path, operation in operations(document):
+        assert operation["summary"], (method, path)
+        assert operation["description"], (method, path)
+        if "requestBody" in operation:
+            assert body_of(method, path)
+
+
+def test_without_a_broker_all_of_kafka_is_a_503_with_the_reason(lonely, document):
+    async def story():
+        transport = httpx.ASGITransport(app=lonely.app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://plane", timeout=None
+        ) as client:
+            asked = [
+                client.request(method, path.format_map(Anything()), json=body)
+                for method, path, body in wanted
+            ]
+            return [await client.get("/livez"), *await asyncio.gather(*asked)]
+
+    wanted = [
+        (method, path, body_of(method, path) if "requestBody" in operation else None)
+        for method, path, operation in operations(document)
+        if path.startswith("/v3/")
+    ]
+    alive, *answers = asyncio.run(story())
+    assert alive.status_code == 200
+    for one, answer in zip(wanted, answers, strict=True):
+        assert answer.status_code == 503, (one, answer.text)
+        assert answer.json()["error_code"] == 50302
+        assert len(answer.json()["message"]) > 10
+
+
+class Anything(dict):
+    """A number for each parameter, which is a name as well."""
+
+    def __missing__(self, _):
+        return "1"
