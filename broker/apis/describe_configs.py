@@ -1,8 +1,9 @@
 """DescribeConfigs: every key of a topic or of the broker, with its value and source.
 
 Behavior: the complete list, defaults included; a list of keys narrows it. A broker is
-named by its node id, or "" for what all brokers have in common. Loggers, client metrics
-and groups have no configuration here.
+named by its node id, or "" for what all brokers have in common. What is named again is
+not described again: an answer is no larger than all that there is. Loggers, client
+metrics and groups have no configuration here.
 Version notes: v0 whether a value is the default; v1 synonyms and sources (KIP-226); v3
 types and documentation (KIP-569).
 """
@@ -47,8 +48,12 @@ def _resources(
     request: DescribeConfigsRequest, broker: Broker
 ) -> Steps[DescribeConfigsResponse]:
     results: list[DescribeConfigsResult] = []
+    described: set[tuple[int, str]] = set()
     for count, one in enumerate(request.resources, 1):
-        results.append(_resource(one, request, broker))
+        resource = one.resource_type, one.resource_name
+        if resource not in described:
+            described.add(resource)
+            results.append(_resource(one, request, broker))
         if count % RESOURCES_A_TURN == 0:
             yield
     return DescribeConfigsResponse(results=results)

@@ -1,6 +1,8 @@
 """DescribeGroups: a group's state and its members.
 
-Behavior: metadata is shown of a stable group only, assignments always, as Kafka does.
+Behavior: metadata is shown of a stable group only, assignments always, as Kafka does. A
+group that is named again is not described again: an answer is no larger than all of
+them.
 Version notes: v3 authorized operations (KIP-430); v4 instance ids (KIP-345); v6 an
 unknown group is GROUP_ID_NOT_FOUND with a message (KIP-1043); up to v5 it is "Dead",
 without an error.
@@ -38,7 +40,7 @@ def _describe_all(
     request: DescribeGroupsRequest, context: Context
 ) -> Steps[DescribeGroupsResponse]:
     answers, work = [], 0
-    for group_id in request.groups:
+    for group_id in dict.fromkeys(request.groups):
         view = context.broker.groups.describe(group_id)
         answer = (
             _unknown(group_id, context.version)

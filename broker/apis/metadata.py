@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Iterable
 from broker.dispatch.context import Context
 from broker.dispatch.encoded import Encoded
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import Steps, in_turns, to_the_end
+from broker.dispatch.turns import COUNTED_A_TURN, Steps, in_turns, to_the_end
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.codec import response_encoder
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -34,6 +34,7 @@ from broker.runtime.services import Broker
 from broker.topics.topic import INTERNAL, Topic
 
 NO_ID = bytes(16)
+BY_ID_SINCE = 12
 PARTITIONS_A_TURN = 500
 """Described before others have their turn on the loop: some milliseconds."""
 _KEPT_FOR_ONE_NEW = 10  # parts that are looked up in the time that one is made in
@@ -42,42 +43,60 @@ _KEPT_FOR_ONE_NEW = 10  # parts that are looked up in the time that one is made 
 @serves(ApiKey.METADATA, versions=(0, 13))
 def metadata(
     request: MetadataRequest, context: Context
-) -> MetadataResponse | Awaitable[MetadataResponse | Encoded]:
-    asked = _asked(request, context.version)
+) -> MetadataResponse | Encoded | Awaitable[MetadataResponse | Encoded]:
+    return in_turns(_looked_up(request, context))
+
+
+def _looked_up(
+    request: MetadataRequest, context: Context
+) -> Steps[MetadataResponse | Encoded | Awaitable[MetadataResponse | Encoded]]:
+    asked = yield from _asked(request, context.version)
     if asked is None:
         topics = list(context.broker.topics.all())
         if sum(topic.partitions for topic in topics) > PARTITIONS_A_TURN:
             return _all_in_turns(topics, request, context)
-        return in_turns(_all_at_once(topics, request, context))
-    missing = _to_create(asked, request, context)
+        return (yield from _all_at_once(topics, request, context))
+    missing = yield from _to_create(asked, request, context)
     if missing:
         return _create_then_answer(asked, missing, request, context)
-    return in_turns(_topics(asked, {}, request, context))
+    return (yield from _topics(asked, {}, request, context))
 
 
-def _asked(request: MetadataRequest, version: int) -> list[MetadataRequestTopic] | None:
-    """The topics asked for, each once; None for all of them."""
+def _asked(
+    request: MetadataRequest, version: int
+) -> Steps[list[MetadataRequestTopic] | None]:
+    """The topics asked for, each once; None for all of them. Of one that is named by
+    its id, the name does not count: an answer is no larger than all topics."""
     if request.topics is None or (version == 0 and not request.topics):
         return None
-    unique = {(topic.name, topic.topic_id): topic for topic in request.topics}
+    unique: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
+    for count, topic in enumerate(request.topics, 1):
+        by_id = version >= BY_ID_SINCE and topic.topic_id != NO_ID
+        unique[None if by_id else topic.name, topic.topic_id] = topic
+        if count % COUNTED_A_TURN == 0:
+            yield
     return list(unique.values())
 
 
 def _to_create(
     asked: Iterable[MetadataRequestTopic], request: MetadataRequest, context: Context
-) -> list[str]:
+) -> Steps[list[str]]:
     broker = context.broker
     willing = context.version < 4 or request.allow_auto_topic_creation
     if not (willing and broker.settings.broker.auto_create_topics):
         return []
-    return [
-        topic.name
-        for topic in asked
-        if topic.name is not None
-        and not (context.version >= 10 and topic.topic_id != NO_ID)
-        and topic.name not in INTERNAL
-        and broker.topics.get(topic.name) is None
-    ]
+    missing: list[str] = []
+    for count, topic in enumerate(asked, 1):
+        if (
+            topic.name is not None
+            and not (context.version >= 10 and topic.topic_id != NO_ID)
+            and topic.name not in INTERNAL
+            and broker.topics.get(topic.name) is None
+        ):
+            missing.append(topic.name)
+        if count % COUNTED_A_TURN == 0:
+            yield
+    return missing
 
 
 async def _create_then_answer(
@@ -135,7 +154,7 @@ def _one(
 ) -> Steps[MetadataResponseTopic]:
     topics, version = context.broker.topics, context.version
     by_id = asked.topic_id != NO_ID
-    if version < 12 and (by_id or asked.name is None):
+    if version < BY_ID_SINCE and (by_id or asked.name is None):
         # MetadataRequest.java: ids cannot be asked for before v12
         return _refused(ErrorCode.INVALID_REQUEST, asked.name or "", asked.topic_id)
     if by_id:

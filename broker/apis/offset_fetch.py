@@ -1,7 +1,8 @@
 """OffsetFetch: where a group stands, read.
 
 Behavior: only what is durable. A partition nobody committed has offset -1 and no error;
-never 0, or a consumer would read all again.
+never 0, or a consumer would read all again. What is named again is not told again: an
+answer is no larger than what was committed.
 Version notes: v0 UNKNOWN_TOPIC_OR_PARTITION where nobody committed; v1 none then; v2
 null topics mean all the group has, and an error on top; v5 leader epoch (KIP-320); v7
 require_stable (KIP-447), which holds of itself while there are no transactions; v8 many
@@ -9,7 +10,7 @@ groups (KIP-709); v9 member epochs of the new groups (KIP-848), not looked at fo
 classic ones; v10 topic ids, UNKNOWN_TOPIC_ID for one that is not known.
 """
 
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from broker.dispatch.context import Context
@@ -35,6 +36,8 @@ from broker.topics.topic import Topic
 _NEVER = Committed(offset=-1)
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 Offsets = Mapping[TopicPartition, Committed]
+Answered = set[tuple[Hashable, ...]]
+"""The groups, and the partitions of topics of groups, that an answer tells of."""
 
 
 class _Found(NamedTuple):
@@ -53,48 +56,55 @@ def offset_fetch(
 
 
 def _fetch(request: OffsetFetchRequest, context: Context) -> Steps[OffsetFetchResponse]:
+    answered: Answered = set()
     if context.version >= 8:
         groups: list[OffsetFetchResponseGroup] = []
-        for group in request.groups:
-            one = yield from _group(group, context)
+        for count, group in enumerate(request.groups, 1):
+            one = yield from _group(group, answered, context)
             groups.append(one)
+            if count % ITEMS_A_TURN == 0:
+                yield
         return OffsetFetchResponse(groups=groups)
     broker = context.broker
     offsets = broker.groups.fetch(request.group_id)
     never = UNKNOWN if context.version == 0 else ErrorCode.NONE
     if request.topics is None:
-        rows: list[tuple[str, Iterable[_Found]]]
+        rows: Iterable[tuple[str, Iterable[_Found | None]]]
         rows = [(topic.name, found) for topic, found in _all(offsets, broker)]
     else:
-        rows = [
-            (asked.name, _some(offsets, topic, asked.partition_indexes))
+        rows = (
+            (asked.name, _new(_some(offsets, topic, indexes), answered, asked.name))
             for asked in request.topics
             for topic in [broker.topics.get(asked.name)]
-        ]
+            for indexes in [asked.partition_indexes]
+        )
     topics, work = [], 0
     for name, found in rows:
         answers: list[OffsetFetchResponsePartition] = []
         topics.append(OffsetFetchResponseTopic(name, answers))
         for one_found in found:
+            work += 1
+            if work % ITEMS_A_TURN == 0:
+                yield
+            if one_found is None:
+                continue
             answer = OffsetFetchResponsePartition(*_fields(one_found))
             if answer.committed_offset == _NEVER.offset:
                 answer.error_code = answer.error_code or never
             answers.append(answer)
-            work += 1
-            if work % ITEMS_A_TURN == 0:
-                yield
     return OffsetFetchResponse(topics=topics)
 
 
 def _group(
-    asked: OffsetFetchRequestGroup, context: Context
+    asked: OffsetFetchRequestGroup, answered: Answered, context: Context
 ) -> Steps[OffsetFetchResponseGroup]:
     topics, work = [], 0
-    for name, topic_id, found in _rows(asked, context):
+    for name, topic_id, found in _rows(asked, answered, context):
         answers: list[OffsetFetchResponsePartitions] = []
         topics.append(OffsetFetchResponseTopics(name, topic_id, answers))
         for one in found:
-            answers.append(OffsetFetchResponsePartitions(*_fields(one)))
+            if one is not None:
+                answers.append(OffsetFetchResponsePartitions(*_fields(one)))
             work += 1
             if work % ITEMS_A_TURN == 0:
                 yield
@@ -102,13 +112,15 @@ def _group(
 
 
 def _rows(
-    asked: OffsetFetchRequestGroup, context: Context
-) -> Iterator[tuple[str, bytes, Iterable[_Found]]]:
+    asked: OffsetFetchRequestGroup, answered: Answered, context: Context
+) -> Iterator[tuple[str, bytes, Iterable[_Found | None]]]:
     """Name, id and what was found of each topic, looked up as it is asked for."""
     broker = context.broker
     offsets = broker.groups.fetch(asked.group_id)
     if asked.topics is None:
-        yield from ((t.name, t.id, found) for t, found in _all(offsets, broker))
+        if (asked.group_id,) not in answered:
+            answered.add((asked.group_id,))
+            yield from ((t.name, t.id, found) for t, found in _all(offsets, broker))
         return
     for topic in asked.topics:
         indexes = topic.partition_indexes
@@ -116,7 +128,19 @@ def _rows(
             found = _by_id(offsets, broker, topic.topic_id, indexes)
         else:
             found = _some(offsets, broker.topics.get(topic.name), indexes)
-        yield topic.name, topic.topic_id, found
+        name_or_id = topic.topic_id if context.version >= 10 else topic.name
+        new = _new(found, answered, asked.group_id, name_or_id)
+        yield topic.name, topic.topic_id, new
+
+
+def _new(
+    found: Iterable[_Found], answered: Answered, *of: Hashable
+) -> Iterator[_Found | None]:
+    """What was found; None for each partition that is told already."""
+    for one in found:
+        key = (*of, one.partition)
+        yield None if key in answered else one
+        answered.add(key)
 
 
 def _all(offsets: Offsets, broker: Broker) -> list[tuple[Topic, list[_Found]]]:

@@ -146,3 +146,19 @@ def test_version_0_says_what_is_a_default(tmp_path: Path) -> None:
             assert told == {"retention.ms": False, "cleanup.policy": True}
 
     run(scenario)
+
+
+def test_what_is_named_again_is_not_described_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            resources = [
+                DescribeConfigsResource(kind, name, None)
+                for kind, name in [(TOPIC, "t"), (BROKER, ""), (TOPIC, "t")] * 20
+            ]
+            request = DescribeConfigsRequest(resources)
+            response = await call(describe_configs, request, broker)
+            told = [(one.resource_type, one.resource_name) for one in response.results]
+            assert told == [(TOPIC, "t"), (BROKER, "")]
+
+    run(scenario)

@@ -61,3 +61,14 @@ def test_what_may_be_done_is_told_when_asked(tmp_path, version):
             assert g.authorized_operations == 0b1101_0100_1000
 
     story(play)
+
+
+def test_a_group_that_is_named_again_is_not_described_again(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            await stable(house)
+            asked = DescribeGroupsRequest(["g", "nobody", "g", "nobody", "g"])
+            answer = await house.ask(asked, 5)
+            assert [one.group_id for one in answer.groups] == ["g", "nobody"]
+
+    story(play)

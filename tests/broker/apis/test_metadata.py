@@ -271,3 +271,18 @@ def test_a_topic_that_goes_while_all_are_told_is_not_kept(
             assert topic.number not in broker.topics.derived(("metadata", 12, False))
 
     run(scenario)
+
+
+def test_a_topic_named_by_its_id_is_told_once_whatever_its_name(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            topic_id = broker.topics.named("t").id
+            asked = [
+                MetadataRequestTopic(topic_id=topic_id, name=f"n{i % 9}")
+                for i in range(3 * module.COUNTED_A_TURN)
+            ]
+            response = await call(metadata, MetadataRequest(asked), broker, 12)
+            assert [topic.name for topic in response.topics] == ["t"]
+
+    run(scenario)

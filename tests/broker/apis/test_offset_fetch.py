@@ -119,3 +119,43 @@ def test_offsets_of_a_deleted_topic_are_not_those_of_the_next_of_its_name(tmp_pa
             assert again.number > WEATHER.number
 
     story(play)
+
+
+@pytest.mark.parametrize("version", OLD)
+def test_a_partition_that_is_named_again_is_not_told_again(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            await two_committed(house)
+            flights = OffsetFetchRequestTopic("flights", [0, 1, 0])
+            asked = OffsetFetchRequest("g", [flights, flights] * 600)
+            answer = await house.ask(asked, version)
+            assert [row[:2] for row in rows(answer.topics)] == [(0, 5), (1, -1)]
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", MANY)
+def test_a_group_that_is_named_again_is_told_once(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            await two_committed(house)
+            flights = OffsetFetchRequestTopics("flights", FLIGHTS.id, [0, 1, 0])
+            weather = OffsetFetchRequestTopics("weather", WEATHER.id, [0])
+            groups = [
+                OffsetFetchRequestGroup(group_id="g", topics=[flights, flights]),
+                OffsetFetchRequestGroup(group_id="g", topics=[flights, weather]),
+                OffsetFetchRequestGroup(group_id="other", topics=[flights]),
+                OffsetFetchRequestGroup(group_id="g", topics=None),
+                OffsetFetchRequestGroup(group_id="g", topics=None),
+            ]
+            answer = await house.ask(OffsetFetchRequest(groups=groups), version)
+            told = [[row[:2] for row in rows(one.topics)] for one in answer.groups]
+            assert told == [
+                [(0, 5), (1, -1)],
+                [(0, 0)],
+                [(0, -1), (1, -1)],
+                [(0, 5), (0, 0)],
+                [],
+            ]
+
+    story(play)
