@@ -6,9 +6,11 @@ from broker.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
 )
+from broker.records.limits import RECORD_ERRORS_MAX
 
 BATCHES_SINCE = 3
 STORAGE_ERROR_SINCE = 4
+RECORD_ERRORS_SINCE = 8
 _WITHOUT_LOG_START = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -26,8 +28,10 @@ def refuse(
     error: KafkaError,
     version: int,
     log_start: int = -1,
+    errors_max: int = RECORD_ERRORS_MAX,
 ) -> None:
-    """Put the error, and the records at fault, into a partition's answer.
+    """Put the error, and the first ``errors_max`` records at fault, into a partition's
+    answer.
 
     ``log_start`` is where the log begins, if there is one. It stands there where Kafka
     says it: for what a log found wrong, but for a few codes
@@ -38,7 +42,9 @@ def refuse(
     open_ = isinstance(error, NotAppended) or error.code in _WITHOUT_LOG_START
     answer.log_start_offset = -1 if open_ else log_start
     answer.error_message = error.message or None
-    answer.record_errors = [BatchIndexAndErrorMessage(*one) for one in error.records]
+    if version >= RECORD_ERRORS_SINCE:
+        named = error.records[:errors_max]
+        answer.record_errors = [BatchIndexAndErrorMessage(*one) for one in named]
 
 
 def _known_code(code: ErrorCode, version: int) -> ErrorCode:

@@ -36,6 +36,7 @@ from broker.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from broker.records.limits import RECORD_ERRORS_MAX
 from broker.runtime.partitions.overdue import NO_TIMEOUT
 from broker.runtime.partitions.partition import Partition, Reply, bare
 
@@ -54,7 +55,10 @@ Entry = tuple[TopicProduceData, PartitionProduceData, PartitionProduceResponse]
 class Answer(Pending[Given | None]):
     """A response that is filled from several sides; complete when nothing is open."""
 
-    __slots__ = ("acks", "asked", "is_wide", "open", "refused", "response", "version")
+    __slots__ = (
+        "acks", "asked", "errors_left", "is_wide", "open", "refused", "response",
+        "version",
+    )  # fmt: skip
 
     def __init__(self, version: int, acks: int, *, is_wide: bool = False) -> None:
         super().__init__()
@@ -64,6 +68,8 @@ class Answer(Pending[Given | None]):
         self.is_wide = is_wide
         self.open = 0
         self.refused: KafkaError | None = None
+        self.errors_left = RECORD_ERRORS_MAX
+        """So many records at fault may still be named."""
         self.asked = False
         """Whether each of its partitions has been asked."""
 
@@ -99,7 +105,8 @@ class Answer(Pending[Given | None]):
         self, answer: PartitionProduceResponse, error: KafkaError, log_start: int = -1
     ) -> None:
         self.refused = error
-        refuse(answer, error, self.version, log_start)
+        refuse(answer, error, self.version, log_start, self.errors_left)
+        self.errors_left -= len(answer.record_errors)
 
     def finish(self) -> None:
         if self.acks != NO_ACKS:
@@ -158,9 +165,12 @@ async def _convert_and_append(
     request: ProduceRequest, context: Context, answer: Answer
 ) -> Given | None:
     """Each set is appended, or refused, before the next is converted: what a few
-    kilobytes became is never kept for the sake of its neighbours."""
+    kilobytes became is never kept for the sake of its neighbours. What nobody takes is
+    refused before."""
+    partitions = context.broker.partitions
     for count, (data, one, to) in enumerate(answer.entries(request), 1):
         try:
+            partition_of(data, to.index, answer.version, partitions).check_stored()
             records = await converted(one.records, context.broker)
         except KafkaError as error:
             answer.refuse(to, bare(error))

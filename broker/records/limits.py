@@ -20,5 +20,12 @@ RECORDS_MAX: Final = 4 << 20
 HEADERS_MAX: Final = 1 << 20
 """Headers of all records of a batch together."""
 
-RECORD_ERRORS_MAX: Final = 10_000
-"""Records of a refused batch that are named in the answer, the first ones (KIP-467)."""
+RECORD_ERRORS_MAX: Final = 2_000
+"""Records of a refused batch, or request, that are named in the answer, the first ones
+(KIP-467). Each takes some 300 bytes until it is answered, and a microsecond or two of
+the loop."""
+
+RECORD_ERRORS_MIN: Final = 20
+RECORD_ERROR_BYTES: Final = 32
+"""One more is named for so many bytes of a batch: two hundred may decompress to a
+million records that are all at fault."""

@@ -19,6 +19,7 @@ from broker.ids import TopicNumber
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import correct_max_timestamp, read_header
 from broker.records.inspect import Fault, Inspection, find_faults, inspect_batch
+from broker.records.limits import RECORD_ERROR_BYTES, RECORD_ERRORS_MIN
 from broker.storage.entry import Append
 
 INT64_MIN: Final = -(2**63)
@@ -84,7 +85,8 @@ class Inspector:
             oldest_ms=oldest_ms,
             newest_ms=newest_ms,
         )
-        raise _refused(faults, total, oldest_ms, newest_ms)
+        named_max = RECORD_ERRORS_MIN + len(append.batch) // RECORD_ERROR_BYTES
+        raise _refused(faults, total, named_max, oldest_ms, newest_ms)
 
 
 def _correct(append: Append, newest_ms: int) -> None:
@@ -95,9 +97,9 @@ def _correct(append: Append, newest_ms: int) -> None:
 
 
 def _refused(
-    faults: Sequence[Fault], total: int, oldest_ms: int, newest_ms: int
+    faults: Sequence[Fault], total: int, named_max: int, oldest_ms: int, newest_ms: int
 ) -> KafkaError:
-    """The error for the whole batch, with the records at fault (KIP-467)."""
+    """The error for the whole batch, with the first records at fault (KIP-467)."""
     named = tuple(
         (fault.record, NO_KEY)
         if fault.is_keyless
@@ -106,7 +108,7 @@ def _refused(
             f"Timestamp {fault.timestamp_ms} of message at index {fault.record} is out "
             f"of range. It should be within [{oldest_ms}, {newest_ms}]",
         )
-        for fault in faults
+        for fault in faults[:named_max]
     )
     if all(fault.is_keyless for fault in faults):
         first = ", ".join(f"record {at}: {why}" for at, why in named[:SHOWN_MAX])

@@ -16,6 +16,14 @@ def test_a_refusal_names_the_records_at_fault() -> None:
     assert (record.batch_index, record.batch_index_error_message) == (2, "no key")
 
 
+def test_so_many_records_are_named_as_there_is_room_and_none_to_old_clients() -> None:
+    error = KafkaError(ErrorCode.INVALID_RECORD, "why", ((2, "no key"), (3, "no key")))
+    for version, room, named in ((8, 9, [2, 3]), (8, 1, [2]), (8, 0, []), (7, 9, [])):
+        answer = PartitionProduceResponse(3)
+        refuse(answer, error, version, errors_max=room)
+        assert [one.batch_index for one in answer.record_errors] == named
+
+
 @pytest.mark.parametrize(
     ("code", "told"),
     [

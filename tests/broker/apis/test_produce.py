@@ -10,6 +10,7 @@ from broker.apis.fetch import fetch
 from broker.apis.produce import produce
 from broker.protocol.errors import ErrorCode, ProtocolError
 from broker.protocol.messages.produce import ProduceRequest
+from broker.records.limits import RECORD_ERROR_BYTES, RECORD_ERRORS_MAX
 from tests.support.batches import Record, make_batch, patch, wrap
 from tests.support.rig import (
     batch_of,
@@ -259,6 +260,24 @@ def test_a_compacted_topic_takes_no_record_without_key(tmp_path: Path) -> None:
             )
             answer = await produce_one(broker, "t", make_batch([Record(key=b"k")]))
             assert answer.error_code == 0
+
+    run(scenario)
+
+
+def test_an_answer_names_no_more_records_than_one_batch_may_have(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", cleanup_policy="compact")
+            value = b"x" * RECORD_ERROR_BYTES
+            batch = make_batch([Record(None, value)] * RECORD_ERRORS_MAX)
+            request = produce_request("t", (0, batch), (0, bytearray(batch)))
+            response = await call(produce, request, broker, 9)
+            first, second = response.responses[0].partition_responses
+            assert len(first.record_errors) == RECORD_ERRORS_MAX
+            assert second.error_code == ErrorCode.INVALID_RECORD
+            assert second.record_errors == []
 
     run(scenario)
 

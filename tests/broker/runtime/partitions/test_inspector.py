@@ -4,7 +4,11 @@ import pytest
 
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import checksum, read_header
-from broker.records.limits import RECORD_ERRORS_MAX
+from broker.records.limits import (
+    RECORD_ERROR_BYTES,
+    RECORD_ERRORS_MAX,
+    RECORD_ERRORS_MIN,
+)
 from broker.runtime.partitions.inspector import Inspector, Rules
 from broker.storage.entry import Append
 from tests.support.batches import Record, make_batch, read_batch
@@ -69,10 +73,20 @@ def test_each_record_is_named_once_for_its_first_fault_as_kafka_does() -> None:
 
 
 def test_so_many_records_at_fault_are_counted_and_the_first_named() -> None:
-    batch = make_batch([Record(None)] * (RECORD_ERRORS_MAX + 7))
+    record = Record(None, b"x" * RECORD_ERROR_BYTES)
+    batch = make_batch([record] * (RECORD_ERRORS_MAX + 7))
     error = refusal(batch, LAX._replace(needs_keys=True))
     assert len(error.records) == RECORD_ERRORS_MAX
     assert f"{RECORD_ERRORS_MAX + 7} record errors" in error.message
+
+
+def test_a_small_batch_of_many_records_at_fault_names_few() -> None:
+    late = Record(b"k", timestamp=NOW_MS + 10**9)
+    batch = make_batch([*times(*[0] * 900), late], codec=4)
+    error = refusal(batch, LAX._replace(needs_keys=True, after_max_ms=1_000))
+    assert error.code == ErrorCode.INVALID_TIMESTAMP  # of the last one
+    few = RECORD_ERRORS_MIN + len(batch) // RECORD_ERROR_BYTES
+    assert [index for index, _ in error.records] == list(range(few))
 
 
 @pytest.mark.parametrize(("offset_ms", "index"), [(2_001, 1), (-3_001, 1)])
