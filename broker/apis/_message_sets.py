@@ -88,7 +88,8 @@ async def convert_fetched(
             place.buffers = ()
             continue
         try:
-            found = await _next_messages(place, version, broker)
+            wanted = max(min(place.bytes_max, room), 1)
+            found = await _next_messages(place, version, wanted, broker)
         except KafkaError as error:
             place.error, place.buffers = bare(error), ()
             continue
@@ -122,7 +123,9 @@ def _limit(
     return first if at_least_one or first <= room else 0
 
 
-async def _next_messages(place: Place, version: int, broker: Broker) -> _Found:
+async def _next_messages(
+    place: Place, version: int, wanted_bytes: int, broker: Broker
+) -> _Found:
     """The messages from the place's offset on, of the batches that were read or of the
     first after them that has any; none at the end of the log."""
     partition = place.partition
@@ -132,7 +135,7 @@ async def _next_messages(place: Place, version: int, broker: Broker) -> _Found:
         buffers, offset = place.buffers, place.offset
         async with broker.conversions:
             found = await asyncio.get_running_loop().run_in_executor(
-                None, _messages, buffers, magic, offset, place.bytes_max
+                None, _messages, buffers, magic, offset, wanted_bytes
             )
         if found.data:
             return found
@@ -154,12 +157,13 @@ def _messages(
     parts: list[bytes] = []
     size, next_offset, batch_bytes = 0, first_offset, 0
     for header, batch in (one for buffer in buffers for one in split(buffer)):
-        if size >= bytes_max and size:
-            break
-        part = to_message_set(header, batch, magic, first_offset)
+        room = max(bytes_max - size, 1)
+        part = to_message_set(header, batch, magic, first_offset, room)
         if not size:
             batch_bytes = len(batch)
-        parts.append(part)
-        size += len(part)
-        next_offset = header.last_offset + 1
+        parts.append(part.data)
+        size += len(part.data)
+        next_offset = part.next_offset
+        if next_offset <= header.last_offset or (size and size >= bytes_max):
+            break
     return _Found(b"".join(parts), next_offset, batch_bytes)

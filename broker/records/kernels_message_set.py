@@ -75,7 +75,8 @@ BYTE_COUNT: Final = 1
 BASE_TIMESTAMP: Final = 2
 MAX_TIMESTAMP: Final = 3
 LAST_OFFSET: Final = 4
-TOTALS: Final = 5
+WALKED: Final = 5
+TOTALS: Final = 6
 """What is added up over the messages, and over the sets of one batch."""
 
 _I64: Final = types.int64
@@ -292,22 +293,29 @@ def _down_bytes(record, magic):  # type: ignore[no-untyped-def]
     return head + max(record[3], 0) + max(record[5], 0)
 
 
-@compiled(types.UniTuple(_I64, 2)(BYTES, _I64, _I64, _I64, _I64, _I64, _I64, _INTS))
-def measure_down(b, at, end, count, base, first, magic, totals):  # type: ignore[no-untyped-def]
-    """Add up what records need as messages: those from offset ``first`` on.
+@compiled(
+    types.UniTuple(_I64, 2)(BYTES, _I64, _I64, _I64, _I64, _I64, _I64, _I64, _INTS)
+)
+def measure_down(b, at, end, count, base, first, magic, bytes_max, totals):  # type: ignore[no-untyped-def]
+    """Add up what records need as messages: those from offset ``first`` on, as many as
+    fill ``bytes_max``.
 
     ``base`` is the batch's base offset. ``totals``, zeros, gets their number, their
-    bytes and the last offset. Returns (code, number of the record at fault).
+    bytes, the last offset, and how many records were looked at. Returns (code, number
+    of the record at fault).
     """
     data = b.ctypes.data
     for i in range(count):
         at, code, record = read_record(data, at, end)
         if code != OK:
             return np.int64(code), np.int64(i)
+        totals[WALKED] = i + 1
         if base + record[1] >= first:
             totals[COUNT] += 1
             totals[BYTE_COUNT] += _down_bytes(record, magic)
             totals[LAST_OFFSET] = base + record[1]
+            if totals[BYTE_COUNT] >= bytes_max:
+                break
     return np.int64(OK), np.int64(-1)
 
 

@@ -42,7 +42,8 @@ from broker.records.limits import RECORDS_MAX, UNCOMPRESSED_BYTES_MAX
 from broker.records.lz4_frames import compress_blocks, with_checksum
 
 MESSAGE_SET_BYTES_MAX: Final = 2 * UNCOMPRESSED_BYTES_MAX
-"""A record of ten bytes becomes a message of 34."""
+"""What is made at once, and one message more: a record of ten bytes becomes a message
+of 34, so that a batch of millions of them is given in parts."""
 
 _INT64: Final = struct.Struct(">q")
 _INT32: Final = struct.Struct(">i")
@@ -56,6 +57,21 @@ class _Set(NamedTuple):
     at: int
     end: int
     magic: int
+
+
+class Messages(NamedTuple):
+    """A message set, and the offset from which on there is more, or the next batch."""
+
+    data: bytes
+    next_offset: int
+
+
+class _Written(NamedTuple):
+    """Messages that are not compressed, the offset of the last, and what follows."""
+
+    data: bytes
+    last_offset: int
+    next_offset: int
 
 
 def to_batch(message_set: Buffer) -> bytearray:
@@ -88,29 +104,35 @@ def to_batch(message_set: Buffer) -> bytearray:
 
 
 def to_message_set(
-    header: BatchHeader, batch: Buffer, magic: int, first_offset: int
-) -> bytes:
-    """What a client of ``magic`` (0 or 1) reads of a batch.
+    header: BatchHeader,
+    batch: Buffer,
+    magic: int,
+    first_offset: int,
+    bytes_max: int = MESSAGE_SET_BYTES_MAX,
+) -> Messages:
+    """What a client of ``magic`` (0 or 1) reads of a batch from ``first_offset`` on.
 
-    Messages before ``first_offset`` are left out if the batch is not compressed. One
-    without records, or of control records, becomes nothing.
+    As many messages as fill ``bytes_max``, at least one; of a compressed batch all, or
+    as many as fill `MESSAGE_SET_BYTES_MAX`. None of a batch of control records.
 
     Raises KafkaError: CORRUPT_MESSAGE; UNSUPPORTED_COMPRESSION_TYPE for zstd, which no
-    client of that age knows; MESSAGE_TOO_LARGE for more than is converted.
+    client of that age knows.
     """
     if header.is_control or header.record_count <= 0:
-        return b""
+        return Messages(b"", header.last_offset + 1)
     if header.codec == CODEC_ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Fetch version 10"
         )
     if header.codec == CODEC_NONE:
-        return _messages(header, batch, HEADER_BYTES, magic, first_offset)[0]
+        bare = _messages(header, batch, HEADER_BYTES, magic, first_offset, bytes_max)
+        return Messages(bare.data, bare.next_offset)
     records = compression.decompress(
         header.codec, memoryview(batch)[HEADER_BYTES:], UNCOMPRESSED_BYTES_MAX
     )
-    inner, last_offset = _messages(header, records, 0, magic, header.base_offset)
-    return _wrapper(header, inner, magic, last_offset) if inner else b""
+    inner = _messages(header, records, 0, magic, first_offset, MESSAGE_SET_BYTES_MAX)
+    wrapper = _wrapper(header, inner, magic) if inner.data else b""
+    return Messages(wrapper, inner.next_offset)
 
 
 def first_message_bytes(message_set: bytes) -> int:
@@ -181,36 +203,41 @@ def _compress(codec: int, data: Buffer) -> bytes:
 
 
 def _messages(
-    header: BatchHeader, data: Buffer, at: int, magic: int, first_offset: int
-) -> tuple[bytes, int]:
-    """The records as messages, and the offset of the last."""
+    header: BatchHeader,
+    data: Buffer,
+    at: int,
+    magic: int,
+    first_offset: int,
+    bytes_max: int,
+) -> _Written:
+    """The records from ``first_offset`` on, as many as fill ``bytes_max``."""
     numpy, kernels = _compiled()
     records = numpy.frombuffer(data, numpy.uint8)
     totals = numpy.zeros(kernels.TOTALS, numpy.int64)
-    walk = (records, at, len(records), header.record_count, header.base_offset)
-    code, number = kernels.measure_down(*walk, first_offset, magic, totals)
+    where, base = (records, at, len(records)), header.base_offset
+    code, number = kernels.measure_down(
+        *where, header.record_count, base, first_offset, magic, bytes_max, totals
+    )
     if code:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"record {number} of a batch cannot be read"
         )
-    size = int(totals[kernels.BYTE_COUNT])
-    if size > MESSAGE_SET_BYTES_MAX:
-        raise KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE, f"a batch becomes {size} bytes of messages"
-        )
-    out = numpy.empty(size, numpy.uint8)
+    out = numpy.empty(int(totals[kernels.BYTE_COUNT]), numpy.uint8)
     is_stamped = header.timestamp_type == LOG_APPEND_TIME
     stamp = header.max_timestamp if is_stamped else NO_TIMESTAMP
     is_relative = magic == 1 and header.codec != CODEC_NONE
+    walked, last = int(totals[kernels.WALKED]), int(totals[kernels.LAST_OFFSET])
     kernels.write_down(
-        *walk, first_offset, magic, header.base_timestamp, stamp, is_relative, out
-    )
-    return out.tobytes(), int(totals[kernels.LAST_OFFSET])
+        *where, walked, base, first_offset, magic, header.base_timestamp, stamp,
+        is_relative, out,
+    )  # fmt: skip
+    whole = walked == header.record_count
+    return _Written(out.tobytes(), last, (header.last_offset if whole else last) + 1)
 
 
-def _wrapper(header: BatchHeader, inner: bytes, magic: int, last_offset: int) -> bytes:
+def _wrapper(header: BatchHeader, inner: _Written, magic: int) -> bytes:
     """The message whose value is a compressed message set."""
-    value: Buffer = _compress(header.codec, inner)
+    value: Buffer = _compress(header.codec, inner.data)
     attributes = header.codec
     time = b""
     if magic == 0 and header.codec == CODEC_LZ4:
@@ -223,7 +250,7 @@ def _wrapper(header: BatchHeader, inner: bytes, magic: int, last_offset: int) ->
     size = 6 + len(tail) + len(value)
     checked = struct.pack(">bb", magic, attributes) + tail
     crc = zlib.crc32(value, zlib.crc32(checked))
-    return struct.pack(">qiI", last_offset, size, crc) + checked + value
+    return struct.pack(">qiI", inner.last_offset, size, crc) + checked + value
 
 
 def _refusal(code: int, number: int) -> KafkaError:

@@ -110,12 +110,14 @@ class Fetch(DelayedOperation):
         "_found",
         "_future",
         "_is_hurried",
+        "_max_wait_ms",
         "_memory",
         "_min_bytes",
         "_places",
         "_purgatory",
         "_reader",
         "_task",
+        "_unwaited",
         "_wanted",
     )  # fmt: skip
 
@@ -150,6 +152,9 @@ class Fetch(DelayedOperation):
         self._future: FetchFuture | None = None
         self._task: asyncio.Task[None] | None = None
         self._purgatory: DelayedOperations | None = None
+        self._unwaited: DelayedOperations | None = None
+        """Where it would wait, as long as it has not."""
+        self._max_wait_ms = 0
         self._found = 0
         self._wanted = 0
         """Bytes that what was read takes once it is converted, as far as is known."""
@@ -159,9 +164,10 @@ class Fetch(DelayedOperation):
         self, purgatory: DelayedOperations, max_wait_ms: int
     ) -> FetchResponse | Awaitable[FetchResponse]:
         """The response, now if it can be given now."""
+        self._unwaited, self._max_wait_ms = purgatory, max_wait_ms
         if self._count > TURN_PLACES:
             future = self._future = self._later()
-            self._go_on(self._begin_in_turns(purgatory, max_wait_ms))
+            self._go_on(self._begin_in_turns())
             return future
         for _ in self._fill_places():
             raise AssertionError("it has more places than it said")
@@ -175,16 +181,13 @@ class Fetch(DelayedOperation):
             else:
                 at_once(self._reserve(reading))
             return future
-        future, self._purgatory = self._later(), purgatory
-        self._future = future
-        purgatory.watch(self, self._before, max_wait_ms)
+        future = self._future = self._later()
+        self._wait()
         return future
 
-    async def _begin_in_turns(
-        self, purgatory: DelayedOperations, max_wait_ms: int
-    ) -> None:
+    async def _begin_in_turns(self) -> None:
         """Find the places, look at them, then read or wait, a piece in each turn."""
-        enough = max_wait_ms <= 0
+        enough = self._max_wait_ms <= 0
         for _ in self._fill_places():
             await asyncio.sleep(0)
         for first in range(0, 0 if enough else self._count, TURN_PLACES):
@@ -198,8 +201,13 @@ class Fetch(DelayedOperation):
         if enough or self._is_hurried:
             self._read()
         else:
-            self._purgatory = purgatory
-            purgatory.watch(self, self._before, max_wait_ms)
+            self._wait()
+
+    def _wait(self) -> None:
+        """Be parked, once and for all."""
+        assert self._unwaited is not None
+        self._purgatory, self._unwaited = self._unwaited, None
+        self._purgatory.watch(self, self._before, self._max_wait_ms)
 
     def abandon(self) -> None:
         """Its connection is lost: it is not completed. A read under way goes on."""
@@ -297,6 +305,10 @@ class Fetch(DelayedOperation):
                 if self._wanted:
                     self._wait_again(reservation)
                     return
+                if await self._is_to_wait():
+                    reservation.release()
+                    self._wait()
+                    return
                 reservation.resize(sum(place.size for place in self._places))
             steps = self._answer()
             while self._future is not None:
@@ -315,6 +327,21 @@ class Fetch(DelayedOperation):
 
     def _is_heard(self) -> bool:
         return self._future is not None
+
+    async def _is_to_wait(self) -> bool:
+        """Whether nothing is left of what was read, and nothing stands behind it: who
+        has not waited yet waits then, as one that found nothing at once."""
+        if self._unwaited is None or self._max_wait_ms <= 0:
+            return False
+        if any(place.buffers or place.error is not None for place in self._places):
+            return False
+        self._found = 0
+        self._before.clear()
+        for first in range(0, len(self._places), TURN_PLACES):
+            await asyncio.sleep(0)
+            if self._look_at(self._places[first : first + TURN_PLACES]):
+                return False
+        return bool(self._places) and self._is_heard() and not self._is_hurried
 
     def _wait_again(self, reservation: Reservation) -> None:
         """Hold nothing, and read again when there is room for what it becomes."""

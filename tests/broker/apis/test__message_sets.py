@@ -16,6 +16,8 @@ from broker.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from broker.records import message_set
+from broker.runtime.partitions.reads import TURN_PLACES
 from broker.runtime.services import Broker
 from tests.support.batches import Record, make_batch
 from tests.support.message_sets import consumed, message, produced
@@ -270,6 +272,52 @@ def test_who_stands_in_a_gap_gets_what_follows_it(tmp_path, version) -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("places", [1, TURN_PLACES + 1])
+@pytest.mark.parametrize("version", [1, 3])
+def test_who_stands_at_an_end_without_messages_waits_for_the_next(
+    tmp_path, version, places
+) -> None:
+    tables = Tables()
+
+    async def scenario() -> None:
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t", places)
+            for value in (b"a", b"gone"):
+                await produce_one(broker, "t", batch_of(value))
+            tables.compact(broker, partition)
+            del tables.batches[partition.key][1:]  # its owner deleted the row
+            everywhere = [(index, 0) for index in range(1, places)]
+            request = fetch_request("t", (0, 1), *everywhere, max_wait_ms=60_000)
+            waiting = start(fetch, request, broker, version)
+            while not (len(broker.purgatory) or waiting.done()):
+                await asyncio.sleep(0)
+            assert not waiting.done()
+            assert broker.fetched.taken == 0
+            await produce_one(broker, "t", batch_of(b"next"))
+            response = await waiting
+            (found,) = messages_in(response.responses[0].partitions[0])
+            assert (found.offset, found.value) == (2, b"next")
+
+    run(scenario)
+
+
+def test_who_wants_no_bytes_is_answered_at_an_end_without_messages(tmp_path) -> None:
+    tables = Tables()
+
+    async def scenario() -> None:
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"gone"))
+            tables.compact(broker, partition)
+            tables.batches[partition.key].clear()
+            for more in ({"min_bytes": 0, "max_wait_ms": 60_000}, {"max_wait_ms": 0}):
+                data = await fetched(broker, 0, 3, **more)
+                assert messages_in(data) == []
+                assert data.high_watermark == 1
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("version", OLD_FETCH)
 def test_zstd_is_an_error_that_the_client_knows(tmp_path, version) -> None:
     async def scenario() -> None:
@@ -300,6 +348,32 @@ def test_a_fetch_waits_for_a_message_as_all_do(tmp_path: Path) -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("codec", [0, 1, 3])
+@pytest.mark.parametrize("version", OLD_FETCH)
+def test_a_batch_that_becomes_too_much_is_read_in_parts(
+    tmp_path, monkeypatch, version, codec
+) -> None:
+    monkeypatch.setattr(message_set, "MESSAGE_SET_BYTES_MAX", 1_000)
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            for first in (0, 300):
+                values = [b"%03d" % (first + i) for i in range(300)]
+                await produce_one(broker, "t", batch_of(*values, codec=codec))
+            seen: list[int] = []
+            while len(seen) < 600:
+                found = messages_in(await fetched(broker, len(seen), version))
+                assert found
+                assert [one.value for one in found] == [
+                    b"%03d" % one.offset for one in found
+                ]
+                seen += [one.offset for one in found]
+            assert seen == list(range(600))
+
+    run(scenario)
+
+
 def test_few_are_converted_at_once(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
@@ -315,6 +389,26 @@ def test_few_are_converted_at_once(tmp_path: Path) -> None:
             broker.conversions.release()
             assert (await held).responses[0].partition_responses[0].error_code == 0
             assert len(messages_in(await reading)) == 1
+
+    run(scenario)
+
+
+def test_what_nobody_takes_is_refused_before_it_is_converted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            for _ in range(2):
+                await broker.conversions.acquire()
+            unknown = await produce_one(broker, "nowhere", set_of(b"a"), 1)
+            assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            shown = await produce_one(broker, "__consumer_offsets", set_of(b"a"), 1)
+            assert shown.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+            many = [(9, memoryview(bytearray(b"x")))] * 1000
+            request = produce_request("nowhere", *many)
+            sent = asyncio.ensure_future(call(produce, request, broker, 1))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert not sent.done()  # in turns
+            await sent
 
     run(scenario)
 
@@ -419,21 +513,32 @@ def test_nothing_more_is_converted_when_nobody_hears_the_answer(tmp_path) -> Non
     run(scenario)
 
 
-def test_thousands_of_bad_sets_do_not_hold_the_loop(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("t", ErrorCode.CORRUPT_MESSAGE),
+        ("nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_thousands_of_bad_sets_do_not_hold_the_loop(
+    tmp_path: Path, name: str, code: ErrorCode
+) -> None:
     bad = memoryview(bytearray(b"x"))
     topics = [
-        TopicProduceData("t", partition_data=[PartitionProduceData(0, bad)])
+        TopicProduceData(name, partition_data=[PartitionProduceData(0, bad)])
         for _ in range(4000)
     ]
 
     async def longest() -> float:
         async with rig(tmp_path) as broker:
+            if broker.topics.get("t") is None:
+                await create(broker, "t")
             request = ProduceRequest(None, 1, 1000, topics)
             with callbacks_ms() as taken:
                 response = await call(produce, request, broker, 2)
                 await asyncio.sleep(0)  # the last one is told when it has ended
             answers = [one.partition_responses[0] for one in response.responses]
-            assert {one.error_code for one in answers} == {ErrorCode.CORRUPT_MESSAGE}
+            assert {one.error_code for one in answers} == {code}
             return max(taken)
 
     check_turn("bad message sets", lambda: asyncio.run(longest()))

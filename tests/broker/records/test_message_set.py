@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.records import message_set
 from broker.records.batch import check_produced, read_header, split
 from broker.records.compression import compress
 from broker.records.inspect import inspect_batch
@@ -38,7 +39,7 @@ records_of = st.lists(
 def fetched(batches: bytes, magic: int, first_offset: int) -> bytes:
     """What a consumer of that age gets."""
     return b"".join(
-        to_message_set(header, batch, magic, first_offset)
+        to_message_set(header, batch, magic, first_offset).data
         for header, batch in split(batches)
     )
 
@@ -101,12 +102,30 @@ def test_bare_and_wrapped_messages_of_one_set_keep_their_order(magic) -> None:
     assert [one.value for one in read_batch(batch)] == [b"0", b"1", b"2", b"3"]
 
 
-def test_what_lies_before_the_offset_asked_for_is_left_out_unless_compressed() -> None:
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("magic", MAGICS)
+def test_what_lies_before_the_offset_asked_for_is_left_out(magic, codec) -> None:
     records = [Record(value=b"%d" % i) for i in range(5)]
-    bare = fetched(make_batch(records, 10), 1, 13)
-    assert [one.offset for one in consumed(bare)] == [13, 14]
-    wrapped = fetched(make_batch(records, 10, codec=1), 1, 13)
-    assert [one.offset for one in consumed(wrapped)] == [10, 11, 12, 13, 14]
+    batch = make_batch(records, 10, codec=codec)
+    assert [one.offset for one in consumed(fetched(batch, magic, 13))] == [13, 14]
+    assert fetched(batch, magic, 15) == b""
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("magic", MAGICS)
+def test_parts_of_a_batch_are_its_whole(magic, codec, monkeypatch) -> None:
+    monkeypatch.setattr(message_set, "MESSAGE_SET_BYTES_MAX", 100)
+    batch = make_batch([Record(value=b"%02d" % i) for i in range(20)], 10, codec=codec)
+    header, found, offset = read_header(batch), [], 10
+    while offset <= header.last_offset:
+        part = to_message_set(header, batch, magic, offset, 100)
+        assert 0 < len(consumed(part.data)) < 6
+        assert part.next_offset > offset
+        found += consumed(part.data)
+        offset = part.next_offset
+    assert [(one.offset, one.value) for one in found] == [
+        (10 + i, b"%02d" % i) for i in range(20)
+    ]
 
 
 def test_the_brokers_time_is_told_to_who_knows_times() -> None:
