@@ -4,7 +4,9 @@ Behavior: answered at once if there is an error, if ``min_bytes`` are there, or 
 client will not wait; else parked until an append, a deletion or time completes it. The
 first partition that has anything gives at least one whole batch; then the limits hold.
 No fetch waits longer than a connection may be silent. What is in memory is sent as it
-lies there; the rest is read on threads, into memory that all fetches have in common.
+lies there; the rest is read on threads, into memory that all fetches have in common. A
+partition that is named twice is fetched once, where it was named first, as it was named
+last. A replica is refused: this node has no followers.
 Version notes: v0 and v1 get messages of magic 0, v2 and v3 of magic 1 (KIP-32), which
 are made of the batches on threads; v3 limits the answer as a whole, and gives at least
 one message (KIP-74); v4 batches; v5 log start; v7 sessions (KIP-227): a session id is
@@ -13,8 +15,8 @@ is refused; v9 the leader epoch fences (KIP-320); v12 the epoch fetched last; v1
 by id (KIP-516); v16 endpoints, v17 and v18 fields of followers: not needed by one node.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from typing import Any, NamedTuple
 
 from broker.apis._message_sets import (
     AT_LEAST_ONE_SINCE,
@@ -48,7 +50,16 @@ from broker.runtime.services import Broker
 BATCHES_SINCE = 4
 BY_ID_SINCE = 13
 STORAGE_ERROR_SINCE = 6
+REPLICA_STATE_SINCE = 15
 READ_COMMITTED = 1
+
+
+class _Asked(NamedTuple):
+    """Where a partition stands in the request as it is answered, and its place."""
+
+    partitions: list[FetchPartition]
+    at: int
+    place: int
 
 
 @serves(ApiKey.FETCH, versions=(0, 18))
@@ -87,16 +98,51 @@ def fetch(
 def _fill(
     request: FetchRequest, places: list[Place], version: int, broker: Broker
 ) -> Generator[None, None, None]:
-    """Find the places; yields after each ``TURN_PLACES``."""
-    for topic in request.topics:
-        for asked in topic.partitions:
-            if places and len(places) % TURN_PLACES == 0:
-                yield
-            places.append(_place(topic, asked, version, broker))
+    """Find the places, and leave of the request what they are of; yields after each
+    ``TURN_PLACES``.
+
+    Source: ``FetchRequest.fetchData``, a map in the order of insertion.
+    """
+    topics: list[FetchTopic] = []
+    known: dict[tuple[str, bytes, int], _Asked] = {}
+    replica_id = _replica_id(request, version)
+    for count, (topic, asked) in enumerate(_all_asked(request)):
+        if count and count % TURN_PLACES == 0:
+            yield
+        place = _place(topic, asked, replica_id, version, broker)
+        key = topic.topic, topic.topic_id, asked.partition
+        before = known.get(key)
+        if before is not None:
+            before.partitions[before.at], places[before.place] = asked, place
+            continue
+        if not topics or (topics[-1].topic, topics[-1].topic_id) != key[:2]:
+            topics.append(FetchTopic(topic.topic, topic.topic_id, []))
+        partitions = topics[-1].partitions
+        known[key] = _Asked(partitions, len(partitions), len(places))
+        partitions.append(asked)
+        places.append(place)
+    request.topics = topics
+
+
+def _all_asked(
+    request: FetchRequest,
+) -> Iterator[tuple[FetchTopic, FetchPartition]]:
+    return ((topic, one) for topic in request.topics for one in topic.partitions)
+
+
+def _replica_id(request: FetchRequest, version: int) -> int:
+    """Who asks; -1: a consumer."""
+    if version < REPLICA_STATE_SINCE:
+        return request.replica_id
+    return -1 if request.replica_state is None else request.replica_state.replica_id
 
 
 def _place(
-    topic: FetchTopic, asked: FetchPartition, version: int, broker: Broker
+    topic: FetchTopic,
+    asked: FetchPartition,
+    replica_id: int,
+    version: int,
+    broker: Broker,
 ) -> Place:
     place = Place(None, asked.fetch_offset, asked.partition_max_bytes)
     place.at_least_one = version < AT_LEAST_ONE_SINCE  # it is cut to the limit after
@@ -107,11 +153,25 @@ def _place(
             found = broker.partitions.named(topic.topic, asked.partition)
         place.partition = found
         check_leader_epoch(asked.current_leader_epoch)
+        _check_consumer(replica_id, asked)
         _check_last_fetched(asked)
         check_offset(found, asked.fetch_offset)
     except KafkaError as error:
         place.error = bare(error)
     return place
+
+
+def _check_consumer(replica_id: int, asked: FetchPartition) -> None:
+    """No replica follows this node (``Partition.followerReplicaOrThrow``)."""
+    if replica_id < 0:
+        return
+    knows_epoch = asked.current_leader_epoch >= 0
+    raise KafkaError(
+        ErrorCode.UNKNOWN_LEADER_EPOCH
+        if knows_epoch
+        else ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        f"{replica_id} is none of the replicas",
+    )
 
 
 def _check_last_fetched(asked: FetchPartition) -> None:

@@ -3,7 +3,8 @@
 Behavior: -1 the high watermark (the last stable offset for read_committed), -2 the log
 start, -3 the record with the greatest timestamp, -4 the log start again (nothing is
 tiered), -5 and -6 nothing; a timestamp finds the first record stamped so or later, and
-is answered with that record's own timestamp, in segments and tables alike.
+is answered with that record's own timestamp, in segments and tables alike. A partition
+that is named twice is refused, once.
 Version notes: v0 (before KIP-79) gives a list, newest first, of at most
 ``max_num_offsets``: where segments begin, in Kafka; what an end or a time stands for
 and the log start, here, where partitions have no segments of their own; v4 leader
@@ -12,12 +13,11 @@ epochs; v7 -3, v8 -4, v9 -5, v11 -6, each UNSUPPORTED_VERSION before
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, counted_in_turns, in_turns
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.list_offsets import (
@@ -65,19 +65,24 @@ def _listed(
     searches: list[Search] = []
     looked_at = 0
     look = _look_old if context.version == 0 else _look
-    asked_times = Counter(
+    asked_times = yield from counted_in_turns(
         (topic.name, asked.partition_index)
         for topic in request.topics
         for asked in topic.partitions
     )
     for topic in request.topics:
         answers: list[ListOffsetsPartitionResponse] = []
-        response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
         for asked in topic.partitions:
+            looked_at += 1
+            if looked_at % ITEMS_A_TURN == 0:
+                yield
+            times = asked_times.pop((topic.name, asked.partition_index), 0)
+            if not times:
+                continue  # it was refused where it was named first
             answer = ListOffsetsPartitionResponse(asked.partition_index)
             answers.append(answer)
             try:
-                if asked_times[topic.name, asked.partition_index] > 1:
+                if times > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "asked for twice")
                 search = look(topic.name, asked, answer, request, context)
             except KafkaError as error:
@@ -85,9 +90,8 @@ def _listed(
             else:
                 if search is not None:
                     searches.append(search)
-            looked_at += 1
-            if looked_at % ITEMS_A_TURN == 0:
-                yield
+        if answers:
+            response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
     return _after(searches, response) if searches else response
 
 

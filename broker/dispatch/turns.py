@@ -12,7 +12,15 @@ for itself.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from collections import Counter
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Hashable,
+    Iterable,
+)
 from types import GeneratorType
 from typing import Any, Final, TypeVar
 
@@ -26,6 +34,9 @@ Steps = Generator[None, None, R]
 ITEMS_A_TURN: Final = 500
 """So many partitions, topics or groups are looked at in a turn: a millisecond or two,
 where each takes some microseconds. Who does more for each takes fewer."""
+
+COUNTED_A_TURN: Final = 5_000
+"""So many names are counted in a turn: half a millisecond."""
 
 PARTS_A_TURN: Final = 20
 """So many coroutines of one request begin in a turn."""
@@ -66,6 +77,16 @@ async def to_the_end(steps: Steps[R | Awaitable[R]]) -> R:
         except StopIteration as end:
             result: R | Awaitable[R] = end.value
             return await result if isinstance(result, Awaitable) else result
+
+
+def counted_in_turns(names: Iterable[Hashable]) -> Steps[Counter[Hashable]]:
+    """Return how often each of them comes."""
+    times: Counter[Hashable] = Counter()
+    for count, name in enumerate(names, 1):
+        times[name] += 1
+        if count % COUNTED_A_TURN == 0:
+            yield
+    return times
 
 
 async def side_by_side(parts: Iterable[Coroutine[Any, Any, R]]) -> list[R]:

@@ -10,9 +10,9 @@ from broker.apis.fetch import fetch
 from broker.apis.produce import produce
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from broker.protocol.messages.fetch import FetchRequest, PartitionData
+from broker.protocol.messages.fetch import FetchRequest, PartitionData, ReplicaState
 from broker.records.batch import read_header
-from broker.runtime.partitions.reads import BATCHES_MAX
+from broker.runtime.partitions.reads import BATCHES_MAX, TURN_PLACES
 from broker.runtime.services import Broker
 from tests.support.batches import patch
 from tests.support.rig import (
@@ -147,6 +147,77 @@ def test_an_epoch_that_never_was_cannot_have_been_fetched(tmp_path: Path) -> Non
                 request.topics[0].partitions[0].last_fetched_epoch = epoch
                 response = await call(fetch, request, broker, 12)
                 assert response.responses[0].partitions[0].error_code == code
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [3, 12, 13])
+def test_a_partition_that_is_named_twice_is_fetched_once_as_it_was_named_last(
+    tmp_path: Path, version: int
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", 2)
+            topic_id = broker.topics.named("t").id
+            for value in (b"a", b"b"):
+                await produce_one(broker, "t", batch_of(value))
+            places = [[(0, 9), (1, 0)], [], [(0, 1)], [(1, 0)]]
+            topics = [fetch_request("t", *some).topics[0] for some in places]
+            for topic in topics:
+                topic.topic_id = topic_id
+            request = fetch_request("t")
+            request.topics = topics
+            response = await call(fetch, request, broker, version)
+            (told,) = response.responses
+            assert [one.partition_index for one in told.partitions] == [0, 1]
+            assert [one.error_code for one in told.partitions] == [0, 0]
+            records = told.partitions[0].records
+            if version > 3:
+                assert values_in(told.partitions[0]) == [b"b"]
+            assert records
+
+    run(scenario)
+
+
+def test_many_names_of_one_partition_are_looked_at_in_turns(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            places = [(0, 0)] * (3 * TURN_PLACES)
+            request = fetch_request("t", *places, max_wait_ms=60_000)
+            waiting = start(fetch, request, broker, 12)
+            await asyncio.sleep(0)
+            await produce_one(broker, "t", batch_of(b"a"))
+            (topic,) = (await waiting).responses
+            assert [values_in(one) for one in topic.partitions] == [[b"a"]]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [
+        (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (0, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+@pytest.mark.parametrize("version", [4, 12, 17])
+def test_a_replica_is_refused(
+    tmp_path: Path, version: int, epoch: int, code: ErrorCode
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"a"))
+            for replica_id, expected in ((5, code), (-2, ErrorCode.NONE)):
+                request = fetch_request("t", (0, 0), replica_id=replica_id)
+                request.replica_state = ReplicaState(replica_id)
+                request.topics[0].topic_id = broker.topics.named("t").id
+                request.topics[0].partitions[0].current_leader_epoch = epoch
+                response = await call(fetch, request, broker, version)
+                (data,) = response.responses[0].partitions
+                assert data.error_code == expected
+                assert bool(data.records) is (replica_id < 0)
 
     run(scenario)
 

@@ -171,11 +171,27 @@ def test_errors_are_of_the_partition(tmp_path: Path) -> None:
             assert (await ask(broker, -1, name="nowhere")).error_code == unknown
             fenced = await ask(broker, -1, epoch=3)
             assert fenced.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-            twice = [ListOffsetsPartition(0, -1, -1), ListOffsetsPartition(0, -1, -2)]
-            request = ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", twice)])
+
+    run(scenario)
+
+
+def test_a_partition_that_is_named_twice_is_refused_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", 2)
+            first, again = (
+                ListOffsetsPartition(0, -1, -1),
+                ListOffsetsPartition(0, -1, -2),
+            )
+            topics = [
+                ListOffsetsTopic("t", [first, ListOffsetsPartition(1, -1, -1)]),
+                ListOffsetsTopic("t", [again]),
+            ]
+            request = ListOffsetsRequest(-1, 0, topics)
             response = await call(list_offsets, request, broker)
-            codes = {one.error_code for one in response.topics[0].partitions}
-            assert codes == {ErrorCode.INVALID_REQUEST}
+            (topic,) = response.topics
+            told = [(one.partition_index, one.error_code) for one in topic.partitions]
+            assert told == [(0, ErrorCode.INVALID_REQUEST), (1, 0)]
 
     run(scenario)
 

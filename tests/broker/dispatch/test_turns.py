@@ -6,7 +6,14 @@ from collections.abc import Generator
 import pytest
 
 from broker.dispatch.context import Context
-from broker.dispatch.turns import Reading, at_once, in_turns, to_the_end
+from broker.dispatch.turns import (
+    COUNTED_A_TURN,
+    Reading,
+    at_once,
+    counted_in_turns,
+    in_turns,
+    to_the_end,
+)
 from broker.protocol.errors import ProtocolError
 
 CONTEXT = Context(version=1, client_id="c", key=3, peer_host="h", broker=None)  # type: ignore[arg-type]
@@ -89,3 +96,12 @@ def test_a_handler_may_go_on_in_turns() -> None:
     once = Reading(counted(1, []), lambda *_: counted(0, seen), CONTEXT)
     assert once.step() is once
     assert once.step() == "the end"
+
+
+def test_names_are_counted_in_turns() -> None:
+    assert in_turns(counted_in_turns("abab")) == {"a": 2, "b": 2}
+    steps = counted_in_turns([1] * (2 * COUNTED_A_TURN + 1))
+    assert next(steps) is next(steps) is None
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert end.value.value == {1: 2 * COUNTED_A_TURN + 1}
