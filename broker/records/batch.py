@@ -152,7 +152,8 @@ def check_produced(records: Buffer, bytes_max: int, version: int) -> BatchHeader
     Produce request. The base offset is the producer's and means nothing.
 
     Raises KafkaError: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE,
-    UNSUPPORTED_COMPRESSION_TYPE, INVALID_TIMESTAMP, INVALID_TXN_STATE.
+    UNSUPPORTED_COMPRESSION_TYPE, INVALID_TIMESTAMP,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
     """
     header = _sound_header(records, bytes_max, version)
     if header is not None:
@@ -225,10 +226,13 @@ def _check_attributes(header: BatchHeader, version: int) -> None:
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd needs Produce {_ZSTD_SINCE_VERSION}",
         )
+    if header.is_transactional:
+        raise NotAppended(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "Transactions are not served by this broker yet.",
+        )
     if header.is_control:
         raise KafkaError(ErrorCode.INVALID_RECORD, "clients write no control batches")
-    if header.is_transactional:
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "no transaction is open")
     if header.timestamp_type == LOG_APPEND_TIME:
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP, "LogAppendTime is the broker's to set"

@@ -110,7 +110,7 @@ def test_a_batch_above_the_limit_is_refused_and_one_at_it_is_not() -> None:
 CASES = [
     (">h", 21, (5,), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
     (">h", 21, (0x08,), ErrorCode.INVALID_TIMESTAMP),
-    (">h", 21, (0x10,), ErrorCode.INVALID_TXN_STATE),
+    (">h", 21, (0x10,), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     (">h", 21, (0x20,), ErrorCode.INVALID_RECORD),
     (">i", 23, (3,), ErrorCode.INVALID_RECORD),
     (">i", 57, (0,), ErrorCode.INVALID_RECORD),

@@ -97,7 +97,7 @@ BATCHES = {
     "a control batch": (lambda: batch_of(b"x", attributes=0x20), BAD),
     "in a transaction": (
         lambda: batch_of(b"x", attributes=0x10),
-        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ),
     "an unknown codec": (
         lambda: sealed(batch_of(b"x"), 21, ">h", 5),
