@@ -285,7 +285,7 @@ def test_a_table_that_cannot_be_read_is_in_the_status(tmp_path: Path) -> None:
 
 
 def test_what_is_heavy_is_not_loaded_to_start() -> None:
-    code = "import sys, broker.node; print(*sys.modules)"
+    code = "import sys, broker.node, broker.cli.app; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

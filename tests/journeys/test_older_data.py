@@ -18,8 +18,10 @@ from tests.support.process import BrokerPart, lakelog
 DATA = Path(__file__).parents[1] / "support" / "data"
 
 
-@pytest.fixture
-def older(tmp_path):
+@pytest.fixture(scope="module")
+def older(tmp_path_factory):
+    """One broker on it for all of them; the last one writes and kills it."""
+    tmp_path = tmp_path_factory.mktemp("older")
     with tarfile.open(DATA / "form-1.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     broker = BrokerPart(tmp_path / "data", "wal.segment_bytes=1048576")
@@ -71,6 +73,10 @@ def test_groups_stand_where_they_committed(older):
     assert committed == [-1001, 50, 100]
 
 
+def test_it_is_found_whole(older):
+    lakelog("check", "--data-dir", str(older.data_dir))
+
+
 def test_it_takes_records_and_goes_on_after_a_kill(older):
     producer = Producer(
         {"bootstrap.servers": older.bootstrap, "enable.idempotence": True}
@@ -81,7 +87,3 @@ def test_it_takes_records_and_goes_on_after_a_kill(older):
     older.start()
     found = _read_all(older, "orders", {0: 121, 1: 120, 2: 120})
     assert found[0] == _expected(0, 121)
-
-
-def test_it_is_found_whole(older):
-    lakelog("check", "--data-dir", str(older.data_dir))

@@ -14,9 +14,19 @@ from tests.support.patience import IDLE_S, wait_until
 from tests.support.process import WholePart, gone
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """For those who leave it as it is: relaxed, in a directory with a space."""
+    part = WholePart(tmp_path_factory.mktemp("up") / "my data", "wal.sync=interval")
+    part.arguments.append("--no-compactor")
+    part.start()
+    yield part
+    part.kill()
+
+
 @pytest.fixture
 def up(tmp_path):
-    part = WholePart(tmp_path / "my data")
+    part = WholePart(tmp_path / "data")
     yield part
     if part.alive:
         part.kill()
@@ -39,17 +49,15 @@ def is_ready(admin: str) -> bool:
     return False
 
 
-def test_the_ready_line_names_what_was_chosen(up):
-    up.arguments.append("--no-compactor")
-    up.settings.append("wal.sync=interval")
-    facts = up.start().facts
+def test_the_ready_line_names_what_was_chosen(running):
+    facts = running.facts
     assert facts.keys() == {"kafka", "admin", "sync", "tables"}
     assert facts["sync"] == "interval"
-    assert facts["tables"] == str(up.data_dir / "tables")
+    assert facts["tables"] == str(running.data_dir / "tables")
     assert not facts["kafka"].endswith(":0")
     wait_until(lambda: is_ready(facts["admin"]))
-    assert serves(up)
-    assert sorted(up.descendants()) == ["admin", "broker"]
+    assert serves(running)
+    assert sorted(running.descendants()) == ["admin", "broker"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -114,8 +122,8 @@ def test_without_java_kafka_is_served_and_it_is_told_once(up, monkeypatch, tmp_p
     assert up.stop() == 0
 
 
-def test_a_data_directory_in_use_ends_it(kafka_only, tmp_path):
-    other = WholePart(kafka_only.data_dir)
+def test_a_data_directory_in_use_ends_it(running, tmp_path):
+    other = WholePart(running.data_dir)
     other.log = tmp_path / "other.log"
     other.arguments.append("--no-compactor")
     other.start(wait=False)
@@ -123,8 +131,8 @@ def test_a_data_directory_in_use_ends_it(kafka_only, tmp_path):
     assert "is in use by the broker on" in other.tail()
 
 
-def test_a_taken_admin_port_ends_it_before_anything_starts(kafka_only, tmp_path):
-    taken = kafka_only.facts["admin"].removeprefix("http://")
+def test_a_taken_admin_port_ends_it_before_anything_starts(running, tmp_path):
+    taken = running.facts["admin"].removeprefix("http://")
     other = WholePart(tmp_path / "other")
     other.arguments[-1] = taken
     other.start(wait=False)

@@ -1,4 +1,4 @@
-"""Error codes are Kafka's, by number, name and whether clients try again."""
+"""Error codes are Kafka's, by number and name."""
 
 from kio.schema.errors import ErrorCode as KioErrorCode
 
@@ -6,8 +6,8 @@ from broker.protocol.errors import ErrorCode, KafkaError
 
 
 def test_codes_are_kafkas():
-    ours = {code.name: (int(code), code.retriable) for code in ErrorCode}
-    theirs = {c.name.upper(): (int(c), c.retriable) for c in KioErrorCode}
+    ours = {code.name: int(code) for code in ErrorCode}
+    theirs = {c.name.upper(): int(c) for c in KioErrorCode}
     assert ours == theirs
 
 

@@ -1,13 +1,13 @@
 """What a peer may cost is bounded, and reaching a bound disturbs nobody else.
 
-Each test has a broker of its own whose limits are small.
+The limits of these brokers are small.
 """
 
 import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -32,7 +32,8 @@ from tests.support.peer import Peer, Witness, batch_of, produce_request
 from tests.support.process import BrokerPart
 from tests.support.wire import frame_of
 
-Start = Callable[..., tuple[BrokerPart, Witness]]
+Both = tuple[BrokerPart, Witness]
+Start = Callable[..., Both]
 
 
 @pytest.fixture(autouse=True)
@@ -40,25 +41,44 @@ def nobody_else_notices() -> None:
     """The common broker is not needed here."""
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    parts, witnesses = [], []
-
-    def started(*settings: str) -> tuple[BrokerPart, Witness]:
-        part = BrokerPart(tmp_path / "data", *settings)
-        parts.append(part)
-        part.start()
+@contextmanager
+def started(data_dir: Path, *settings: str) -> Iterator[Both]:
+    """A broker that stops in order when all is over, and no handler of it fails."""
+    part = BrokerPart(data_dir, *settings)
+    part.start()
+    try:
         witness = Witness(part.bootstrap)
-        witnesses.append(witness)
         witness.goes_on()
-        return part, witness
-
-    yield started
-    for witness in witnesses:
+        yield part, witness
         witness.close()
-    for part in parts:
         assert part.stop() == 0
         assert "a handler failed" not in part.log.read_text()
+    finally:
+        part.end()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    with ExitStack() as ends:
+        yield lambda *settings: ends.enter_context(
+            started(tmp_path / "data", *settings)
+        )
+
+
+@pytest.fixture(scope="module")
+def modest(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Both]:
+    """One for the limits that are not in each other's way."""
+    settings = (
+        "network.frame_bytes_max=300000",
+        "network.pipeline_max=4",
+        "broker.message_max_bytes=2000",
+        "groups.max_size=2",
+        "groups.initial_rebalance_delay_ms=300",
+    )
+    with started(tmp_path_factory.mktemp("modest") / "data", *settings) as both:
+        yield both
 
 
 def rss(part: BrokerPart) -> int:
@@ -86,8 +106,8 @@ def test_more_connections_than_allowed_are_cut_off(start: Start) -> None:
     wait_until(is_taken)
 
 
-def test_the_largest_request_is_taken_and_a_larger_one_is_not(start: Start) -> None:
-    part, witness = start("network.frame_bytes_max=300000")
+def test_the_largest_request_is_taken_and_a_larger_one_is_not(modest: Both) -> None:
+    part, witness = modest
     for excess in (0, 1):
         with Peer(part.bootstrap) as peer:
             whole = frame_of(produce_request(Witness.TOPIC, b""), 9)
@@ -173,8 +193,8 @@ def test_more_bytes_than_may_be_under_way_wait_for_their_turn(start: Start) -> N
     assert rss(part) - before < 300 << 20
 
 
-def test_a_long_pipeline_of_slow_requests_is_answered_in_order(start: Start) -> None:
-    part, witness = start("network.pipeline_max=4")
+def test_a_long_pipeline_of_slow_requests_is_answered_in_order(modest: Both) -> None:
+    part, witness = modest
     asked = FetchTopic(Witness.TOPIC, partitions=[FetchPartition(0, fetch_offset=1)])
     slow = FetchRequest(max_wait_ms=100, min_bytes=1 << 20, topics=[asked])
     with Peer(part.bootstrap) as peer:
@@ -189,8 +209,8 @@ def test_a_long_pipeline_of_slow_requests_is_answered_in_order(start: Start) -> 
     witness.goes_on()
 
 
-def test_the_largest_batch_is_the_topics_own_to_say(start: Start) -> None:
-    part, witness = start("broker.message_max_bytes=2000")
+def test_the_largest_batch_is_the_topics_own_to_say(modest: Both) -> None:
+    part, witness = modest
     with Peer(part.bootstrap) as peer:
         assert peer.produce(Witness.TOPIC, batch_of(bytes(2_100))).error_code == (
             ErrorCode.MESSAGE_TOO_LARGE
@@ -218,8 +238,8 @@ def members(witness: Witness, group: str) -> int:
     return len(found.members)
 
 
-def test_a_group_takes_so_many_members(start: Start) -> None:
-    part, witness = start("groups.max_size=2", "groups.initial_rebalance_delay_ms=300")
+def test_a_group_takes_so_many_members(modest: Both) -> None:
+    part, witness = modest
     peers = [Peer(part.bootstrap) for _ in range(3)]
     for count, peer in enumerate(peers, 1):
         peer.send(frame_of(join("crowd"), 3))
@@ -233,9 +253,9 @@ def test_a_group_takes_so_many_members(start: Start) -> None:
 
 
 def test_sessions_outside_the_limits_and_nameless_groups_are_refused(
-    start: Start,
+    modest: Both,
 ) -> None:
-    part, _ = start()
+    part, _ = modest
     with Peer(part.bootstrap) as peer:
         for session_ms in (-1, 0, 5_999, 1_800_001, 2**31 - 1):
             answer = peer.ask(join("g", session_ms), 5)
@@ -243,8 +263,8 @@ def test_sessions_outside_the_limits_and_nameless_groups_are_refused(
         assert peer.ask(join(""), 5).error_code == ErrorCode.INVALID_GROUP_ID
 
 
-def test_thousands_of_partitions_do_not_come_by_mistake(start: Start) -> None:
-    part, witness = start()
+def test_thousands_of_partitions_do_not_come_by_mistake(modest: Both) -> None:
+    part, witness = modest
     with Peer(part.bootstrap) as peer:
         for count, code in (
             (0, ErrorCode.INVALID_PARTITIONS),
