@@ -37,7 +37,7 @@ from jobs.backlog import Backlog
 from jobs.blocked import Blocked
 from jobs.isolate import Spread
 from jobs.maintain import Maintenance
-from jobs.missing import Missing
+from jobs.missing import Lack, Missing, front
 from jobs.pace import Inflow, Pace, pace
 from jobs.planner import Pending
 from jobs.requests import Requests
@@ -209,12 +209,20 @@ class Compactor:
     def _without_missing(
         self, due: list[Pending], waiting: dict[TopicPartition, Pending]
     ) -> list[Pending]:
-        """``due`` but for what would be committed over records that are missing."""
+        """``due`` but for what would be committed over records that are missing; of a
+        partition that misses some, what lies before them goes on."""
         suspects = self._missing.suspects(due, self._ends, self._tables.absent)
         found = self._find_missing(suspects, waiting) if suspects else {}
-        for key, why in found.items():
+        fronts = {
+            one.key: before
+            for one in suspects
+            if one.key in found and (before := front(one, found[one.key].first)).bytes
+        }
+        for key in fronts:  # it stops when that is in the table
+            del found[key]
+        for key, lack in found.items():
             self._tables.forget(key[0])
-            self._fail(key, why)
+            self._fail(key, lack.why)
         whole = {number for number, part in found if part == WHOLE_TOPIC}
         for one in suspects:
             if one.key[0] in whole:
@@ -223,11 +231,12 @@ class Compactor:
         for key in (self._lacking & looked_at) - found.keys():
             self._stuck.clear(*key)  # whatever stops it now
         self._lacking = (self._lacking - looked_at) | found.keys()
-        return [o for o in due if o.key not in found and o.key[0] not in whole]
+        rest = [o for o in due if o.key not in found and o.key[0] not in whole]
+        return [fronts.get(one.key, one) for one in rest]
 
     def _find_missing(
         self, suspects: list[Pending], waiting: dict[TopicPartition, Pending]
-    ) -> dict[TopicPartition, str]:
+    ) -> dict[TopicPartition, Lack]:
         starts = self._catalog.read(catalog_topics.load_log_starts)
         return self._missing.find(
             suspects, waiting, self._ends, self._tables.absent, starts

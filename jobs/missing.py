@@ -15,7 +15,7 @@ creates a table. Pure but for the reading of it.
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.ids import TopicNumber, TopicPartition
 from broker.log import checkpoint
@@ -23,6 +23,7 @@ from broker.log.partition import LogSnapshot
 from broker.storage.files import PosixFiles
 from broker.storage.manifest import read_manifest
 from broker.storage.objects import LocalObjects, Objects
+from jobs.holes import below
 from jobs.planner import Batches, Pending
 from jobs.stuck import WHOLE_TOPIC
 
@@ -31,6 +32,13 @@ Known = Mapping[TopicPartition, LogSnapshot]
 
 NOTHING_KNOWN: Final = LogSnapshot(0, b"")
 """Of a partition that no checkpoint has named yet: nothing of it was released."""
+
+
+class Lack(NamedTuple):
+    """Why a partition cannot be committed from the offset ``first`` on."""
+
+    first: int
+    why: str
 
 
 class Missing:
@@ -59,8 +67,8 @@ class Missing:
         table_ends: Mapping[TopicPartition, int],
         absent: Mapping[TopicNumber, str],
         log_starts: Mapping[TopicPartition, int],
-    ) -> dict[TopicPartition, str]:
-        """Partition -> one sentence, for each that misses records; a topic without a
+    ) -> dict[TopicPartition, Lack]:
+        """Partition -> what it lacks, for each that misses records; a topic without a
         table, of which any partition does, as a whole (`WHOLE_TOPIC`).
 
         Raises OSError when the checkpoint cannot be read.
@@ -69,20 +77,29 @@ class Missing:
             known = read_checkpoint(LocalObjects(PosixFiles(), self._data_dir / "wal"))
         except ValueError as error:
             return {
-                one.key: f"the checkpoint cannot be read: {error}" for one in suspects
+                one.key: Lack(0, f"the checkpoint cannot be read: {error}")
+                for one in suspects
             }
         found = {}
         for number in {one.key[0] for one in suspects} & absent.keys():
             lost = missing_of_topic(number, waiting, log_starts, known)
             for (_, partition), gap in sorted(lost.items())[:1]:
-                found[number, WHOLE_TOPIC] = _sentence(partition, gap, absent[number])
+                why = _sentence(partition, gap, absent[number])
+                found[number, WHOLE_TOPIC] = Lack(0, why)
         for one in (one for one in suspects if one.key[0] not in absent):
             lacking = missing_of(one, table_ends.get(one.key, 0), log_starts, known)
             if lacking is not None:
                 end = table_ends.get(one.key, 0)
                 why = f"its commits end at {end}"
-                found[one.key] = _sentence(one.key[1], lacking, why)
+                why = _sentence(one.key[1], lacking, why)
+                found[one.key] = Lack(lacking[0], why)
         return found
+
+
+def front(pending: Pending, first: int) -> Pending:
+    """What of it lies before the offset ``first``."""
+    chunks = below(pending.chunks, first)
+    return Pending(pending.key, pending.start, chunks, pending.since_ms)
 
 
 def _sentence(partition: int, gap: Gap, why: str) -> str:

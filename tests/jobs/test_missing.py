@@ -176,6 +176,25 @@ def test_who_gives_up_what_was_lost_goes_on(world: World, all_of_it: bool) -> No
     assert [r.offset for r in world.rows(theirs) if r.offset >= 10] == [*range(20, 30)]
 
 
+def test_what_lies_before_a_lost_segment_is_committed(world: World) -> None:
+    """Else who gives the lost records up would give these up as well."""
+    compactor = world.compactor()
+    topic = world.topic("theirs")
+    world.produce(topic, RECORDS)
+    world.flush(compactor)
+    for _ in range(3):
+        world.roll()
+        world.produce(topic, RECORDS)
+    world.checkpoint()
+    world.wal.segments()[2].path.unlink()
+    for _ in range(3):
+        world.flush(compactor)
+    compactor.step()
+    assert world.rows(topic) == world.produced[topic.number, 0][:20]
+    assert ends_of(world, topic) == {0: 20}
+    assert "offsets 20 to 30 of partition 0" in only_problem(compactor)
+
+
 def test_what_was_refused_or_deleted_is_not_missing(world: World) -> None:
     compactor = world.compactor()
     theirs = filled(world, compactor)
