@@ -1,9 +1,9 @@
 """Offsets that were durable and that no segment has any more.
 
 The problem. A start finds two batches of a partition, and offsets between them in
-neither. A batch may have been refused there, or the table has what was released, or the
-records are lost: a segment's file is gone, or some of its bytes are damaged. Only the
-first two may be passed over.
+neither; or that the log went on behind the last one. A batch may have been refused
+there, or the table has what was released, or the records are lost: a segment's file is
+gone, or some of its bytes are damaged. Only the first two may be passed over.
 
 The idea. The log's checkpoint tells what was refused before it, the table how far it
 reaches. And storage tells where something is missing, as places between locations: a
@@ -25,7 +25,8 @@ their bytes are there, but damaged."""
 
 
 class Lost(NamedTuple):
-    """Offsets [first, end) between two batches of the index; ``damaged``: their bytes
+    """Offsets [first, end) between two batches of the index, or behind the last one
+    that a start found; ``damaged``: their bytes
     are there, and not as they were written."""
 
     first: int

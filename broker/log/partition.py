@@ -19,7 +19,7 @@ The price of committing, index included, is about two microseconds.
 """
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from broker.ids import ProducerId
 from broker.log.index import BatchIndex
@@ -27,6 +27,9 @@ from broker.log.lost import Lost, Places, place_between
 from broker.log.offsets import LogOffsets
 from broker.log.producers import Duplicate, Producers
 from broker.records.batch import BatchHeader
+
+NOWHERE: Final = 1 << 63
+"""Behind every location."""
 
 Hole = tuple[int, int]
 """Offsets [first, end) that were given to a batch which was refused."""
@@ -241,18 +244,29 @@ class PartitionLog:
         if snapshot is not None:
             self._find_first_hole(snapshot, table_end, places)
         for gap in index.gaps():
-            hole = max(gap.first, table_end), gap.end
+            start, end = max(gap.first, table_end), gap.end
             if gap.first < table_end:  # what is below is the table's as well
-                index.trim_below(gap.end)
-            if hole[0] >= gap.end or self.hole_end(hole[0]) == gap.end:
-                continue
+                index.trim_below(end)
             damaged = place_between(places, gap.after, gap.before)
-            if damaged is None and (known is None or gap.first >= kept):
-                self.holes.append(hole)
-            else:
-                self.lost.append(Lost(*hole, bool(damaged)))
+            refused = start if known is None else max(start, kept)
+            if damaged is None and refused < end:
+                self.holes.append((refused, end))
+                end = refused
+            if start < end and self.hole_end(start) != end:
+                self.lost.append(Lost(start, end, bool(damaged)))
         if (index.end_offset or 0) < table_end:  # so are those of a newer segment
             index.trim_below(table_end)
+        self._find_lost_end(table_end, places)
+
+    def _find_lost_end(self, table_end: int, places: Places) -> None:
+        """What is missing behind the last batch: others will come to lie behind it."""
+        if not len(self.index):
+            return
+        last, end = self.index[-1], self.durable
+        start = max(last.last + 1, table_end)
+        if start < end and self.hole_end(start) != end:
+            damaged = place_between(places, last.location, NOWHERE)
+            self.lost.append(Lost(start, end, bool(damaged)))
 
     def _find_first_hole(
         self, snapshot: LogSnapshot, table_end: int, places: Places

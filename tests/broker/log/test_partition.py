@@ -386,6 +386,22 @@ def test_without_a_checkpoint_what_the_table_has_is_no_refused_batch() -> None:
     assert (again.hole_end(14), again.hole_end(15)) == (None, 20)
 
 
+@pytest.mark.parametrize(
+    ("table_end", "first", "lost"), [(20, 30, []), (15, 30, [Lost(15, 20)])]
+)
+def test_what_was_refused_behind_a_released_segment_is_a_hole_after_a_crash(
+    table_end: int, first: int, lost: list[Lost]
+) -> None:
+    """The checkpoint was between the two."""
+    log = four_batches()
+    snapshot = LogSnapshot(20, log.snapshot().producers)
+    again = PartitionLog.restore(
+        snapshot, table_end=table_end, columns=without(log, 1, 2)
+    )
+    assert again.index.first_offset == first
+    assert (again.holes, again.lost) == ([(20, 30)], lost)
+
+
 def test_a_refused_batch_that_the_table_covers_in_part_is_one_still() -> None:
     log = four_batches()
     snapshot = LogSnapshot(40, log.snapshot().producers, ((10, 20),))
@@ -410,3 +426,29 @@ def test_a_batch_that_was_refused_first_of_all_is_a_hole_after_a_crash() -> None
     assert lost.holes == []
     unknown = PartitionLog.restore(None, columns=columns_of(log))
     assert unknown.holes == []
+
+
+@pytest.mark.parametrize("place", [(), ((9 << 32, 10 << 32, True),)])
+def test_a_loss_at_the_end_stays_one_when_the_log_goes_on(
+    place: tuple[tuple[int, int, bool], ...],
+) -> None:
+    log = four_batches()
+    snapshot = log.snapshot()
+    again = PartitionLog.restore(snapshot, columns=without(log, 2, 3), places=place)
+    assert again.lost == [Lost(20, 40, bool(place))]
+    base = admitted(again, 10)
+    again.commit(base, base + 9, 1_000, location=12 << 32, length=100)
+    assert base == 40
+    assert [again.is_in_segments(at) for at in (19, 20, 39, 40)] == [1, 0, 0, 1]
+    for table_end, lost in ((30, []), (40, []), (15, [Lost(20, 40)])):
+        again = PartitionLog.restore(
+            snapshot, table_end=table_end, columns=without(log, 2, 3)
+        )
+        assert again.lost == lost
+
+
+def test_what_was_refused_at_the_end_is_no_loss() -> None:
+    log = four_batches()
+    snapshot = log.snapshot()._replace(holes=((20, 40),))
+    again = PartitionLog.restore(snapshot, columns=without(log, 2, 3))
+    assert (again.lost, again.hole_end(25)) == ([], 40)
