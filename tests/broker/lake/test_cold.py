@@ -129,6 +129,24 @@ def test_an_answer_begins_with_the_batch_that_holds_the_offset(writer: Writer) -
     asyncio.run(check())
 
 
+def test_an_answer_ends_before_a_chunk_of_which_no_batch_fits_any_more(
+    writer: Writer,
+) -> None:
+    writer.add(0, 0, 100)
+    writer.add(0, 100, 200)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            whole = await lake.read(TOPIC.number, 0, 0, MEBI)
+            ends = [read_header(batch).last_offset + 1 for batch in whole.batches]
+            count = ends.index(100) + 1
+            room = sum(map(len, whole.batches[:count])) + 1
+            read = await lake.read(TOPIC.number, 0, 0, room)
+            assert (len(read.batches), read.next_offset) == (count, 100)
+
+    asyncio.run(check())
+
+
 def test_a_gap_at_the_end_leads_to_the_tables_end(writer: Writer) -> None:
     writer.add(0, 0, 100)
     writer.add(0, 100, 200, missing=range(100, 200))
@@ -380,5 +398,16 @@ def test_nothing_goes_while_somebody_reads(
             lake._cold._rest_if_over(loop)  # the timer of the first read
             lake._cold._pool.submit(lambda: None).result()
             assert lake._cold._cache.size_bytes >= kept > 0
+
+    asyncio.run(check())
+
+
+def test_what_the_first_read_needs_is_loaded_before_it(writer: Writer) -> None:
+    writer.add(0, 0, 100)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            lake._cold._warm()  # as at the start, where nobody would hear of a fault
+            assert lake._cold._reader is not None
 
     asyncio.run(check())

@@ -147,6 +147,26 @@ def test_entries_that_were_cleaned_away_are_caught_up_with(tmp_path: Path) -> No
     assert dict(table.view.ends) == {0: 20}
 
 
+def test_a_checkpoint_that_is_ahead_is_looked_for_now_and_then_not_each_time(
+    tmp_path: Path,
+) -> None:
+    writer, table = Writer(str(tmp_path)), a_table(tmp_path)
+    writer.add(0, 0, 10)
+    follower = Follower(3_600_000, lambda call: call(), lambda _: None)
+    follower.start([(TopicNumber(7), table)])
+    try:
+        writer.add(0, 10, 20)
+        deltalake.DeltaTable(writer.path).create_checkpoint()
+        for version in range(3):
+            os.unlink(entry_path(writer.path, version))
+        follower._round(catch_up=False)
+        assert dict(table.view.ends) == {0: 10}
+        follower._round(catch_up=True)
+        assert dict(table.view.ends) == {0: 20}
+    finally:
+        follower.close()
+
+
 def replace_last_entry(writer: Writer) -> None:
     """As an owner who takes the last commit out, and writes what follows anew."""
     os.unlink(entry_path(writer.path, 2))

@@ -198,6 +198,17 @@ def test_no_run_passes_a_segment_that_is_covered_by_what_cannot_be_verified(
     assert scene.runs == [[0, 1, 3, 4]]
 
 
+def test_a_segment_of_which_nothing_is_needed_is_passed_and_not_carried(
+    scene: Scene,
+) -> None:
+    scene.retention._cache_bytes = 1 << 30  # it need not go
+    scene.retention._found = frozenset()
+    scene.wal.held[2].ranges = {BUSY: (20, 30)}
+    scene.unreadable = {STUCK[0]}  # so all segments are looked at
+    assert scene.tick() == 77
+    assert scene.runs == [[0, 1, 3, 4]]
+
+
 def test_what_a_table_holds_that_cannot_be_read_is_carried_too(scene: Scene) -> None:
     scene.ends[STUCK] = 50  # all is covered, but who can tell?
     scene.unreadable = {STUCK[0]}

@@ -116,6 +116,7 @@ def test_a_segment_goes_when_all_of_it_is_in_tables(scene: Scene) -> None:
 def test_a_segment_stays_for_a_while_after_it_was_sealed(scene: Scene) -> None:
     sealed_at = scene.clock.now_ms()
     scene.wal.held = [ASegment(1, {(7, 0): (0, 60)}, sealed_at_ms=sealed_at)]
+    assert scene.tick() == []
     scene.clock.advance(KEEP_MS - 1)
     assert scene.tick() == []
     scene.clock.advance(1)
