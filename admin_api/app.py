@@ -1,5 +1,6 @@
 """The application: which endpoints there are, and how errors look."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -43,7 +44,7 @@ def create_app(bootstrap: str, data_dir: Path, timeout_s: float = TIMEOUT_S) -> 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
-        producer.close()
+        await asyncio.to_thread(producer.close)
 
     app = FastAPI(
         title="Lakelog REST Admin API",

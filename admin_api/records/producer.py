@@ -6,7 +6,7 @@ Partitions are chosen by key as Java's producer chooses them.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,8 @@ POLL_S = 0.1
 QUEUE_KBYTES_MAX = 64 * 1024
 BYTES_MAX = 1_000_000_000
 """The broker's limit decides, not the client's."""
+UNKNOWN_TOPIC_MS = 1000
+"""After this time a topic that the broker does not know is believed not to be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +38,22 @@ class Outgoing:
 class RecordProducer:
     """Sends records; every one is delivered, or fails, within ``timeout_s``."""
 
-    def __init__(self, bootstrap: str, timeout_s: float) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        timeout_s: float,
+        make: Callable[[dict[str, Any]], Any] = Producer,
+    ) -> None:
+        self._make, self._timeout_s = make, timeout_s
         self._config = {
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
             "partitioner": "murmur2_random",
             "linger.ms": 0,
             "delivery.timeout.ms": int(timeout_s * 1000),
-            "topic.metadata.propagation.max.ms": int(timeout_s * 1000),
+            # else looking a topic up again makes it again after it was deleted
+            "allow.auto.create.topics": False,
+            "topic.metadata.propagation.max.ms": UNKNOWN_TOPIC_MS,
             "message.max.bytes": BYTES_MAX,
             "queue.buffering.max.kbytes": QUEUE_KBYTES_MAX,
             "log_level": 2,
@@ -66,7 +76,7 @@ class RecordProducer:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError._FATAL:
                     raise
-                self._producer = None  # it can do nothing more; a new one can
+                self._renew()
                 self._produce(record, delivered)
         return delivered
 
@@ -78,7 +88,7 @@ class RecordProducer:
 
     def _produce(self, record: Outgoing, delivered: "Future[Message]") -> None:
         if self._producer is None:
-            self._producer = Producer(self._config)
+            self._producer = self._make(self._config)
         if self._thread is None:
             self._thread = threading.Thread(target=self._poll, daemon=True)
             self._thread.start()
@@ -101,6 +111,12 @@ class RecordProducer:
             )
         except BufferError:
             raise Problem(42901, "Too much is on its way; try again later.") from None
+
+    def _renew(self) -> None:
+        """The producer failed for good: what it held fails, and a new one comes."""
+        failed, self._producer = self._producer, self._make(self._config)
+        failed.purge()
+        failed.flush(self._timeout_s)
 
     def _poll(self) -> None:
         while not self._closed.is_set():

@@ -3,20 +3,19 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admin_api.problems import Problem
 from admin_api.records.json_stream import JsonStream
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=8,
-)
-OBJECTS = st.lists(st.dictionaries(st.text(), VALUES, max_size=3), max_size=4)
+TEXT = st.text(max_size=4) | st.text('{}[]"\\\\', max_size=4)
+VALUES = TEXT | st.none() | st.integers() | st.lists(TEXT, max_size=2)
+INNER = VALUES | st.dictionaries(TEXT, VALUES, max_size=2)
+OBJECTS = st.lists(st.dictionaries(TEXT, INNER, max_size=2), max_size=3)
 
 
+@settings(max_examples=60)
 @given(OBJECTS, st.sampled_from(["", " ", "\r\n"]), st.integers(1, 9), st.booleans())
 def test_every_object_comes_whole_and_in_order(objects, between, size, ascii_only):
     texts = [json.dumps(one, ensure_ascii=ascii_only) for one in objects]

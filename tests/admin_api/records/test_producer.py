@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from admin_api.records.producer import Outgoing, RecordProducer
 from tests.support.confluent import read
@@ -44,6 +44,52 @@ def test_without_a_broker_a_record_fails_in_its_time():
     producer = RecordProducer(f"127.0.0.1:{free_port()}", 0.5)
     with pytest.raises(KafkaException):
         producer.send(outgoing("t", b"")).result(IDLE_S)
+    producer.close()
+
+
+def test_a_topic_that_is_not_there_is_not_made(plane):
+    producer = RecordProducer(plane.bootstrap, IDLE_S)
+    with pytest.raises(KafkaException) as caught:
+        producer.send(outgoing("never-made", b"")).result(IDLE_S)
+    producer.close()
+    unknown = (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert caught.value.args[0].code() in unknown
+    assert "never-made" not in plane.get(f"{plane.cluster}/topics").text
+
+
+class Dead:
+    """A producer that took one record and then failed for good."""
+
+    def __init__(self):
+        self.taken, self.polled = [], []
+
+    def produce(self, *_args, on_delivery, **_more):
+        if self.taken:
+            raise KafkaException(KafkaError(KafkaError._FATAL, "fenced", fatal=True))
+        self.taken.append(on_delivery)
+
+    def poll(self, _timeout_s):
+        pass
+
+    def purge(self):
+        self.polled += self.taken
+
+    def flush(self, _timeout_s=None):
+        for on_delivery in self.polled:
+            on_delivery(KafkaError(KafkaError._PURGE_QUEUE), None)
+
+
+def test_a_producer_that_failed_for_good_gives_way_to_a_new_one(plane):
+    plane.create("renewed")
+    made = [Dead()]
+    producer = RecordProducer(
+        plane.bootstrap, IDLE_S, lambda config: made.pop() if made else Producer(config)
+    )
+    lost = producer.send(outgoing("renewed", b"a"))
+    kept = producer.send(outgoing("renewed", b"b"))
+    assert kept.result(IDLE_S).value() == b"b"
+    with pytest.raises(KafkaException):
+        lost.result(IDLE_S)
     producer.close()
 
 
