@@ -8,20 +8,26 @@ import typer
 from broker.cli.failures import BadUsage
 from broker.settings import Settings, load
 
+DEFAULTS = Settings()
+
 DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="Where everything is kept.")
+    Path | None,
+    typer.Option("--data-dir", help=f"Where all is kept; else {DEFAULTS.data_dir}."),
 ]
 Config = Annotated[
     Path | None, typer.Option("--config", help="A TOML file with settings.")
 ]
 Listener = Annotated[
-    str | None, typer.Option("--listener", help="HOST:PORT that Kafka clients use.")
+    str | None,
+    typer.Option("--listener", help=f"HOST:PORT for Kafka; else {DEFAULTS.listener}."),
 ]
 Advertised = Annotated[
-    str | None, typer.Option("--advertised", help="HOST:PORT told to clients.")
+    str | None,
+    typer.Option("--advertised", help="HOST:PORT told to clients; else the listener."),
 ]
 Admin = Annotated[
-    str | None, typer.Option("--admin", help="HOST:PORT of the admin plane.")
+    str | None,
+    typer.Option("--admin", help=f"HOST:PORT for REST; else {DEFAULTS.admin}."),
 ]
 Extra = Annotated[
     list[str] | None, typer.Option("-X", help="key=value: any setting; repeatable.")
@@ -31,7 +37,7 @@ Bootstrap = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 
-BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
+BOOTSTRAP_DEFAULT = DEFAULTS.listener
 
 
 def pairs(items: list[str] | None, what: str = "-X") -> list[tuple[str, str]]:

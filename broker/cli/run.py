@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shutil
 import socket
 import sys
@@ -25,7 +26,8 @@ from broker.cli.options import (
 from broker.cli.supervisor import Supervisor, die_with_parent
 from broker.memory import choose_allocators
 
-NO_JAVA = "Java 17 or newer was not found"
+JAVA_MIN = 17
+NO_JAVA = f"Java {JAVA_MIN} or newer was not found"
 
 
 def say(line: str) -> None:
@@ -34,10 +36,20 @@ def say(line: str) -> None:
 
 
 def java_found() -> bool:
-    """Whether Spark will find a Java to run on."""
+    """Whether Spark will find a Java that it runs on; it looks in the same places."""
     home = os.environ.get("JAVA_HOME")
-    at_home = bool(home) and (Path(home or "") / "bin" / "java").exists()
-    return at_home or shutil.which("java") is not None
+    found = shutil.which("java", path=f"{home}/bin" if home else None)
+    return found is not None and _java_version(Path(found)) >= JAVA_MIN
+
+
+def _java_version(java: Path) -> int:
+    """Its first number, by the file that each has; one without is taken for new."""
+    try:
+        text = (java.resolve().parents[1] / "release").read_text()
+    except OSError:
+        return JAVA_MIN
+    said = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
+    return int(said[1]) if said else JAVA_MIN
 
 
 def up(

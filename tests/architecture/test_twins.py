@@ -24,7 +24,6 @@ WITHOUT_TWIN = {
     "broker/cli/client.py": BY_JOURNEYS,
     "broker/cli/config.py": BY_JOURNEYS,
     "broker/cli/groups.py": BY_JOURNEYS,
-    "broker/cli/run.py": BY_JOURNEYS,
     "broker/cli/topics.py": BY_JOURNEYS,
     "broker/clock.py": BY_CALLERS,
     "broker/failpoints.py": BY_CRASHES,
