@@ -9,82 +9,54 @@ copying 100 bytes is cheaper than a vector of two), syncs once, and only then mo
 end of the segment, which is all that others look at. A full segment is sealed *before*
 the next one is begun, so that a segment that has a successor is known to be complete.
 
-The first write to a block of a file is dear to sync: the file system must note that it
-is no hole any more. A large group carries that; a small one, whose blocks nobody wrote
-before, writes half a megabyte of zeros behind itself, and hundreds after it are cheap.
-
 In the relaxed mode (``wal.sync=interval``) the sync is left out, and `sync` is called
 now and then. What this says of durability then holds for a process that dies, not for a
 power cut; an entry still tells truly how much was synced before it.
 
 Runs on the writer's thread alone, and knows no queue: it can be driven step by step.
 
-The price. Sealing writes and syncs the footer while the next group waits: some
-milliseconds once per segment.
+The price. All wait for the seal of a full segment (`active_segment`).
 """
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from crc32c import crc32c
-
 from broker.clock import Clock
-from broker.failpoints import passing
+from broker.storage.active_segment import ActiveSegment
 from broker.storage.columns import ROW_BYTES, pack_row
 from broker.storage.committed_position import CommittedPositionFile
-from broker.storage.entry import (
-    ENTRY_HEADER_BYTES,
-    Append,
-    location_of,
-    pack_entry,
-)
-from broker.storage.files import Buffer, Files
-from broker.storage.layout import (
-    HEADER_BLOCK_BYTES,
-    SEAL_AT,
-    Identity,
-    Seal,
-    pack_identity,
-    pack_seal,
-)
-from broker.storage.segment import STEP, Segment, Slot
+from broker.storage.entry import ENTRY_HEADER_BYTES, Append, pack_entry
+from broker.storage.files import Buffer
+from broker.storage.layout import HEADER_BLOCK_BYTES
+from broker.storage.segment import STEP, SealedSegment
 
-JOIN_BELOW_BYTES: Final = 16 << 10  # mean entry size under which copying is cheaper
 LONG_AGO_MS: Final = 60_000
-AHEAD_BYTES: Final = 512 << 10
-_ZEROS: Final = memoryview(bytes(AHEAD_BYTES))
 
 
 class SegmentAppender:
     """Writes entries; one segment is active, or none before the first entry.
 
-    ``take_slot`` gives a slot to write or raises NoSlot. ``began`` and ``sealed`` are
-    called with each segment, on the writer's thread.
+    ``begin`` makes a segment of this sequence to write or raises NoSlot; ``sealed`` is
+    given each one when it is whole. Both are called on the writer's thread.
     """
 
     def __init__(
         self,
-        files: Files,
         committed_position: CommittedPositionFile,
         clock: Clock,
         *,
         next_sequence: int,
         sync: bool = True,
-        take_slot: Callable[[], Slot],
-        began: Callable[[Segment], None],
-        sealed: Callable[[Segment], None],
+        begin: Callable[[int], ActiveSegment],
+        sealed: Callable[[SealedSegment], None],
     ) -> None:
-        self._files = files
         self._committed_position = committed_position
         self._clock = clock
-        self._take_slot = take_slot
-        self._began = began
+        self._begin_segment = begin
         self._sealed = sealed
         self._next_sequence = next_sequence
         self._sync = sync
-        self.synced = 0
-        """Up to where the active segment would survive a power cut."""
-        self.active: Segment | None = None
+        self.active: ActiveSegment | None = None
         self.last_durable = next_sequence - 1
         """The highest sequence whose segment would survive a power cut."""
         self.last_write_ms = clock.monotonic_ms() - LONG_AGO_MS
@@ -128,21 +100,20 @@ class SegmentAppender:
         """
         self.last_write_ms = self._clock.monotonic_ms()
         segment = self.active or self._begin()
-        parts, rows, end = self._gather(segment, group, start)
+        parts, rows, end = _gather(segment, group, start)
         if not parts:
             self.seal()
             return start
         try:
-            self._write(segment, parts, end)
+            segment.write(parts, end, sync=self._sync)
             self._committed_position.write(segment.sequence, end)
         except OSError:  # what is refused must not be found again by a restart
             self._committed_position.finish(segment.sequence, segment.end)
             raise
         stop = start + len(rows)
-        segment.rows += b"".join(rows)
-        note_durable(segment, group[start:stop])
+        segment.add_appends(group[start:stop], rows)
         if self._sync:
-            self.note_synced(segment)
+            self._note_synced(segment)
         return stop
 
     def sync(self) -> None:
@@ -151,110 +122,48 @@ class SegmentAppender:
         Raises OSError: what was acknowledged since then may be lost.
         """
         segment = self.active
-        if segment is None or self.synced == segment.end:
+        if segment is None or segment.synced == segment.end:
             return
-        self._files.fdatasync(segment.slot.file)
-        self.note_synced(segment)
-
-    def note_synced(self, segment: Segment) -> None:
-        """All of the segment up to its end is durable."""
-        self.synced = segment.end
-        self.last_durable = segment.sequence
+        segment.sync()
+        self._note_synced(segment)
 
     def seal(self) -> None:
-        """Close the active segment with its footer; nothing to do if it is empty."""
-        segment, self.active = self.active, None
-        if segment is None:
+        """Close the active segment with its footer; nothing to do if there is none."""
+        active, self.active = self.active, None
+        if active is None:
             return
-        write_seal(self._files, segment, self._clock.now_ms())
-        self.note_synced(segment)
+        segment = active.seal(self._clock.now_ms())
+        self.last_durable = segment.sequence
         self._sealed(segment)
 
-    def _begin(self) -> Segment:
-        slot = self._take_slot()
-        segment = Segment(self._next_sequence, slot, self._clock.now_ms())
-        self._began(segment)
+    def _begin(self) -> ActiveSegment:
+        self.active = segment = self._begin_segment(self._next_sequence)
         self._next_sequence += STEP
-        self.synced = segment.end
-        self.active = segment
         return segment
 
-    def _gather(
-        self, segment: Segment, group: Sequence[Append], start: int
-    ) -> tuple[list[Buffer], list[bytes], int]:
-        """Header and batch of each entry that fits, their rows, and where they end."""
-        sequence, synced, position = segment.sequence, self.synced, segment.end
-        room = segment.slot.size - len(segment.rows)
-        parts: list[Buffer] = []
-        rows: list[bytes] = []
-        for index in range(start, len(group)):
-            append = group[index]
-            length = len(append.batch)
-            body = position + ENTRY_HEADER_BYTES
-            room -= ROW_BYTES
-            if body + length > room:
-                break
-            parts.append(pack_entry(append, sequence, synced, position))
-            parts.append(append.batch)
-            rows.append(pack_row(append, body, length))
-            position = body + length
-        return parts, rows, position
-
-    def _write(self, segment: Segment, parts: list[Buffer], end: int) -> None:
-        file, position = segment.slot.file, segment.end
-        passing("wal.before_write")
-        if segment.empty:
-            identity = Identity(segment.sequence, segment.slot.size, segment.created_ms)
-            self._files.pwritev(file, [pack_identity(identity)], 0)
-        if end - position < JOIN_BELOW_BYTES * len(parts) // 2:
-            parts = [b"".join(parts)]
-        if end > segment.slot.written:
-            self._write_ahead(segment.slot, parts, end, end - position)
-        self._files.pwritev(file, parts, position)
-        passing("wal.after_write")
-        if self._sync:
-            self._files.fdatasync(file)
-        passing("wal.after_sync")
-
-    def _write_ahead(
-        self, slot: Slot, parts: list[Buffer], end: int, size: int
-    ) -> None:
-        """Let a small group touch the blocks of the next ones with zeros."""
-        ahead = min(AHEAD_BYTES, slot.size - end) if size < AHEAD_BYTES // 2 else 0
-        if ahead:
-            parts.append(_ZEROS[:ahead])
-        slot.written = end + ahead
+    def _note_synced(self, segment: ActiveSegment) -> None:
+        """All of the segment up to its end would survive a power cut."""
+        segment.synced = segment.end
+        self.last_durable = segment.sequence
 
 
-def note_durable(segment: Segment, appends: Sequence[Append]) -> None:
-    """Say where they lie, and widen the segment by them: they are durable now."""
-    ranges, sequence, position = segment.ranges, segment.sequence, segment.end
-    for append in appends:
-        position += ENTRY_HEADER_BYTES
-        append.location = location_of(sequence, position)
-        position += len(append.batch)
-        key = (append.topic_number, append.partition)
-        known = ranges.get(key)
-        first = append.base_offset if known is None else known[0]
-        ranges[key] = (first, append.last_offset + 1)
-    segment.end = position
-
-
-def write_seal(files: Files, segment: Segment, now_ms: int) -> None:
-    """Write the footer behind the entries and the seal that vouches for it; sync.
-
-    Nothing depends on their order: without a right seal the segment is scanned.
-    """
-    footer = bytes(segment.rows)
-    seal = Seal(
-        segment.sequence, segment.end, segment.end, len(footer), crc32c(footer), now_ms
-    )
-    file = segment.slot.file
-    files.pwritev(file, [footer], segment.end)
-    files.pwritev(file, [pack_seal(seal)], SEAL_AT)
-    passing("wal.seal")
-    files.fdatasync(file)
-    segment.sealed_at_ms = now_ms
-    segment.batches = len(footer) // ROW_BYTES
-    segment.sealed = True
-    segment.rows = bytearray()
+def _gather(
+    segment: ActiveSegment, group: Sequence[Append], start: int
+) -> tuple[list[Buffer], list[bytes], int]:
+    """Header and batch of each entry that fits, their rows, and where they end."""
+    sequence, synced, position = segment.sequence, segment.synced, segment.end
+    room = segment.room_end
+    parts: list[Buffer] = []
+    rows: list[bytes] = []
+    for index in range(start, len(group)):
+        append = group[index]
+        length = len(append.batch)
+        body = position + ENTRY_HEADER_BYTES
+        room -= ROW_BYTES
+        if body + length > room:
+            break
+        parts.append(pack_entry(append, sequence, synced, position))
+        parts.append(append.batch)
+        rows.append(pack_row(append, body, length))
+        position = body + length
+    return parts, rows, position

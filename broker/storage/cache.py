@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from broker.storage.entry import sequence_of
 from broker.storage.files import Files, MappedFile
-from broker.storage.segment import Segment
+from broker.storage.segment import Slot
 
 WINDOW_SHIFT = 16
 WINDOWS_MAX = 512
@@ -87,19 +87,18 @@ class SegmentCache:
             else:
                 windows.update(range(first, last + 1))
 
-    def begin(self, segment: Segment) -> None:
+    def begin(self, sequence: int, slot: Slot) -> None:
         """Take in a segment that is about to be written; the oldest make room."""
-        slot = segment.slot
         mapped = self._files.map(slot.file, slot.size)
         with self._lock:
-            self._maps[segment.sequence] = _Mapped(mapped, slot.size)
+            self._maps[sequence] = _Mapped(mapped, slot.size)
             total = 0
-            for number, (sequence, each) in enumerate(
+            for number, (older, each) in enumerate(
                 sorted(self._maps.items(), reverse=True)
             ):
                 total += each.size
                 if number and total > self._mapped_bytes:
-                    self._leave(sequence)
+                    self._leave(older)
                 elif number and total > self._hot_bytes and each.hot:
                     each.hot = False
                     each.file.forget()

@@ -21,15 +21,24 @@ from pathlib import Path
 import structlog
 
 from broker.ids import TopicPartition
-from broker.storage.carry import Carried, Kept, Needed, NotCarried, bytes_of, kept_of
+from broker.storage.carry import (
+    Carried,
+    Kept,
+    Needed,
+    NotCarried,
+    SourceDamaged,
+    bytes_of,
+    kept_of,
+)
 from broker.storage.carry import write as write_carried
 from broker.storage.columns import ranges_of
 from broker.storage.files import Files
 from broker.storage.manifest import Manifest
 from broker.storage.pool import SlotPool
-from broker.storage.segment import Segment, Slot
+from broker.storage.segment import SealedSegment, Slot
+from broker.storage.segment_registry import SegmentRegistry
 
-Steps = Generator[None, None, tuple[Segment, Carried]]
+Steps = Generator[None, None, tuple[SealedSegment, Carried]]
 
 log = structlog.get_logger("broker.storage")
 
@@ -45,21 +54,21 @@ class Request:
 
 
 class Carrier:
-    """``segments``: all that exist, by sequence."""
+    """Owned by the recycler, which does the pieces; ``segments``: all that exist."""
 
     def __init__(
         self,
         files: Files,
         directory: Path,
         pool: SlotPool,
-        segments: dict[int, Segment],
+        segments: SegmentRegistry,
     ) -> None:
         self._files = files
         self._directory = directory
         self._pool = pool
         self._segments = segments
         self._request: Request | None = None
-        self._sources: list[Segment] = []
+        self._sources: list[SealedSegment] = []
         self._slot: Slot | None = None
         self._steps: Steps | None = None
         self._switched: Carried | None = None
@@ -75,9 +84,9 @@ class Carrier:
         """Whether a manifest must be written before the asker may be notified."""
         return self._switched is not None
 
-    def reads(self, segment: Segment) -> bool:
+    def reads(self, sequence: int) -> bool:
         """Whether the segment is being copied."""
-        return segment in self._sources
+        return any(each.sequence == sequence for each in self._sources)
 
     def ask(self, request: Request) -> None:
         """One at a time: another one is answered at once that nothing comes of it."""
@@ -96,6 +105,9 @@ class Carrier:
             next(self._steps)
         except StopIteration as end:
             self._switch(*end.value)
+        except SourceDamaged as error:
+            self._segments.mark_damaged(error.sequence)
+            self.give_up(str(error))
         except (NotCarried, OSError) as error:
             self.give_up(str(error))
         except Exception as error:  # the thread has other work to do
@@ -155,25 +167,26 @@ class Carrier:
         even in a segment that is released: a start may find that one still."""
         rows = {each.segment.sequence: each.rows for each in kept}
         carried: set[TopicPartition] = set()
-        for sequence, segment in sorted(self._segments.copy().items()):
+        for segment in self._segments.all():
+            sequence = segment.sequence
             if sequence in rows:
                 carried.update(ranges_of(rows[sequence]))
                 continue
-            is_between = carried and sequence < max(rows) and not segment.replaced
-            in_order = segment.intact and carried.isdisjoint(segment.ranges)
-            if is_between and not in_order:
+            is_between = carried and sequence < max(rows)
+            if not is_between or self._segments.is_replaced(sequence):
+                continue
+            assert isinstance(segment, SealedSegment), "one behind it was begun"
+            if not (segment.info.intact and carried.isdisjoint(segment.info.ranges)):
                 raise NotCarried(f"segment {sequence} lies between")
 
-    def _source(self, sequence: int) -> Segment:
-        segment = self._segments.get(sequence)
-        if segment is None or segment.released or not segment.sealed:
+    def _source(self, sequence: int) -> SealedSegment:
+        segment = self._segments.readable(sequence)
+        if not isinstance(segment, SealedSegment):
             raise NotCarried(f"segment {sequence} is not there any more")
         return segment
 
-    def _switch(self, segment: Segment, carried: Carried) -> None:
-        self._segments[segment.sequence] = segment
-        for source in self._sources:
-            source.replaced = True
+    def _switch(self, segment: SealedSegment, carried: Carried) -> None:
+        self._segments.replace(carried.sequences, segment)
         self._switched = carried
 
     def _finish(self, carried: Carried | None) -> None:

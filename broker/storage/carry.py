@@ -27,14 +27,13 @@ import numpy as np
 
 from broker.failpoints import passing
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
-from broker.storage.appender import write_seal
+from broker.storage.active_segment import ActiveSegment
 from broker.storage.columns import (
     ROW_BYTES,
     Ints,
     Rows,
     by_partition,
     pack_entry_row,
-    ranges_of,
     rows_of,
 )
 from broker.storage.entry import (
@@ -44,8 +43,8 @@ from broker.storage.entry import (
     read_entry,
 )
 from broker.storage.files import Buffer, Files
-from broker.storage.layout import HEADER_BLOCK_BYTES, Identity, pack_identity
-from broker.storage.segment import Segment, Slot
+from broker.storage.layout import HEADER_BLOCK_BYTES
+from broker.storage.segment import SealedSegment, Slot
 from broker.storage.segment_file import SegmentFile
 
 PIECE_BYTES: Final = 1 << 20
@@ -58,6 +57,14 @@ named, all are."""
 
 class NotCarried(Exception):
     """It cannot be done, and nothing has changed; says why."""
+
+
+class SourceDamaged(NotCarried):
+    """An entry of segment ``sequence`` does not verify, which had before."""
+
+    def __init__(self, sequence: int, place: int) -> None:
+        super().__init__(f"segment {sequence} is damaged at {place}")
+        self.sequence = sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,7 @@ class Carried:
 class Kept:
     """What is needed of one segment: the rows of its footer, in order of writing."""
 
-    segment: Segment
+    segment: SealedSegment
     rows: Rows
 
 
@@ -95,12 +102,12 @@ def still_needed(rows: Rows, needed: Needed) -> Rows:
     return some
 
 
-def kept_of(files: Files, segment: Segment, needed: Needed) -> Kept:
-    """What is needed of a sealed segment. Raises NotCarried, OSError."""
+def kept_of(files: Files, segment: SealedSegment, needed: Needed) -> Kept:
+    """What is needed of a segment. Raises NotCarried, OSError."""
     found = SegmentFile(files, segment.slot.file, segment.sequence)
     seal = found.seal()
     rows = None if seal is None else found.footer(seal)
-    if rows is None or not segment.intact:
+    if rows is None or not segment.info.intact:
         raise NotCarried(f"segment {segment.sequence} is damaged")
     return Kept(segment, still_needed(rows, needed))
 
@@ -114,36 +121,33 @@ def bytes_of(kept: Sequence[Kept]) -> int:
 
 def write(
     files: Files, slot: Slot, sequence: int, kept: Sequence[Kept]
-) -> Generator[None, None, tuple[Segment, Carried]]:
+) -> Generator[None, None, tuple[SealedSegment, Carried]]:
     """Write the carried segment; yields after each piece. Durable when it returns.
 
     No manifest lists it yet. Raises NotCarried and OSError: the file must go then.
     """
     sources = [each.segment for each in kept]
-    segment = Segment(
-        sequence, slot, min(each.created_ms for each in sources), carried=True
-    )
-    identity = Identity(sequence, slot.size, segment.created_ms)
-    files.pwritev(slot.file, [pack_identity(identity)], 0)
-    files.fdatasync(slot.file)
+    created_ms = min(each.info.created_ms for each in sources)
+    active = ActiveSegment(files, slot, sequence, created_ms, carried=True)
+    active.identify()
+    active.sync()
     passing("carry.begun")
     old: list[int] = []
     for each in kept:
         for some in _pieces(each.rows):
-            _copy(files, segment, each.segment, some)
+            _copy(files, active, each.segment, some)
             old += [
                 location_of(each.segment.sequence, p) for p in some["position"].tolist()
             ]
             yield
     passing("carry.written")
-    rows = rows_of(bytes(segment.rows))
-    segment.ranges = ranges_of(rows)
-    write_seal(files, segment, max(each.sealed_at_ms for each in sources))
-    slot.written = max(slot.written, segment.end)
+    rows = rows_of(bytes(active.rows))
+    segment = active.seal(max(each.info.sealed_at_ms for each in sources))
+    slot.written = max(slot.written, active.end)
     passing("carry.sealed")
     numbers = tuple(each.sequence for each in sources)
     moves = _moves(rows, np.asarray(old, np.int64), sequence)
-    return segment, Carried(sequence, numbers, segment.end, moves)
+    return segment, Carried(sequence, numbers, active.end, moves)
 
 
 def _pieces(rows: Rows) -> list[Rows]:
@@ -155,26 +159,28 @@ def _pieces(rows: Rows) -> list[Rows]:
     return np.split(rows, np.flatnonzero(np.diff(number)) + 1)
 
 
-def _copy(files: Files, segment: Segment, source: Segment, rows: Rows) -> None:
+def _copy(
+    files: Files, active: ActiveSegment, source: SealedSegment, rows: Rows
+) -> None:
     """Append these batches of ``source``, and sync."""
     parts: list[Buffer] = []
-    position = segment.end
+    footer: list[bytes] = []
+    position, limit = active.end, source.info.bytes
     found = SegmentFile(files, source.slot.file, source.sequence)
-    with found.view(source.end) as view:
+    with found.view(limit) as view:
         for row in rows:
             place = int(row["position"]) - ENTRY_HEADER_BYTES
-            entry = read_entry(view, place, source.sequence, source.end)
+            entry = read_entry(view, place, source.sequence, limit)
             if isinstance(entry, str) or entry.base_offset != row["base"]:
-                source.found_damaged()
-                raise NotCarried(f"segment {source.sequence} is damaged at {place}")
-            head = moved_head(view, entry, segment.sequence, position)
+                raise SourceDamaged(source.sequence, place)
+            head = moved_head(view, entry, active.sequence, position)
             position += ENTRY_HEADER_BYTES
             parts += [head, bytes(view[entry.position : entry.position + entry.length])]
-            segment.rows += pack_entry_row(entry._replace(position=position))
+            footer.append(pack_entry_row(entry._replace(position=position)))
             position += entry.length
-    files.pwritev(segment.slot.file, [b"".join(parts)], segment.end)
-    files.fdatasync(segment.slot.file)
-    segment.end = position
+    files.pwritev(active.slot.file, [b"".join(parts)], active.end)
+    active.sync()
+    active.add_rows(b"".join(footer))
 
 
 def _moves(

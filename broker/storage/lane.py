@@ -26,10 +26,10 @@ import numpy as np
 
 from broker.records.limits import HEADERS_MAX, RECORDS_MAX
 from broker.storage import kernels_append as kernels
+from broker.storage.active_segment import ActiveSegment
 from broker.storage.appender import SegmentAppender
-from broker.storage.columns import ROW_BYTES, ranges_of, rows_of
+from broker.storage.columns import ROW_BYTES, Rows, rows_of
 from broker.storage.entry import Append
-from broker.storage.segment import Segment
 
 CAPACITY: Final = 8192
 BATCH_BYTES_MAX: Final = 8 << 20
@@ -58,7 +58,7 @@ class Lane:
         self._state = np.zeros(kernels.STATE, np.int64)
         self._appends: list[Append | None] = [None] * CAPACITY
         self._put = self._taken = 0
-        self._segment: Segment | None = None
+        self._segment: ActiveSegment | None = None
         self._folded = 0
         self._closed = False
         self._lock = threading.Lock()
@@ -144,9 +144,7 @@ class Lane:
             reason = kernels.serve(
                 self._state, self._table, self._heads, self._rows, self._joined
             )
-            self.fold()
-            if self._segment is not None:
-                self._appender.synced = int(self._state[kernels.SYNCED])
+            self._fold()
         if reason == kernels.FAILED:
             self._appender.give_up()
             number = int(self._state[kernels.ERRNO])
@@ -169,7 +167,7 @@ class Lane:
         self._state[kernels.DONE] += count
         os.eventfd_write(self.out, count)
 
-    def _load(self, segment: Segment | None) -> None:
+    def _load(self, segment: ActiveSegment | None) -> None:
         """Go on in the segment as Python left it."""
         state = self._state
         with self._lock:
@@ -182,27 +180,34 @@ class Lane:
             state[kernels.FILE] = segment.slot.file
             state[kernels.SEQUENCE] = segment.sequence
             state[kernels.END] = segment.end
-            state[kernels.SYNCED] = self._appender.synced
+            state[kernels.SYNCED] = segment.synced
             state[kernels.SLOT_BYTES] = segment.slot.size
             state[kernels.ROWS_BYTES] = len(segment.rows)
             state[kernels.WRITTEN] = segment.slot.written
 
-    # Any thread's
-
-    def fold(self) -> None:
+    def _fold(self) -> None:
         """Let the segment know of all that is durable in it."""
         with self._lock:
-            count, segment = int(self._state[kernels.ROWS]), self._segment
-            if segment is None or count == self._folded:
+            segment, new = self._segment, self._pending_rows()
+            if segment is None or not new:
                 return
-            new = self._rows[self._folded * ROW_BYTES : count * ROW_BYTES].tobytes()
-            self._folded = count
-            rows = rows_of(new)
-            segment.rows += new
-            for key, (first, end) in ranges_of(rows).items():
-                known = segment.ranges.get(key)
-                segment.ranges[key] = (first if known is None else known[0], end)
-            segment.end = int(rows[-1]["position"]) + int(rows[-1]["length"])
+            segment.add_rows(new)
+            segment.synced = int(self._state[kernels.SYNCED])
+            self._folded += len(new) // ROW_BYTES
+
+    def _pending_rows(self) -> bytes:
+        rows = int(self._state[kernels.ROWS])
+        return self._rows[self._folded * ROW_BYTES : rows * ROW_BYTES].tobytes()
+
+    # Any thread's
+
+    def pending(self) -> tuple[int, Rows]:
+        """The segment that the compiled loop writes, 0 if none, and the rows of batches
+        that are durable in it and that it does not know of yet."""
+        with self._lock:
+            if self._segment is None:
+                return 0, rows_of(b"")
+            return self._segment.sequence, rows_of(self._pending_rows())
 
     def close(self) -> None:
         """Close the two eventfds; only when the writer's thread has ended."""

@@ -19,6 +19,7 @@ from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.records.batch import BatchHeader, read_header
 from broker.storage.columns import (
     EntryColumns,
+    Ranges,
     Rows,
     group_all,
     newest_copies,
@@ -41,7 +42,7 @@ from broker.storage.manifest import (
 )
 from broker.storage.objects import LocalObjects
 from broker.storage.scan import generation_of, is_durable
-from broker.storage.segment import Segment, Slot, slot_number
+from broker.storage.segment import SealedSegment, SegmentInfo, Slot, slot_number
 from broker.storage.segment_file import SegmentFile, identity_of
 
 POSITION_MAX = (1 << 32) - 1
@@ -81,6 +82,39 @@ class Recovery:
     lost: list[LostPlace] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False)
+class FoundSegment:
+    """What a start found of a segment; one thread reads it up and judges it.
+
+    ``end``, ``ranges`` and ``batches``: as in `SegmentInfo`. ``scanned``: the footer of
+    one that has no right one.
+    """
+
+    sequence: int
+    slot: Slot
+    created_ms: int
+    carried: bool = False
+    intact: bool = True
+    end: int = HEADER_BLOCK_BYTES
+    is_sealed: bool = False
+    sealed_at_ms: int = 0
+    scanned: bytes = b""
+    batches: int = 0
+    ranges: Ranges = field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        return self.end == HEADER_BLOCK_BYTES
+
+    def sealed(self) -> SealedSegment:
+        """The segment as it is from now on."""
+        info = SegmentInfo(
+            self.sequence, True, self.end, self.ranges, self.created_ms,
+            self.sealed_at_ms, self.slot.path, self.intact, self.batches,
+        )  # fmt: skip
+        return SealedSegment(self.slot, info, self.carried)
+
+
 @dataclass(slots=True)
 class Found:
     """The state of the directory, from which the log goes on.
@@ -91,7 +125,7 @@ class Found:
 
     manifest: Manifest
     committed_position: CommittedPosition | None = None
-    segments: dict[int, Segment] = field(default_factory=dict)
+    segments: dict[int, FoundSegment] = field(default_factory=dict)
     free: list[Slot] = field(default_factory=list)
     unlisted: list[Slot] = field(default_factory=list)
     highest_sequence: int = 0
@@ -101,20 +135,20 @@ class Found:
 class Replay:
     """Headers behind the checkpoint, read when they are asked for, not kept."""
 
-    def __init__(self, files: Files, pieces: list[tuple[Segment, Rows]]) -> None:
+    def __init__(self, files: Files, pieces: list[tuple[int, Slot, Rows]]) -> None:
         self._files = files
         self._pieces = pieces
 
     def __len__(self) -> int:
-        return sum(len(rows) for _, rows in self._pieces)
+        return sum(len(rows) for _, _, rows in self._pieces)
 
     def __iter__(self) -> Iterator[Replayed]:
-        for segment, rows in self._pieces:
-            mapped = self._files.map(segment.slot.file, segment.slot.size)
+        for sequence, slot, rows in self._pieces:
+            mapped = self._files.map(slot.file, slot.size)
             try:
                 for topic, partition, *_, position, _length in rows.tolist():
                     header = read_header(mapped.view, position)
-                    location = location_of(segment.sequence, position)
+                    location = location_of(sequence, position)
                     yield topic, partition, header, location
             finally:
                 mapped.close()
@@ -181,7 +215,7 @@ def _place(
     sequence = identity.sequence
     found.highest_sequence = max(found.highest_sequence, sequence)
     carried = found.manifest.is_carried(sequence)
-    segment = Segment(sequence, slot, identity.created_ms, carried=carried)
+    segment = FoundSegment(sequence, slot, identity.created_ms, carried)
     if slot.size < identity.file_bytes:
         segment.intact = False
         recovery.damage.append(
@@ -213,7 +247,7 @@ def _find_unnamed(files: Files, found: Found, recovery: Recovery) -> None:
             continue
         found.free.remove(slot)
         carried = found.manifest.is_carried(sequence)
-        segment = Segment(sequence, slot, 0, intact=False, carried=carried)
+        segment = FoundSegment(sequence, slot, 0, carried, intact=False)
         found.segments[sequence] = segment
         recovery.damage.append(f"segment {sequence}: its first sector is unreadable")
 
@@ -267,7 +301,7 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
     if found.manifest == Manifest() and found_rows:  # what was released is there, too
         copies = newest_copies(found_rows)
         found_rows = [(c, n) for c, (_, n) in zip(copies, found_rows, strict=True)]
-    replay: list[tuple[Segment, Rows]] = []
+    replay: list[tuple[int, Slot, Rows]] = []
     for rows, sequence in found_rows:
         segment = found.segments[sequence]
         segment.ranges, segment.batches = ranges_of(rows), len(rows)
@@ -275,7 +309,7 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
             start = _start_of_replay(found, sequence)
             behind = rows[rows["position"] >= start]
             if len(behind):  # the file of an empty one may be removed as a spare
-                replay.append((segment, behind))
+                replay.append((sequence, segment.slot, behind))
     recovery.columns = group_all(found_rows)
     recovery.replay = Replay(files, replay)
 
@@ -288,7 +322,7 @@ def _start_of_replay(found: Found, sequence: int) -> int:
 class _Judgement:
     """What a start takes of one segment; the recovery's report gets what is wrong."""
 
-    def __init__(self, files: Files, segment: Segment, recovery: Recovery) -> None:
+    def __init__(self, files: Files, segment: FoundSegment, recovery: Recovery) -> None:
         self._file = SegmentFile(files, segment.slot.file, segment.sequence)
         self._segment = segment
         self._recovery = recovery
@@ -301,7 +335,7 @@ class _Judgement:
         seal = self._file.seal()
         rows = None if seal is None else self._footer(seal, is_last)
         if seal is not None and rows is not None:
-            segment.end, segment.sealed = seal.data_end, True
+            segment.end, segment.is_sealed = seal.data_end, True
             segment.sealed_at_ms = seal.sealed_at_ms
             return rows
         if seal is None and not is_last:
@@ -321,7 +355,7 @@ class _Judgement:
     def verified(self, rows: Rows, start: int) -> Rows:
         """Without those from ``start`` on that do not verify, which are reported."""
         segment = self._segment
-        if not segment.sealed:
+        if not segment.is_sealed:
             return rows
         good = rows["position"] >= 0
         for index, why in self._file.faults(rows, start, segment.end):
@@ -344,14 +378,14 @@ class _Judgement:
             self._damage(text)
         for hole in found.holes:
             self._lose(*hole)
-        self._segment.end, self._segment.rows = found.end, found.rows
+        self._segment.end, self._segment.scanned = found.end, bytes(found.rows)
         if is_last:
             self._recovery.torn = found.torn
         else:
             self._lose(found.end, POSITION_MAX)  # no footer says where it should end
             if found.torn is not None:
                 self._damage(found.torn)
-        return rows_of(bytes(found.rows))
+        return rows_of(self._segment.scanned)
 
     def _lose(self, start: int, end: int) -> None:
         """Entries in the bytes [start, end) cannot be read any more."""

@@ -28,7 +28,8 @@ from broker.storage.files import Files
 from broker.storage.manifest import Manifest, write_manifest
 from broker.storage.objects import LocalObjects
 from broker.storage.pool import SlotPool
-from broker.storage.segment import Segment
+from broker.storage.segment import SealedSegment
+from broker.storage.segment_registry import SegmentRegistry
 from broker.storage.space import Space
 from broker.threads import SYSTEM_THREADS, Queue, Threads
 
@@ -41,7 +42,7 @@ log = structlog.get_logger("broker.storage")
 
 
 class SegmentRecycler:
-    """``segments``: all that exist, by sequence; the writer adds, this one removes.
+    """``segments``: all that exist; the writer adds, this one removes.
 
     ``last_durable`` is asked *before* the segments are: one that becomes durable
     between is above it, and so counts as alive. ``quiet_ms``: how long ago the last
@@ -56,7 +57,7 @@ class SegmentRecycler:
         pool: SlotPool,
         space: Space,
         cache: SegmentCache,
-        segments: dict[int, Segment],
+        segments: SegmentRegistry,
         manifest: Manifest,
         last_durable: Callable[[], int],
         quiet_ms: Callable[[], int],
@@ -211,40 +212,33 @@ class SegmentRecycler:
 
     def _free_released(self) -> None:
         self._cache.sweep()
-        free = [segment for segment in self._segments.copy().values()
-                if self._is_free(segment)]  # fmt: skip
+        free = [each for each in self._segments.released() if self._is_free(each)]
         if not free:
             return
         self._write(self._manifest, frozenset(each.sequence for each in free))
         for segment in free:
-            del self._segments[segment.sequence]
+            self._segments.remove(segment.sequence)
             self._give_back(segment)
 
-    def _is_free(self, segment: Segment) -> bool:
+    def _is_free(self, segment: SealedSegment) -> bool:
         return (
-            segment.released
-            and not self.carrier.reads(segment)
+            not self.carrier.reads(segment.sequence)
             and segment.sequence < self._manifest.sequence
             and not self._cache.holds(segment.sequence)
         )
 
     def _write(self, manifest: Manifest, without: frozenset[int]) -> None:
         known = self._last_durable()
-        live = frozenset(
-            number
-            for number, segment in self._segments.copy().items()
-            if (number <= known or segment.carried) and not segment.replaced
-        )
+        live = self._segments.listed(known) - without
         manifest = replace(
-            manifest.with_live(live - without, known),
-            spaced_from=self._manifest.spaced_from,
+            manifest.with_live(live, known), spaced_from=self._manifest.spaced_from
         )
         write_manifest(self._objects, manifest)
         self._manifest = manifest
 
-    def _give_back(self, segment: Segment) -> None:
+    def _give_back(self, segment: SealedSegment) -> None:
         slot = segment.slot
-        if segment.intact:
+        if segment.info.intact:
             self._pool.give(slot)
             return
         aside = self._directory / f"damaged-{segment.sequence}.log"

@@ -26,7 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from broker.storage.appender import write_seal
+from broker.storage.active_segment import write_seal
 from broker.storage.columns import rows_of
 from broker.storage.committed_position import CommittedPositionFile
 from broker.storage.entry import ENTRY_HEADER_BYTES, HEAD
@@ -34,24 +34,29 @@ from broker.storage.files import Files
 from broker.storage.layout import HEADER_BLOCK_BYTES, read_seal
 from broker.storage.manifest import write_manifest
 from broker.storage.objects import LocalObjects
-from broker.storage.recovery import Found
-from broker.storage.segment import STEP, Segment, even_from
+from broker.storage.recovery import Found, FoundSegment
+from broker.storage.segment import STEP, SealedSegment, Slot, even_from
 
 PIECE_BYTES: Final = 1 << 20
 
 
-def begin_anew(files: Files, directory: Path, found: Found, now_ms: int) -> None:
-    """Seal what is open, durably, and write a manifest. Raises OSError."""
+def begin_anew(
+    files: Files, directory: Path, found: Found, now_ms: int
+) -> list[SealedSegment]:
+    """Seal what is open, durably, and write a manifest; returns what is kept.
+
+    Raises OSError.
+    """
     _remove_unlisted(files, directory, found)
     last = max((n for n, s in found.segments.items() if not s.carried), default=0)
     for sequence, segment in list(found.segments.items()):
         if not segment.intact:  # nothing is written to it any more, not even a seal
-            if not segment.sealed:
-                segment.sealed, segment.sealed_at_ms = True, now_ms
+            if not segment.is_sealed:
+                segment.sealed_at_ms = now_ms
         elif segment.empty:
             del found.segments[sequence]
             found.free.append(segment.slot)
-        elif not segment.sealed or sequence == last:
+        elif not segment.is_sealed or sequence == last:
             _seal_durably(files, directory, found, segment, now_ms)
     found.highest_sequence = even_from(found.highest_sequence) + STEP
     found.manifest = replace(
@@ -59,6 +64,7 @@ def begin_anew(files: Files, directory: Path, found: Found, now_ms: int) -> None
         spaced_from=min(found.manifest.spaced_from, found.highest_sequence),
     )
     write_manifest(LocalObjects(files, directory), found.manifest)
+    return [segment.sealed() for segment in found.segments.values()]
 
 
 def _remove_unlisted(files: Files, directory: Path, found: Found) -> None:
@@ -72,17 +78,19 @@ def _remove_unlisted(files: Files, directory: Path, found: Found) -> None:
 
 
 def _seal_durably(
-    files: Files, directory: Path, found: Found, segment: Segment, now_ms: int
+    files: Files, directory: Path, found: Found, segment: FoundSegment, now_ms: int
 ) -> None:
     """All of the segment would survive a power cut when this returns."""
+    slot = segment.slot
     synced = _synced_end(files, found, segment)
-    _write_again(files, segment, 0, HEADER_BLOCK_BYTES)
-    _write_again(files, segment, max(synced, HEADER_BLOCK_BYTES), segment.end)
-    if segment.sealed:
+    _write_again(files, slot, 0, HEADER_BLOCK_BYTES)
+    _write_again(files, slot, max(synced, HEADER_BLOCK_BYTES), segment.end)
+    if segment.is_sealed:
         _write_footer_again(files, segment)
-        files.fdatasync(segment.slot.file)
+        files.fdatasync(slot.file)
     else:
-        write_seal(files, segment, now_ms)
+        write_seal(files, slot, segment.sequence, segment.end, segment.scanned, now_ms)
+        segment.sealed_at_ms = now_ms
     # A committed position that says that the segment ends there stays.
     if _noted_end(found, segment) < segment.end:
         note = CommittedPositionFile(files, directory)
@@ -90,9 +98,9 @@ def _seal_durably(
         note.close()
 
 
-def _synced_end(files: Files, found: Found, segment: Segment) -> int:
+def _synced_end(files: Files, found: Found, segment: FoundSegment) -> int:
     """Up to where the segment would survive a power cut for sure; 0 if unknown."""
-    rows = rows_of(bytes(segment.rows) or _footer(files, segment))
+    rows = rows_of(segment.scanned or _footer(files, segment))
     if not len(rows):
         return 0
     head_at = int(rows["position"][-1]) - ENTRY_HEADER_BYTES
@@ -100,13 +108,13 @@ def _synced_end(files: Files, found: Found, segment: Segment) -> int:
     return min(_noted_end(found, segment), int(HEAD.unpack(head)[2]))
 
 
-def _noted_end(found: Found, segment: Segment) -> int:
+def _noted_end(found: Found, segment: FoundSegment) -> int:
     """The end of the segment as the committed position has it; 0 if it has none."""
     noted = found.committed_position
     return 0 if noted is None else noted.durable_end(segment.sequence)
 
 
-def _footer(files: Files, segment: Segment) -> bytes:
+def _footer(files: Files, segment: FoundSegment) -> bytes:
     """The footer of a sealed segment; recovery has checked it."""
     block = files.pread(segment.slot.file, HEADER_BLOCK_BYTES, 0)
     seal = read_seal(block, segment.sequence)
@@ -115,17 +123,16 @@ def _footer(files: Files, segment: Segment) -> bytes:
     return files.pread(segment.slot.file, seal.footer_bytes, seal.footer_position)
 
 
-def _write_footer_again(files: Files, segment: Segment) -> None:
+def _write_footer_again(files: Files, segment: FoundSegment) -> None:
     block = files.pread(segment.slot.file, HEADER_BLOCK_BYTES, 0)
     seal = read_seal(block, segment.sequence)
     assert seal is not None, "recovery has read it"
     start = seal.footer_position
-    _write_again(files, segment, start, start + seal.footer_bytes)
+    _write_again(files, segment.slot, start, start + seal.footer_bytes)
 
 
-def _write_again(files: Files, segment: Segment, start: int, end: int) -> None:
+def _write_again(files: Files, slot: Slot, start: int, end: int) -> None:
     """Make these bytes ones that the next sync writes, whatever was done before."""
-    file = segment.slot.file
     for position in range(start, end, PIECE_BYTES):
-        piece = files.pread(file, min(PIECE_BYTES, end - position), position)
-        files.pwritev(file, [piece], position)
+        piece = files.pread(slot.file, min(PIECE_BYTES, end - position), position)
+        files.pwritev(slot.file, [piece], position)

@@ -1,12 +1,11 @@
 """Segments: what a slot (a file that is used again and again) holds at the moment."""
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from broker.storage.columns import Ranges
-from broker.storage.layout import HEADER_BLOCK_BYTES
 
 STEP: Final = 2
 """The writer's segments have even sequence numbers. The odd one behind each is for what
@@ -27,7 +26,8 @@ class SegmentInfo:
 
     ``bytes``: end of its last durable entry in the file. ``ranges``: per partition
     the first offset and the one behind the last. Times in ms, 0 = not known.
-    ``batches``: how many it has, 0 as long as it is written.
+    ``intact``: no damage was found. ``batches``: how many it has, 0 as long as it is
+    written.
     """
 
     sequence: int
@@ -43,10 +43,11 @@ class SegmentInfo:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """An open segment file, whoever's it is.
+    """An open segment file, whoever's it is: the pool's, then a segment's, and again.
 
     ``written``: how far its blocks were written at least once since it was made; of
-    one that was found at start, nobody knows, and all is assumed.
+    one that was found at start, nobody knows, and all is assumed. Only who has the
+    slot changes it.
     """
 
     number: int
@@ -56,52 +57,21 @@ class Slot:
     written: int = sys.maxsize
 
 
-@dataclass(slots=True, eq=False)
-class Segment:
-    """One generation of a slot. The writer's thread changes it, others look.
+@dataclass(frozen=True, slots=True, eq=False)
+class SealedSegment:
+    """One generation of a slot, to which nothing is written any more.
 
-    ``rows`` collects the footer while the segment is written. ``released``: nobody
-    asks for it any more, but its slot is not free yet. ``intact``: no damage was
-    found; the slot of a damaged one is put aside and not used again. ``carried``: it
-    holds what is needed of others. ``replaced``: what is needed of it, another holds.
+    It does not change, so any thread may look at it; what becomes of it is known to the
+    `SegmentRegistry`. ``carried``: it holds what is needed of others.
     """
 
-    sequence: int
     slot: Slot
-    created_ms: int
-    end: int = HEADER_BLOCK_BYTES
-    sealed_at_ms: int = 0
-    sealed: bool = False
-    released: bool = False
-    intact: bool = True
+    info: SegmentInfo
     carried: bool = False
-    replaced: bool = False
-    batches: int = 0
-    rows: bytearray = field(default_factory=bytearray)
-    ranges: Ranges = field(default_factory=dict)
-    _info: SegmentInfo | None = None
 
     @property
-    def empty(self) -> bool:
-        return self.end == HEADER_BLOCK_BYTES
-
-    def found_damaged(self) -> None:
-        """It is not whole: its slot is not used again."""
-        self.intact, self._info = False, None
-
-    def info(self) -> SegmentInfo:
-        """How others see it: a copy while it is written, then one for good."""
-        if self._info is None:
-            sealed = self.sealed  # before the rest: the writer's thread may seal it
-            info = SegmentInfo(
-                self.sequence, sealed, self.end, dict(self.ranges),
-                self.created_ms, self.sealed_at_ms, self.slot.path, self.intact,
-                self.batches,
-            )  # fmt: skip
-            if not sealed:
-                return info
-            self._info = info
-        return self._info
+    def sequence(self) -> int:
+        return self.info.sequence
 
 
 def even_from(sequence: int) -> int:

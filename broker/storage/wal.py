@@ -2,19 +2,21 @@
 
 This is the face of the package; see the README for the life of a batch. The parts:
 
-    Writer       groups what waits          its own thread
-    SegmentAppender      writes and syncs a group   on the writer's thread
+    Writer           groups what waits          its own thread
+    SegmentAppender  writes and syncs a group   on the writer's thread
     SegmentRecycler  spare files, checkpoints   its own thread
-    SegmentCache    recent segments as memory
-    recover      what the disk says, at start
+    SegmentRegistry  which segments exist, and what has become of each
+    SegmentCache     recent segments as memory
+    recover          what the disk says, at start
 
 `Wal` itself runs on the loop and only hands over; the one exception is `read`, which
 blocks and belongs on a thread.
 """
 
+import contextlib
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from broker.clock import Clock, SystemClock
 from broker.ids import TopicNumber
 from broker.protocol.errors import KafkaError
+from broker.storage.active_segment import ActiveSegment
 from broker.storage.appender import SegmentAppender
 from broker.storage.cache import SegmentCache
 from broker.storage.carrier import Request
@@ -30,12 +33,14 @@ from broker.storage.columns import Ranges
 from broker.storage.committed_position import CommittedPositionFile
 from broker.storage.entry import Append, location_of, position_of, sequence_of
 from broker.storage.files import Files
+from broker.storage.layout import HEADER_BLOCK_BYTES
 from broker.storage.pool import NEW_SUFFIX, SlotPool
 from broker.storage.recovery import Found, Recovery, recover
 from broker.storage.recycler import QUIET_MS, SegmentRecycler
 from broker.storage.restart import begin_anew
 from broker.storage.scan import read_batch
-from broker.storage.segment import STEP, Segment, SegmentInfo, StaleSegment
+from broker.storage.segment import STEP, SealedSegment, SegmentInfo, StaleSegment
+from broker.storage.segment_registry import SegmentRegistry
 from broker.storage.space import LOW_BYTES, Space
 from broker.storage.writer import CallSoon, Inspect, Writer
 from broker.threads import SYSTEM_THREADS, Threads
@@ -73,6 +78,7 @@ class Wal:
         files: Files,
         directory: Path,
         found: Found,
+        sealed: Iterable[SealedSegment],
         *,
         segment_bytes: int,
         call_soon: CallSoon,
@@ -88,7 +94,7 @@ class Wal:
         sync: bool,
     ) -> None:
         self._files, self._clock = files, clock
-        self._segments = found.segments
+        self._segments = SegmentRegistry(sealed)
         self._call_soon, self._on_sealed = call_soon, on_sealed
         mapped_bytes = MAPPED_BYTES if hot_bytes else 0
         self._cache = SegmentCache(files, hot_bytes, mapped_bytes)
@@ -101,13 +107,11 @@ class Wal:
         )  # fmt: skip
         self._pool.next_number = found.last_number + 1
         self._appender = SegmentAppender(
-            files,
             self._committed_position,
             clock,
             next_sequence=found.highest_sequence + STEP,
             sync=sync,
-            take_slot=self._pool.take,
-            began=self._began,
+            begin=self._begin,
             sealed=self._sealed,
         )
         self._writer = Writer(
@@ -174,9 +178,9 @@ class Wal:
             if name.endswith(NEW_SUFFIX):
                 files.unlink(directory / name)
         found, recovery = recover(files, directory)
-        begin_anew(files, directory, found, clock.now_ms())
+        sealed = begin_anew(files, directory, found, clock.now_ms())
         wal = cls(
-            files, directory, found,
+            files, directory, found, sealed,
             segment_bytes=segment_bytes, call_soon=call_soon, next_turn=next_turn,
             inspect=inspect, spare_segments=spare_segments,
             free_segments_max=free_segments_max,
@@ -259,7 +263,7 @@ class Wal:
         """The (sequence, position) before which all was handed back by ``done``."""
         sequence, position = self._writer.finished
         segment = self._segments.get(sequence)
-        if segment is not None and segment.sealed and segment.end == position:
+        if isinstance(segment, SealedSegment) and segment.info.bytes == position:
             return sequence + STEP, 0  # nothing of it is needed
         return sequence, position
 
@@ -346,18 +350,19 @@ class Wal:
 
     def segments(self) -> list[SegmentInfo]:
         """Those that are not released, by sequence; the active one is the last."""
-        self._writer.fold()
-        live = self._segments.copy()
-        return [
-            segment.info()
-            for _, segment in sorted(live.items())
-            if not (segment.released or segment.replaced or segment.empty)
+        number, pending = self._writer.pending()  # before the segment itself is asked
+        infos = [
+            segment.info
+            if isinstance(segment, SealedSegment)
+            else segment.info(pending if segment.sequence == number else pending[:0])
+            for segment in self._segments.live()
         ]
+        return [info for info in infos if info.bytes > HEADER_BLOCK_BYTES]
 
     def ranges(self, sequence: int) -> Ranges:
         """What a sealed segment holds, per partition; nothing if it is released."""
-        segment = self._segments.get(sequence)
-        return {} if segment is None or segment.released else segment.info().ranges
+        segment = self._segments.readable(sequence)
+        return segment.info.ranges if isinstance(segment, SealedSegment) else {}
 
     def takes_behind(self, sequence: int) -> bool:
         """Whether what is needed of this sealed segment and of some before it may be
@@ -391,8 +396,7 @@ class Wal:
     def release_replaced(self, sequences: Sequence[int]) -> None:
         """Release those of these segments that were not released before."""
         for sequence in sequences:
-            segment = self._segments.get(sequence)
-            if segment is not None and not segment.released:
+            with contextlib.suppress(StaleSegment):
                 self.release(sequence)
 
     def release(self, sequence: int) -> None:
@@ -401,11 +405,7 @@ class Wal:
         Its file is used again when no view of it is alive and the checkpoint lies
         behind it. Raises StaleSegment if there is no such segment.
         """
-        segment = self._segments.get(sequence)
-        if segment is None or segment.released:
-            raise StaleSegment(sequence)
-        assert segment is not self._appender.active, "the active segment is needed"
-        segment.released = True
+        self._segments.release(sequence)
         self._cache.drop(sequence)
         self._wake()
 
@@ -422,25 +422,31 @@ class Wal:
         self._recycler.stop()
         self._pool.close()
         self._committed_position.close()
-        for segment in self._segments.values():
+        for segment in self._segments.all():
             self._files.close(segment.slot.file)
 
     def _read(self, location: int, length: int) -> bytes:
-        segment = self._segments.get(sequence_of(location))
-        if segment is None or segment.released:
-            raise StaleSegment(sequence_of(location))
+        sequence = sequence_of(location)
+        segment = self._segments.readable(sequence)
+        if segment is None:
+            raise StaleSegment(sequence)
         try:
             return read_batch(self._files, segment.slot.file, location, length)
         finally:
-            if segment.released:  # its file may have been used again meanwhile
-                raise StaleSegment(segment.sequence)
+            # Its file may have been used again meanwhile.
+            if self._segments.readable(sequence) is None:
+                raise StaleSegment(sequence)
 
     def _wake(self) -> None:
         self._recycler.wake()
 
-    def _began(self, segment: Segment) -> None:
-        self._cache.begin(segment)
-        self._segments[segment.sequence] = segment
+    def _begin(self, sequence: int) -> ActiveSegment:
+        """A segment to write; the writer's thread. Raises NoSlot, OSError."""
+        slot = self._pool.take()
+        segment = ActiveSegment(self._files, slot, sequence, self._clock.now_ms())
+        self._cache.begin(sequence, slot)
+        self._segments.begin(segment)
+        return segment
 
     def _sync(self, behind: Callable[[], None] | None) -> None:
         if self._writer.failed is None:
@@ -452,9 +458,10 @@ class Wal:
         if self._writer.failed is None:
             self._appender.seal()
 
-    def _sealed(self, segment: Segment) -> None:
+    def _sealed(self, segment: SealedSegment) -> None:
+        self._segments.sealed(segment)
         self._wake()
         on_sealed = self._on_sealed
         if on_sealed is not None:
-            info = segment.info()
+            info = segment.info
             self._call_soon(lambda: on_sealed(info))

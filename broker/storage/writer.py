@@ -34,6 +34,7 @@ from broker.failpoints import passing
 from broker.ids import TopicNumber
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.storage.appender import SegmentAppender
+from broker.storage.columns import Rows, rows_of
 from broker.storage.entry import Append, position_of, sequence_of
 from broker.storage.pool import NoSlot
 from broker.threads import SYSTEM_THREADS, Queue, Threads
@@ -122,10 +123,12 @@ class Writer:
             self._appender.touch()
             self._hand_back(group)
 
-    def fold(self) -> None:
-        """Bring the active segment up to date with what is durable in it."""
-        if self._lane is not None:
-            self._lane.fold()
+    def pending(self) -> tuple[int, Rows]:
+        """The segment that is written without Python, 0 if there is none, and the rows
+        of batches that are durable in it and that it does not know of yet. Any thread.
+        """
+        lane = self._lane
+        return (0, rows_of(b"")) if lane is None else lane.pending()
 
     def start(self) -> None:
         self._thread.start()

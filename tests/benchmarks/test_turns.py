@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from broker.lake.segment_carry import SegmentCarry
@@ -20,7 +21,9 @@ from broker.records.batch import BatchHeader
 from broker.runtime.partitions.checkpoint import Checkpoint
 from broker.runtime.partitions.overdue import Overdue, Waiting
 from broker.runtime.partitions.partitions import Partitions
-from broker.storage.segment import Segment, SegmentInfo, Slot
+from broker.storage.columns import ROW_TYPE
+from broker.storage.segment import SealedSegment, SegmentInfo, Slot
+from broker.storage.segment_registry import SegmentRegistry
 from broker.storage.wal import Wal
 from tests.support.clock import ManualClock
 from tests.support.turns import callbacks_ms, check_turn, turn_ms, turns_ms
@@ -70,16 +73,15 @@ def a_thousand_segments() -> Wal:
     """As a log has them that waits for a compactor; nothing here reads a file."""
     ranges = {(1, index): (0, 5) for index in range(PARTITIONS)}
     wal: Any = object.__new__(Wal)
-    wal._writer = SimpleNamespace(fold=lambda: None)  # it writes nothing now
-    wal._segments = {
-        sequence: Segment(
-            sequence, Slot(sequence, Path(), 0, 1), 1, 5000, 1, sealed=True,
-            ranges=dict(ranges),
+    pending = (0, np.zeros(0, ROW_TYPE))
+    wal._writer = SimpleNamespace(pending=lambda: pending)  # it writes nothing now
+    wal._segments = SegmentRegistry(
+        SealedSegment(
+            Slot(sequence, Path(), 0, 1),
+            SegmentInfo(sequence, True, 5000, dict(ranges), 1, 1),
         )
         for sequence in range(1, SEGMENTS + 1)
-    }  # fmt: skip
-    for segment in wal._segments.values():
-        segment.info()  # as the seal asks for it, one at a time
+    )
     return wal  # type: ignore[no-any-return]
 
 

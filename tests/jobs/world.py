@@ -132,8 +132,7 @@ class World:
 
     def wait_for_recycler(self) -> None:
         """Until the files of released segments are free."""
-        numbers = self.wal._segments
-        self._drain(lambda: not any(each.released for each in numbers.copy().values()))
+        self._drain(lambda: not self.wal._segments.released())
 
     def release(self) -> None:
         """Release every segment: what they held is in tables."""

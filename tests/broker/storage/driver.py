@@ -100,6 +100,10 @@ class Driver:
             _pause()
         raise AssertionError("it never came true")
 
+    def numbers(self) -> set[int]:
+        """Of the segments whose files are not free."""
+        return {segment.sequence for segment in self.wal._segments.all()}
+
     def close(self) -> None:
         self.wal.close()
         while not self.calls.empty():

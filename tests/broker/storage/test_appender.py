@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.storage.active_segment import ActiveSegment
 from broker.storage.appender import SegmentAppender
 from broker.storage.committed_position import (
     CommittedPosition,
@@ -11,7 +12,7 @@ from broker.storage.committed_position import (
 from broker.storage.entry import location_of
 from broker.storage.layout import HEADER_BLOCK_BYTES
 from broker.storage.pool import NoSlot
-from broker.storage.segment import Segment, Slot, slot_name
+from broker.storage.segment import SealedSegment, Slot, slot_name
 from tests.broker.storage.driver import SEGMENT_BYTES, WAL, an_append, batch
 from tests.support.clock import ManualClock
 from tests.support.files import ForgetfulFiles
@@ -22,26 +23,26 @@ class Bench:
         self.files = ForgetfulFiles()
         self.slots = slots
         self.written = written
-        self.began: list[Segment] = []
-        self.sealed: list[Segment] = []
+        self.began: list[ActiveSegment] = []
+        self.sealed: list[SealedSegment] = []
         self.appender = SegmentAppender(
-            self.files,
             CommittedPositionFile(self.files, WAL),
             ManualClock(),
             next_sequence=5,
-            take_slot=self.take,
-            began=self.began.append,
+            begin=self.begin,
             sealed=self.sealed.append,
         )
 
-    def take(self) -> Slot:
+    def begin(self, sequence: int) -> ActiveSegment:
         if not self.slots:
             raise NoSlot("none is left")
         self.slots -= 1
         path = WAL / slot_name(self.slots)
         file = self.files.create(path)
         self.files.allocate(file, SEGMENT_BYTES)
-        return Slot(self.slots, path, file, SEGMENT_BYTES, self.written)
+        slot = Slot(self.slots, path, file, SEGMENT_BYTES, self.written)
+        self.began.append(ActiveSegment(self.files, slot, sequence, 0))
+        return self.began[-1]
 
 
 def test_a_group_is_one_write_and_one_sync() -> None:
@@ -111,4 +112,4 @@ def test_a_sealed_segment_tells_how_many_batches_it_has() -> None:
     bench.appender.commit([an_append(batch(n)) for n in range(3)], 0)
     bench.appender.seal()
     (segment,) = bench.sealed
-    assert segment.info().batches == 3
+    assert segment.info.batches == 3

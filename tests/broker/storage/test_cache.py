@@ -9,23 +9,23 @@ import pytest
 from broker.storage.cache import WINDOW_SHIFT, WINDOWS_MAX, SegmentCache
 from broker.storage.entry import location_of
 from broker.storage.files import PosixFiles
-from broker.storage.segment import Segment, Slot
+from broker.storage.segment import Slot
 
 SIZE = 8192
 
 
-def a_segment(path: Path, sequence: int) -> Segment:
+def a_segment(path: Path, sequence: int) -> tuple[int, Slot]:
     files = PosixFiles()
     file = files.create(path / str(sequence))
     files.allocate(file, SIZE)
     files.pwritev(file, [f"segment {sequence}".encode()], 4096)
-    return Segment(sequence, Slot(sequence, path, file, SIZE), 0)
+    return sequence, Slot(sequence, path, file, SIZE)
 
 
 def test_the_newest_that_fit_are_seen(tmp_path: Path) -> None:
     cache = SegmentCache(PosixFiles(), 2 * SIZE)
     for sequence in range(1, 6):
-        cache.begin(a_segment(tmp_path, sequence))
+        cache.begin(*a_segment(tmp_path, sequence))
     seen = [n for n in range(1, 6) if cache.view(n, 4096, 9) is not None]
     assert seen == [4, 5]
     assert cache.view(5, 4096, 9) == b"segment 5"
@@ -33,13 +33,13 @@ def test_the_newest_that_fit_are_seen(tmp_path: Path) -> None:
 
 def test_the_active_one_is_seen_however_small_the_window(tmp_path: Path) -> None:
     cache = SegmentCache(PosixFiles(), 0)
-    cache.begin(a_segment(tmp_path, 1))
+    cache.begin(*a_segment(tmp_path, 1))
     assert cache.view(1, 4096, 9) == b"segment 1"
 
 
 def test_one_that_left_is_held_while_a_view_is_alive(tmp_path: Path) -> None:
     cache = SegmentCache(PosixFiles(), SIZE)
-    cache.begin(a_segment(tmp_path, 1))
+    cache.begin(*a_segment(tmp_path, 1))
     view = cache.view(1, 4096, 9)
     assert view is not None
     cache.drop(1)
@@ -57,7 +57,7 @@ def test_older_ones_are_seen_while_the_kernel_has_their_pages(tmp_path: Path) ->
     cache = SegmentCache(PosixFiles(), SIZE, 3 * SIZE)
     segments = [a_segment(tmp_path, sequence) for sequence in range(1, 5)]
     for segment in segments:
-        cache.begin(segment)
+        cache.begin(*segment)
     for sequence in (2, 3):
         assert cache.view(sequence, 4096, 9) is None  # not without asking
         whole = cache.run(sequence, 4096, 4105)
@@ -68,7 +68,7 @@ def test_older_ones_are_seen_while_the_kernel_has_their_pages(tmp_path: Path) ->
     assert not cache.holds(1)
     whole = None
     cache.rest()
-    file = segments[1].slot.file
+    file = segments[1][1].file
     os.fsync(file)
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     assert cache.run(2, 4096, 4105) is None
@@ -79,7 +79,7 @@ def test_older_ones_are_seen_while_the_kernel_has_their_pages(tmp_path: Path) ->
 def test_a_warm_one_is_held_while_somebody_sends_from_it(tmp_path: Path) -> None:
     cache = SegmentCache(PosixFiles(), 0, 4 * SIZE)
     for sequence in range(1, 3):
-        cache.begin(a_segment(tmp_path, sequence))
+        cache.begin(*a_segment(tmp_path, sequence))
     whole = cache.run(1, 4096, 4105)
     assert whole is not None
     sent = whole[4096:4105]
@@ -114,7 +114,7 @@ def test_pages_of_segments_that_were_sent_go_back(tmp_path: Path) -> None:
     for sequence in range(1, 9):
         file = files.create(tmp_path / str(sequence))
         files.pwritev(file, [bytes(size)], 0)
-        cache.begin(Segment(sequence, Slot(sequence, tmp_path, file, size), 0))
+        cache.begin(sequence, Slot(sequence, tmp_path, file, size))
     most, length = 0, 1 << 20
     for sequence in range(1, 9):
         for position in range(0, size, length):

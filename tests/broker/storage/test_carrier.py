@@ -143,10 +143,10 @@ def test_old_files_are_used_again_and_the_new_one_is_released_as_any_other() -> 
     fill(driver, told)
     result = carry_all(driver, told)
     assert result is not None
-    numbers = driver.wal._segments  # the live ones, until the recycler took them
-    driver.until(lambda: not set(result.sequences) & set(numbers))
+    numbers = driver.numbers
+    driver.until(lambda: not set(result.sequences) & numbers())
     driver.wal.release(result.sequence)
-    driver.until(lambda: result.sequence not in numbers)
+    driver.until(lambda: result.sequence not in numbers())
     driver.close()
 
 
@@ -235,7 +235,7 @@ def test_no_batch_is_carried_behind_one_that_follows_it(release: bool) -> None:
     assert carried(driver, told, run, {STUCK: 0, BUSY: 1 << 40}) is None
     if release:
         view.release()
-        driver.until(lambda: between.sequence not in driver.wal._segments)
+        driver.until(lambda: between.sequence not in driver.numbers())
         assert carried(driver, told, run, {STUCK: 0, BUSY: 1 << 40}) is not None
     driver.close()
 
@@ -257,7 +257,7 @@ def test_what_was_released_is_not_carried() -> None:
     run = [info for info in driver.wal.segments() if info.sealed]
     view = a_view(driver, run[-1])
     driver.wal.release(run[-1].sequence)
-    assert run[-1].sequence in driver.wal._segments
+    assert run[-1].sequence in driver.numbers()
     assert carried(driver, told, run, {STUCK: 0, BUSY: 1 << 40}) is None
     view.release()
     driver.close()
@@ -276,7 +276,7 @@ def test_no_file_is_used_again_while_it_is_copied() -> None:
             for sequence in run:
                 driver.wal.release(sequence)
         elif name == "carry.written":
-            there.extend(sequence in driver.wal._segments for sequence in run)
+            there.extend(sequence in driver.numbers() for sequence in run)
 
     heard: list[Carried | None] = []
     failpoints.watch(look)
@@ -288,7 +288,7 @@ def test_no_file_is_used_again_while_it_is_copied() -> None:
     assert there == [True] * len(run)
     [result] = heard
     assert result is not None
-    driver.until(lambda: not set(run) & set(driver.wal._segments))
+    driver.until(lambda: not set(run) & driver.numbers())
     _, places = result.moves[1, STUCK]
     batches = driver.wal.read([(place, SIZES[STUCK]) for place in places.tolist()])
     assert batches == [told.acknowledged[1, STUCK, n] for n in range(8)]
@@ -310,7 +310,7 @@ def test_nothing_is_carried_over_a_damaged_segment(damaged: bool) -> None:
     [between] = [info for info in run if (1, STUCK) not in info.ranges]
     run.remove(between)
     if damaged:
-        driver.wal._segments[between.sequence].found_damaged()
+        driver.wal._segments.mark_damaged(between.sequence)
     result = carried(driver, told, run, {STUCK: 0, BUSY: 1 << 40})
     assert (result is None) == damaged
     driver.close()
@@ -563,8 +563,8 @@ def test_a_reader_that_looks_during_the_change_sees_every_batch(
             if not end_of(driver, STUCK):
                 fill(driver, told)
             results.append(carry_all(driver, told))
-            numbers = driver.wal._segments
-            driver.until(lambda: not set(results[0].sequences) & set(numbers))
+            gone = set(results[0].sequences)
+            driver.until(lambda: not gone & driver.numbers())
             fill(driver, told, 4)
         return look(store, *read)  # type: ignore[arg-type]
 
@@ -656,8 +656,7 @@ def twice_listed() -> Iterator[None]:
 
     def careless(self: Carrier, *result: object) -> None:
         switch(self, *result)  # type: ignore[arg-type]
-        for source in self._sources:
-            source.replaced = False
+        self._segments._replaced.clear()
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Carrier, "_switch", careless)

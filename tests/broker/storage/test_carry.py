@@ -1,6 +1,7 @@
 """What is needed of several segments is copied into one, batch by batch."""
 
 from collections.abc import Generator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,13 +11,13 @@ from broker.storage.carry import Carried
 from broker.storage.columns import ROW_TYPE, rows_of
 from broker.storage.entry import sequence_of
 from broker.storage.layout import HEADER_BLOCK_BYTES
-from broker.storage.segment import Segment, Slot
+from broker.storage.segment import SealedSegment, Slot
 from broker.storage.segment_file import SegmentFile, identity_of
 from tests.broker.storage.driver import WAL, Driver
 from tests.support.clock import ManualClock
 from tests.support.files import ForgetfulFiles
 
-Steps = Generator[None, None, tuple[Segment, Carried]]
+Steps = Generator[None, None, tuple[SealedSegment, Carried]]
 
 
 def some_rows(*rows: tuple[int, int, int, int]) -> np.ndarray:
@@ -35,7 +36,7 @@ def test_a_batch_is_needed_if_any_of_its_offsets_is() -> None:
     assert kept["position"].tolist() == [4400, 4500]  # of partition 2 nobody told
 
 
-def sealed(files: ForgetfulFiles, count: int) -> list[Segment]:
+def sealed(files: ForgetfulFiles, count: int) -> list[SealedSegment]:
     """Sealed segments with one batch of each of the partitions 0 and 1, 3 MiB each;
     a second goes by before each is sealed, and before the next one is begun."""
     clock = ManualClock()
@@ -46,7 +47,8 @@ def sealed(files: ForgetfulFiles, count: int) -> list[Segment]:
         driver.wal.roll()
         driver.until(lambda number=number: len(driver.sealed) > number)
         clock.advance(1_000)
-    return [each for _, each in sorted(driver.wal._segments.items())]
+    found = driver.wal._segments.all()
+    return [each for each in found if isinstance(each, SealedSegment)]
 
 
 def slot_of(files: ForgetfulFiles, written: int = 0) -> Slot:
@@ -56,7 +58,7 @@ def slot_of(files: ForgetfulFiles, written: int = 0) -> Slot:
     return Slot(99, path, file, 8 << 20, written)
 
 
-def whole(steps: Steps) -> tuple[Segment, Carried]:
+def whole(steps: Steps) -> tuple[SealedSegment, Carried]:
     """What is written when all steps were taken."""
     while True:
         try:
@@ -73,24 +75,24 @@ def test_a_carried_segment_is_as_old_as_those_that_it_replaces(written: int) -> 
     kept = [carry.kept_of(files, each, {(1, 1): 3}) for each in sources[:2]]
     slot = slot_of(files, written)
     segment, _ = whole(carry.write(files, slot, sources[1].sequence + 1, kept))
-    times = sources[0].created_ms, sources[1].sealed_at_ms
+    times = sources[0].info.created_ms, sources[1].info.sealed_at_ms
     assert times[1] - times[0] == 3_000
-    assert (segment.created_ms, segment.sealed_at_ms) == times
+    assert (segment.info.created_ms, segment.info.sealed_at_ms) == times
     identity = identity_of(files, slot.file)
     seal = SegmentFile(files, slot.file, segment.sequence).seal()
     assert identity is not None
     assert seal is not None
     assert (identity.created_ms, seal.sealed_at_ms) == times
-    assert slot.written == max(written, segment.end)
+    assert slot.written == max(written, segment.info.bytes)
 
 
 def test_a_segment_in_which_damage_was_found_is_not_carried() -> None:
     """Its footer is right, but who knows what else is not."""
     files = ForgetfulFiles()
     [source] = sealed(files, 1)
-    source.found_damaged()
+    damaged = replace(source, info=replace(source.info, intact=False))
     with pytest.raises(carry.NotCarried, match="damaged"):
-        carry.kept_of(files, source, {(1, 0): 1, (1, 1): 1})
+        carry.kept_of(files, damaged, {(1, 0): 1, (1, 1): 1})
 
 
 def test_what_is_written_verifies_and_says_where_it_came_from() -> None:
@@ -109,8 +111,8 @@ def test_what_is_written_verifies_and_says_where_it_came_from() -> None:
             break
     assert pieces == 2  # a batch is not cut
     assert carried.sequences == tuple(each.sequence for each in sources)
-    assert segment.ranges == {(1, 0): (0, 2)}
-    assert carried.bytes == segment.end
+    assert segment.info.ranges == {(1, 0): (0, 2)}
+    assert carried.bytes == segment.info.bytes
     assert set(carried.moves) == {(1, 0)}
     old, new = carried.moves[1, 0]
     assert [sequence_of(int(place)) for place in old] == list(carried.sequences)
@@ -120,18 +122,18 @@ def test_what_is_written_verifies_and_says_where_it_came_from() -> None:
     rows = found.footer(seal)
     assert rows is not None
     assert [int(place) & 0xFFFFFFFF for place in new] == rows["position"].tolist()
-    assert list(found.faults(rows, 0, segment.end)) == []
+    assert list(found.faults(rows, 0, segment.info.bytes)) == []
     identity = identity_of(files, segment.slot.file)
     assert identity is not None
     assert identity.sequence == segment.sequence
-    walked = found.scan(segment.end, durable_end=segment.end)
+    walked = found.scan(segment.info.bytes, durable_end=segment.info.bytes)
     assert rows_of(bytes(walked.rows)).tolist() == rows.tolist()
 
 
 def test_a_segment_whose_footer_is_damaged_is_not_carried() -> None:
     files = ForgetfulFiles()
     [source] = sealed(files, 1)
-    files.pwritev(source.slot.file, [b"\xff"], source.end)
+    files.pwritev(source.slot.file, [b"\xff"], source.info.bytes)
     with pytest.raises(carry.NotCarried, match="damaged"):
         carry.kept_of(files, source, {})
 

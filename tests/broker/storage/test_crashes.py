@@ -25,8 +25,9 @@ from hypothesis import strategies as st
 
 from broker.protocol.errors import KafkaError
 from broker.storage import recycler, scan
-from broker.storage.appender import SegmentAppender
+from broker.storage.active_segment import ActiveSegment
 from broker.storage.entry import read_entry
+from broker.storage.files import Buffer
 from tests.broker.storage.driver import Driver
 from tests.broker.storage.told import SMALL_SEGMENT, Told, check, go_on, noted
 from tests.support.files import (
@@ -203,19 +204,14 @@ def test_it_notices_when_names_are_not_synced(
 def test_it_notices_when_the_acknowledgement_is_before_the_sync(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def hasty(self: SegmentAppender, group: Any, start: int) -> int:
-        segment = self.active or self._begin()
-        parts, rows, end = self._gather(segment, group, start)
-        if not parts:
-            self.seal()
-            return start
-        self._files.pwritev(segment.slot.file, parts, segment.end)
-        segment.end = end
-        for one in group[start : start + len(rows)]:
-            one.location = 0
-        return start + len(rows)
+    write = ActiveSegment.write
 
-    monkeypatch.setattr(SegmentAppender, "commit", hasty)
+    def hasty(
+        self: ActiveSegment, parts: list[Buffer], end: int, *, sync: bool
+    ) -> None:
+        write(self, parts, end, sync=not sync)
+
+    monkeypatch.setattr(ActiveSegment, "write", hasty)
     expect_noticed(sweep_all)
 
 

@@ -144,6 +144,25 @@ def test_a_segment_in_use_says_what_is_durable_in_it(tmp_path: Path) -> None:
     loop.close()
 
 
+def test_who_looks_at_a_segment_in_use_does_not_change_it(tmp_path: Path) -> None:
+    """It is the writer's: what the loop sees of it is a copy."""
+    loop = Loop(tmp_path)
+    loop.finish([loop.put(values(1))])
+    loop.finish([loop.put(values(2), partition=n % 2) for n in range(4)])
+    active = loop.wal._appender.active
+    assert active is not None
+    before = active.end
+    (info,) = loop.wal.segments()
+    assert info.bytes > active.end == before
+    assert info.ranges == {(1, 0): (0, 5), (1, 1): (0, 4)}
+    assert loop.wal.segments() == [info]
+    loop.wal.roll()
+    loop.until(lambda: len(loop.sealed) == 1)
+    assert loop.sealed[0].ranges == info.ranges
+    assert loop.sealed[0].bytes == info.bytes
+    loop.close()
+
+
 def test_calls_are_made_between_what_was_put_before_and_what_comes_after(
     tmp_path: Path,
 ) -> None:
@@ -182,7 +201,8 @@ def test_a_full_disk_or_a_dying_one_refuses_all_that_follows(tmp_path: Path) -> 
     kept = loop.put(values(1))
     loop.finish([kept])
     loop.finish([loop.put(values(1))])
-    active = loop.wal._segments[max(loop.wal._segments)]
+    active = loop.wal._appender.active
+    assert active is not None
     spare = os.dup(active.slot.file)
     full = os.open("/dev/full", os.O_RDWR)
     os.dup2(full, active.slot.file)

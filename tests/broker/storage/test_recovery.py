@@ -122,7 +122,7 @@ def test_a_damaged_segment_that_is_released_is_put_aside() -> None:
     assert [info.sealed for info in driver.wal.segments()] == [True]
     driver.wal.release(sequence_of(appends[0].location))
     driver.wal.checkpoint(b"")
-    driver.until(lambda: not driver.wal._segments)
+    driver.until(lambda: not driver.numbers())
     driver.close()
     assert WAL / f"damaged-{sequence_of(appends[0].location)}.log" in files.names
     assert WAL / name not in files.names

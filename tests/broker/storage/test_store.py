@@ -98,7 +98,7 @@ def test_a_released_segment_is_not_live_and_its_old_plan_is_stale(
     assert [info.sequence for info in reader.live()] == [sequence_of(old.location)]
     driver.wal.release(sequence_of(old.location))
     driver.wal.checkpoint(b"")
-    driver.until(lambda: not driver.wal._segments)
+    driver.until(lambda: not driver.numbers())
     driver.finish([driver.append(size=500)])
     with pytest.raises(StaleSegment):
         read(reader, old.location, 500)

@@ -327,7 +327,7 @@ def test_a_released_segment_is_used_again_once_the_checkpoint_is_behind_it(
     assert driver.wal.view(old[0].location, 1000) is None
     assert driver.wal.segments()[:1] != released[:1]
     driver.wal.checkpoint(b"state")
-    driver.until(lambda: not set(released) & driver.wal._segments.keys())
+    driver.until(lambda: not set(released) & driver.numbers())
     fill(driver, 3)
     assert files.count("allocate") <= made + 1
     driver.close()
@@ -355,9 +355,9 @@ def test_a_slot_is_not_used_while_a_view_is_alive(tmp_path: Path) -> None:
     driver.until(lambda: (tmp_path / "wal" / "checkpoint").stat().st_size > 0)
     fill(driver, 3)
     assert view == one.batch
-    assert sequence in driver.wal._segments
+    assert sequence in driver.numbers()
     view.release()
-    driver.until(lambda: sequence not in driver.wal._segments)
+    driver.until(lambda: sequence not in driver.numbers())
     driver.close()
 
 
@@ -452,7 +452,7 @@ def test_a_checkpoint_at_a_seal_needs_nothing_of_the_sealed_segment(
     driver.until(lambda: len(driver.sealed) == 1)
     driver.wal.checkpoint(b"all")
     driver.wal.release(driver.sealed[0].sequence)
-    driver.until(lambda: not driver.wal._segments)
+    driver.until(lambda: not driver.numbers())
     driver.close()
 
 
@@ -470,7 +470,7 @@ def test_free_slots_beyond_the_bound_are_removed(files: ForgetfulFiles) -> None:
     for info in driver.wal.segments():
         driver.wal.release(info.sequence)
     driver.wal.checkpoint(b"")
-    driver.until(lambda: not driver.wal._segments)
+    driver.until(lambda: not driver.numbers())
     driver.until(lambda: len(_slots(files)) <= 3)
     driver.close()
 
