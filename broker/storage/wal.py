@@ -1,4 +1,4 @@
-"""The write-ahead log: segments of all partitions, one writer, and reading back.
+"""The write-ahead log: segments of all partitions, one writer, and who reads them.
 
 This is the face of the package; see the README for the life of a batch. The parts:
 
@@ -7,6 +7,7 @@ This is the face of the package; see the README for the life of a batch. The par
     SegmentRecycler  spare files, checkpoints   its own thread
     SegmentRegistry  which segments exist, and what has become of each
     SegmentCache     recent segments as memory
+    BatchReader      batches, by where they lie
     recover          what the disk says, at start
 
 `Wal` itself runs on the loop and only hands over; the one exception is `read`, which
@@ -15,7 +16,6 @@ blocks and belongs on a thread.
 
 import contextlib
 import sys
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,19 +26,19 @@ from broker.ids import TopicNumber
 from broker.protocol.errors import KafkaError
 from broker.storage.active_segment import ActiveSegment
 from broker.storage.appender import SegmentAppender
+from broker.storage.batch_reader import BatchReader
 from broker.storage.cache import SegmentCache
 from broker.storage.carrier import Request
 from broker.storage.carry import Carried, Needed
 from broker.storage.columns import Ranges
 from broker.storage.committed_position import CommittedPositionFile
-from broker.storage.entry import Append, location_of, position_of, sequence_of
+from broker.storage.entry import Append, location_of
 from broker.storage.files import Files
 from broker.storage.layout import HEADER_BLOCK_BYTES
 from broker.storage.pool import NEW_SUFFIX, SlotPool
 from broker.storage.recovery import Found, Recovery, recover
 from broker.storage.recycler import QUIET_MS, SegmentRecycler
 from broker.storage.restart import begin_anew
-from broker.storage.scan import read_batch
 from broker.storage.segment import STEP, SealedSegment, SegmentInfo, StaleSegment
 from broker.storage.segment_registry import SegmentRegistry
 from broker.storage.space import LOW_BYTES, Space
@@ -70,6 +70,11 @@ class Wal:
 
     together: Callable[[Callable[[], None]], None] | None = None
     """What the compiled writer's finished groups are handed back through, if set."""
+
+    stalled: str | None = None
+    """That nothing moves, as whoever counts what waits has found out."""
+    overfull: KafkaError | None = None
+    """Why no more may wait meanwhile."""
 
     _close_lane: Callable[[], None] | None = None
 
@@ -135,12 +140,11 @@ class Wal:
             fail=self._writer.fail,
             threads=threads,
         )
-        self.stalled: str | None = None
-        """That nothing moves, as whoever counts what waits has found out."""
-        self.overfull: KafkaError | None = None
-        """Why no more may wait meanwhile."""
         self.append: Callable[[Append], None] = self._writer.append
         """Queue a batch; its ``done`` is called when it is durable or refused."""
+        reader = BatchReader(files, self._segments, self._cache)
+        self.view, self.views, self.read = reader.view, reader.views, reader.read
+        self.rest = reader.rest
 
     @classmethod
     def open(
@@ -296,58 +300,6 @@ class Wal:
         """Seal the active segment, behind all that was appended."""
         self._writer.call(self._seal)
 
-    def view(self, location: int, length: int) -> memoryview | None:
-        """The batch at ``location``, not copied; None if it is not in memory."""
-        sequence = sequence_of(location)
-        return self._cache.view(sequence, position_of(location), length)
-
-    def views(self, spans: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """The first of these batches (location, length), not copied: as many as can be
-        had from memory at once. Locations ascend."""
-        views: list[memoryview] = []
-        at = 0
-        while at < len(spans):
-            location = spans[at][0]
-            sequence = sequence_of(location)
-            after = bisect_left(spans, (location_of(sequence + 1, 0), 0), at)
-            last, length = spans[after - 1]
-            end = position_of(last) + length
-            whole = self._cache.run(sequence, position_of(location), end)
-            if whole is None:
-                break
-            base = location_of(sequence, 0)
-            try:
-                views += [
-                    whole[place - base : place - base + size]
-                    for place, size in spans[at:after]
-                ]
-            except ValueError:  # it left meanwhile
-                break
-            at = after
-        self._cache.touch(spans[:at])
-        return views
-
-    def rest(self) -> None:
-        """Give back the memory of segments that nobody needs just now."""
-        self._cache.rest()
-
-    def read(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The batches at these (location, length), read and verified. Blocks.
-
-        It ends before a batch that is not what was written. Raises KafkaError
-        CORRUPT_MESSAGE if that is the first one, StaleSegment if one was released (look
-        in the tables), OSError.
-        """
-        found: list[bytes] = []
-        for location, length in spans:
-            try:
-                found.append(self._read(location, length))
-            except KafkaError:
-                if not found:
-                    raise
-                break
-        return found
-
     def segments(self) -> list[SegmentInfo]:
         """Those that are not released, by sequence; the active one is the last."""
         number, pending = self._writer.pending()  # before the segment itself is asked
@@ -424,18 +376,6 @@ class Wal:
         self._committed_position.close()
         for segment in self._segments.all():
             self._files.close(segment.slot.file)
-
-    def _read(self, location: int, length: int) -> bytes:
-        sequence = sequence_of(location)
-        segment = self._segments.readable(sequence)
-        if segment is None:
-            raise StaleSegment(sequence)
-        try:
-            return read_batch(self._files, segment.slot.file, location, length)
-        finally:
-            # Its file may have been used again meanwhile.
-            if self._segments.readable(sequence) is None:
-                raise StaleSegment(sequence)
 
     def _wake(self) -> None:
         self._recycler.wake()

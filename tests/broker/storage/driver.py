@@ -110,6 +110,15 @@ class Driver:
             self.turn()
 
 
+def fill(driver: Driver, segments: int) -> list[Append]:
+    """Batches of 1000 bytes for so many segments, all of which are sealed."""
+    appends = [driver.append(size=1000) for _ in range(12 * segments)]
+    driver.finish(appends)
+    driver.wal.roll()
+    driver.until(lambda: all(info.sealed for info in driver.wal.segments()))
+    return appends
+
+
 def held(recovery: Recovery, wal: Wal) -> dict[TopicPartition, list[bytes]]:
     """All batches that a recovered log has, read through it."""
     return {

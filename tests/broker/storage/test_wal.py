@@ -1,4 +1,4 @@
-"""The log: one sync per group, order, refusals, reading back, letting go."""
+"""The log: one sync per group, order, refusals, checkpoints, releases."""
 
 import errno
 import sys
@@ -15,7 +15,14 @@ from broker.storage.files import PosixFiles
 from broker.storage.recycler import QUIET_MS
 from broker.storage.wal import SLOTS_AT_ONCE, StaleSegment
 from broker.storage.writer import COMPLETED_A_TURN, GATHERED_BYTES_MAX
-from tests.broker.storage.driver import SEGMENT_BYTES, Driver, an_append, batch, held
+from tests.broker.storage.driver import (
+    SEGMENT_BYTES,
+    Driver,
+    an_append,
+    batch,
+    fill,
+    held,
+)
 from tests.support.clock import ManualClock
 from tests.support.files import ForgetfulFiles
 from tests.support.patience import IDLE_S
@@ -305,14 +312,6 @@ def test_a_full_disk_in_mid_group_keeps_what_was_durable(
     driver.close()
 
 
-def fill(driver: Driver, segments: int) -> list[Append]:
-    appends = [driver.append(size=1000) for _ in range(12 * segments)]
-    driver.finish(appends)
-    driver.wal.roll()
-    driver.until(lambda: all(info.sealed for info in driver.wal.segments()))
-    return appends
-
-
 def test_a_released_segment_is_used_again_once_the_checkpoint_is_behind_it(
     files: ForgetfulFiles,
 ) -> None:
@@ -358,44 +357,6 @@ def test_a_slot_is_not_used_while_a_view_is_alive(tmp_path: Path) -> None:
     assert sequence in driver.numbers()
     view.release()
     driver.until(lambda: sequence not in driver.numbers())
-    driver.close()
-
-
-def test_only_the_newest_segments_stay_in_memory(tmp_path: Path) -> None:
-    driver = Driver(PosixFiles(), tmp_path / "wal")
-    appends = fill(driver, 5)
-    shown = [driver.wal.view(one.location, 1000) is not None for one in appends]
-    assert shown == sorted(shown)
-    assert 0 < sum(shown) <= 2 * 12
-    for one in appends:
-        assert driver.wal.read([(one.location, 1000)]) == [one.batch]
-    driver.close()
-
-
-def test_a_damaged_batch_is_reported_and_not_served(tmp_path: Path) -> None:
-    driver = Driver(PosixFiles(), tmp_path / "wal")
-    appends = fill(driver, 1)
-    (info, *_) = driver.wal.segments()
-    with info.path.open("r+b") as file:
-        file.seek(4096 + 48 + 200)
-        file.write(b"\xff" * 8)
-    with pytest.raises(KafkaError) as caught:
-        driver.wal.read([(appends[0].location, 1000)])
-    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
-    assert driver.wal.read([(appends[1].location, 1000)]) == [appends[1].batch]
-    driver.close()
-
-
-def test_what_lies_before_a_damaged_batch_is_read(tmp_path: Path) -> None:
-    driver = Driver(PosixFiles(), tmp_path / "wal")
-    appends = fill(driver, 3)
-    (info, *_) = driver.wal.segments()
-    with info.path.open("r+b") as file:
-        file.seek(position_of(appends[1].location) + 200)
-        file.write(b"\xff" * 8)
-    spans = [(one.location, 1000) for one in appends]
-    assert driver.wal.read(spans) == [appends[0].batch]
-    assert driver.wal.read(spans[2:4]) == [one.batch for one in appends[2:4]]
     driver.close()
 
 
@@ -494,23 +455,6 @@ def test_a_sealed_segment_is_described_once_for_all(files: ForgetfulFiles) -> No
     assert sealed.ranges == driver.wal.ranges(sealed.sequence) == ranges
     driver.wal.release(sealed.sequence)
     assert driver.wal.ranges(sealed.sequence) == {}
-    driver.close()
-
-
-def test_batches_of_many_segments_are_had_from_memory_at_once(tmp_path: Path) -> None:
-    driver = Driver(PosixFiles(), tmp_path / "wal", hot_bytes=SEGMENT_BYTES)
-    appends = fill(driver, 3)
-    assert len({sequence_of(one.location) for one in appends}) > 2
-    spans = [(one.location, 1000) for one in appends]
-    assert driver.wal.views(spans) == [one.batch for one in appends]
-    assert driver.wal.views(spans[3:5]) == [one.batch for one in appends[3:5]]
-    driver.wal.rest()
-    assert driver.wal.views(spans) == [one.batch for one in appends]
-    first = sequence_of(appends[0].location)
-    driver.wal.release(first)
-    assert driver.wal.views(spans) == []
-    later = [span for span in spans if sequence_of(span[0]) > first]
-    assert len(driver.wal.views(later)) == len(later)
     driver.close()
 
 
