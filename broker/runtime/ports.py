@@ -1,49 +1,20 @@
-"""The faces of the parts that the runtime drives but does not build.
+"""The face of the tables, which the runtime drives but does not build.
 
-The tables and the counters are rooms of their own. Naming here exactly what is used of
-them keeps the direction of imports, and lets a test hand in the real part or a small
-fake of it.
+``broker.lake.lake.Lake`` has it; tests and the simulation hand in tables that are lists
+in memory. What is named here is all that is asked of either.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from broker.ids import PartitionNumber, TopicNumber
-from broker.protocol.buffers import Buffer
+from broker.lake.cold import ColdRead, Searched
 from broker.topics.topic import Topic
 from lakehouse.actions import DataFile
 
 
-class InCounters(Protocol):
-    """What is counted of appends (``runtime/process/status.py``)."""
-
-    batches_in: int
-    records_in: int
-    bytes_in: int
-
-
-class ColdRead(Protocol):
-    """Rebuilt batches of a table, and the offset at which reading goes on."""
-
-    @property
-    def batches(self) -> Sequence[Buffer]: ...
-
-    @property
-    def next_offset(self) -> int: ...
-
-
-class Searched(Protocol):
-    """What a search of a table by time found, and the table's end at that time."""
-
-    @property
-    def found(self) -> tuple[int, int] | None: ...
-
-    @property
-    def end(self) -> int: ...
-
-
-class Lake(Protocol):
-    """The tables, as the broker reads them (``broker/lake``)."""
+class Tables(Protocol):
+    """All topics' tables: their rows, their life, what maintenance asks of them."""
 
     def table_end(self, number: TopicNumber, partition: PartitionNumber) -> int:
         """First offset that is not in the table; 0 if there is no table."""
@@ -76,10 +47,6 @@ class Lake(Protocol):
         self, number: TopicNumber, partition: PartitionNumber, start_offset: int, /
     ) -> Searched:
         """First (offset, timestamp) with the greatest timestamp from there on."""
-
-
-class Tables(Lake, Protocol):
-    """The tables as a whole: also their life, and what maintenance asks of them."""
 
     def start(self, topics: Iterable[Topic]) -> None:
         """Find the tables of these topics and begin to follow them. Blocks."""

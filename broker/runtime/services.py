@@ -17,7 +17,7 @@ from broker.runtime.budget import Budget
 from broker.runtime.coordination.coordinator import Coordinator
 from broker.runtime.coordination.producer_ids import ProducerIds
 from broker.runtime.partitions.partitions import Partitions
-from broker.runtime.ports import Lake
+from broker.runtime.ports import Tables
 from broker.runtime.process.status import Counters
 from broker.runtime.topics.topics import Topics
 from broker.settings import Settings
@@ -43,7 +43,7 @@ class Broker:
     partitions: Partitions
     groups: Coordinator
     producer_ids: ProducerIds
-    lake: Lake
+    lake: Tables
     wal: Wal
     purgatory: DelayedOperations
     counters: Counters

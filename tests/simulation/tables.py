@@ -6,8 +6,8 @@ somebody verified it, which is what the broker does before it lets a segment go.
 """
 
 import asyncio
-from typing import Any
 
+from broker.lake.cold import ColdRead
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.services import Broker
 from tests.simulation.world import World
@@ -45,7 +45,7 @@ class SimTables(Tables):
 
     async def read(
         self, number: int, partition: int, offset: int, bytes_max: int
-    ) -> Any:
+    ) -> ColdRead:
         await asyncio.sleep(self._world.chance.randrange(0, 3_000) / 1e6)
         return await super().read(number, partition, offset, bytes_max)
 

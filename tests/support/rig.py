@@ -8,14 +8,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from broker.assembly import Surroundings, assemble
 from broker.clock import SystemClock
 from broker.dispatch.context import Context
 from broker.ids import TopicPartition
-from broker.lake.cold import Searched
+from broker.lake.cold import ColdRead, Searched
 from broker.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -95,7 +94,7 @@ class Tables:
 
     async def read(
         self, number: int, partition: int, offset: int, bytes_max: int
-    ) -> Any:
+    ) -> ColdRead:
         await asyncio.sleep(0)
         self.reads += 1
         found: list[bytes] = []
@@ -108,7 +107,7 @@ class Tables:
                 end = header.base_offset
                 break
             found.append(batch)
-        return SimpleNamespace(batches=found, next_offset=end)
+        return ColdRead([memoryview(batch) for batch in found], end)
 
     async def find_timestamp(
         self, number: int, partition: int, timestamp_ms: int, start_offset: int

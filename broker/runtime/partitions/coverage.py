@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.partitions.partition import Partition
-from broker.runtime.ports import Lake
+from broker.runtime.ports import Tables
 
 
 class Missing(NamedTuple):
@@ -26,7 +26,7 @@ class Missing(NamedTuple):
     end: int
 
 
-def missing_error(partition: Partition, offset: int, lake: Lake) -> KafkaError:
+def missing_error(partition: Partition, offset: int, lake: Tables) -> KafkaError:
     """KAFKA_STORAGE_ERROR for an offset that is in no segment and not in the table;
     CORRUPT_MESSAGE if its bytes are there and damaged."""
     lost = partition.log.next_lost(offset)
@@ -65,7 +65,7 @@ def _uncovered(partition: Partition, start: int, end: int) -> Missing | None:
     return None
 
 
-def missing(partitions: Iterable[Partition], lake: Lake) -> list[Missing]:
+def missing(partitions: Iterable[Partition], lake: Tables) -> list[Missing]:
     """What is missing of all these."""
     return [
         found

@@ -28,7 +28,7 @@ from broker.records.batch import (
 )
 from broker.records.layout import LOG_OVERHEAD_BYTES
 from broker.runtime.partitions.overdue import Waiting, timed_out
-from broker.runtime.ports import InCounters
+from broker.runtime.process.status import Counters
 from broker.storage.entry import Append
 from broker.storage.wal import Wal
 from broker.topics.configs import TopicConfig
@@ -110,7 +110,7 @@ class Partition:
         log: PartitionLog,
         config: TopicConfig,
         wal: Wal,
-        counters: InCounters,
+        counters: Counters,
         committed: Callable[["Partition"], None],
         waiting: deque[Waiting],
     ) -> None:

@@ -22,7 +22,8 @@ from broker.runtime.partitions.overdue import Overdue
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.partitions.reads import Reader
 from broker.runtime.partitions.timestamps import Times
-from broker.runtime.ports import InCounters, Lake
+from broker.runtime.ports import Tables
+from broker.runtime.process.status import Counters
 from broker.runtime.topics.topics import Topics, to_the_end
 from broker.storage.wal import Carried, Wal
 from broker.timing.delayed import DelayedOperations
@@ -54,10 +55,10 @@ class Partitions:
         self,
         topics: Topics,
         wal: Wal,
-        lake: Lake,
+        lake: Tables,
         purgatory: DelayedOperations,
         inspector: Inspector,
-        counters: InCounters,
+        counters: Counters,
         *,
         config_of: ConfigOf,
         call_soon: Callable[[Callable[[], None]], Any],

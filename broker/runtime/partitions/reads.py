@@ -27,7 +27,7 @@ from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import empty_batches
 from broker.runtime.partitions.coverage import missing_error
 from broker.runtime.partitions.partition import Partition, Spans, bare
-from broker.runtime.ports import Lake
+from broker.runtime.ports import Tables
 from broker.storage.wal import StaleSegment, Wal
 
 log = structlog.get_logger("lakelog.reads")
@@ -116,7 +116,7 @@ class Place:
 class Reader:
     """Fills the places of a fetch under the limits of one answer."""
 
-    def __init__(self, wal: Wal, lake: Lake) -> None:
+    def __init__(self, wal: Wal, lake: Tables) -> None:
         self._wal = wal
         self._lake = lake
         self._reported: set[str] = set()

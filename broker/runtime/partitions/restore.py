@@ -17,7 +17,7 @@ from broker.ids import TopicPartition
 from broker.log import checkpoint
 from broker.log.partition import LogSnapshot, PartitionLog
 from broker.runtime.partitions.partitions import Partitions
-from broker.runtime.ports import Lake
+from broker.runtime.ports import Tables
 from broker.runtime.topics.topics import Topics
 from broker.storage.recovery import Recovery
 
@@ -29,7 +29,7 @@ def restore(
     topics: Topics,
     recovery: Recovery,
     log_starts: Mapping[TopicPartition, int],
-    lake: Lake,
+    lake: Tables,
     now_ms: int,
 ) -> int:
     """Make every partition that the catalog knows; the number of batches replayed."""

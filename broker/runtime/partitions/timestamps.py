@@ -14,12 +14,13 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
+from broker.lake.cold import Searched
 from broker.log.index import Entry
 from broker.protocol.buffers import Buffer
 from broker.records.batch import empty_batches
 from broker.runtime.partitions.coverage import missing_error
 from broker.runtime.partitions.partition import Partition
-from broker.runtime.ports import Lake, Searched
+from broker.runtime.ports import Tables
 from broker.storage.wal import StaleSegment, Wal
 
 MICROS = 1000
@@ -41,7 +42,7 @@ class Times:
     """Looks records up by their timestamps. Raises KafkaError KAFKA_STORAGE_ERROR when
     a place that has to be searched cannot be."""
 
-    def __init__(self, wal: Wal, lake: Lake) -> None:
+    def __init__(self, wal: Wal, lake: Tables) -> None:
         self._wal = wal
         self._lake = lake
 
