@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 from jobs.check_report import Report
 from lakehouse.actions import DataFile
 from lakehouse.errors import FileVanished
-from lakehouse.footers import open_parquet
 from lakehouse.large_groups import BATCH_ROWS, as_written
 from lakehouse.plain import numbers
+from lakehouse.repeated import once_of, open_parquet
 
 ROWS_AT_ONCE: Final = 8 << 20
 """Offsets that are compared at once: 64 MiB, and as much to sort them."""
@@ -75,12 +75,18 @@ def _check_bounds(where: str, file: DataFile, span: Span, report: Report) -> Non
 
 
 def _read(path: str) -> Span | None:
+    with open_parquet(path) as parquet:
+        metadata = parquet.metadata
     span = None
-    with open_parquet(path, buffered=True) as parquet:
-        for batch in parquet.iter_batches(BATCH_ROWS, use_threads=False):
-            if batch.num_rows:
-                some = _span_of(path, batch)
-                span = some if span is None else _joined(span, some)
+    for number in range(metadata.num_row_groups):
+        once = once_of(metadata.row_group(number))
+        with open_parquet(path, metadata, buffered=True, once=once) as parquet:
+            for batch in parquet.iter_batches(
+                BATCH_ROWS, row_groups=[number], use_threads=False
+            ):
+                if batch.num_rows:
+                    some = _span_of(path, batch)
+                    span = some if span is None else _joined(span, some)
     return span
 
 

@@ -19,6 +19,15 @@ class TableUnreadable(LakehouseError):
     """Its owner made it something that this reader cannot read: tell, and wait."""
 
 
+class ChunkTooLarge(LakehouseError):
+    """The rows of a chunk take too much memory together: split it behind ``fits``, an
+    offset up to which they do not, and read again."""
+
+    def __init__(self, path: str, fits: int) -> None:
+        super().__init__(f"{path}: rows above offset {fits} are read on their own")
+        self.fits = fits
+
+
 class LogDamaged(LakehouseError):
     """The Delta log itself is torn or has a hole: tell, and touch nothing."""
 

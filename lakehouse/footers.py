@@ -11,29 +11,21 @@ Any thread may ask.
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakehouse.actions import UNKNOWN_MAX
-from lakehouse.errors import FileVanished, TableUnreadable
+from lakehouse.errors import TableUnreadable
 from lakehouse.plain import numbers
+from lakehouse.repeated import once_of, open_parquet, repeated
 
 CACHE_BYTES = 16 << 20
-_BUFFER_BYTES = 1 << 20
 FOOTER_BYTES = 13_000
 COLUMN_BYTES = 1_000
 """For each column of each row group."""
 WHOLE_BYTES_MAX = 64 << 20
 """A row group that takes more is never decoded as a whole."""
-SURE_BYTES = 4 << 20
-"""What cannot take more is not looked at."""
-SAMPLE_ROWS = 32
-"""A row may take megabytes."""
-LENGTHS_A_READ = 1 << 16
 VALUE_BYTES = 32
 """What a header takes in memory beside its bytes, with all that is made of it."""
 
@@ -45,11 +37,12 @@ class RowGroup(NamedTuple):
     last_offset: int
     rows: int
     bytes: int
-    """Uncompressed; of what a dictionary holds once, what the rows take. If that alone
-    makes it too large to be decoded as a whole, about so much."""
+    """Uncompressed; of what a dictionary has once, what the rows take."""
     timestamp_max_ms: int
     headers_bytes: int = 0
     """About what its headers take in memory: empty ones are nothing in a file."""
+    is_guess: bool = False
+    """Whether ``bytes`` is what the first rows let one think."""
 
 
 class Footer(NamedTuple):
@@ -83,6 +76,13 @@ class Footers:
         ``buffered``: a column chunk is read page by page, not as a whole.
         """
         return open_parquet(path, self.get(path).metadata, buffered=buffered)
+
+    def open_in_pieces(self, path: str, group: int) -> Any:
+        """The same, to read a row group page by page; keys and values that it has once
+        stay so."""
+        metadata = self.get(path).metadata
+        once = once_of(metadata.row_group(group))
+        return open_parquet(path, metadata, buffered=True, once=once)
 
     def offsets(self, path: str, group: int) -> Any:
         """The offsets of a row group, in the order of its rows. Raises FileVanished or
@@ -123,33 +123,9 @@ def _memory_bytes(footer: Footer) -> int:
     return FOOTER_BYTES + COLUMN_BYTES * columns * len(footer.groups)
 
 
-def open_parquet(
-    path: str,
-    metadata: Any = None,
-    *,
-    buffered: bool = False,
-    dictionaries: Sequence[Any] = (),
-) -> Any:
-    """Open a data file; ``dictionaries``: columns, by index, whose values are read
-    once, however many rows have them. Raises FileVanished or TableUnreadable."""
-    try:
-        return pq.ParquetFile(
-            path, metadata=metadata, pre_buffer=False,
-            read_dictionary=list(dictionaries),
-            buffer_size=_BUFFER_BYTES if buffered else 0,
-            coerce_int96_timestamp_unit="us",
-        )  # fmt: skip
-    except FileNotFoundError as error:
-        raise FileVanished(path) from error
-    except (pa.ArrowException, OSError) as error:
-        raise TableUnreadable(f"{path}: {error}") from error
-
-
 def _read(path: str) -> Footer:
     with open_parquet(path, buffered=True) as file:
         metadata = file.metadata
-    repeating = _repeating(metadata)
-    with open_parquet(path, metadata, buffered=True, dictionaries=repeating) as file:
         groups: list[RowGroup] = []
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
@@ -157,24 +133,11 @@ def _read(path: str) -> Footer:
             if offset is None:
                 raise TableUnreadable(f"{os.path.basename(path)} has no column offset")
             timestamp = _microsecond_column(file, group)
-            groups.append(_row_group(file, group, number, offset, timestamp))
+            weight = repeated(path, metadata, file, number)
+            found = _row_group(file, group, number, offset, timestamp)
+            size, is_guess = found.bytes + weight.bytes, weight.is_guess
+            groups.append(found._replace(bytes=size, is_guess=is_guess))
     return Footer(metadata, groups)
-
-
-def _repeating(metadata: Any) -> list[int]:
-    """The columns, by index, that may have keys or values once for many rows."""
-    found = set[int]()
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        found.update(n for n in range(group.num_columns) if _is_repeating(group, n))
-    return sorted(found)
-
-
-def _is_repeating(group: Any, number: int) -> bool:
-    column = group.column(number)
-    is_ours = column.path_in_schema in ("key", "value")
-    is_text = column.physical_type == "BYTE_ARRAY"
-    return bool(is_ours and is_text and column.has_dictionary_page)
 
 
 def _column(group: Any, name: str) -> int | None:
@@ -209,47 +172,10 @@ def _row_group(
         column = group.column(timestamp)
         if _has_bounds(column) and column.physical_type == "INT64":
             newest = column.statistics.max_raw // 1000
-    rows, size = group.num_rows, group.total_byte_size + _repeated(file, group, number)
+    rows, size = group.num_rows, group.total_byte_size
     values = (group.column(n).num_values for n in range(group.num_columns))
     headers_bytes = VALUE_BYTES * sum(count - rows for count in values if count > rows)
     return RowGroup(first, last, rows, size, newest, headers_bytes)
-
-
-def _repeated(file: Any, group: Any, number: int) -> int:
-    """The bytes of keys and values that the file may have once for many rows: what each
-    row has of a dictionary, or at least so many if that is little. 0 if they cannot be
-    read: who wants them will tell."""
-    columns = [
-        group.column(n) for n in range(group.num_columns) if _is_repeating(group, n)
-    ]
-    if not columns or not group.num_rows:
-        return 0
-    most: int = group.num_rows * sum(c.total_uncompressed_size for c in columns)
-    if most <= SURE_BYTES:
-        return most
-    is_large = group.total_byte_size > WHOLE_BYTES_MAX
-    batches = file.iter_batches(
-        SAMPLE_ROWS if is_large else LENGTHS_A_READ,
-        row_groups=[number],
-        columns=[c.path_in_schema for c in columns],
-        use_threads=False,
-    )
-    try:
-        if is_large:
-            some = next(batches)
-            return _decoded_bytes(some) * int(group.num_rows) // len(some)
-        return sum(map(_decoded_bytes, batches))
-    except (pa.ArrowException, OSError):
-        return 0
-
-
-def _decoded_bytes(batch: Any) -> int:
-    """What the values of dictionary columns take when each row has its own."""
-    total = 0
-    for column in batch.columns:
-        lengths = pc.binary_length(column.dictionary)
-        total += int(pc.sum(lengths.take(column.indices), min_count=0).as_py())
-    return total
 
 
 def _has_bounds(column: Any) -> bool:

@@ -7,7 +7,9 @@ decoded anew for each chunk, a minute of processor time. The idea: the row group
 decoded a thousand rows at a time, and of these only a *slab* is kept: the rows from the
 chunk's first offset on, as far as a bound in bytes allows. The chunks that follow are
 cut from the slab. How far it reaches is guessed from the bytes in the file, and shrinks
-while it is read if rows turn out to be larger.
+while it is read if rows turn out to be larger: below the end of a chunk, too, which is
+then too large, and to be split. Keys and values that the file has once become bytes of
+each row only where these are in the slab, and some megabytes at a time.
 
 The price: a row group is decoded as often as it has slabs.
 """
@@ -19,16 +21,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.errors import TableUnreadable
-from lakehouse.footers import Footers
+from lakehouse.errors import ChunkTooLarge, TableUnreadable
+from lakehouse.footers import Footers, RowGroup
 from lakehouse.plain import column_of, numbers
+from lakehouse.repeated import lengths_of
 from lakehouse.schema import READ, WRITE
 
 SLAB_BYTES = 64 << 20
 SLABS_KEPT_BYTES = 128 << 20
 ROWS_BYTES_MAX = 512 << 20
-"""Rows of one chunk that take more are refused."""
+"""Rows of one offset that take more are refused."""
 BATCH_ROWS = 1_000
+BATCH_ROWS_MIN = 16
+PORTION_BYTES = 16 << 20
+"""So many bytes are made at once of what a dictionary has."""
 _SHRUNK = 3 / 4
 """To how much of its bound a slab shrinks that has grown above it."""
 
@@ -60,13 +66,15 @@ class LargeGroups:
         """The rows of a row group with offsets in [low, high] as a ``pa.Table`` in
         their order, of those that repeat an offset the first.
 
-        Raises FileNotFoundError, OSError, pa.ArrowException; TableUnreadable if the
-        rows take too much memory.
+        Raises FileNotFoundError, OSError, pa.ArrowException; ChunkTooLarge if the rows
+        take too much memory together, TableUnreadable if those of one offset do.
         """
         slab = self._kept(path, number, low, high)
         if slab is None:
             slab = self._read(path, number, low, high)
             self._keep((path, number, slab.low), slab)
+        if slab.high < high:
+            raise ChunkTooLarge(path, slab.high)
         return slab.cut(low, high)
 
     def clear(self) -> None:
@@ -103,19 +111,25 @@ class LargeGroups:
             low, max(high, int(above[:guess][-1])) if len(above) else high
         )
         position = 0
-        with self._footers.open(path, buffered=True) as file:
+        with self._footers.open_in_pieces(path, number) as file:
             for batch in file.iter_batches(
-                BATCH_ROWS, row_groups=[number], columns=READ, use_threads=False
+                batch_rows(group), row_groups=[number], columns=READ, use_threads=False
             ):
-                rows = as_written(pa.Table.from_batches([batch]), READ)
-                growing.take(rows, offsets[position : position + len(batch)], high)
+                rows = as_written(pa.Table.from_batches([batch]), READ, once=True)
+                growing.take(rows, offsets[position : position + len(batch)])
                 position += len(batch)
         if growing.bytes > ROWS_BYTES_MAX:
             raise TableUnreadable(
-                f"{path}: the rows at offsets {low} to {high} would take more than "
+                f"{path}: the rows at offset {growing.high} would take more than "
                 f"{ROWS_BYTES_MAX} bytes of memory"
             )
         return _Slab(low, growing.high, sorted_rows(growing.table()))
+
+
+def batch_rows(group: RowGroup) -> int:
+    """How many rows of a row group are decoded at once: large ones are few."""
+    wanted = PORTION_BYTES * group.rows // max(1, group.bytes)
+    return max(BATCH_ROWS_MIN, min(BATCH_ROWS, wanted))
 
 
 class _Growing:
@@ -125,40 +139,56 @@ class _Growing:
         self.low, self.high, self.bytes = low, high, 0
         self._parts: list[Any] = []
 
-    def take(self, rows: Any, offsets: Any, least: int) -> None:
-        """Keep those of the next rows that lie in the slab, which reaches to ``least``
-        for sure; nothing more once it is too much to be served."""
-        if self.bytes > ROWS_BYTES_MAX:
-            return
-        self._keep(rows, offsets)
-        if self.bytes > SLAB_BYTES and self.high > least:
-            self._shrink(least)
+    def take(self, rows: Any, offsets: Any) -> None:
+        """Keep those of the next rows that lie in the slab; nothing more once those of
+        one offset are too much to be served."""
+        inside: Any = np.flatnonzero((offsets >= self.low) & (offsets <= self.high))
+        for portion in _portions(rows, inside):
+            if self.bytes > ROWS_BYTES_MAX:
+                return
+            self._keep(rows, portion[offsets[portion] <= self.high])
+            while self.bytes > SLAB_BYTES and self._shrink():
+                pass
 
     def table(self) -> Any:
         nothing = pa.schema([WRITE.field(name) for name in READ]).empty_table()
         return pa.concat_tables([nothing, *self._parts]).combine_chunks()
 
-    def _keep(self, rows: Any, offsets: Any) -> None:
-        """A copy of those inside: else all of the rows would be kept."""
-        inside: Any = np.flatnonzero((offsets >= self.low) & (offsets <= self.high))
-        if len(inside):
-            part = rows.take(column_of(inside, pa.int64()))
+    def _keep(self, rows: Any, chosen: Any) -> None:
+        """A copy of these: else all of the rows would be kept."""
+        if len(chosen):
+            part = as_written(rows.take(column_of(chosen, pa.int64())), READ)
             self._parts.append(part)
             self.bytes += part.nbytes
 
-    def _shrink(self, least: int) -> None:
+    def _shrink(self) -> bool:
+        """Let the highest offsets go; whether there were any but the first."""
         parts, size = self._parts, self.bytes
         columns = [numbers(part.column("offset")) for part in parts]
-        kept = np.sort(np.concatenate(columns))
+        kept = np.unique(np.concatenate(columns))
+        if len(kept) < 2:
+            return False
         share = int(len(kept) * _SHRUNK * SLAB_BYTES / size)
-        self.high = max(least, int(kept[min(share, len(kept) - 1)]))
+        self.high = int(kept[min(share, len(kept) - 2)])
         self._parts, self.bytes = [], 0
         for part, offsets in zip(parts, columns, strict=True):
-            self._keep(part, offsets)
+            self._keep(part, np.flatnonzero(offsets <= self.high))
+        return True
 
 
-def as_written(table: Any, columns: list[str]) -> Any:
-    """The columns in the types of our schema, whoever wrote the file."""
+def _portions(rows: Any, chosen: Any) -> list[Any]:
+    """``chosen``, which are rows by number, in parts of which none takes much more than
+    `PORTION_BYTES` (or one row does) when each row has bytes of its own."""
+    lengths = lengths_of(rows)
+    if lengths is None or not len(chosen):
+        return [chosen]
+    portion = np.cumsum(lengths[chosen]) // PORTION_BYTES
+    return np.split(chosen, np.flatnonzero(np.diff(portion)) + 1)
+
+
+def as_written(table: Any, columns: list[str], *, once: bool = False) -> Any:
+    """The columns in the types of our schema, whoever wrote the file; ``once``: those
+    whose values are there once stay so."""
     arrays = []
     for name in columns:
         wanted = WRITE.field(name).type
@@ -166,6 +196,8 @@ def as_written(table: Any, columns: list[str]) -> Any:
             arrays.append(pa.nulls(table.num_rows, wanted))
             continue
         column = table.column(name)
+        if once and pa.types.is_dictionary(column.type):
+            wanted = pa.dictionary(column.type.index_type, wanted)
         arrays.append(
             column if column.type == wanted else column.cast(wanted, safe=False)
         )

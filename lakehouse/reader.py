@@ -21,13 +21,15 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.chunks import Chunk, Piece, plan
-from lakehouse.errors import FileVanished, TableUnreadable
-from lakehouse.footers import Footers
+from lakehouse.errors import ChunkTooLarge, FileVanished, TableUnreadable
+from lakehouse.footers import WHOLE_BYTES_MAX, Footers
 from lakehouse.index import Cluster, PartitionFiles
-from lakehouse.large_groups import LargeGroups, as_written, sorted_rows
+from lakehouse.large_groups import LargeGroups, as_written, batch_rows, sorted_rows
 from lakehouse.plain import column_of, numbers
 from lakehouse.schema import READ
 
+ROWS_BYTES_MAX = 128 << 20
+"""Rows of one chunk, out of many row groups, that take more are read in two."""
 PLANS_KEPT = 256
 PIECES_KEPT = 400_000
 """Of all plans together; each takes about 150 bytes."""
@@ -38,11 +40,15 @@ in a file, and would take the memory of everybody."""
 
 
 class Found(NamedTuple):
-    """A chunk, with its place among its siblings: its name in a cache."""
+    """A chunk, and the files among whose chunks it is."""
 
     cluster: tuple[str, ...]
-    number: int
     chunk: Chunk
+
+    @property
+    def name(self) -> tuple[object, ...]:
+        """What nothing else is called that was ever found."""
+        return self.cluster, self.chunk.first_offset, self.chunk.last_offset
 
 
 class TableReader:
@@ -67,10 +73,22 @@ class TableReader:
         """The first chunk that may hold ``offset`` or a later one; None at the end."""
         for cluster in files.clusters(offset):
             paths = _paths(root, cluster)
-            for number, chunk in enumerate(self._plan(paths)):
+            for chunk in self._plan(paths):
                 if chunk.last_offset >= offset:
-                    return Found(paths, number, chunk)
+                    return Found(paths, chunk)
         return None
+
+    def split(self, found: Found, fits: int) -> None:
+        """Make two chunks of one that was too large: see `ChunkTooLarge`."""
+        first = found.chunk._replace(last_offset=fits, is_whole=False)
+        rest = found.chunk._replace(first_offset=fits + 1, is_whole=False)
+        with self._lock:
+            known = self._plans.get(found.cluster, [])
+            if found.chunk in known:  # no other thread was faster
+                at = known.index(found.chunk)
+                chunks = [*known[:at], first, rest, *known[at + 1 :]]
+                self._plans[found.cluster] = chunks
+                self._pieces += len(found.chunk.pieces)
 
     def read(
         self, chunk: Chunk, columns: list[str] = READ, end_offset: int = NO_END
@@ -78,7 +96,7 @@ class TableReader:
         """The rows of a chunk as a ``pa.Table`` sorted by offset, none twice, and none
         at ``end_offset`` or above.
 
-        Raises FileVanished, or TableUnreadable when bytes are damaged.
+        Raises FileVanished, TableUnreadable when bytes are damaged, and ChunkTooLarge.
         """
         try:
             if chunk.is_whole:
@@ -209,11 +227,32 @@ class TableReader:
     def _row_group(self, piece: Piece, columns: list[str]) -> Any:
         if "headers" in columns:
             self._check_headers(piece.path, piece.row_group)
+        if (
+            columns == READ
+            and self._footers.get(piece.path).groups[piece.row_group].is_guess
+        ):
+            return as_written(self._counted(piece), columns)
         with self._footers.open(piece.path) as file:
             table = file.read_row_group(
                 piece.row_group, columns=columns, use_threads=False
             )
         return as_written(table, columns)
+
+    def _counted(self, piece: Piece) -> Any:
+        """A row group as a whole, of which nobody knows what it takes. Raises
+        ChunkTooLarge."""
+        batches: list[Any] = []
+        path, number = piece[:2]
+        rows = batch_rows(self._footers.get(path).groups[number])
+        with self._footers.open(path, buffered=True) as file:
+            for batch in file.iter_batches(
+                rows, row_groups=[number], columns=READ, use_threads=False
+            ):
+                batches.append(batch)
+                if sum(batch.nbytes for batch in batches) > WHOLE_BYTES_MAX:
+                    offsets = np.sort(self._footers.offsets(path, number))
+                    raise ChunkTooLarge(path, int(offsets[(len(offsets) - 1) // 2]))
+        return pa.Table.from_batches(batches).combine_chunks()
 
     def _check_headers(self, path: str, number: int) -> None:
         group = self._footers.get(path).groups[number]
@@ -226,12 +265,13 @@ class TableReader:
     def _parts(self, chunk: Chunk, columns: list[str]) -> list[Any]:
         """The rows of each row group that lie in the chunk's range; one row group at a
         time, since all of them may not fit into memory."""
-        parts = []
+        parts: list[Any] = []
         for path, number in dict.fromkeys(piece[:2] for piece in sorted(chunk.pieces)):
             low, high = chunk.first_offset, chunk.last_offset
             if columns == READ:
                 self._check_headers(path, number)
                 parts.append(self._large_groups.rows(path, number, low, high))
+                _check_size(chunk, parts)
             else:
                 group = self._row_group(Piece(path, number), columns)
                 parts.append(_inside(group, low, high))
@@ -251,6 +291,18 @@ def _paths(root: str, cluster: Cluster) -> tuple[str, ...]:
 
 def _pieces(chunks: list[Chunk]) -> int:
     return sum(len(chunk.pieces) for chunk in chunks)
+
+
+def _check_size(chunk: Chunk, parts: list[Any]) -> None:
+    """Raise ChunkTooLarge if these are too much, and not all of one offset."""
+    if sum(part.nbytes for part in parts) <= ROWS_BYTES_MAX:
+        return
+    offsets = np.sort(
+        np.concatenate([numbers(part.column("offset")) for part in parts])
+    )
+    fits = int(offsets[(len(offsets) - 1) // 2])
+    if fits < chunk.last_offset:
+        raise ChunkTooLarge(chunk.pieces[0].path, fits)
 
 
 def _inside(group: Any, low: int, high: int) -> Any:

@@ -28,7 +28,7 @@ from broker.lake.cpu_throttle import CpuThrottle
 from broker.lake.table import TopicTable, View
 from broker.memory import give_back_compiler
 from broker.protocol.errors import ErrorCode, KafkaError
-from lakehouse.errors import FileVanished, LakehouseError
+from lakehouse.errors import ChunkTooLarge, FileVanished, LakehouseError
 from lakehouse.index import PartitionFiles
 
 CROSS_BELOW_BYTES = 256 << 10
@@ -206,7 +206,11 @@ class ColdReader:
             ready = self._cache.is_ready(_name(found, table_end))
             if size >= CROSS_BELOW_BYTES and not ready:
                 break
-            rebuilt = self._rebuilt(found, table_end)
+            try:
+                rebuilt = self._rebuilt(found, table_end)
+            except ChunkTooLarge as error:
+                self._table_reader().split(found, error.fits)
+                continue
             start, end = rebuilt.take(position, bytes_max - size, greedy=not batches)
             batches += rebuilt.batches[start:end]
             size += sum(map(len, rebuilt.batches[start:end]))
@@ -273,7 +277,7 @@ class ColdReader:
 def _name(found: Any, table_end: int) -> tuple[Any, ...]:
     """The name of a chunk in the cache; where the table ends inside, that counts."""
     cut = table_end if found.chunk.last_offset >= table_end else None
-    return *found[:2], cut
+    return found.name, cut
 
 
 def _any_value(pa: Any, kind: Any) -> Any:

@@ -18,8 +18,8 @@ from tests.support.tables import rows, write_file
 Offsets = st.lists(st.integers(-50, 200), min_size=1, max_size=40)
 
 
-def span_of(root: Path, name: str, offsets: list[int]) -> Span:
-    file = write_file(str(root), name, rows(0, offsets), 7)
+def span_of(root: Path, name: str, offsets: list[int], row_group: int = 7) -> Span:
+    file = write_file(str(root), name, rows(0, offsets), row_group)
     add = add_action(file)
     described = data_file(
         {
@@ -87,5 +87,5 @@ def test_rows_are_held_some_at_a_time(
 
     monkeypatch.setattr(check_files, "_span_of", watched)
     monkeypatch.setattr(check_files, "BATCH_ROWS", 10)
-    span = span_of(tmp_path, "f", np.arange(100).tolist())
+    span = span_of(tmp_path, "f", np.arange(100).tolist(), 100)
     assert (max(held), sum(held), span.rows) == (10, 100, 100)

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse import chunks
+from lakehouse import chunks, reader
 from lakehouse.chunks import Chunk, plan
+from lakehouse.errors import ChunkTooLarge
 from lakehouse.footers import Footers
 from lakehouse.reader import TableReader
 from tests.support.tables import rows, write_file
@@ -33,8 +34,8 @@ def planned(root: Path, *files: list[int]) -> tuple[list[Chunk], list[list[int]]
         for n, file in enumerate(files)
     ]
     found = plan(paths, Footers())
-    reader = TableReader()
-    return found, [reader.read(chunk)["offset"].to_pylist() for chunk in found]
+    one = TableReader()
+    return found, [one.read(chunk)["offset"].to_pylist() for chunk in found]
 
 
 def assert_in_order(files: list[list[int]], found: list[list[int]]) -> None:
@@ -80,11 +81,61 @@ def test_rows_that_the_file_has_once_count_as_what_they_take(
     at = written.schema.get_field_index("value")
     path = str(tmp_path / "repeated.parquet")
     pq.write_table(written.set_column(at, "value", repeated), path, store_schema=False)
-    planned, reader = plan([path], Footers()), TableReader()
+    planned, one = plan([path], Footers()), TableReader()
     last = -1
     for number, chunk in enumerate(planned):
         assert (chunk.first_offset, chunk.is_whole) == (last + 1, False)
         last = chunk.last_offset
         if number < 3:
-            assert reader.read(chunk).nbytes < 2 * chunks.WINDOW_BYTES
+            assert one.read(chunk).nbytes < 2 * chunks.WINDOW_BYTES
     assert last == count - 1
+
+
+def test_rows_of_many_row_groups_that_are_too_large_together_are_read_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "ROWS_BYTES_MAX", 3_000)
+    files = [list(range(n, 400, 4)) for n in range(4)]
+    paths = [
+        str(tmp_path / write_file(str(tmp_path), f"f{n}", rows(0, file)).path)
+        for n, file in enumerate(files)
+    ]
+    found = read_in_parts(plan(paths, Footers()))
+    assert_in_order(files, found)
+    assert len(found) > 10
+
+
+def read_in_parts(planned: list[Chunk]) -> list[list[int]]:
+    """The offsets of these chunks, split as the broker does."""
+    waiting, one = list(reversed(planned)), TableReader()
+    found: list[list[int]] = []
+    while waiting:
+        chunk = waiting.pop()
+        try:
+            found.append(one.read(chunk)["offset"].to_pylist())
+        except ChunkTooLarge as error:
+            rest = chunk._replace(first_offset=error.fits + 1, is_whole=False)
+            waiting += [rest, chunk._replace(last_offset=error.fits, is_whole=False)]
+    return found
+
+
+def test_who_reads_a_row_group_of_unknown_weight_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its writer began with a dictionary, and gave that up."""
+    monkeypatch.setattr(chunks, "WHOLE_ROWS_MAX", 10_000)
+    monkeypatch.setattr(reader, "WHOLE_BYTES_MAX", 1_000_000)
+    count = 1_500
+    made = rows(0, range(count))
+    at = made.schema.get_field_index("value")
+    values = pa.array([b"%5d" % n * 600 for n in range(count)], pa.binary())
+    path = str(tmp_path / "given up.parquet")
+    pq.write_table(made.set_column(at, "value", values), path)
+    footers = Footers()
+    [group] = footers.get(path).groups
+    assert group.is_guess
+    [chunk] = plan([path], footers)
+    assert chunk.is_whole
+    found = read_in_parts([chunk])
+    assert_in_order([list(range(count))], found)
+    assert len(found) > 1

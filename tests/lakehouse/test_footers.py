@@ -6,11 +6,10 @@ import sys
 import weakref
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse.footers import SURE_BYTES, Footers
+from lakehouse.footers import Footers
 from tests.support.tables import rows
 
 PROGRAM = """
@@ -45,33 +44,6 @@ def test_a_footer_is_weighed_by_the_memory_that_it_takes(
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     taken, told = map(int, done.stdout.split())
     assert 0.5 * taken < told < 2 * taken
-
-
-@pytest.mark.parametrize(
-    "values", ["few", "first rows small", "null", "empty", "fallen back"]
-)
-@pytest.mark.parametrize("row_groups", [1, 3])
-def test_a_row_group_is_weighed_by_what_its_rows_take(
-    tmp_path: Path, values: str, row_groups: int
-) -> None:
-    """Whatever the file has once, and whichever rows have it."""
-    made: dict[str, list[bytes | None]] = {
-        "few": [bytes([n % 3]) * 20_000 for n in range(900)],
-        "first rows small": [b""] * 600 + [b"x" * 50_000] * 300,
-        "null": [None, b"y" * 50_000] * 450,
-        "empty": [None] * 899 + [b""],
-        "fallen back": [b"%6d" % n * 1_000 for n in range(900)],
-    }
-    table = rows(0, range(900))
-    for name in ("key", "value"):
-        at = table.schema.get_field_index(name)
-        table = table.set_column(at, name, pa.array(made[values], pa.binary()))
-    path = str(tmp_path / "f.parquet")
-    pq.write_table(table, path, row_group_size=900 // row_groups, store_schema=False)
-    for number, group in enumerate(Footers().get(path).groups):
-        real = pq.ParquetFile(path).read_row_group(number, columns=["key", "value"])
-        taken = sum(len(v) for c in real.columns for v in c.to_pylist() if v)
-        assert taken <= group.bytes <= 2 * taken + 2 * SURE_BYTES
 
 
 def test_the_least_recently_used_are_let_go_above_the_bound(tmp_path: Path) -> None:

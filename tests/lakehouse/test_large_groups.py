@@ -5,15 +5,18 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakehouse import large_groups
 from lakehouse.delta_log import load
-from lakehouse.errors import FileVanished, TableUnreadable
+from lakehouse.errors import ChunkTooLarge, FileVanished, TableUnreadable
 from lakehouse.footers import Footers
 from lakehouse.large_groups import LargeGroups
+from lakehouse.plain import numbers
 from lakehouse.schema import READ
 from tests.support.tables import Writer, rows
 
@@ -70,13 +73,13 @@ def test_who_reads_on_decodes_once_for_each_slab(
     paths: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups, opened = LargeGroups(Footers()), list[bool]()
-    original = Footers.open
+    original = Footers.open_in_pieces
 
-    def watched(self: Footers, path: str, *, buffered: bool = False) -> Any:
-        opened.append(buffered)
-        return original(self, path, buffered=buffered)
+    def watched(self: Footers, path: str, group: int) -> Any:
+        opened.append(True)
+        return original(self, path, group)
 
-    monkeypatch.setattr(Footers, "open", watched)
+    monkeypatch.setattr(Footers, "open_in_pieces", watched)
     size = 0
     for low in range(0, COUNT, 50):
         found = groups.rows(paths[name], 0, low, low + 49)
@@ -100,11 +103,59 @@ def test_a_slab_that_is_too_large_shrinks_while_it_is_read(
     assert groups.size_bytes < 2 * large_groups.SLAB_BYTES
 
 
-def test_rows_that_no_memory_should_hold_are_refused(paths: dict[str, str]) -> None:
+@pytest.mark.parametrize("name", ["sorted", "scattered"])
+def test_rows_that_are_too_large_together_are_given_in_parts(
+    paths: dict[str, str], name: str
+) -> None:
+    groups, low, parts = LargeGroups(Footers()), 0, 0
+    while low < COUNT:
+        high = COUNT - 1
+        try:
+            groups.rows(paths[name], 0, low, high)
+        except ChunkTooLarge as error:
+            high = error.fits
+        assert groups.size_bytes <= large_groups.SLABS_KEPT_BYTES
+        assert_holds(groups.rows(paths[name], 0, low, high), low, high)
+        low, parts = high + 1, parts + 1
+    assert parts > 3
+
+
+def test_a_row_that_no_memory_should_hold_is_refused(
+    paths: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_groups, "SLAB_BYTES", 10)
+    monkeypatch.setattr(large_groups, "ROWS_BYTES_MAX", 20)
     groups = LargeGroups(Footers())
-    with pytest.raises(TableUnreadable, match="offsets 0 to 2999 would take more"):
-        groups.rows(paths["sorted"], 0, 0, COUNT - 1)
+    with pytest.raises(TableUnreadable, match="the rows at offset 7 would take more"):
+        groups.rows(paths["sorted"], 0, 7, COUNT - 1)
     assert groups.size_bytes == 0
+
+
+@pytest.mark.parametrize("portion", [1, 900, 1 << 20])
+def test_what_the_file_has_once_becomes_rows_in_portions(
+    tmp_path: Path, portion: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_groups, "PORTION_BYTES", portion)
+    made = rows(0, range(COUNT))
+    values = [[None, b"", b"v" * 100, b"w" * 1_000][n % 4] for n in range(COUNT)]
+    at = made.schema.get_field_index("value")
+    made = made.set_column(at, "value", pa.array(values, pa.binary()))
+    path = str(tmp_path / "f.parquet")
+    pq.write_table(made, path, row_group_size=COUNT)
+    kept: list[int] = []
+    original = large_groups._Growing._keep
+
+    def watched(self: Any, some: Any, chosen: Any) -> None:
+        kept.append(
+            sum(len(values[o]) for o in numbers(some["offset"])[chosen] if values[o])
+        )
+        original(self, some, chosen)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(large_groups._Growing, "_keep", watched)
+        found = LargeGroups(Footers()).rows(path, 0, 500, 520)
+    assert found.to_pylist() == made.slice(500, 21).select(READ).to_pylist()
+    assert max(kept) <= portion + 1_000
 
 
 def test_a_file_that_is_gone_is_said(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from broker.lake.lake import Lake
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import read_header
 from broker.topics.topic import Topic
+from lakehouse import chunks, large_groups
 from lakehouse.delta_log import Snapshot, load
+from lakehouse.reader import Found, TableReader
 from tests.support.batches import Record, read_batch
 from tests.support.patience import Patience
 from tests.support.tables import FIRST_MS, TOPIC_ID, Writer, headers, rows, value
@@ -102,6 +105,36 @@ def test_records_come_back_as_they_were(writer: Writer, bytes_max: int) -> None:
             ]
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize("bytes_max", [1, MEBI])
+def test_a_chunk_that_is_too_large_comes_in_parts(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch, bytes_max: int
+) -> None:
+    """An owner's OPTIMIZE put many large rows behind each other among small ones."""
+    monkeypatch.setattr(chunks, "WHOLE_ROWS_MAX", 10)
+    monkeypatch.setattr(large_groups, "SLAB_BYTES", 5_000)
+    split: list[int] = []
+    original = TableReader.split
+
+    def watched(self: TableReader, found: Found, fits: int) -> None:
+        split.append(fits)
+        original(self, found, fits)
+
+    monkeypatch.setattr(TableReader, "split", watched)
+    shuffled = random.Random(5).sample(range(300), 300)
+    writer.add(0, 0, 300, order=shuffled, row_group_rows=300)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            for start in (170, 0):
+                records = await all_of(lake, start, bytes_max=bytes_max)
+                assert [sans_type(r) for r in records] == [
+                    sans_type(expected(o)) for o in range(start, 300)
+                ]
+
+    asyncio.run(check())
+    assert 3 < len(split) == len(set(split))
 
 
 def sans_type(record: Record) -> tuple[object, ...]:
