@@ -16,7 +16,7 @@ from jobs.check_report import Report
 from jobs.maintain import OURS
 from lakehouse.actions import DataFile, parse_commit
 from lakehouse.delta_log import Snapshot, load, read_entry, table_ends, unproven_ends
-from lakehouse.errors import FileVanished, LakehouseError, TableMissing
+from lakehouse.errors import FileVanished, TableMissing
 from lakehouse.index import OffsetIndex
 from lakehouse.location import table_path
 
@@ -37,8 +37,8 @@ def check_table(warehouse: Path, topic: Topic, report: Report) -> TableFound:
             return found
     except TableMissing:
         return found
-    except LakehouseError as error:
-        report.problems.append(f"{topic.name}: {error}")
+    except Exception as error:  # noqa: BLE001  (an owner may do anything)
+        report.problems.append(f"{topic.name}: {str(error) or type(error).__name__}")
         return found
     found.ends = table_ends(snapshot, topic.id.hex())
     unproven = unproven_ends(snapshot, topic.id.hex())
@@ -67,6 +67,11 @@ def _check_commits(
             audit.apply(parse_commit(version, read_entry(snapshot.path, version)))
         except FileNotFoundError:
             continue  # cleaned away behind a checkpoint
+        except Exception as error:  # noqa: BLE001  (as above)
+            report.problems.append(
+                f"{topic.name}: log entry {version} cannot be read: {error}"
+            )
+            audit.ends.clear()  # what follows may go on from what it said
     for partition, end in audit.ends.items():
         if ends.get(partition) != end:
             report.problems.append(

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from lakehouse.errors import LogDamaged
 from lakehouse.properties import LOG_START, RANGES, ROWS
 
 UNKNOWN_MIN = -(1 << 63)
@@ -130,20 +131,42 @@ class Commit:
 
 
 def parse_commit(version: int, text: bytes) -> Commit:
-    """The actions of one JSON log entry. Raises ValueError on anything torn."""
+    """The actions of one JSON log entry.
+
+    Raises ValueError if it is torn, and LogDamaged if it is whole and says what nobody
+    can understand: that is its owner's, and not to be moved away.
+    """
     commit = Commit(version)
-    lines = [line for line in text.split(b"\n") if line.strip()]
-    if not lines:
-        raise ValueError("the entry is empty")
-    for line in lines:
-        action = json.loads(line)
-        if not isinstance(action, dict):
-            raise ValueError("an action is not an object")
-        for name, body in action.items():
-            apply = _ACTIONS.get(name)
-            if apply is not None and body is not None:
-                apply(commit, body)
+    try:
+        for action in _actions(text):
+            for name, body in action.items():
+                apply = _ACTIONS.get(name)
+                if apply is not None and body is not None:
+                    apply(commit, body)
+    except _Torn as error:
+        raise ValueError(str(error)) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LogDamaged(
+            f"log entry {version} cannot be understood: {error!r}"
+        ) from error
     return commit
+
+
+class _Torn(Exception):
+    """What is there is not a whole entry."""
+
+
+def _actions(text: bytes) -> list[dict[str, Any]]:
+    """The lines of an entry, each an object. Raises _Torn."""
+    try:
+        actions = [json.loads(line) for line in text.split(b"\n") if line.strip()]
+    except ValueError as error:
+        raise _Torn(str(error)) from error
+    if not actions:
+        raise _Torn("the entry is empty")
+    if not all(isinstance(action, dict) for action in actions):
+        raise _Torn("an action is not an object")
+    return actions
 
 
 def _add(commit: Commit, body: Mapping[str, Any]) -> None:

@@ -63,8 +63,18 @@ def complete_checkpoints(names: Iterable[str]) -> list[tuple[int, list[str]]]:
 def read_checkpoint(log_directory: str, version: int, names: list[str]) -> Commit:
     """The state at ``version``, told as one commit that adds everything.
 
-    Raises FileNotFoundError when it was cleaned away, ValueError when it is damaged.
+    Raises FileNotFoundError when it was cleaned away, ValueError when it is damaged, or
+    is not what a checkpoint should be.
     """
+    try:
+        return _read(log_directory, version, names)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # an owner's tool may have written anything
+        raise ValueError(f"checkpoint {version} cannot be read: {error!r}") from error
+
+
+def _read(log_directory: str, version: int, names: list[str]) -> Commit:
     state = Commit(version, is_state=True)
     sidecars: list[str] = []
     for name in names:
@@ -84,12 +94,9 @@ def _read_json(path: str, state: Commit) -> list[str]:
     """Add what a V2 checkpoint in JSON says; the names of its sidecars."""
     with open(path, "rb") as file:
         text = file.read()
-    try:
-        part = parse_commit(state.version, text)
-        actions = [json.loads(line) for line in text.split(b"\n") if line.strip()]
-        sidecars = [one["sidecar"]["path"] for one in actions if one.get("sidecar")]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}: {error}") from error
+    part = parse_commit(state.version, text)
+    actions = [json.loads(line) for line in text.split(b"\n") if line.strip()]
+    sidecars = [one["sidecar"]["path"] for one in actions if one.get("sidecar")]
     state.adds += part.adds
     state.removes |= part.removes
     state.transactions |= part.transactions
@@ -115,17 +122,11 @@ def _read_part(path: str, state: Commit) -> list[str]:
 
 
 def _table(path: str) -> Any:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        # Unlike read_table, a ParquetFile never looks at directories beside the file.
-        with pq.ParquetFile(path) as file:
-            return file.read(columns=list(_FIELDS), use_threads=False)
-    except (pa.ArrowInvalid, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise ValueError(f"{path}: {error}") from error
+    # Unlike read_table, a ParquetFile never looks at directories beside the file.
+    with pq.ParquetFile(path) as file:
+        return file.read(columns=list(_FIELDS), use_threads=False)
 
 
 def _stats_columns(table: Any) -> Iterator[dict[str, Any]]:

@@ -224,7 +224,8 @@ def follow(snapshot: Snapshot) -> list[Commit]:
     """Apply the entries that came after the snapshot; they are returned in order.
 
     Nothing new costs one attempt to open a file. Raises LogDamaged when the next entry
-    is torn although others follow it; the snapshot then stands before it.
+    cannot be understood, or is torn although others follow it; the snapshot then stands
+    before it.
     """
     commits: list[Commit] = []
     while True:
@@ -245,7 +246,7 @@ def follow(snapshot: Snapshot) -> list[Commit]:
 def _parse(snapshot: Snapshot, version: int, text: bytes) -> Commit | None:
     try:
         commit = parse_commit(version, text)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except ValueError as error:
         sentence = f"{entry_path(snapshot.path, version)} is torn: {error}"
         if os.path.exists(entry_path(snapshot.path, version + 1)):
             raise LogDamaged(sentence) from error
@@ -302,7 +303,7 @@ def _before(snapshot: Snapshot) -> Iterator[Commit]:
     for earlier in range(version, max(-1, version - LOOKED_BACK), -1):
         try:
             yield parse_commit(earlier, read_entry(snapshot.path, earlier))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, LogDamaged):
             return
 
 

@@ -14,6 +14,7 @@ from broker.catalog.offsets import CommittedOffset
 from broker.storage.store import LocalSegmentStore
 from jobs.check import check_data_directory
 from jobs.check_report import Report
+from lakehouse.delta_log import entry_path
 from tests.jobs.world import World
 from tests.support.batches import Record
 from tests.support.tables import rows
@@ -319,3 +320,22 @@ def test_segments_that_are_carried_during_the_look_are_looked_at_again(
     assert len(begun) > 20
     assert report.counts["batches"] == 4 + 20
     assert "segments_released_meanwhile" not in report.counts
+
+
+def test_an_entry_below_a_checkpoint_that_cannot_be_read(
+    world: World, topic: Any
+) -> None:
+    path = str(world.path(topic))
+    deltalake.DeltaTable(path).create_checkpoint()
+    Path(entry_path(path, 1)).write_text("rubbish")
+    [found] = check(world).problems
+    assert "log entry 1 cannot be read" in found
+    Path(entry_path(path, 2)).write_text('{"add":{}}')
+    assert "log entry 2 cannot be read" in problem(world)
+
+
+def test_whatever_stands_in_a_tables_log_is_told(world: World, topic: Any) -> None:
+    entry = last_entry(world, topic)
+    for text in ('{"add":{}}', "[" * 200_000):
+        entry.with_name(f"{3:020d}.json").write_text(text)
+        assert problem(world).startswith("t: ")

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import deltalake
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse.checkpoint import complete_checkpoints
+from lakehouse.checkpoint import complete_checkpoints, read_checkpoint
 from lakehouse.delta_log import Snapshot, entry_path, load
 from lakehouse.errors import LogDamaged
 from tests.support.tables import Writer
@@ -110,3 +111,23 @@ def test_statistics_that_an_owner_wants_as_columns_are_read(writer: Writer) -> N
         os.unlink(entry_path(writer.path, version))
     assert all(file.is_bounded for file in told.files.values())
     assert same(load(writer.path), told)
+
+
+@pytest.mark.parametrize("missing", ["size", "path"])
+def test_a_checkpoint_that_says_too_little_is_passed_over(
+    writer: Writer, missing: str
+) -> None:
+    before = load(writer.path)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    path = max(Path(writer.path, "_delta_log").glob("*.checkpoint.parquet"))
+    table = pq.read_table(path)
+    adds = table.column("add").combine_chunks()
+    names = [field.name for field in adds.type if field.name != missing]
+    kept = pa.StructArray.from_arrays(
+        [pc.struct_field(adds, name) for name in names], names, mask=adds.is_null()
+    )
+    at = table.schema.get_field_index("add")
+    pq.write_table(table.set_column(at, "add", kept), path)
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_checkpoint(str(path.parent), before.version, [path.name])
+    assert same(load(writer.path), before)

@@ -126,6 +126,35 @@ def test_a_torn_last_entry_is_not_read(writer: Writer, content: bytes) -> None:
     assert_agrees(writer)
 
 
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"add": {"path": "f", "size": 1, "partitionValues": {"partition": "abc"}}},
+        {"add": {"path": "f", "size": 1, "stats": "no JSON"}},
+        {"add": {"path": "no size"}},
+        {"txn": {"appId": "his", "version": None}},
+        {"commitInfo": [1]},
+    ],
+    ids=["partition", "stats", "size", "txn", "info"],
+)
+def test_a_whole_entry_that_nobody_understands_is_its_owners(
+    writer: Writer, action: dict[str, object]
+) -> None:
+    """It was taken for a torn one and moved away: his commit was undone."""
+    writer.add(0, 0, 10)
+    followed, entry = load(writer.path), Path(entry_path(writer.path, 2))
+    entry.write_text(json.dumps(action))
+    for look in (follow, lambda _: load(writer.path), lambda _: repair(writer.path)):
+        with pytest.raises(LogDamaged, match="cannot be understood"):
+            look(followed)
+    assert followed.version == 1
+    assert entry.exists()
+    entry.unlink()
+    assert follow(followed) == []
+    writer.add(0, 10, 20)
+    assert_agrees(writer)
+
+
 def test_a_torn_first_entry_is_no_table(tmp_path: Path) -> None:
     writer = Writer(str(tmp_path))
     Path(entry_path(writer.path, 0)).write_bytes(b"")
