@@ -36,9 +36,13 @@ async def _delete(
     request: DeleteGroupsRequest, groups: Coordinator
 ) -> DeleteGroupsResponse:
     results, pending = [], _Pending()
-    for count, group_id in enumerate(dict.fromkeys(request.groups_names), 1):
+    named: set[str] = set()
+    for count, group_id in enumerate(request.groups_names, 1):
         if count % GROUPS_A_TURN == 0:
             await asyncio.sleep(0)
+        if group_id in named:
+            continue
+        named.add(group_id)
         result = DeletableGroupResult(group_id, groups.delete_refusal(group_id))
         results.append(result)
         if not result.error_code:

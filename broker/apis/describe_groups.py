@@ -40,7 +40,15 @@ def _describe_all(
     request: DescribeGroupsRequest, context: Context
 ) -> Steps[DescribeGroupsResponse]:
     answers, work = [], 0
-    for group_id in dict.fromkeys(request.groups):
+    described: set[str] = set()
+    for group_id in request.groups:
+        work += 1
+        if work > ITEMS_A_TURN:
+            work = 0
+            yield
+        if group_id in described:
+            continue
+        described.add(group_id)
         view = context.broker.groups.describe(group_id)
         answer = (
             _unknown(group_id, context.version)
@@ -50,10 +58,7 @@ def _describe_all(
         if request.include_authorized_operations and not answer.error_code:
             answer.authorized_operations = _ALL_OPERATIONS
         answers.append(answer)
-        work += 1 + len(answer.members)
-        if work > ITEMS_A_TURN:
-            work = 0
-            yield
+        work += len(answer.members)
     return DescribeGroupsResponse(groups=answers)
 
 

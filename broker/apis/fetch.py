@@ -85,7 +85,7 @@ def fetch(
         broker.fetched,
         min_bytes=request.min_bytes,
         bytes_max=bytes_max,
-        count=sum(len(topic.partitions) for topic in request.topics),
+        count=sum(len(topic.partitions) or 1 for topic in request.topics),
         fill=lambda: _fill(request, places, version, broker),
         answer=lambda: _answer(request, places, version, broker),
         convert=None if version >= BATCHES_SINCE else convert,
@@ -109,6 +109,8 @@ def _fill(
     for count, (topic, asked) in enumerate(_all_asked(request)):
         if count and count % TURN_PLACES == 0:
             yield
+        if asked is None:
+            continue
         place = _place(topic, asked, replica_id, version, broker)
         key = topic.topic, topic.topic_id, asked.partition
         before = known.get(key)
@@ -126,8 +128,11 @@ def _fill(
 
 def _all_asked(
     request: FetchRequest,
-) -> Iterator[tuple[FetchTopic, FetchPartition]]:
-    return ((topic, one) for topic in request.topics for one in topic.partitions)
+) -> Iterator[tuple[FetchTopic, FetchPartition | None]]:
+    """Each partition that is named; None of a topic of which none is."""
+    for topic in request.topics:
+        for one in topic.partitions or (None,):
+            yield topic, one
 
 
 def _replica_id(request: FetchRequest, version: int) -> int:

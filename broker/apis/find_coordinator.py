@@ -9,8 +9,11 @@ keys (KIP-699), and an empty message then; v6 share groups (KIP-932), which are 
 served.
 """
 
+from collections.abc import Awaitable
+
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.find_coordinator import (
@@ -25,11 +28,9 @@ GROUP, TRANSACTION = 0, 1
 @serves(ApiKey.FIND_COORDINATOR, versions=(0, 6))
 def find_coordinator(
     request: FindCoordinatorRequest, context: Context
-) -> FindCoordinatorResponse:
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     if context.version >= 4:
-        keys = request.coordinator_keys
-        found = [_coordinator(key, request.key_type, context) for key in keys]
-        return FindCoordinatorResponse(coordinators=found)
+        return in_turns(_coordinators(request, context))
     one = _coordinator(request.key, request.key_type, context)
     return FindCoordinatorResponse(
         error_code=one.error_code,
@@ -38,6 +39,17 @@ def find_coordinator(
         host=one.host,
         port=one.port,
     )
+
+
+def _coordinators(
+    request: FindCoordinatorRequest, context: Context
+) -> Steps[FindCoordinatorResponse]:
+    found: list[Coordinator] = []
+    for count, key in enumerate(request.coordinator_keys, 1):
+        found.append(_coordinator(key, request.key_type, context))
+        if count % ITEMS_A_TURN == 0:
+            yield
+    return FindCoordinatorResponse(coordinators=found)
 
 
 def _coordinator(key: str, key_type: int, context: Context) -> Coordinator:

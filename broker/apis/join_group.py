@@ -2,7 +2,7 @@
 
 Behavior: the answer is parked until the join phase is over; the leader's names all
 members with their metadata, the others' none. What a join sets off is in
-``broker/groups/joining.py``.
+``broker/groups/joining.py``. A member of more than 1,000 assignors is refused.
 Version notes: v0 has no rebalance timeout, the session timeout stands in for it (with
 -1 instead, brod rebalanced for ever on another broker); v1 has one; v4 asks a new
 member to come again with the id it is given (KIP-394); v5 static members (KIP-345);
@@ -17,17 +17,25 @@ from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.groups.commands import Join, Joined, Refused
 from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
 
+PROTOCOLS_MAX = 1_000
+"""Assignors of one member. Each takes a hundred bytes for as long as the member stays,
+also one without a name; clients know a handful."""
+
 
 @serves(ApiKey.JOIN_GROUP, versions=(0, 9), awaits_others=True)
 def join_group(
     request: JoinGroupRequest, context: Context
-) -> Awaitable[JoinGroupResponse]:
+) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+    if len(request.protocols) > PROTOCOLS_MAX:
+        code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return _refused(Refused(code, request.member_id), context.version)
     command = Join(
         member_id=request.member_id,
         session_timeout_ms=request.session_timeout_ms,
@@ -53,11 +61,7 @@ async def _when_joined(
 ) -> JoinGroupResponse:
     reply = await ticket
     if isinstance(reply, Refused):
-        return JoinGroupResponse(
-            error_code=reply.code,
-            protocol_name=None if version >= 7 else "",
-            member_id=reply.member_id,
-        )
+        return _refused(reply, version)
     return JoinGroupResponse(
         generation_id=reply.generation,
         protocol_type=reply.protocol_type,
@@ -66,4 +70,12 @@ async def _when_joined(
         skip_assignment=reply.skip_assignment,
         member_id=reply.member_id,
         members=[JoinGroupResponseMember(*member) for member in reply.members],
+    )
+
+
+def _refused(refused: Refused, version: int) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=refused.code,
+        protocol_name=None if version >= 7 else "",
+        member_id=refused.member_id,
     )

@@ -17,33 +17,46 @@ from broker.protocol.api_keys import ApiKey
 from broker.protocol.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
+    MemberIdentity,
     MemberResponse,
 )
+from broker.runtime.coordination.coordinator import Coordinator
+
+LEAVERS_A_TURN = 1_000
+"""So many go at once, with one rebalance for them."""
 
 
 @serves(ApiKey.LEAVE_GROUP, versions=(0, 5))
 def leave_group(
     request: LeaveGroupRequest, context: Context
 ) -> Awaitable[LeaveGroupResponse]:
+    groups, group_id = context.broker.groups, request.group_id
     if context.version < 3:
-        leavers = [Leaver(request.member_id)]
-    else:
-        leavers = [Leaver(m.member_id, m.group_instance_id) for m in request.members]
-    left = context.broker.groups.leave(request.group_id, leavers)
-    return _when_left(left, leavers, context.version)
+        return _when_one_left(groups.leave(group_id, [Leaver(request.member_id)]))
+    return _all_left(groups, group_id, request.members)
 
 
-async def _when_left(
-    left: "asyncio.Future[Left | Refused]", leavers: list[Leaver], version: int
-) -> LeaveGroupResponse:
+async def _when_one_left(left: "asyncio.Future[Left | Refused]") -> LeaveGroupResponse:
     reply = await left
-    if isinstance(reply, Refused):
-        return LeaveGroupResponse(error_code=reply.code)
-    if version < 3:
-        return LeaveGroupResponse(error_code=reply.codes[0])
-    return LeaveGroupResponse(
-        members=[
+    code = reply.code if isinstance(reply, Refused) else reply.codes[0]
+    return LeaveGroupResponse(error_code=code)
+
+
+async def _all_left(
+    groups: Coordinator, group_id: str, members: list[MemberIdentity]
+) -> LeaveGroupResponse:
+    """The answer to many: some of them go, then others have a turn."""
+    response = LeaveGroupResponse()
+    for first in range(0, max(len(members), 1), LEAVERS_A_TURN):
+        some = members[first : first + LEAVERS_A_TURN]
+        leavers = [Leaver(one.member_id, one.group_instance_id) for one in some]
+        reply = await groups.leave(group_id, leavers)
+        if isinstance(reply, Refused):
+            return LeaveGroupResponse(error_code=reply.code)
+        response.members += [
             MemberResponse(leaver.member_id, leaver.instance_id, code)
             for leaver, code in zip(leavers, reply.codes, strict=True)
         ]
-    )
+        if first:
+            await asyncio.sleep(0)
+    return response

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Iterable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
+from broker.dispatch.turns import COUNTED_A_TURN, ITEMS_A_TURN, Steps, in_turns
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.messages.list_groups import (
     ListedGroup,
@@ -29,7 +29,8 @@ def list_groups(
 
 
 def _list(request: ListGroupsRequest, context: Context) -> Steps[ListGroupsResponse]:
-    states, types = _folded(request.states_filter), _folded(request.types_filter)
+    states = yield from _folded(request.states_filter)
+    types = yield from _folded(request.types_filter)
     if types and _TYPE not in types:
         return ListGroupsResponse()
     listed: list[ListedGroup] = []
@@ -43,6 +44,11 @@ def _list(request: ListGroupsRequest, context: Context) -> Steps[ListGroupsRespo
     return ListGroupsResponse(groups=listed)
 
 
-def _folded(names: Iterable[str]) -> frozenset[str]:
+def _folded(names: Iterable[str]) -> Steps[set[str]]:
     """Filters match whatever their case (KAFKA-15966)."""
-    return frozenset(name.strip().casefold() for name in names)
+    folded: set[str] = set()
+    for count, name in enumerate(names, 1):
+        folded.add(name.strip().casefold())
+        if count % COUNTED_A_TURN == 0:
+            yield
+    return folded

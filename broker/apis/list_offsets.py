@@ -13,7 +13,7 @@ epochs; v7 -3, v8 -4, v9 -5, v11 -6, each UNSUPPORTED_VERSION before
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
@@ -65,34 +65,40 @@ def _listed(
     searches: list[Search] = []
     looked_at = 0
     look = _look_old if context.version == 0 else _look
-    asked_times = yield from counted_in_turns(
-        (topic.name, asked.partition_index)
-        for topic in request.topics
-        for asked in topic.partitions
-    )
+    asked_times = yield from counted_in_turns(_names(request))
     for topic in request.topics:
         answers: list[ListOffsetsPartitionResponse] = []
-        for asked in topic.partitions:
+        for asked in (None, *topic.partitions):
             looked_at += 1
             if looked_at % ITEMS_A_TURN == 0:
                 yield
+            if asked is None:
+                continue
             times = asked_times.pop((topic.name, asked.partition_index), 0)
             if not times:
                 continue  # it was refused where it was named first
             answer = ListOffsetsPartitionResponse(asked.partition_index)
             answers.append(answer)
+            if times > 1:
+                answer.error_code = ErrorCode.INVALID_REQUEST
+                continue
             try:
-                if times > 1:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, "asked for twice")
                 search = look(topic.name, asked, answer, request, context)
             except KafkaError as error:
                 answer.error_code = error.code
-            else:
-                if search is not None:
-                    searches.append(search)
+                continue
+            searches += [] if search is None else [search]
         if answers:
             response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
     return _after(searches, response) if searches else response
+
+
+def _names(request: ListOffsetsRequest) -> Iterator[tuple[str, int] | None]:
+    """The partitions that are named; None for each topic, which takes time as well."""
+    for topic in request.topics:
+        yield None
+        for asked in topic.partitions:
+            yield topic.name, asked.partition_index
 
 
 async def _after(

@@ -61,6 +61,9 @@ def _commit(
     taken: dict[TopicPartition, Committed] = {}
     response, looked_at = OffsetCommitResponse(), 0
     for topic in request.topics:
+        looked_at += 1
+        if looked_at % ITEMS_A_TURN == 0:
+            yield
         take = _taker(topic, request, context, refusal, taken)
         answers: list[OffsetCommitResponsePartition] = []
         response.topics.append(

@@ -11,6 +11,7 @@ classic ones; v10 topic ids, UNKNOWN_TOPIC_ID for one that is not known.
 """
 
 from collections.abc import Awaitable, Hashable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from broker.dispatch.context import Context
@@ -82,7 +83,7 @@ def _fetch(request: OffsetFetchRequest, context: Context) -> Steps[OffsetFetchRe
     for name, found in rows:
         answers: list[OffsetFetchResponsePartition] = []
         topics.append(OffsetFetchResponseTopic(name, answers))
-        for one_found in found:
+        for one_found in chain((None,), found):  # a topic takes time as well
             work += 1
             if work % ITEMS_A_TURN == 0:
                 yield
@@ -102,7 +103,7 @@ def _group(
     for name, topic_id, found in _rows(asked, answered, context):
         answers: list[OffsetFetchResponsePartitions] = []
         topics.append(OffsetFetchResponseTopics(name, topic_id, answers))
-        for one in found:
+        for one in chain((None,), found):
             if one is not None:
                 answers.append(OffsetFetchResponsePartitions(*_fields(one)))
             work += 1

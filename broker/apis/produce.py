@@ -73,13 +73,16 @@ class Answer(Pending[Given | None]):
         self.asked = False
         """Whether each of its partitions has been asked."""
 
-    def entries(self, request: ProduceRequest) -> Iterator[Entry]:
-        """Each partition of the request, and its part of the response."""
+    def entries(self, request: ProduceRequest) -> Iterator[Entry | None]:
+        """Each partition of the request, and its part of the response; None for a
+        topic without any, which takes time as well."""
         for data in request.topic_data:
             parts: list[PartitionProduceResponse] = []
             self.response.responses.append(
                 TopicProduceResponse(data.name, data.topic_id, parts)
             )
+            if not data.partition_data:
+                yield None
             for one in data.partition_data:
                 parts.append(PartitionProduceResponse(one.index))
                 yield data, one, parts[-1]
@@ -135,8 +138,10 @@ def produce_in_turns(
     if context.version < BATCHES_SINCE:
         return _convert_and_append(request, context, answer)
     now_ms = context.broker.clock.now_ms()
-    for count, (data, one, to) in enumerate(answer.entries(request), 1):
-        _append_one(data, one.records, to, request, context, answer, now_ms)
+    for count, entry in enumerate(answer.entries(request), 1):
+        if entry is not None:
+            data, one, to = entry
+            _append_one(data, one.records, to, request, context, answer, now_ms)
         if count % APPENDED_A_TURN == 0:
             yield
     return _asked(answer)
@@ -167,28 +172,38 @@ async def _convert_and_append(
     """Each set is appended, or refused, before the next is converted: what a few
     kilobytes became is never kept for the sake of its neighbours. What nobody takes is
     refused before."""
-    partitions = context.broker.partitions
-    for count, (data, one, to) in enumerate(answer.entries(request), 1):
-        try:
-            partition_of(data, to.index, answer.version, partitions).check_stored()
-            records = await converted(one.records, context.broker)
-        except KafkaError as error:
-            answer.refuse(to, bare(error))
-        else:
-            now_ms = context.broker.clock.now_ms()
-            _append_one(data, records, to, request, context, answer, now_ms)
+    for count, entry in enumerate(answer.entries(request), 1):
+        if entry is not None:
+            await _convert_one(entry, request, context, answer)
         if count % APPENDED_A_TURN == 0:
             await asyncio.sleep(0)
     later = _asked(answer)
     return await later if isinstance(later, Answer) else later
 
 
+async def _convert_one(
+    entry: Entry, request: ProduceRequest, context: Context, answer: Answer
+) -> None:
+    data, one, to = entry
+    partitions = context.broker.partitions
+    try:
+        partition_of(data, to.index, answer.version, partitions).check_stored()
+        records = await converted(one.records, context.broker)
+    except KafkaError as error:
+        answer.refuse(to, bare(error))
+    else:
+        now_ms = context.broker.clock.now_ms()
+        _append_one(data, records, to, request, context, answer, now_ms)
+
+
 def _append(
     request: ProduceRequest, context: Context, answer: Answer
 ) -> Given | Answer | None:
     now_ms = context.broker.clock.now_ms()
-    for data, one, to in answer.entries(request):
-        _append_one(data, one.records, to, request, context, answer, now_ms)
+    for entry in answer.entries(request):
+        if entry is not None:
+            data, one, to = entry
+            _append_one(data, one.records, to, request, context, answer, now_ms)
     return _asked(answer)
 
 

@@ -80,10 +80,11 @@ async def to_the_end(steps: Steps[R | Awaitable[R]]) -> R:
 
 
 def counted_in_turns(names: Iterable[Hashable]) -> Steps[Counter[Hashable]]:
-    """Return how often each of them comes."""
+    """Return how often each of them comes; None is no name, but takes its time."""
     times: Counter[Hashable] = Counter()
     for count, name in enumerate(names, 1):
-        times[name] += 1
+        if name is not None:
+            times[name] += 1
         if count % COUNTED_A_TURN == 0:
             yield
     return times

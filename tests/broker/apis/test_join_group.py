@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from broker.apis.join_group import PROTOCOLS_MAX
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.join_group import (
     JoinGroupRequest,
@@ -131,5 +132,21 @@ def test_what_administrators_see_of_a_client_comes_with_its_join(tmp_path):
             await joined(house, 5)
             (member,) = house.groups.describe("g").members
             assert (member.client_id, member.client_host) == ("c", "/10.0.0.1")
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_says_to_know_thousands_of_assignors_is_refused(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            nameless = [JoinGroupRequestProtocol("", b"")] * (PROTOCOLS_MAX + 1)
+            answer = await house.ask(a_join(protocols=nameless), version)
+            assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+            assert answer.protocol_name == (None if version >= 7 else "")
+            assert house.groups.describe("g") is None
+            fewer = a_join(protocols=nameless[1:])
+            known = ErrorCode.MEMBER_ID_REQUIRED if version >= 4 else ErrorCode.NONE
+            assert (await house.ask(fewer, version)).error_code == known
 
     story(play)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.apis.leave_group import LEAVERS_A_TURN
 from broker.catalog import groups as stored_groups
 from broker.groups.snapshot import decode
 from broker.groups.states import GroupState
@@ -85,5 +86,25 @@ def test_the_answer_leaves_when_it_is_durable_that_the_group_is_empty(tmp_path):
             await house.ask(LeaveGroupRequest("g", member), 0)
             (row,) = house.catalog.read(stored_groups.load).values()
             assert not decode(row).members
+
+    story(play)
+
+
+def test_thousands_leave_some_at_a_time_each_with_its_code(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            member = await stable(house)
+            names = [str(number) for number in range(2 * LEAVERS_A_TURN)]
+            names[LEAVERS_A_TURN + 3] = member
+            asked = LeaveGroupRequest("g", members=list(map(MemberIdentity, names)))
+            answer = await house.ask(asked, 5)
+            assert [m.member_id for m in answer.members] == names
+            gone = [m.member_id for m in answer.members if not m.error_code]
+            assert gone == [member]
+            assert house.groups.describe("g").state is GroupState.EMPTY
+            unknown = await house.ask(LeaveGroupRequest("h", members=asked.members), 5)
+            assert len(unknown.members) == len(names)
+            nobody = await house.ask(LeaveGroupRequest("", members=[]), 5)
+            assert nobody.error_code == ErrorCode.INVALID_GROUP_ID
 
     story(play)
