@@ -81,6 +81,8 @@ _UNAVAILABLE = (
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.BROKER_NOT_AVAILABLE,
     KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._WAIT_COORD,
     KafkaError._MSG_TIMED_OUT,
     KafkaError._TRANSPORT,
     KafkaError._RESOLVE,
