@@ -120,7 +120,7 @@ class StatusFile:
 
     def start(self) -> None:
         """Write now and each second from now on."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.parent.mkdir(exist_ok=True)
         self.write()
         self._thread.start()
 

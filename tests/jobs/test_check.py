@@ -58,8 +58,9 @@ def change_log(path: Path, old: str, new: str) -> None:
 def test_a_sound_directory_is_counted(world: World, topic: Any) -> None:
     report = check(world)
     assert report.ok
-    assert report.counts | {"topics": 1, "tables": 1, "files": 2, "rows": 20,
-                            "batches": 3, "segments": 3} == report.counts  # fmt: skip
+    assert report.counts | {"topics": 1, "partitions": 1, "tables": 1, "files": 2,
+                            "commits": 3, "rows": 20, "batches": 3,
+                            "segments": 3} == report.counts  # fmt: skip
 
 
 def test_no_data_directory(tmp_path: Path) -> None:

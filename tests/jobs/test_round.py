@@ -1,8 +1,12 @@
 """What a round commits: per partition, all before the first slice that failed."""
 
+from broker.storage.files import PosixFiles
+from broker.storage.store import LocalSegmentStore
 from jobs.planner import Item
 from jobs.round import whole_prefixes
 from jobs.rows import Failed, Written
+from tests.jobs.world import World
+from tests.support.batches import Record
 
 
 def item(partition: int, start: int) -> Item:
@@ -29,3 +33,19 @@ def test_only_what_is_whole_from_the_start() -> None:
         0: True,
         1: False,
     }
+
+
+def test_what_a_round_did_is_counted(world: World) -> None:
+    topic, compactor = world.topic("t", 2), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")], 0)
+    world.produce(topic, [Record(b"k", b"v")] * 5, 1)
+    store = LocalSegmentStore(PosixFiles(), world.data_dir / "wal")
+    (info,) = store.live()
+    lengths = [int(some.length.sum()) for some in store.columns(info.sequence).values()]
+    world.flush(compactor)
+    counted = compactor.counters
+    done = (counted.rounds, counted.commits, counted.files, counted.rows)
+    assert done == (1, 1, 2, 6)
+    assert counted.log_bytes == sum(lengths)
+    files = world.path(topic).glob("partition=*/*.parquet")
+    assert counted.file_bytes == sum(path.stat().st_size for path in files)

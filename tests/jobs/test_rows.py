@@ -1,6 +1,8 @@
 """A slice becomes a file, or says why not; a file that is used again is noticed."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +87,25 @@ def test_no_rows_make_no_file(world: World, tmp_path: Path) -> None:
     task = task_of(world, topic, tmp_path / "x")._replace(start=100, end=200)
     assert write_file(task).rows == 0
     assert not (tmp_path / "x").exists()
+
+
+PROGRAM = """
+import os
+from jobs.priority import CAUTIOUS_NICENESS, may_restore
+from jobs.rows import FileTask, work
+def niceness():
+    return os.getpriority(os.PRIO_PROCESS, 0)
+before = niceness()
+assert work([]) == []
+assert niceness() == before
+wanted = min(before + 2, 19)
+[none] = work([FileTask("root", "path", "t", 0, 0, 1, [], wanted)])
+assert (none.path, none.rows) == ("path", 0)
+is_allowed = may_restore() or wanted <= CAUTIOUS_NICENESS
+assert niceness() == (wanted if is_allowed else max(before, CAUTIOUS_NICENESS))
+"""
+
+
+def test_a_worker_takes_the_niceness_of_its_first_file() -> None:
+    here = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, cwd=here)

@@ -1,13 +1,17 @@
 """Sessions are made in one place, with what this product relies on."""
 
+import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from types import SimpleNamespace
 
 import psutil
 import pytest
+from pyspark import SparkContext
 
-from jobs.session import DELTA_PACKAGE, IVY_SETTINGS, session_options
+from jobs import session
+from jobs.session import DELTA_PACKAGE, IVY_SETTINGS, end_session, session_options
 from tests.support.patience import IDLE_S
 
 
@@ -54,3 +58,24 @@ def test_a_session_that_ended_has_left_no_jvm() -> None:
     assert not psutil.pid_exists(jvm)
     program.communicate("\n", timeout=IDLE_S)
     assert program.returncode == 0
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, program: str, patience_s: float) -> int:
+    """How a process ends that stands for Spark's JVM."""
+    jvm = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
+    gateway = SimpleNamespace(proc=jvm, shutdown=lambda: None)
+    monkeypatch.setattr(SparkContext, "_gateway", gateway)
+    monkeypatch.setattr(session, "JVM_ENDS_S", patience_s)
+    end_session(SimpleNamespace(stop=lambda: None))
+    return jvm.returncode
+
+
+def test_a_jvm_ends_when_nobody_talks_to_it_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert ended(monkeypatch, "import sys; sys.stdin.read()", IDLE_S) == 0
+
+
+def test_a_jvm_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    forever = "import time\nwhile True: time.sleep(1)"
+    assert ended(monkeypatch, forever, 0.01) == -signal.SIGKILL

@@ -127,3 +127,23 @@ def test_pages_of_segments_that_were_sent_go_back(tmp_path: Path) -> None:
     assert size <= most <= bound + size, most
     cache.rest()
     assert sum(file_pages_bytes(tmp_path / str(n)) for n in range(1, 9)) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_segment_that_is_not_hot_any_more_gives_its_pages_back(
+    tmp_path: Path,
+) -> None:
+    files, size = PosixFiles(), 1 << 20
+    cache = SegmentCache(files, size, 8 * size)
+    for sequence in (1, 2):
+        file = files.create(tmp_path / str(sequence))
+        files.pwritev(file, [bytes(size)], 0)
+        cache.begin(Segment(sequence, Slot(sequence, tmp_path, file, size), 0))
+        if sequence == 1:
+            view = cache.view(1, 0, size)
+            assert view is not None
+            assert not any(view[::4096])
+            assert file_pages_bytes(tmp_path / "1") == size
+    assert cache.view(1, 0, size) is None
+    assert file_pages_bytes(tmp_path / "1") == 0
+    view.release()

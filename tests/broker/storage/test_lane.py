@@ -273,3 +273,25 @@ def test_a_fault_of_a_listener_does_not_rob_the_others(tmp_path: Path) -> None:
     bad.done = fault
     loop.finish([loop.put(values(1))])
     loop.close()
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_what_cannot_be_synced_is_refused_where_a_sync_was_promised(
+    tmp_path: Path, sync: bool
+) -> None:
+    """The null device takes every write, and no sync."""
+    loop = Loop(tmp_path, sync=sync)
+    loop.finish([loop.put(values(1))])
+    loop.finish([loop.put(values(1))])
+    active = loop.wal._segments[max(loop.wal._segments)]
+    spare, null = os.dup(active.slot.file), os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, active.slot.file)
+    one = loop.put(values(1))
+    loop.finish([one])
+    assert (one.error is not None) == sync
+    if sync:
+        assert os.strerror(errno.EINVAL) in str(loop.wal.failed)
+    os.dup2(spare, active.slot.file)
+    loop.close()
+    os.close(spare)
+    os.close(null)

@@ -272,3 +272,17 @@ def test_behind_a_segment_that_was_cut_short_anything_may_be_lost() -> None:
     assert end < follower.location
     assert damaged
     driver.close()
+
+
+def test_a_file_that_was_cut_behind_its_last_batch_is_not_used_again() -> None:
+    """All batches are there, but somebody has laid hands on it."""
+    files, appends = a_log(4)
+    node = file_of(files, slot_of(files, appends[0]))
+    del node.data[-10:]
+    node.durable = bytes(node.data)
+    driver = Driver(files)
+    (text,) = driver.recovery.damage
+    assert f"has {len(node.data)} bytes, not {len(node.data) + 10}" in text
+    assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
+    assert [info.intact for info in driver.wal.segments()] == [False]
+    driver.close()

@@ -190,3 +190,29 @@ def test_an_open_segment_whose_file_is_used_again_is_stale(
         with pytest.raises(StaleSegment):
             segment.check_current()
     driver.close()
+
+
+def test_a_damaged_segment_that_was_never_sealed_is_read_to_its_end(
+    tmp_path: Path,
+) -> None:
+    """A start seals nothing in which it found damage, and the log goes on behind it."""
+    driver = Driver(PosixFiles(), tmp_path)
+    appends = []
+    for _ in range(3):  # each durable before the next is written
+        appends.append(driver.append(size=500))
+        driver.finish(appends[-1:])
+    (info,) = driver.wal.segments()
+    driver.close()
+    with info.path.open("r+b") as file:
+        file.seek(position_of(appends[1].location) + 100)
+        file.write(b"damage")
+    again = Driver(PosixFiles(), tmp_path)
+    again.next_offset[1, 0] = 3
+    later = again.append(size=500)
+    again.finish([later])
+    reader = LocalSegmentStore(PosixFiles(), tmp_path)
+    for _ in range(2):
+        assert seen(reader) == expected([appends[0], appends[2], later])
+        assert [one.sealed for one in reader.live()] == [False, False]
+        assert len(reader.damage) == 1
+    again.close()

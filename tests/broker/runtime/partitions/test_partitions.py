@@ -221,3 +221,28 @@ def test_carried_batches_are_read_where_they_lie_now(tmp_path: Path) -> None:
             assert values_in(await fetch_one(broker, "stuck", 0)) == before
 
     run(scenario)
+
+
+def test_a_checkpoint_that_is_wanted_while_one_is_made_follows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows what was finished since the other began."""
+    monkeypatch.setattr("broker.runtime.partitions.checkpoint.STEP_PARTITIONS", 1)
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", partitions=2)
+            await fill(broker, "t", 1)
+            written: list[object] = []
+            monkeypatch.setattr(broker.wal, "checkpoint", lambda *_: written.append(_))
+            for _ in range(3):  # both that come meanwhile are one
+                broker.partitions.begin_checkpoint()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert len(written) == 2
+            broker.partitions.begin_checkpoint()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert len(written) == 3
+
+    run(scenario)

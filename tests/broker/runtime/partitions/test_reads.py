@@ -1,12 +1,14 @@
 """Reading: a naive reader and the real one agree, wherever the batches lie."""
 
+from typing import Any
+
 import pytest
 from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from broker.records.batch import read_header
-from broker.runtime.partitions.reads import Place, coalesced
+from broker.runtime.partitions.reads import TURN_PLACES, Place, Reader, coalesced
 from tests.support.rig import (
     Tables,
     batch_of,
@@ -149,3 +151,10 @@ def test_a_read_that_comes_late_finds_what_was_carried_meanwhile(tmp_path) -> No
             assert len(before) == 12
 
     run(scenario)
+
+
+def test_a_read_of_many_partitions_gives_way_after_so_many() -> None:
+    nothing: Any = None
+    places = [Place(None, 0, 1) for _ in range(2 * TURN_PLACES + 1)]
+    steps = Reader(nothing, nothing).read_in_turns(places, 1)
+    assert sum(1 for _ in steps) == 2
