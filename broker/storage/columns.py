@@ -42,6 +42,14 @@ Ints = npt.NDArray[np.int64]
 Ranges = dict[TopicPartition, tuple[int, int]]
 
 
+_COPIED: Final = ["topic", "partition", "base", "last_delta", "max_timestamp", "length"]
+"""What a batch and its copy have in common."""
+
+
+class Unordered(Exception):
+    """A batch of a partition does not follow the one that lies before it."""
+
+
 @dataclass(frozen=True, slots=True)
 class EntryColumns:
     """The batches of one partition in order of offset; all columns of one length.
@@ -93,11 +101,12 @@ def group(rows: Rows, sequence: int) -> dict[TopicPartition, EntryColumns]:
 
 
 def group_all(
-    segments: Sequence[tuple[Rows, int]],
+    segments: Sequence[tuple[Rows, int]], *, checked: bool = False
 ) -> dict[TopicPartition, EntryColumns]:
     """The rows of segments, each with its sequence, in order; columns per partition.
 
-    One sort for all of them: what is done per partition is to cut, once.
+    One sort for all of them: what is done per partition is to cut, once. ``checked``:
+    raises Unordered if a batch is there twice.
     """
     segments = [(rows, sequence) for rows, sequence in segments if len(rows)]
     if not segments:
@@ -106,6 +115,11 @@ def group_all(
     starts = [np.full(len(rows), location_of(n, 0)) for rows, n in segments]
     order, bounds = by_partition(rows)
     columns = _columns(rows[order], np.concatenate(starts)[order])
+    if checked:
+        follows = columns.base[1:] > columns.last[:-1]
+        follows[bounds[1:-1] - 1] = True
+        if not bool(follows.all()):
+            raise Unordered
     firsts = rows[order[bounds[:-1]]]
     keys = zip(firsts["topic"].tolist(), firsts["partition"].tolist(), strict=True)
     cuts = bounds.tolist()
@@ -139,6 +153,26 @@ def join(parts: Iterable[EntryColumns]) -> EntryColumns:
         np.concatenate([part.location for part in chain]),
         np.concatenate([part.length for part in chain]),
     )
+
+
+def copies_of(segments: Sequence[tuple[Rows, int]]) -> dict[int, tuple[set[int], bool]]:
+    """Sequence -> the earlier ones of these segments (rows, sequence) with which it has
+    batches in common, and whether it has no others; of each that has any."""
+    rows = np.concatenate([rows for rows, _ in segments])
+    of = np.concatenate([np.full(len(some), n) for some, n in segments])
+    order = np.lexsort((of, *(rows[name] for name in reversed(_COPIED))))
+    keys, of = rows[_COPIED][order], of[order]
+    again = np.flatnonzero(keys[1:] == keys[:-1]) + 1
+    found: dict[int, tuple[set[int], bool]] = {}
+    for number in np.unique(of[again]).tolist():
+        mine = again[of[again] == number]
+        earlier = {number}
+        while len(mine):
+            earlier.update(of[mine - 1].tolist())
+            mine = mine[np.isin(mine - 1, again)] - 1
+        is_all = int((of[again] == number).sum()) == int((of == number).sum())
+        found[number] = earlier - {number}, is_all
+    return found
 
 
 def newest_copies(segments: Sequence[tuple[Rows, int]]) -> list[Rows]:

@@ -21,6 +21,8 @@ from broker.storage.columns import (
     EntryColumns,
     Ranges,
     Rows,
+    Unordered,
+    copies_of,
     group_all,
     newest_copies,
     ranges_of,
@@ -299,8 +301,14 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
             rows = judgement.verified(rows, _start_of_replay(found, sequence))
         found_rows.append((rows, sequence))
     if found.manifest == Manifest() and found_rows:  # what was released is there, too
+        found_rows = _without_copies(found, found_rows)
+    try:
+        recovery.columns = group_all(found_rows, checked=True)
+    except Unordered:
+        recovery.damage.append("offsets are in two segments: one batch of each counts")
         copies = newest_copies(found_rows)
         found_rows = [(c, n) for c, (_, n) in zip(copies, found_rows, strict=True)]
+        recovery.columns = group_all(found_rows)
     replay: list[tuple[int, Slot, Rows]] = []
     for rows, sequence in found_rows:
         segment = found.segments[sequence]
@@ -310,8 +318,30 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
             behind = rows[rows["position"] >= start]
             if len(behind):  # the file of an empty one may be removed as a spare
                 replay.append((sequence, segment.slot, behind))
-    recovery.columns = group_all(found_rows)
     recovery.replay = Replay(files, replay)
+
+
+def _without_copies(
+    found: Found, found_rows: list[tuple[Rows, int]]
+) -> list[tuple[Rows, int]]:
+    """Without a manifest: of a carried segment and those that it replaced, either.
+
+    One that was finished has all that was needed of them. One that was not is nobody's:
+    they have all of it. What a segment holds for good must not be there twice, since
+    who reads segments without the broker goes by the next manifest alone.
+    """
+    superseded, unfinished = set[int](), set[int]()
+    for number, (earlier, is_all) in copies_of(found_rows).items():
+        segment = found.segments[number]
+        if segment.is_sealed and segment.intact:
+            superseded |= earlier
+        elif is_all:
+            unfinished.add(number)
+    for number in superseded | unfinished:
+        segment = found.segments.pop(number)
+        is_free = segment.intact and number in superseded
+        (found.free if is_free else found.unlisted).append(segment.slot)
+    return [(rows, number) for rows, number in found_rows if number in found.segments]
 
 
 def _start_of_replay(found: Found, sequence: int) -> int:

@@ -40,7 +40,7 @@ from broker.storage.layout import (
     Identity,
     Seal,
 )
-from broker.storage.manifest import Manifest, read_manifest
+from broker.storage.manifest import Manifest, ManifestDamaged, read_manifest
 from broker.storage.objects import LocalObjects, Objects
 from broker.storage.segment import SegmentInfo, StaleSegment, slot_number
 from broker.storage.segment_file import SegmentFile, identity_of
@@ -153,7 +153,8 @@ class LocalSegmentStore(LocalObjects):
         self._places: dict[int, Path] = {}
 
     def live(self) -> list[SegmentInfo]:
-        """Those that count now and hold something durable. Raises OSError.
+        """Those that count now and hold something durable. Raises OSError, also when
+        the checkpoint is missing or damaged.
 
         One that went during the look may have gone into another that was not listed
         yet: then all is looked at again, and so it is if such a one was listed.
@@ -161,15 +162,23 @@ class LocalSegmentStore(LocalObjects):
         while True:
             # The committed position first: a segment behind it is then seen sealed.
             committed_position = read_committed_position(self._files, self._directory)
-            manifest = read_manifest(self) or Manifest()
+            manifest = self._manifest()
             self._known = found = self._look_at_all(manifest, committed_position)
-            after = read_manifest(self) or Manifest()
+            after = self._manifest()
             is_gone = manifest.live - found.keys() - after.live
             if not is_gone and not any(
                 map(after.is_carried, after.live - manifest.live)
             ):
                 break
         return [known.info() for _, known in sorted(found.items()) if known.ranges]
+
+    def _manifest(self) -> Manifest:
+        """Raises OSError; where it is missing although there are segments, nobody
+        knows which of them count before a broker has looked."""
+        manifest = read_manifest(self)
+        if manifest is None and any(self.sequences()):
+            raise ManifestDamaged("the checkpoint is missing")
+        return manifest or Manifest()
 
     def _look_at_all(
         self, manifest: Manifest, committed_position: CommittedPosition | None

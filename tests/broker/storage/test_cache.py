@@ -138,7 +138,7 @@ def test_a_segment_that_is_not_hot_any_more_gives_its_pages_back(
     for sequence in (1, 2):
         file = files.create(tmp_path / str(sequence))
         files.pwritev(file, [bytes(size)], 0)
-        cache.begin(Segment(sequence, Slot(sequence, tmp_path, file, size), 0))
+        cache.begin(sequence, Slot(sequence, tmp_path, file, size))
         if sequence == 1:
             view = cache.view(1, 0, size)
             assert view is not None

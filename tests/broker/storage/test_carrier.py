@@ -519,6 +519,22 @@ def test_without_the_manifest_nothing_is_lost_and_no_batch_is_there_twice() -> N
     there = held(driver.recovery, driver.wal)[1, STUCK]
     assert there == [told.acknowledged[1, STUCK, n] for n in range(10)]
     driver.close()
+    check_again(files_of(driver).after_kill(), told)
+
+
+def check_again(files: ForgetfulFiles, told: Told) -> None:
+    """A later start finds each batch once, and so does who reads without a broker."""
+    driver = Driver(files, segment_bytes=SMALL_SEGMENT)
+    check_found(driver, told)
+    driver.close()
+    store = LocalSegmentStore(files.after_kill(), WAL)
+    seen: set[tuple[int, int, int]] = set()
+    for info in store.live():
+        for key, columns in store.columns(info.sequence).items():
+            batches = {(*key, base) for base in columns.base.tolist()}
+            assert not seen & batches
+            seen |= batches
+    assert told.acknowledged.keys() - told.released <= seen
 
 
 def test_a_copy_that_was_not_finished_hides_nothing_when_the_manifest_is_lost() -> None:
@@ -543,6 +559,7 @@ def test_a_copy_that_was_not_finished_hides_nothing_when_the_manifest_is_lost() 
         driver = Driver(left, segment_bytes=SMALL_SEGMENT)
         check_found(driver, told)
         driver.close()
+        check_again(left.after_kill(), told)
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -1,6 +1,7 @@
 """Columns against lists."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +9,8 @@ from broker.storage.columns import (
     ROW,
     ROW_TYPE,
     EntryColumns,
+    Unordered,
+    copies_of,
     group,
     group_all,
     join,
@@ -114,6 +117,25 @@ def test_of_copies_the_newest_counts_and_what_is_out_of_order_goes() -> None:
     kept = newest_copies([(old, 4), (carried, 5), (newer, 6), (stale, 9)])
     places = [part["position"].tolist() for part in kept]
     assert places == [[4200, 4300], [4200, 4300], [4200, 4300, 4400], []]
+
+
+def test_a_segment_that_shares_batches_with_earlier_ones_is_a_copy_of_them() -> None:
+    first = some_rows((0, 0, 9, 4200), (1, 0, 0, 4300))
+    second = some_rows((0, 10, 9, 4200), (1, 1, 0, 4300))
+    copied = some_rows((0, 0, 9, 4200), (0, 10, 9, 4300))
+    again = some_rows((0, 10, 9, 4200), (1, 5, 0, 4300))
+    other = some_rows((0, 0, 8, 4200), (2, 0, 9, 4300))
+    log = [(first, 4), (second, 6), (copied, 7), (other, 8), (again, 13)]
+    assert copies_of(log) == {7: ({4, 6}, True), 13: ({6, 7}, False)}
+    assert copies_of(log[:2]) == {}
+
+
+def test_a_batch_that_is_there_twice_is_out_of_order() -> None:
+    first, second = some_rows((0, 0, 9, 4200)), some_rows((0, 9, 9, 4200))
+    with pytest.raises(Unordered):
+        group_all([(first, 4), (second, 6)], checked=True)
+    other = some_rows((1, 9, 9, 4200))
+    assert len(group_all([(first, 4), (other, 6)], checked=True)) == 2
 
 
 @given(st.data())

@@ -104,6 +104,7 @@ def test_damage_in_the_middle_is_named_and_what_is_behind_it_is_kept(at: int) ->
     assert driver.recovery.lost == [(*places(appends[2:4]), True)]
     kept = [one.batch for one in appends if one is not appends[2]]
     assert held(driver.recovery, driver.wal)[1, 0] == kept
+    driver.next_offset[1, 0] = 6
     after = driver.append(size=300)
     driver.finish([after])
     assert sequence_of(after.location) != sequence_of(appends[0].location)
@@ -285,4 +286,19 @@ def test_a_file_that_was_cut_behind_its_last_batch_is_not_used_again() -> None:
     assert f"has {len(node.data)} bytes, not {len(node.data) + 10}" in text
     assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
     assert [info.intact for info in driver.wal.segments()] == [False]
+    driver.close()
+
+
+def test_offsets_that_were_given_twice_stop_no_start_and_are_reported() -> None:
+    """A segment that was lost came back after its offsets had been given again."""
+    files, appends = a_log(4)
+    driver = Driver(files)
+    again = [driver.append(size=300) for _ in range(2)]
+    driver.finish(again)
+    driver.close()
+    driver = Driver(files.after_kill())
+    assert driver.recovery.damage == [
+        "offsets are in two segments: one batch of each counts"
+    ]
+    assert driver.recovery.columns[1, 0].base.tolist() == list(range(len(appends)))
     driver.close()

@@ -14,6 +14,7 @@ from broker.storage.entry import (
 )
 from broker.storage.files import PosixFiles
 from broker.storage.layout import Identity, pack_identity
+from broker.storage.manifest import ManifestDamaged
 from broker.storage.segment import StaleSegment
 from broker.storage.store import LocalSegmentStore, SegmentStore, open_store
 from tests.broker.storage.driver import SEGMENT_BYTES, WAL, Driver
@@ -216,3 +217,19 @@ def test_a_damaged_segment_that_was_never_sealed_is_read_to_its_end(
         assert [one.sealed for one in reader.live()] == [False, False]
         assert len(reader.damage) == 1
     again.close()
+
+
+def test_without_the_checkpoint_nobody_knows_which_segments_count(
+    files: ForgetfulFiles,
+) -> None:
+    assert LocalSegmentStore(files, WAL).live() == []
+    driver = Driver(files)
+    driver.finish([driver.append()])
+    driver.close()
+    left = files.after_kill()
+    assert LocalSegmentStore(left, WAL).live()
+    left.unlink(WAL / "checkpoint")
+    with pytest.raises(ManifestDamaged, match="missing"):
+        LocalSegmentStore(left, WAL).live()
+    Driver(left).close()
+    assert LocalSegmentStore(left.after_kill(), WAL).live()
