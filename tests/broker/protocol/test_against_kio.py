@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from kio.index import UnknownEntity, load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from broker.protocol.codec import request_encoder, response_encoder
 from broker.protocol.schema import Field, Struct
 from tests.broker.protocol.values import (
     EVERY,
+    KNOWN_TO_KIO,
     carried,
     few,
+    kio_class,
     message_of,
     messages,
     name_of,
@@ -23,20 +24,7 @@ from tests.broker.protocol.values import (
 ENCODERS = {"request": request_encoder, "response": response_encoder}
 
 
-def kio_class(case: tuple[Any, int, str]) -> Any:
-    """kio's class, or None for what Kafka 4 dropped and kio does not have."""
-    key, version, side = case
-    load = load_request_schema if side == "request" else load_response_schema
-    try:
-        return load(int(key), version)
-    except UnknownEntity:
-        return None
-
-
-KNOWN = [case for case in EVERY if kio_class(case) is not None]
-
-
-@pytest.mark.parametrize("case", KNOWN, ids=name_of)
+@pytest.mark.parametrize("case", KNOWN_TO_KIO, ids=name_of)
 def test_kio_reads_what_we_write_and_writes_the_same(case):
     key, version, side = case
     theirs = kio_class(case)
@@ -107,7 +95,7 @@ def plain(value: Any, field: Field) -> Any:
 def test_kio_has_all_but_what_kafka_4_dropped():
     missing: dict[str, list[int]] = {}
     for case in EVERY:
-        if case not in KNOWN and case[2] == "request":
+        if case not in KNOWN_TO_KIO and case[2] == "request":
             missing.setdefault(case[0].name, []).append(case[1])
     assert missing == {
         "PRODUCE": [0, 1, 2],
