@@ -97,11 +97,18 @@ def pytest_collection_modifyitems(
         items[:] = twins + stories
         return
     items[:] = stories + twins
-    sparks = {item.path for item in items if item.get_closest_marker("spark")}
+    sparks = {item.path for item in items if starts_spark(item)}
     items.sort(key=lambda item: item.path not in sparks)
     for item in items:
         group = "spark" if item.path in sparks else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+def starts_spark(item: pytest.Item) -> bool:
+    """Whether it will; the long forms are not run where they are not asked for."""
+    left_out = "not slow" in item.config.option.markexpr
+    is_slow = item.get_closest_marker("slow") is not None
+    return item.get_closest_marker("spark") is not None and not (is_slow and left_out)
 
 
 @pytest.hookimpl(trylast=True)
