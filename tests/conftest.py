@@ -14,7 +14,7 @@ import gc
 import os
 import warnings
 import zlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from _pytest.unraisableexception import collect_unraisable
 from hypothesis import settings
 
 from tests.support.shuffle import shuffled
+from tests.support.spark_reader import SparkReader
 from tests.support.wire import forget_opened
 
 settings.register_profile("lakelog", deadline=None)
@@ -109,6 +110,14 @@ def starts_spark(item: pytest.Item) -> bool:
     left_out = "not slow" in item.config.option.markexpr
     is_slow = item.get_closest_marker("slow") is not None
     return item.get_closest_marker("spark") is not None and not (is_slow and left_out)
+
+
+@pytest.fixture(scope="session")
+def analyst() -> Iterator[SparkReader]:
+    """A Spark with Delta that is nobody's but the tables' owner's, for all modules."""
+    reader = SparkReader()
+    yield reader
+    reader.close()
 
 
 @pytest.hookimpl(trylast=True)

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -74,14 +73,6 @@ def by_duckdb(path: Path, partition: int) -> list[Record]:
     query = "select * from read_parquet($1, hive_partitioning = false)"
     rows = duckdb.connect().sql(query, params=[names]).to_arrow_table()
     return records_of(rows, partition)
-
-
-@pytest.fixture(scope="module")
-def analyst() -> Iterator[SparkReader]:
-    """A Spark with Delta that is nobody's but the table owner's."""
-    reader = SparkReader()
-    yield reader
-    reader.close()
 
 
 def by_spark(analyst: SparkReader, path: Path) -> list[int]:

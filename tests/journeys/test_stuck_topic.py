@@ -5,8 +5,8 @@
 carried into one is a place to kill the broker.
 """
 
-import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import deltalake
@@ -15,6 +15,7 @@ from deltalake import TableFeatures
 
 from broker.storage.files import PosixFiles
 from broker.storage.store import LocalSegmentStore
+from jobs.extent import Extents
 from tests.support.confluent import create, produce_all
 from tests.support.patience import STUCK_S, becomes_true, wait_until
 from tests.support.process import BrokerPart, Part, lakelog
@@ -72,10 +73,8 @@ class House:
             self.produce("busy", 12, 90_000)
 
     def path(self, topic: str) -> Path:
-        found = lakelog(
-            "table", topic, "--data-dir", str(self.broker.data_dir), "--json"
-        )
-        return Path(json.loads(found)["path"])
+        with closing(Extents(self.broker.data_dir)) as extents:
+            return Path(extents.of([topic])[0].path)
 
     def segments(self) -> int:
         store = LocalSegmentStore(PosixFiles(), self.broker.data_dir / "wal")

@@ -26,7 +26,6 @@ from tests.support.readers import (
     by_spark,
     consumed,
 )
-from tests.support.spark_reader import SparkReader
 
 pytestmark = pytest.mark.spark
 
@@ -38,13 +37,6 @@ SETTINGS = (
     "lake.retention_check_ms=500",
     "groups.initial_rebalance_delay_ms=100",
 )
-
-
-@pytest.fixture(scope="module")
-def analyst():
-    reader = SparkReader()
-    yield reader
-    reader.close()
 
 
 @pytest.fixture(scope="module")
