@@ -283,7 +283,7 @@ def test_what_cannot_be_synced_is_refused_where_a_sync_was_promised(
     loop = Loop(tmp_path, sync=sync)
     loop.finish([loop.put(values(1))])
     loop.finish([loop.put(values(1))])
-    active = loop.wal._segments[max(loop.wal._segments)]
+    active = max(loop.wal._segments.all(), key=lambda one: one.sequence)
     spare, null = os.dup(active.slot.file), os.open(os.devnull, os.O_RDWR)
     os.dup2(null, active.slot.file)
     one = loop.put(values(1))
