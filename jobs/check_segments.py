@@ -46,6 +46,9 @@ def check_segments(store: SegmentStore, report: Report) -> SegmentsFound:
             infos = store.live()
         except FileNotFoundError:
             return found
+        except ManifestDamaged as error:  # nobody knows which segments count
+            report.problems.append(str(error))
+            return found
         stale = [one.sequence for one in infos if not _add(store, one, found, looked)]
         if not stale or not _was_carried(store, infos):
             break

@@ -340,3 +340,18 @@ def test_whatever_stands_in_a_tables_log_is_told(world: World, topic: Any) -> No
     for text in ('{"add":{}}', "[" * 200_000):
         entry.with_name(f"{3:020d}.json").write_text(text)
         assert problem(world).startswith("t: ")
+
+
+@pytest.mark.parametrize("lost", [True, False], ids=["missing", "damaged"])
+def test_a_checkpoint_that_is_not_there_is_a_problem_and_no_fault(
+    world: World, topic: Any, lost: bool
+) -> None:
+    """Which segments count nobody knows then."""
+    world.checkpoint()
+    path = world.data_dir / "wal" / "checkpoint"
+    data = path.read_bytes()
+    path.unlink()
+    if not lost:
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    problems = check_data_directory(world.data_dir).problems
+    assert any("checkpoint" in problem for problem in problems)
