@@ -132,3 +132,20 @@ def test_what_a_search_needs_is_loaded_by_warming() -> None:
         "assert set(sys.modules) == known, set(sys.modules) - known"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_newest_record_is_found_wherever_it_lies(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            times = broker.partitions.times
+            await produce(broker, 0, 30, 20, 30)
+            assert await times.latest(partition) == Found(1, T + 30)
+            tables.compact(broker, partition)
+            await produce(broker, 10)
+            assert await times.latest(partition) == Found(1, T + 30)
+            await produce(broker, 40)
+            assert await times.latest(partition) == Found(5, T + 40)
+
+    run(scenario)
