@@ -19,24 +19,30 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 
+def instead(owner: Any, name: str, by: Any) -> None:
+    """Let ``owner`` have ``by`` in place of what it calls ``name``.
+
+    Raises AssertionError if it has none: then nothing would be altered.
+    """
+    assert hasattr(owner, name), f"{owner} has no {name}"
+    setattr(owner, name, by)
+
+
 def acknowledged_before_written() -> None:
     """A group is called durable, and is written when the next one comes."""
-    from broker.storage.appender import SegmentAppender
-    from broker.storage.layout import Identity, pack_identity
+    from broker.storage.active_segment import ActiveSegment
 
     waiting: list[tuple[int, int, bytes]] = []
 
-    def later(self: SegmentAppender, segment: Any, parts: list[Any], _end: int) -> None:
-        file = segment.slot.file
-        if segment.empty:
-            words = (segment.sequence, segment.slot.size, segment.created_ms)
-            self._files.pwritev(file, [pack_identity(Identity(*words))], 0)
-        waiting.append((file, segment.end, b"".join(parts)))
+    def later(self: ActiveSegment, parts: list[Any], _end: int, *, sync: bool) -> None:
+        if self.empty:
+            self.identify()
+        waiting.append((self.slot.file, self.end, b"".join(parts)))
         if len(waiting) > 1:
             file, position, data = waiting.pop(0)
             self._files.pwritev(file, [data], position)
 
-    SegmentAppender._write = later  # type: ignore[method-assign]
+    instead(ActiveSegment, "write", later)
 
 
 def unverified() -> None:
@@ -53,7 +59,7 @@ def unverified() -> None:
         """Of a header, which has a seed, the truth."""
         return real(data, *seed) if seed else Fitting()
 
-    entry.crc32c = crc32c
+    instead(entry, "crc32c", crc32c)
 
 
 def never_synced() -> None:
@@ -66,7 +72,7 @@ def never_synced() -> None:
         if threading.current_thread().name != "wal-writer":
             sync(self, file)
 
-    PosixFiles.fdatasync = fdatasync  # type: ignore[method-assign]
+    instead(PosixFiles, "fdatasync", fdatasync)
 
 
 def sync_fails() -> None:
@@ -83,15 +89,15 @@ def sync_fails() -> None:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
         sync(self, file)
 
-    PosixFiles.fdatasync = fdatasync  # type: ignore[method-assign]
+    instead(PosixFiles, "fdatasync", fdatasync)
 
 
 def tables_never_synced() -> None:
     """Nothing of what is in a table is sent to the disk, by a sync or before it."""
     from lakehouse import durable
 
-    durable._write_back = lambda _: None
-    os.fsync = lambda file: None
+    instead(durable, "_write_back", lambda _: None)
+    instead(os, "fsync", lambda file: None)
 
 
 def starts_unchecked() -> None:
@@ -99,9 +105,9 @@ def starts_unchecked() -> None:
     are there, which is a second safeguard."""
     from lakehouse import commit
 
-    commit._is_there = lambda *_: False
-    commit._check_starts = lambda *_: None
-    commit._check_no_rows = lambda *_: None
+    instead(commit, "_is_there", lambda *_: False)
+    instead(commit, "_check_starts", lambda *_: None)
+    instead(commit, "_check_no_rows", lambda *_: None)
 
 
 def ends_untold() -> None:
@@ -109,19 +115,21 @@ def ends_untold() -> None:
     rows that are there, which is a second safeguard."""
     from lakehouse import commit
 
-    commit._transactions = lambda *_: []
-    commit._check_no_rows = lambda *_: None
+    instead(commit, "_transactions", lambda *_: [])
+    instead(commit, "_check_no_rows", lambda *_: None)
     read_back = commit._read_back
-    commit._read_back = lambda path, version, _, paths: read_back(
-        path, version, {}, paths
-    )
+
+    def read_back_without(path: Any, version: Any, _: Any, paths: Any) -> Any:
+        return read_back(path, version, {}, paths)
+
+    instead(commit, "_read_back", read_back_without)
 
 
 def without_lease() -> None:
     """Every compactor believes that it is the one."""
     from jobs.lease import LeaseKeeper
 
-    LeaseKeeper.held = property(lambda self: True)  # type: ignore[assignment]
+    instead(LeaseKeeper, "held", property(lambda self: True))
 
 
 def stops_at_points() -> None:
@@ -144,15 +152,15 @@ def stops_at_points() -> None:
         with renewing:
             os.kill(os.getpid(), signal.SIGSTOP)
 
-    LeaseKeeper._attempt = renew_undisturbed  # type: ignore[method-assign]
-    failpoints._die = stop
+    instead(LeaseKeeper, "_attempt", renew_undisturbed)
+    instead(failpoints, "_die", stop)
 
 
 def in_process() -> None:
     """No Spark: its tasks run here, one after another."""
     import jobs.session
 
-    jobs.session.make_session = lambda *_, **__: Session()
+    instead(jobs.session, "make_session", lambda *_, **__: Session())
 
 
 class Session:
@@ -186,7 +194,7 @@ def main() -> None:
     """
     from broker.storage.wal import Wal
 
-    Wal.accelerate = lambda *_: None  # type: ignore[method-assign]
+    instead(Wal, "accelerate", lambda *_: None)
     for name in sys.argv.pop(1).split(","):
         globals()[name]()
     from broker.cli import main as lakelog
