@@ -50,9 +50,10 @@ def begin_anew(
     _remove_unlisted(files, directory, found)
     last = max((n for n, s in found.segments.items() if not s.carried), default=0)
     for sequence, segment in list(found.segments.items()):
-        if not segment.intact:  # nothing is written to it any more, not even a seal
+        if not segment.intact:  # no seal is written to it, nor anything else but this
             if not segment.is_sealed:
                 segment.sealed_at_ms = now_ms
+                _wipe_refused(files, found, segment)
         elif segment.empty:
             del found.segments[sequence]
             found.free.append(segment.slot)
@@ -75,6 +76,17 @@ def _remove_unlisted(files: Files, directory: Path, found: Found) -> None:
     if found.unlisted:
         files.fsync_dir(directory)
         found.unlisted.clear()
+
+
+def _wipe_refused(files: Files, found: Found, segment: FoundSegment) -> None:
+    """What was refused behind the end of a damaged segment is no entry any more: no
+    seal says where it ends, and the committed position soon is another segment's."""
+    noted, slot = found.committed_position, segment.slot
+    if noted is None or not noted.final or noted.sequence != segment.sequence:
+        return
+    if segment.end + ENTRY_HEADER_BYTES <= slot.size:
+        files.pwritev(slot.file, [bytes(ENTRY_HEADER_BYTES)], segment.end)
+        files.fdatasync(slot.file)
 
 
 def _seal_durably(

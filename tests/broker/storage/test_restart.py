@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from broker.ids import TopicPartition
 from broker.storage.entry import Append, position_of
-from tests.broker.storage.driver import Driver, held
+from broker.storage.store import LocalSegmentStore
+from tests.broker.storage.driver import WAL, Driver, held
 from tests.support.clock import ManualClock
 from tests.support.files import ForgetfulFiles, PowerCut, everything, nothing, pieces
 
@@ -284,3 +285,41 @@ def test_a_damaged_segment_that_was_not_sealed_counts_as_sealed_by_the_start() -
 
 def times(driver: Driver) -> list[tuple[int, int]]:
     return [(info.created_ms, info.sealed_at_ms) for info in driver.wal.segments()]
+
+
+def damaged(files: ForgetfulFiles, one: Append) -> None:
+    """Some bytes of a batch in the only segment are not as they were written."""
+    (info,) = LocalSegmentStore(files, WAL).live()
+    file = files.open(info.path)
+    files.pwritev(file, [b"damage"], position_of(one.location) + 100)
+    files.fdatasync(file)
+    files.close(file)
+
+
+@pytest.mark.parametrize("survives", [None, nothing, everything])
+@pytest.mark.parametrize("partition", [0, 1], ids=["its own", "another"])
+def test_what_was_refused_behind_damage_does_not_come_back_either(
+    partition: int, survives
+) -> None:
+    """No seal says where a damaged segment ends, and the next life's position is that
+    of another one. Whether its offsets are another batch's by then does not matter."""
+    files, appends = refused_after_a_failed_sync(3)
+    damaged(files, appends[1])
+    driver = Driver(files)
+    assert len(driver.recovery.damage) == 1
+    kept = [appends[0], appends[2]]
+    assert held(driver.recovery, driver.wal) == {(1, 0): batches(kept)}
+    driver.next_offset[1, 0] = appends[-1].last_offset + 1
+    later = driver.append(size=600, partition=partition)
+    driver.finish([later])
+    files = files.after_kill() if survives is None else files.after_power_cut(survives)
+    killed(driver)
+    again = Driver(files)
+    wanted = {(1, 0): batches(kept)}
+    wanted[1, partition] = [*wanted.get((1, partition), []), bytes(later.batch)]
+    assert held(again.recovery, again.wal) == wanted
+    store = LocalSegmentStore(files, WAL)
+    old, new = (info.ranges for info in store.live())
+    assert old == {(1, 0): (0, 3)}
+    assert new.keys() == {(1, partition)}
+    killed(again)
