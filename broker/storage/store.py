@@ -304,6 +304,7 @@ class LocalSegmentStore(LocalObjects):
             # It was damaged when the broker found it, and so was never sealed.
             size = self._files.size(segment.file)
             self._walk(known, segment, size, durable=False)
+            self._lose_rest(known, size)
             known.read_to_end = True
 
     def _read_footer(self, known: _Known, segment: SegmentFile, seal: Seal) -> bool:
@@ -330,6 +331,16 @@ class LocalSegmentStore(LocalObjects):
         known.holes += found.holes
         known.end = found.end
         known.add(rows_of(bytes(found.rows)))
+
+    def _lose_rest(self, known: _Known, size: int) -> None:
+        """Nothing says any more where the entries of a segment ended that was never
+        sealed: some may have stood behind the last one that was found."""
+        if not known.holes:
+            self._report(
+                f"segment {known.identity.sequence}: it was never sealed, and what was "
+                f"behind byte {known.end} is not known"
+            )
+        known.holes.append((known.end, size))
 
     def _report(self, text: str) -> None:
         if text not in self.damage:

@@ -233,3 +233,41 @@ def test_without_the_checkpoint_nobody_knows_which_segments_count(
         LocalSegmentStore(left, WAL).live()
     Driver(left).close()
     assert LocalSegmentStore(left.after_kill(), WAL).live()
+
+
+def a_group_behind_another(driver: Driver, files: ForgetfulFiles) -> list[Append]:
+    """A batch, and three that are written together when it is durable."""
+    may_sync = files.hold("fdatasync")
+    first = driver.append(size=500)
+    written = bytes(first.batch)
+    driver.until(lambda: any(written in i.data for i in list(files.names.values())))
+    group = [first, *(driver.append(size=500) for _ in range(3))]
+    may_sync.set()
+    driver.finish(group)
+    return group
+
+
+def test_what_is_behind_damage_in_the_last_group_is_not_known_to_be_nothing(
+    files: ForgetfulFiles,
+) -> None:
+    """No entry proves that the group was durable, and the position is another's."""
+    driver = Driver(files)
+    appends = a_group_behind_another(driver, files)
+    (info,) = driver.wal.segments()
+    file = files.open(info.path)
+    files.pwritev(file, [b"damage"], position_of(appends[1].location) + 100)
+    driver.close()
+    left = files.after_kill()
+    again = Driver(left)
+    again.next_offset[1, 0] = 4
+    later = again.append(size=500)
+    again.finish([later])
+    reader = LocalSegmentStore(left, WAL)
+    assert seen(reader) == expected([appends[0], later])
+    start = position_of(appends[1].location) - ENTRY_HEADER_BYTES
+    assert reader.holes(info.sequence) == [(start, SEGMENT_BYTES)]
+    assert reader.holes(sequence_of(later.location)) == []
+    assert [f"behind byte {start} is not known" in one for one in reader.damage] == [
+        True
+    ]
+    again.close()
