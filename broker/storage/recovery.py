@@ -293,15 +293,17 @@ def _report_missing(found: Found, recovery: Recovery) -> None:
 
 def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
     found_rows: list[tuple[Rows, int]] = []
+    noted_rows: list[tuple[Rows, int]] = []
     last = max((n for n, s in found.segments.items() if not s.carried), default=0)
     for sequence, segment in sorted(found.segments.items()):
         judgement = _Judgement(files, segment, recovery)
         rows = judgement.rows(found.committed_position, is_last=sequence == last)
+        noted_rows.append((rows, sequence))
         if sequence >= found.manifest.sequence:
             rows = judgement.verified(rows, _start_of_replay(found, sequence))
         found_rows.append((rows, sequence))
     if found.manifest == Manifest() and found_rows:  # what was released is there, too
-        found_rows = _without_copies(found, found_rows)
+        found_rows = _without_copies(found, found_rows, noted_rows)
     try:
         recovery.columns = group_all(found_rows, checked=True)
     except Unordered:
@@ -322,21 +324,24 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
 
 
 def _without_copies(
-    found: Found, found_rows: list[tuple[Rows, int]]
+    found: Found,
+    found_rows: list[tuple[Rows, int]],
+    noted_rows: list[tuple[Rows, int]],
 ) -> list[tuple[Rows, int]]:
     """Without a manifest: of a carried segment and those that it replaced, either.
 
     One that was finished has all that was needed of them. One that was not is nobody's:
     they have all of it. What a segment holds for good must not be there twice, since
-    who reads segments without the broker goes by the next manifest alone.
+    who reads segments without the broker goes by the next manifest alone. What was
+    replaced may be half overwritten by now: its footer still tells what it held.
     """
-    superseded, unfinished = set[int](), set[int]()
-    for number, (earlier, is_all) in copies_of(found_rows).items():
-        segment = found.segments[number]
-        if segment.is_sealed and segment.intact:
+    whole = {n for n, each in found.segments.items() if each.is_sealed and each.intact}
+    superseded = set[int]()
+    for number, (earlier, _) in copies_of(noted_rows).items():
+        if number in whole:
             superseded |= earlier
-        elif is_all:
-            unfinished.add(number)
+    copies = copies_of(found_rows).items()
+    unfinished = {number for number, (_, is_all) in copies if is_all} - whole
     for number in superseded | unfinished:
         segment = found.segments.pop(number)
         is_free = segment.intact and number in superseded

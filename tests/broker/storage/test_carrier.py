@@ -18,6 +18,7 @@ from broker.storage import carrier, carry
 from broker.storage.carrier import Carrier
 from broker.storage.carry import Carried, Kept
 from broker.storage.entry import sequence_of
+from broker.storage.layout import HEADER_BLOCK_BYTES
 from broker.storage.manifest import Manifest, read_manifest
 from broker.storage.objects import LocalObjects
 from broker.storage.segment import SegmentInfo
@@ -518,6 +519,31 @@ def test_without_the_manifest_nothing_is_lost_and_no_batch_is_there_twice() -> N
     assert driver.recovery.damage == ["the checkpoint is missing; replaying all"]
     there = held(driver.recovery, driver.wal)[1, STUCK]
     assert there == [told.acknowledged[1, STUCK, n] for n in range(10)]
+    driver.close()
+    check_again(files_of(driver).after_kill(), told)
+
+
+def test_without_the_manifest_what_was_replaced_and_overwritten_is_gone() -> None:
+    """Its file was used again when the power went, and its first sector was not there:
+    its footer still names what the carried one holds, and none of it verifies."""
+    files, told = ForgetfulFiles(), Told()
+    driver = open_log(files)
+    fill(driver, told)
+    run = [info for info in driver.wal.segments() if info.sealed]
+    result = carry_all(driver, told)
+    assert result is not None
+    driver.close()
+    left = files.after_kill()
+    old = left.names[run[0].path]
+    old.data[HEADER_BLOCK_BYTES : run[0].bytes] = bytes(
+        run[0].bytes - HEADER_BLOCK_BYTES
+    )
+    old.durable = bytes(old.data)
+    left.unlink(WAL / "checkpoint")
+    driver = open_log(left)
+    there = held(driver.recovery, driver.wal)[1, STUCK]
+    assert there == [told.acknowledged[1, STUCK, n] for n in range(10)]
+    assert run[0].sequence not in driver.numbers()
     driver.close()
     check_again(files_of(driver).after_kill(), told)
 
