@@ -32,7 +32,10 @@ def restore(
     lake: Tables,
     now_ms: int,
 ) -> int:
-    """Make every partition that the catalog knows; the number of batches replayed."""
+    """Take up every topic that the catalog knows; the number of batches replayed.
+
+    A partition of which nobody knows anything is made when somebody asks for it.
+    """
     snapshots = _snapshots(recovery.payload)
     unnamed = None if snapshots is None else PartitionLog().snapshot()
     logs: dict[TopicPartition, PartitionLog] = {}
@@ -40,6 +43,13 @@ def restore(
         of_topic = {}
         for index in range(topic.partitions):
             key = topic.key(index)
+            if not (
+                key in (snapshots or ())
+                or key in recovery.columns
+                or log_starts.get(key, 0)
+                or lake.table_end(*key)
+            ):
+                continue
             of_topic[index] = logs[key] = PartitionLog.restore(
                 (snapshots or {}).get(key, unnamed),
                 start=log_starts.get(key, 0),

@@ -59,6 +59,21 @@ def test_the_log_goes_on_where_it_ended(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_what_nobody_wrote_to_is_not_made_by_a_restart(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", partitions=50)
+            await produce_one(broker, "t", batch_of(b"one"), partition=7)
+        async with rig(tmp_path) as broker:
+            assert [partition.index for partition in broker.partitions] == [7]
+            assert broker.partitions.count == 50
+            again = await produce_one(broker, "t", batch_of(b"two"), partition=9)
+            assert (again.error_code, again.base_offset) == (0, 0)
+            assert [partition.index for partition in broker.partitions] == [7, 9]
+
+    run(scenario)
+
+
 def test_retries_are_known_after_a_restart(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
