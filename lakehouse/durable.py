@@ -22,8 +22,8 @@ from typing import Any, Final
 PIECE_BYTES: Final = 512 << 10
 _WRITE_AND_WAIT: Final = 7
 """WAIT_BEFORE, WRITE and WAIT_AFTER."""
-_CANNOT: Final = (errno.ENOSYS, errno.EINVAL, errno.ESPIPE)
-"""Not here, or not for this file: the fsync does all of it."""
+_CANNOT: Final = (errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.ESPIPE)
+"""Not here, not allowed, or not for this file: the fsync does all of it."""
 _sync_file_range: Any = getattr(
     ctypes.CDLL(None, use_errno=True), "sync_file_range", None
 )
