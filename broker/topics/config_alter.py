@@ -80,7 +80,9 @@ def _apply(
     present = split_list(text_of(name, configs, defaults))
     changed = split_list(value)
     if operation == Operation.APPEND:
-        kept = [*present, *(one for one in changed if one not in present)]
+        there = set(present)
+        kept = [*present, *(one for one in changed if one not in there)]
     else:
-        kept = [one for one in present if one not in changed]
+        gone = set(changed)
+        kept = [one for one in present if one not in gone]
     configs[name] = ",".join(kept)

@@ -4,6 +4,7 @@ import pytest
 
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.topics.config_alter import Alteration, Operation, alter
+from tests.support.turns import check_turn, turn_ms
 
 SET, DELETE = Operation.SET, Operation.DELETE
 APPEND, SUBTRACT = Operation.APPEND, Operation.SUBTRACT
@@ -82,3 +83,18 @@ def test_the_whole_is_checked_and_not_each_change() -> None:
     assert alter(before, raised)["min.compaction.lag.ms"] == "9"
     with pytest.raises(KafkaError):
         alter(before, raised[:1])
+
+
+@pytest.mark.parametrize("operation", [APPEND, SUBTRACT])
+def test_a_long_list_is_walked_once(operation: Operation) -> None:
+    key, count = "leader.replication.throttled.replicas", 3_000
+    there = [f"{n}:0" for n in range(count)]
+    others = [f"{n}:1" for n in range(count)]
+    change = [Alteration(key, operation, ",".join(others))]
+
+    def longest_ms() -> float:
+        return turn_ms(lambda: alter({key: ",".join(there)}, change))
+
+    after = alter({key: ",".join(there)}, change)[key].split(",")
+    assert after == (there + others if operation is APPEND else there)
+    check_turn(f"{operation.name} of a list", longest_ms)
