@@ -142,7 +142,7 @@ async def _next_messages(
         place.offset = found.next_offset
         place.clear()
         check_offset(partition, place.offset)
-        reading = broker.partitions.reader.read([place], place.bytes_max)
+        reading = broker.partitions.reader.read([place], wanted_bytes)
         if reading is not None:
             await reading
         if place.error is not None:

@@ -9,6 +9,7 @@ import pytest
 
 from broker.apis.fetch import fetch
 from broker.apis.produce import produce
+from broker.lake.cold import ColdRead
 from broker.protocol.errors import ErrorCode, ProtocolError
 from broker.protocol.messages.fetch import FetchRequest, PartitionData
 from broker.protocol.messages.produce import (
@@ -542,3 +543,35 @@ def test_thousands_of_bad_sets_do_not_hold_the_loop(
             return max(taken)
 
     check_turn("bad message sets", lambda: asyncio.run(longest()))
+
+
+@pytest.mark.parametrize("version", OLD_FETCH)
+def test_what_follows_a_gap_is_read_within_the_limit_of_the_answer(
+    tmp_path: Path, version: int
+) -> None:
+    limits: list[int] = []
+
+    class Measured(Tables):
+        async def read(
+            self, number: int, partition: int, offset: int, bytes_max: int
+        ) -> ColdRead:
+            limits.append(bytes_max)
+            if offset == 0:  # an owner deleted the rows of a whole file
+                return ColdRead([], 2)
+            return await super().read(number, partition, offset, bytes_max)
+
+    tables = Measured()
+
+    async def scenario() -> None:
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            for value in (b"gone", b"b"):
+                await produce_one(broker, "t", batch_of(value, b"c"))
+            tables.compact(broker, partition)
+            asked = {"partition_bytes_max": 2**31 - 1, "bytes_max": 2**31 - 1}
+            found = messages_in(await fetched(broker, 0, version, **asked))
+            assert [one.value for one in found] == [b"b", b"c"]
+            assert len(limits) == 2
+            assert max(limits) <= broker.settings.broker.fetch_max_bytes
+
+    run(scenario)
