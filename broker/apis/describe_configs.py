@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import Steps, in_turns
+from broker.dispatch.turns import Steps, counted_in_turns, in_turns
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.describe_configs import (
@@ -53,7 +53,8 @@ def _resources(
         resource = one.resource_type, one.resource_name
         if resource not in described:
             described.add(resource)
-            results.append(_resource(one, request, broker))
+            result = yield from _resource(one, request, broker)
+            results.append(result)
         if count % RESOURCES_A_TURN == 0:
             yield
     return DescribeConfigsResponse(results=results)
@@ -61,7 +62,7 @@ def _resources(
 
 def _resource(
     asked: DescribeConfigsResource, request: DescribeConfigsRequest, broker: Broker
-) -> DescribeConfigsResult:
+) -> Steps[DescribeConfigsResult]:
     result = DescribeConfigsResult(
         error_message=None,
         resource_type=asked.resource_type,
@@ -72,7 +73,8 @@ def _resource(
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
-    wanted = asked.configuration_keys  # of none: all, as of null
+    wanted = yield from counted_in_turns(asked.configuration_keys or ())
+    # of none: all, as of null
     result.configs = [
         _entry(key, request) for key in keys if not wanted or key.name in wanted
     ]

@@ -39,6 +39,7 @@ from broker.protocol.messages.produce import (
 from broker.records.limits import RECORD_ERRORS_MAX
 from broker.runtime.partitions.overdue import NO_TIMEOUT
 from broker.runtime.partitions.partition import Partition, Reply, bare
+from broker.runtime.partitions.reads import at_once as to_its_end
 
 NO_ACKS = 0
 ACKS = (-1, NO_ACKS, 1)
@@ -134,7 +135,8 @@ def produce_in_turns(
     """The same for many partitions; the caller lets nothing overtake it."""
     answer = Answer(context.version, request.acks, is_wide=True)
     if request.acks not in ACKS:
-        return Wide(_refuse_acks(request, answer))
+        response = yield from _refuse_acks(request, answer)
+        return Wide(response)
     if context.version < BATCHES_SINCE:
         return _convert_and_append(request, context, answer)
     now_ms = context.broker.clock.now_ms()
@@ -160,7 +162,7 @@ def produce(
 ) -> Given | Awaitable[Given | None] | None:
     answer = Answer(context.version, request.acks)
     if request.acks not in ACKS:
-        return _refuse_acks(request, answer)
+        return to_its_end(_refuse_acks(request, answer))
     if context.version < BATCHES_SINCE:
         return _convert_and_append(request, context, answer)
     return _append(request, context, answer)
@@ -239,15 +241,13 @@ def _asked(answer: Answer) -> Given | Answer | None:
     return answer
 
 
-def _refuse_acks(request: ProduceRequest, answer: Answer) -> ProduceResponse:
+def _refuse_acks(request: ProduceRequest, answer: Answer) -> Steps[ProduceResponse]:
     error = KafkaError(
         ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}, not -1, 0 or 1"
     )
-    for data in request.topic_data:
-        answers = [PartitionProduceResponse(one.index) for one in data.partition_data]
-        for one in answers:
-            answer.refuse(one, error)
-        answer.response.responses.append(
-            TopicProduceResponse(data.name, data.topic_id, answers)
-        )
+    for count, entry in enumerate(answer.entries(request), 1):
+        if entry is not None:
+            answer.refuse(entry[2], error)
+        if count % APPENDED_A_TURN == 0:
+            yield
     return answer.response

@@ -245,6 +245,29 @@ BARE: dict[str, tuple[Any, int]] = {
         FindCoordinatorRequest(coordinator_keys=["k"] * EMPTY),
         6,
     ),
+    "produce with wrong acks": (
+        ProduceRequest(
+            None,
+            2,
+            1000,
+            [TopicProduceData("t", bytes(16), [PartitionProduceData(0)] * EMPTY)],
+        ),
+        9,
+    ),
+    "metadata of names that no topic has": (
+        MetadataRequest([MetadataRequestTopic(name=f"!{n}") for n in range(EMPTY)]),
+        12,
+    ),
+    "keys of a configuration": (
+        describe_configs.DescribeConfigsRequest(
+            [
+                describe_configs.DescribeConfigsResource(
+                    4, "", [f"k{n}" for n in range(EMPTY)]
+                )
+            ]
+        ),
+        4,
+    ),
     "states": (ListGroupsRequest(states_filter=[f"s{n}" for n in range(EMPTY)]), 4),
 }
 
