@@ -22,10 +22,13 @@ SIZE_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What of a collection is wanted: at most ``size`` keys ``after`` one."""
+    """What of a collection is wanted: at most ``size`` keys ``after`` one.
+
+    None: all of them, and from the first one on.
+    """
 
     size: int | None = None
-    after: str = ""
+    after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Cut:
 def cut(keys: Iterable[str], page: Page) -> Cut:
     """The page of ``keys`` that is wanted, sorted."""
     ordered = sorted(keys)
-    start = bisect_right(ordered, page.after) if page.after else 0
+    start = 0 if page.after is None else bisect_right(ordered, page.after)
     if page.size is None or start + page.size >= len(ordered):
         return Cut(ordered[start:], "")
     chosen = ordered[start : start + page.size]
@@ -52,10 +55,12 @@ def page(
         int | None, Query(ge=1, le=SIZE_MAX, description="How many at most.")
     ] = None,
     page_token: Annotated[
-        str, Query(max_length=10_000, description="From `metadata.next`.")
-    ] = "",
+        str | None, Query(max_length=10_000, description="From `metadata.next`.")
+    ] = None,
 ) -> Page:
     """The page that a request asks for. Raises Problem 400 for a token not ours."""
+    if page_token is None:
+        return Page(page_size)
     try:
         after = base64.b64decode(page_token, altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError):

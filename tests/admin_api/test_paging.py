@@ -1,6 +1,6 @@
 """Pages: each key once, whatever comes and goes between."""
 
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, parse_qsl
 
 import pytest
 from hypothesis import given
@@ -44,3 +44,14 @@ def test_a_token_that_is_not_ours_is_refused_in_words(token):
     with pytest.raises(Problem, match="page_token") as caught:
         page(1, token)
     assert caught.value.status == 400
+
+
+def test_a_page_that_ends_with_an_empty_key_leads_on():
+    keys, token, seen = ["b", "", "a"], None, []
+    for _ in keys:
+        found = cut(keys, page(1, token))
+        seen += found.keys
+        token = dict(parse_qsl(found.following, keep_blank_values=True)).get(
+            "page_token"
+        )
+    assert (seen, token) == (["", "a", "b"], None)
