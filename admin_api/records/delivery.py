@@ -8,14 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
 
 from admin_api.problems import Problem, problem_of
 from admin_api.records.formats import encode, header
 from admin_api.records.json_stream import JsonStream
-from admin_api.records.producer import Outgoing, RecordProducer
+from admin_api.records.producer import Delivered, Outgoing, RecordProducer
 from admin_api.records.schemas import (
     ProduceData,
     ProduceRecord,
@@ -41,8 +40,8 @@ class Target:
     def send(self, record: ProduceRecord) -> Awaitable[Report]:
         """The report of a record that is on its way now.
 
-        Raises Problem for a record that cannot be sent; waiting for the report raises
-        KafkaException.
+        It keeps of the record only sizes, however long nobody reads it. Raises Problem
+        for a record that cannot be sent; waiting for the report raises KafkaException.
         """
         partition = record.partition_id
         if partition is not None and not 0 <= partition < self.partitions:
@@ -55,22 +54,26 @@ class Target:
             headers=[header(one) for one in record.headers],
             timestamp_ms=record.timestamp_ms(),
         )
-        return self._report(record, outgoing, self.producer.send(outgoing))
+        key = _reported(record.key, outgoing.key)
+        value = _reported(record.value, outgoing.value)
+        return self._report(key, value, self.producer.send(outgoing))
 
     async def _report(
-        self, record: ProduceRecord, sent: Outgoing, delivered: "Future[Message]"
+        self,
+        key: ReportedData | None,
+        value: ReportedData | None,
+        delivered: "Future[Delivered]",
     ) -> Report:
-        message = await asyncio.wrap_future(delivered)
-        kind, timestamp_ms = message.timestamp()
-        known = kind != TIMESTAMP_NOT_AVAILABLE
+        place = await asyncio.wrap_future(delivered)
+        stamp_ms = place.timestamp_ms
         return Report(
             cluster_id=self.cluster_id,
             topic_name=self.topic,
-            partition_id=message.partition(),
-            offset=message.offset(),
-            timestamp=shown_time(timestamp_ms) if known else None,
-            key=_reported(record.key, sent.key),
-            value=_reported(record.value, sent.value),
+            partition_id=place.partition,
+            offset=place.offset,
+            timestamp=None if stamp_ms is None else shown_time(stamp_ms),
+            key=key,
+            value=value,
         )
 
 

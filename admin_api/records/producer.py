@@ -9,9 +9,15 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+)
 
 from admin_api.problems import Problem
 
@@ -33,6 +39,14 @@ class Outgoing:
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
     timestamp_ms: int
+
+
+class Delivered(NamedTuple):
+    """Where a record is; nothing of what it holds, which may wait for its report."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int | None
 
 
 class RecordProducer:
@@ -64,12 +78,13 @@ class RecordProducer:
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
-    def send(self, record: Outgoing) -> "Future[Message]":
-        """The message once it is delivered, or KafkaException.
+    def send(self, record: Outgoing) -> "Future[Delivered]":
+        """Where the record is once it is delivered, or KafkaException.
 
         Raises Problem 42901 while too much is on its way.
         """
-        delivered: Future[Message] = Future()
+        delivered: Future[Delivered] = Future()
+        delivered.set_running_or_notify_cancel()  # who cancels leaves it to the thread
         with self._lock:
             try:
                 self._produce(record, delivered)
@@ -86,7 +101,7 @@ class RecordProducer:
         if self._thread is not None:
             self._thread.join()
 
-    def _produce(self, record: Outgoing, delivered: "Future[Message]") -> None:
+    def _produce(self, record: Outgoing, delivered: "Future[Delivered]") -> None:
         if self._producer is None:
             self._producer = self._make(self._config)
         if self._thread is None:
@@ -95,7 +110,7 @@ class RecordProducer:
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                delivered.set_result(message)
+                delivered.set_result(_delivered(message))
             else:
                 delivered.set_exception(KafkaException(error))
 
@@ -122,3 +137,11 @@ class RecordProducer:
         while not self._closed.is_set():
             self._producer.poll(POLL_S)
         self._producer.flush()
+
+
+def _delivered(message: Message) -> Delivered:
+    kind, timestamp_ms = message.timestamp()
+    known = kind != TIMESTAMP_NOT_AVAILABLE
+    return Delivered(
+        message.partition(), message.offset(), timestamp_ms if known else None
+    )

@@ -1,13 +1,17 @@
 """Reports of a stream: one for each record, in order, while records still come."""
 
 import asyncio
+import gc
 import json
+import weakref
 
 import pytest
 
 from admin_api.problems import Problem
-from admin_api.records.delivery import IN_FLIGHT_MAX, parse, reports
+from admin_api.records.delivery import IN_FLIGHT_MAX, Target, parse, reports
+from admin_api.records.producer import RecordProducer
 from admin_api.records.schemas import Report
+from tests.support.patience import IDLE_S
 
 
 def report(offset):
@@ -141,3 +145,17 @@ def test_a_record_that_cannot_be_is_refused_in_words(text, why):
     with pytest.raises(Problem, match=why) as caught:
         parse(text)
     assert caught.value.status == 400
+
+
+def test_a_report_that_nobody_reads_yet_keeps_nothing_of_its_record(plane):
+    plane.create("unread")
+    producer = RecordProducer(plane.bootstrap, IDLE_S)
+    record = parse(b'{"value": {"type": "STRING", "data": "abc"}}')
+    kept = weakref.ref(record)
+    waiting = Target("c", "unread", 1, producer).send(record)
+    del record
+    gc.collect()
+    assert kept() is None
+    report = asyncio.run(waiting)
+    producer.close()
+    assert (report.offset, report.value.size) == (0, 3)
