@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 PURE := $(addprefix tests/broker/,protocol records log groups topics timing)
-AT_ONCE := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+AT_ONCE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo up test test-all coverage check crash sim bench lock clean

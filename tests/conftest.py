@@ -100,9 +100,6 @@ def pytest_collection_modifyitems(
     items[:] = stories + twins
     sparks = {item.path for item in items if starts_spark(item)}
     items.sort(key=lambda item: item.path not in sparks)
-    for item in items:
-        group = "spark" if item.path in sparks else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def starts_spark(item: pytest.Item) -> bool:
