@@ -192,6 +192,19 @@ def exists(path: str) -> bool:
     return bool(_log_names(path))
 
 
+def entry_versions(path: str) -> list[int]:
+    """The versions whose entries are there, in order."""
+    return sorted(_entry_versions(_log_names(path)))
+
+
+def oldest_version(path: str) -> int | None:
+    """The oldest version whose state the log still tells; None: it tells none."""
+    names = _log_names(path)
+    if 0 in _entry_versions(names):
+        return 0
+    return min((version for version, _ in complete_checkpoints(names)), default=None)
+
+
 def stamp(path: str) -> int:
     """A number that changes when an entry of the log comes or goes; 0: there is none,
     or none that can be looked at.
@@ -218,6 +231,27 @@ def load(path: str, *, keep_removed: bool = True) -> Snapshot:
         except FileNotFoundError:
             continue  # cleaned away between listing and reading: list again
     raise LogDamaged(f"{path}: log entries vanish while they are read")
+
+
+def load_version(path: str, version: int) -> Snapshot:
+    """The state of the table at a version that is past; blocks.
+
+    Raises TableMissing where the log does not reach back so far, or not yet so far, and
+    LogDamaged when an entry on the way cannot be read.
+    """
+    newest = f"{version:020d}"
+    names = [name for name in _log_names(path) if name[:20] <= newest]
+    snapshot = _from_checkpoint(path, names, keep_removed=False)
+    while snapshot.version < version:
+        following = snapshot.version + 1
+        try:
+            commit = _parse(snapshot, following, read_entry(path, following))
+        except FileNotFoundError:
+            raise TableMissing(f"{path}: its log has no version {version}") from None
+        if commit is None:
+            raise LogDamaged(f"{path}: {snapshot.torn}")
+        snapshot.apply(commit)
+    return snapshot
 
 
 def follow(snapshot: Snapshot) -> list[Commit]:

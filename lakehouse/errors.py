@@ -28,6 +28,10 @@ class ChunkTooLarge(LakehouseError):
         self.fits = fits
 
 
+class HistoryTooLong(LakehouseError):
+    """More log entries than anybody should wait for would have to be read."""
+
+
 class LogDamaged(LakehouseError):
     """The Delta log itself is torn or has a hole: tell, and touch nothing."""
 

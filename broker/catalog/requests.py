@@ -23,6 +23,15 @@ class FlushRequest(NamedTuple):
     asked_ms: int
 
 
+class FoundRequest(NamedTuple):
+    """The same, looked up by its id; ``done_ms`` None: somebody still waits."""
+
+    id: int
+    topics: tuple[str, ...] | None
+    asked_ms: int
+    done_ms: int | None
+
+
 def ask(connection: Connection, topics: Iterable[str] | None, now_ms: int) -> int:
     """Ask for a flush of these topics, or of all. Returns the request's id.
 
@@ -50,6 +59,19 @@ def pending(connection: Connection) -> Sequence[FlushRequest]:
         FlushRequest(row.id, None if row.topics is None else tuple(row.topics), row[2])
         for row in rows
     ]
+
+
+def find(connection: Connection, request_id: int) -> FoundRequest | None:
+    """A request, done or not; None if it never was, or is forgotten."""
+    row = connection.execute(
+        select(
+            flush_requests.c.topics, flush_requests.c.asked_ms, flush_requests.c.done_ms
+        ).where(flush_requests.c.id == request_id)
+    ).first()
+    if row is None:
+        return None
+    names = None if row.topics is None else tuple(row.topics)
+    return FoundRequest(request_id, names, row.asked_ms, row.done_ms)
 
 
 def done(connection: Connection, request_id: int, now_ms: int) -> None:

@@ -112,6 +112,32 @@ def load(connection: Connection) -> list[Topic]:
     return [_topic(row) for row in rows]
 
 
+def find(connection: Connection, name: str) -> Topic | None:
+    """The topic of that name that is alive, if there is one."""
+    row = connection.execute(
+        select(topics).where(topics.c.name == name, topics.c.deleted_ms.is_(None))
+    ).first()
+    return None if row is None else _topic(row)
+
+
+def load_names(connection: Connection) -> list[str]:
+    """The names of all topics that are alive, sorted."""
+    found = connection.scalars(
+        select(topics.c.name).where(topics.c.deleted_ms.is_(None))
+    )
+    return sorted(found)
+
+
+def find_log_starts(
+    connection: Connection, number: TopicNumber
+) -> dict[TopicPartition, int]:
+    """Where the logs of one topic start; those that are not named start at 0."""
+    rows = connection.execute(
+        select(log_starts).where(log_starts.c.topic_number == number)
+    )
+    return {(row[0], row[1]): row[2] for row in rows}
+
+
 def load_log_starts(connection: Connection) -> dict[TopicPartition, int]:
     """Where logs start; those that are not named start at 0."""
     return {(row[0], row[1]): row[2] for row in connection.execute(select(log_starts))}

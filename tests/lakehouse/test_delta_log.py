@@ -9,7 +9,17 @@ import deltalake
 import pytest
 
 from lakehouse.actions import UNKNOWN_MAX, data_file, parse_commit
-from lakehouse.delta_log import entry_path, exists, follow, is_gone, load, table_ends
+from lakehouse.delta_log import (
+    entry_path,
+    entry_versions,
+    exists,
+    follow,
+    is_gone,
+    load,
+    load_version,
+    oldest_version,
+    table_ends,
+)
 from lakehouse.errors import LogDamaged, TableMissing
 from lakehouse.tables import drop, repair
 from tests.support.tables import TOPIC_ID, Writer
@@ -72,6 +82,46 @@ def test_following_comes_to_the_same_as_loading(writer: Writer) -> None:
     assert snapshot.files == fresh.files
     assert snapshot.transactions == fresh.transactions
     assert snapshot.removed.items() >= fresh.removed.items()
+
+
+def test_a_version_that_is_past_is_what_the_library_makes_of_it(
+    writer: Writer,
+) -> None:
+    owners_year(writer)
+    newest = deltalake.DeltaTable(writer.path).version()
+    assert entry_versions(writer.path) == list(range(newest + 1))
+    for version in range(newest + 1):
+        snapshot = load_version(writer.path, version)
+        table = deltalake.DeltaTable(writer.path, version=version)
+        assert snapshot.version == version
+        assert sum(f.rows for f in snapshot.files.values()) == table.count()
+    with pytest.raises(TableMissing, match=f"no version {newest + 1}"):
+        load_version(writer.path, newest + 1)
+
+
+def test_a_log_reaches_back_to_its_oldest_checkpoint_once_entries_are_gone(
+    writer: Writer,
+) -> None:
+    assert oldest_version(writer.path) == 0
+    writer.add(0, 0, 5)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    writer.add(0, 5, 9)
+    Path(entry_path(writer.path, 0)).unlink()
+    assert oldest_version(writer.path) == 1
+    assert table_ends(load_version(writer.path, 1)) == {0: 5}
+    assert table_ends(load_version(writer.path, 2)) == {0: 9}
+    with pytest.raises(TableMissing, match="no version 0"):
+        load_version(writer.path, 0)
+    assert oldest_version(writer.path + "/nowhere") is None
+
+
+def test_a_version_behind_a_torn_entry_cannot_be_read(writer: Writer) -> None:
+    writer.add(0, 0, 5)
+    entry = Path(entry_path(writer.path, 1))
+    entry.write_bytes(entry.read_bytes()[:-20])
+    assert load_version(writer.path, 0).version == 0
+    with pytest.raises(LogDamaged, match="torn"):
+        load_version(writer.path, 1)
 
 
 def test_ranges_of_a_commit_are_read_back(writer: Writer) -> None:

@@ -15,6 +15,19 @@ def test_a_request_waits_until_it_is_done(catalog: Catalog) -> None:
     assert [request.id for request in catalog.read(requests.pending)] == [everything]
 
 
+def test_a_request_is_found_done_or_not_until_it_is_forgotten(
+    catalog: Catalog,
+) -> None:
+    some = catalog.change(lambda c: requests.ask(c, ["a"], 100))
+    everything = catalog.change(lambda c: requests.ask(c, None, 200))
+    catalog.change(lambda c: requests.done(c, some, 300))
+    assert catalog.read(lambda c: requests.find(c, some)) == (some, ("a",), 100, 300)
+    found = catalog.read(lambda c: requests.find(c, everything))
+    assert found == (everything, None, 200, None)
+    catalog.change(lambda c: requests.sweep(c, 150))
+    assert catalog.read(lambda c: requests.find(c, some)) is None
+
+
 def test_asking_for_nothing_is_not_asking_for_all(catalog: Catalog) -> None:
     catalog.change(lambda c: requests.ask(c, [], 100))
     assert catalog.read(requests.pending)[0].topics == ()

@@ -42,6 +42,20 @@ def test_a_name_is_taken_until_it_is_deleted(catalog: Catalog) -> None:
     assert [topic.name for topic in catalog.read(topics.load)] == ["T", "t"]
 
 
+def test_one_topic_is_found_by_its_name_while_it_lives(catalog: Catalog) -> None:
+    topic, other = created(catalog, "b"), created(catalog, "a")
+    catalog.change(lambda c: topics.set_log_start(c, {(topic.number, 1): 7}))
+    catalog.change(lambda c: topics.set_log_start(c, {(other.number, 0): 3}))
+    assert catalog.read(topics.load_names) == ["a", "b"]
+    assert catalog.read(lambda c: topics.find(c, "b")) == topic
+    assert catalog.read(lambda c: topics.find_log_starts(c, topic.number)) == {
+        (topic.number, 1): 7
+    }
+    catalog.change(lambda c: topics.delete(c, topic.number, 20))
+    assert catalog.read(lambda c: topics.find(c, "b")) is None
+    assert catalog.read(topics.load_names) == ["a"]
+
+
 def test_a_number_is_never_given_twice(catalog: Catalog) -> None:
     last = created(catalog, "t")
     catalog.change(lambda c: topics.delete(c, last.number, 20))
