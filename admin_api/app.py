@@ -11,17 +11,23 @@ from admin_api import problems
 from admin_api.acls import endpoints as acls
 from admin_api.brokers import endpoints as brokers
 from admin_api.clusters import endpoints as clusters
+from admin_api.commits import endpoints as commits
 from admin_api.configs import endpoints as configs
 from admin_api.consumer_groups import endpoints as consumer_groups
 from admin_api.docs import endpoints as docs
 from admin_api.health import endpoints as health
 from admin_api.kafka import TIMEOUT_S, Kafka
+from admin_api.lake import Lake
 from admin_api.metrics import endpoints as metrics
 from admin_api.partitions import endpoints as partitions
 from admin_api.records import endpoints as records
 from admin_api.records.producer import RecordProducer
+from admin_api.snippets import endpoints as snippets
 from admin_api.status import StatusFiles
+from admin_api.tables import endpoints as tables
+from admin_api.tables.facts import FactsReader
 from admin_api.topics import endpoints as topics
+from admin_api.versions import endpoints as versions
 
 CONFLUENT = (
     clusters,
@@ -34,6 +40,7 @@ CONFLUENT = (
     acls,
 )
 """In the order in which paths are tried: `topics/-/...` is before `topics/{name}`."""
+LAKEHOUSE = (tables, commits, versions, snippets)
 OWN = (health, metrics, docs)
 
 
@@ -57,9 +64,11 @@ def create_app(bootstrap: str, data_dir: Path, timeout_s: float = TIMEOUT_S) -> 
     app.state.kafka = Kafka(bootstrap, timeout_s)
     app.state.producer = producer
     app.state.status = StatusFiles(data_dir)
+    app.state.lake = Lake(data_dir)
+    app.state.facts = FactsReader(app.state.lake)
     problems.install(app)
     for module in OWN:
         app.include_router(module.router)
-    for module in CONFLUENT:
+    for module in (*CONFLUENT, *LAKEHOUSE):
         app.include_router(module.router, responses=problems.DOCUMENTED)
     return app

@@ -7,10 +7,12 @@ from fastapi import Depends, Path, Request
 from pydantic import StringConstraints
 
 from admin_api.kafka import Kafka
+from admin_api.lake import Lake
 from admin_api.problems import Problem
 from admin_api.records.producer import RecordProducer
 from admin_api.resources import Place, cluster_place
 from admin_api.status import StatusFiles
+from admin_api.tables.facts import FactsReader
 from broker.topics import names
 
 ID_MAX = 2**31 - 1
@@ -45,6 +47,16 @@ def _producer(request: Request) -> RecordProducer:
     return producer
 
 
+def _lake(request: Request) -> Lake:
+    lake: Lake = request.app.state.lake
+    return lake
+
+
+def _facts(request: Request) -> FactsReader:
+    facts: FactsReader = request.app.state.facts
+    return facts
+
+
 def _base(request: Request) -> str:
     return str(request.base_url).rstrip("/")
 
@@ -52,6 +64,8 @@ def _base(request: Request) -> str:
 KafkaDep = Annotated[Kafka, Depends(_kafka)]
 ProducerDep = Annotated[RecordProducer, Depends(_producer)]
 StatusDep = Annotated[StatusFiles, Depends(_status)]
+LakeDep = Annotated[Lake, Depends(_lake)]
+FactsDep = Annotated[FactsReader, Depends(_facts)]
 BaseDep = Annotated[str, Depends(_base)]
 """Where the plane is, without a slash at the end."""
 

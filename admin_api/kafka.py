@@ -7,6 +7,7 @@ librdkafka's KafkaException: what the broker answered, or that it did not answer
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -41,6 +42,31 @@ _GONE = frozenset(
     }
 )
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    """Where the log of a partition begins and ends; both ends are exclusive."""
+
+    log_start: int
+    last_stable_offset: int
+    high_watermark: int
+
+
+def _offsets_of(
+    asked: Mapping[TopicPartition, "Future[Any]"], timeout_s: float
+) -> dict[tuple[str, int], int]:
+    """What list_offsets answered; nothing for partitions that are not there."""
+    found = {}
+    for partition, future in asked.items():
+        try:
+            offset = future.result(timeout_s).offset
+        except KafkaException as error:
+            if error.args[0].code() not in _GONE:
+                raise
+        else:
+            found[partition.topic, partition.partition] = offset
+    return found
 
 
 class Kafka:
@@ -144,6 +170,39 @@ class Kafka:
             else:
                 found[partition.topic, partition.partition] = answer.offset
         return found
+
+    async def watermarks(
+        self, partitions: Sequence[tuple[str, int]], timeout_s: float
+    ) -> dict[tuple[str, int], Watermarks]:
+        """Where the logs begin and end, of each partition that is there.
+
+        They may be thousands, so their answers are gathered on a thread.
+        """
+        if not partitions:
+            return {}
+        deadline_s = min(timeout_s, self.timeout_s)
+        asked = asyncio.to_thread(self._watermarks, partitions, deadline_s)
+        return await self._within(asked, 2 * deadline_s)
+
+    def _watermarks(
+        self, partitions: Sequence[tuple[str, int]], timeout_s: float
+    ) -> dict[tuple[str, int], Watermarks]:
+        questions = (
+            (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
+            (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
+            (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
+        )
+        asked = [
+            self._client.list_offsets(
+                {TopicPartition(*one): spec for one in partitions},
+                isolation_level=level,
+                request_timeout=timeout_s,
+            )
+            for spec, level in questions
+        ]
+        answers = [_offsets_of(one, timeout_s + _GRACE_S) for one in asked]
+        common = answers[0].keys() & answers[1].keys() & answers[2].keys()
+        return {key: Watermarks(*(one[key] for one in answers)) for key in common}
 
     async def groups(self) -> list[str]:
         """The ids of all consumer groups. Raises what one broker could not answer."""

@@ -46,8 +46,13 @@ def cut(keys: Iterable[str], page: Page) -> Cut:
     if page.size is None or start + page.size >= len(ordered):
         return Cut(ordered[start:], "")
     chosen = ordered[start : start + page.size]
-    token = base64.urlsafe_b64encode(chosen[-1].encode()).decode()
-    return Cut(chosen, urlencode({"page_size": page.size, "page_token": token}))
+    return Cut(chosen, following(chosen[-1], page.size))
+
+
+def following(last: str, size: int) -> str:
+    """The query of the page that comes after the key ``last``."""
+    token = base64.urlsafe_b64encode(last.encode()).decode()
+    return urlencode({"page_size": size, "page_token": token})
 
 
 def page(
@@ -69,3 +74,29 @@ def page(
 
 
 PageDep = Annotated[Page, Depends(page)]
+
+SHORT_DEFAULT = 50
+SHORT_MAX = 200
+
+
+def short_page(
+    page_size: Annotated[
+        int, Query(ge=1, le=SHORT_MAX, description="How many at most.")
+    ] = SHORT_DEFAULT,
+    page_token: Annotated[
+        str | None, Query(max_length=10_000, description="From `metadata.next`.")
+    ] = None,
+) -> Page:
+    """The page of a collection that never comes whole: each thing in it is looked up
+    in files."""
+    return page(page_size, page_token)
+
+
+ShortPageDep = Annotated[Page, Depends(short_page)]
+
+
+def number_of(after: str) -> int:
+    """The number that a token stands for. Raises Problem 400 for a token not ours."""
+    if not (after.isascii() and after.isdigit() and len(after) < 20):
+        raise Problem(400, "page_token: this is no token of a next page")
+    return int(after)

@@ -14,7 +14,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 
+from broker.catalog.errors import CatalogError
 from broker.protocol.errors import KafkaError as BrokerError
+from lakehouse.errors import HistoryTooLong, LakehouseError, TableMissing
 
 
 class Problem(Exception):
@@ -125,6 +127,10 @@ _CONVERTERS: dict[type[Exception], Callable[[Any], Problem]] = {
     Problem: lambda error: error,
     KafkaException: lambda error: of_kafka(error.args[0]),
     BrokerError: of_broker_rule,
+    TableMissing: lambda error: Problem(40405, str(error)),
+    HistoryTooLong: lambda error: Problem(42200, str(error)),
+    LakehouseError: lambda error: Problem(40900, str(error)),
+    CatalogError: lambda error: Problem(50302, str(error)),
     RequestValidationError: of_validation,
     ValidationError: of_validation,
     HTTPException: lambda error: Problem(

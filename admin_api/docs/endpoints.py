@@ -15,7 +15,8 @@ from admin_api.problems import Problem
 router = APIRouter(include_in_schema=False)
 
 DESCRIPTION = """\
-Administers a Lakelog broker in the shape of Confluent's REST API v3.
+Administers a Lakelog broker in the shape of Confluent's REST API v3 (`/v3`), and shows
+the Delta tables that its topics are (`/v1`).
 
 Every error is `{"error_code": ..., "message": ...}`: the first three digits of the code
 are the HTTP status. A collection comes whole, or in pages with `page_size`;

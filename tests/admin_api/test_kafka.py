@@ -7,9 +7,10 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from admin_api.kafka import Kafka
+from admin_api.kafka import Kafka, Watermarks
 from admin_api.problems import problem_of
 from tests.admin_api.conftest import Plane
+from tests.support.confluent import produce_all
 from tests.support.patience import IDLE_S
 from tests.support.ports import free_port
 from tests.support.process import BrokerPart
@@ -35,6 +36,7 @@ def problem_of_error(story):
         lambda kafka: kafka.describe_groups(["g"]),
         lambda kafka: kafka.committed("g"),
         lambda kafka: kafka.offsets([("t", 0)], OffsetSpec.latest()),
+        lambda kafka: kafka.watermarks([("t", 0)], 5.0),
     ],
 )
 def test_what_nobody_answers_ends_at_its_deadline(ask):
@@ -49,9 +51,10 @@ def test_nothing_asked_for_is_nothing_asked():
             await kafka.describe_groups([]),
             await kafka.configs([]),
             await kafka.offsets([], OffsetSpec.latest()),
+            await kafka.watermarks([], 1.0),
         )
 
-    assert asyncio.run(story(Kafka("127.0.0.1:1", 0.1))) == ([], [], [], {})
+    assert asyncio.run(story(Kafka("127.0.0.1:1", 0.1))) == ([], [], [], {}, {})
 
 
 def test_partitions_that_are_not_there_have_no_offset(plane):
@@ -60,6 +63,17 @@ def test_partitions_that_are_not_there_have_no_offset(plane):
     asked = [("offsets", 0), ("offsets", 7), ("nobody", 0)]
     found = asyncio.run(kafka.offsets(asked, OffsetSpec.latest()))
     assert found == {("offsets", 0): 0}
+
+
+def test_watermarks_are_those_of_the_partitions_that_are_there(plane):
+    plane.create("marked", partitions=2)
+    produce_all(plane.bootstrap, "marked", [(None, b"v", None, 1)] * 3)
+    asked = [("marked", 0), ("marked", 1), ("marked", 7), ("nobody", 0)]
+    found = asyncio.run(plane.app.state.kafka.watermarks(asked, IDLE_S))
+    assert found == {
+        ("marked", 0): Watermarks(0, 0, 0),
+        ("marked", 1): Watermarks(0, 3, 3),
+    }
 
 
 def test_a_broker_that_hangs_is_a_503_until_it_goes_on(tmp_path):

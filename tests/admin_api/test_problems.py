@@ -3,7 +3,9 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from admin_api.problems import Problem, of_kafka
+from admin_api.problems import Problem, of_kafka, problem_of
+from broker.catalog.errors import CatalogMissing
+from lakehouse.errors import HistoryTooLong, LogDamaged, TableMissing
 
 
 @pytest.mark.parametrize(
@@ -21,6 +23,22 @@ def test_a_kafka_error_becomes_the_problem_that_stands_for_it(code, error_code, 
     problem = of_kafka(KafkaError(code, "why"))
     assert (problem.error_code, problem.status) == (error_code, status)
     assert problem.message == "why"
+
+
+@pytest.mark.parametrize(
+    ("error", "error_code"),
+    [
+        (TableMissing("no table"), 40405),
+        (HistoryTooLong("too many"), 42200),
+        (LogDamaged("a hole"), 40900),
+        (CatalogMissing("none"), 50302),
+    ],
+)
+def test_what_a_table_or_the_catalog_cannot_give_is_said_in_its_words(
+    error, error_code
+):
+    problem = problem_of(error)
+    assert (problem.error_code, problem.message) == (error_code, str(error))
 
 
 def test_a_plain_http_status_is_its_own_code():

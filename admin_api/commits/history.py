@@ -1,0 +1,138 @@
+"""The commits of a table, the newest first, out of its Delta log.
+
+Old entries leave the log (after thirty days, unless its owner says otherwise): the list
+ends where the log does.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from admin_api.commits.schemas import Commit, CommitRange
+from lakehouse.actions import Commit as Entry
+from lakehouse.actions import parse_commit
+from lakehouse.delta_log import Snapshot, read_entry
+from lakehouse.errors import LakehouseError
+from lakehouse.properties import LOG_START, RANGES
+
+_DURATIONS = ("executionTimeMs", "execution_time_ms", "total_execution_time_ms")
+
+
+class History(NamedTuple):
+    """A page of commits; ``last`` None: the log ends here."""
+
+    commits: list[Commit]
+    last: int | None
+
+
+def history(snapshot: Snapshot, below: int | None, size: int) -> History:
+    """At most ``size`` commits ``below`` a version (None: from the newest); blocks."""
+    newest = snapshot.version + 1
+    version = newest if below is None else min(below, newest)
+    commits: list[Commit] = []
+    while version > 0:
+        if len(commits) == size:
+            return History(commits, version)
+        version -= 1
+        try:
+            text = read_entry(snapshot.path, version)
+        except FileNotFoundError:
+            break
+        commits.append(_commit(version, text))
+    return History(commits, None)
+
+
+def _commit(version: int, text: bytes) -> Commit:
+    try:
+        return render(parse_commit(version, text))
+    except (ValueError, LakehouseError) as error:
+        return _empty(version, problem=f"{error}")
+
+
+def render(entry: Entry) -> Commit:
+    """An entry, as people want to see it."""
+    rows = [file.rows for file in entry.adds]
+    info = entry.info
+    commit = _empty(entry.version)
+    commit.timestamp_ms = _number(info.get("timestamp"))
+    commit.operation = _text(info.get("operation"))
+    commit.written_by = _writer(info)
+    commit.engine = _text(info.get("engineInfo") or info.get("clientVersion"))
+    commit.ranges = _ranges(entry)
+    commit.log_starts = _log_starts(info)
+    commit.files_added = len(entry.adds)
+    commit.bytes_added = sum(file.size for file in entry.adds)
+    commit.rows_added = None if -1 in rows else sum(rows)
+    commit.files_removed = len(entry.removes)
+    commit.duration_ms = _duration_ms(info.get("operationMetrics"))
+    return commit
+
+
+def _empty(version: int, problem: str | None = None) -> Commit:
+    return Commit(
+        version=version,
+        timestamp_ms=None,
+        operation=None,
+        written_by="other",
+        engine=None,
+        ranges=[],
+        log_starts={},
+        files_added=0,
+        bytes_added=0,
+        rows_added=None,
+        files_removed=0,
+        duration_ms=None,
+        problem=problem,
+    )
+
+
+def _writer(info: Mapping[str, Any]) -> str:
+    if RANGES in info:
+        return "compactor"
+    return "retention" if LOG_START in info else "other"
+
+
+def _ranges(entry: Entry) -> list[CommitRange]:
+    records = entry.rows
+    return [
+        CommitRange(
+            partition_id=partition,
+            first_offset=first,
+            end_offset=end,
+            records=records.get(partition),
+        )
+        for partition, (first, end) in sorted(entry.ranges.items())
+    ]
+
+
+def _log_starts(info: Mapping[str, Any]) -> dict[int, int]:
+    """Anybody may write anything there; what makes no sense is left out."""
+    said = info.get(LOG_START)
+    if not isinstance(said, dict):
+        return {}
+    found = {key: _number(value) for key, value in said.items() if _is_number(key)}
+    return {int(key): value for key, value in found.items() if value is not None}
+
+
+def _duration_ms(metrics: Any) -> int | None:
+    """Spark says it as text, deltalake as a number, each under a name of its own."""
+    if not isinstance(metrics, dict):
+        return None
+    said = (_number(metrics.get(name)) for name in _DURATIONS)
+    return next((number for number in said if number is not None), None)
+
+
+def _number(value: Any) -> int | None:
+    """A number that is one, or a text that is."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    return int(value) if isinstance(value, str) and _is_number(value) else None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 20
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,47 @@
+"""Commits to a table, as ``/v1`` shows them."""
+
+from pydantic import BaseModel, Field
+
+from admin_api.resources import CollectionMetadata
+
+
+class CommitRange(BaseModel):
+    """Offsets [first_offset, end_offset) of a partition that a commit added."""
+
+    partition_id: int
+    first_offset: int
+    end_offset: int
+    records: int | None = Field(
+        description="Records that the log held in it; null: the commit does not say."
+    )
+
+
+class Commit(BaseModel):
+    """One entry of the Delta log."""
+
+    version: int = Field(examples=[17])
+    timestamp_ms: int | None = Field(description="As its writer says, since 1970.")
+    operation: str | None = Field(
+        description="As its writer calls it; OPTIMIZE, DELETE and others are owners'.",
+        examples=["WRITE"],
+    )
+    written_by: str = Field(
+        description="`compactor`: a round; `retention`: files left; `other`: an owner.",
+        examples=["compactor"],
+    )
+    engine: str | None = Field(description="The program, as it calls itself.")
+    ranges: list[CommitRange]
+    log_starts: dict[int, int] = Field(
+        description="Partition -> where its log starts, of a commit by retention."
+    )
+    files_added: int
+    bytes_added: int
+    rows_added: int | None = Field(description="null if a file does not say its own.")
+    files_removed: int
+    duration_ms: int | None = Field(description="null: its writer does not say.")
+    problem: str | None = Field(description="Why the entry cannot be read, if so.")
+
+
+class CommitList(BaseModel):
+    metadata: CollectionMetadata
+    data: list[Commit]

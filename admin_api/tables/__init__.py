@@ -1,0 +1,1 @@
+"""``/v1/tables``: the tables beside the topics."""

@@ -1,0 +1,64 @@
+"""The tables beside the topics: where they are, what is in them, how far they are."""
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from admin_api.dependencies import (
+    BaseDep,
+    FactsDep,
+    KafkaDep,
+    LakeDep,
+    StatusDep,
+    TopicNameDep,
+)
+from admin_api.paging import ShortPageDep, cut
+from admin_api.problems import Problem
+from admin_api.resources import CollectionMetadata
+from admin_api.tables.schemas import Table, TableList
+from admin_api.tables.survey import Sources, summary, survey, table
+
+router = APIRouter(prefix="/v1/tables", tags=["Tables"])
+
+
+def _sources(
+    lake: LakeDep, facts: FactsDep, kafka: KafkaDep, status: StatusDep
+) -> Sources:
+    return lake, facts, kafka, status
+
+
+SourcesDep = Annotated[Sources, Depends(_sources)]
+
+
+@router.get("", summary="List tables")
+async def list_tables(
+    base: BaseDep, sources: SourcesDep, lake: LakeDep, page: ShortPageDep
+) -> TableList:
+    """The tables of all topics by name, a page at a time: each one's log is read.
+
+    While the broker does not answer, `lag_records` is null and `broker_problem` says
+    why; what the Delta log says is shown all the same.
+    """
+    chosen = cut(await asyncio.to_thread(lake.names), page)
+    found = await survey(sources, chosen.keys)
+    url = f"{base}/v1/tables"
+    following = f"{url}?{chosen.following}" if chosen.following else None
+    return TableList(
+        metadata=CollectionMetadata(self=url, next=following),
+        data=[summary(base, one) for one in found],
+    )
+
+
+@router.get("/{topic_name}", summary="Get a table")
+async def get_table(base: BaseDep, name: TopicNameDep, sources: SourcesDep) -> Table:
+    """One table with its schema and its partitions.
+
+    A topic without records has no table yet: `version` is null and `problem` as well.
+    While the broker does not answer, `last_stable_offset`, `high_watermark` and
+    `lag_records` are null and `broker_problem` says why.
+    """
+    found = await survey(sources, [name])
+    if not found:
+        raise Problem(40403, f"There is no topic {name}.")
+    return table(base, found[0])

@@ -1,0 +1,39 @@
+"""Columns are shown as Spark writes them."""
+
+import json
+
+import pytest
+
+from admin_api.tables.columns import columns_of
+from lakehouse.delta_log import load
+from tests.support.tables import Writer
+
+
+def test_the_columns_of_a_topics_table(tmp_path):
+    metadata = load(Writer(str(tmp_path)).path).metadata
+    found = {one.name: one.type for one in columns_of(metadata.schema_string)}
+    assert found == {
+        "partition": "int",
+        "offset": "bigint",
+        "timestamp": "timestamp",
+        "timestampType": "int",
+        "topic": "string",
+        "key": "binary",
+        "value": "binary",
+        "headers": "array<struct<key:string,value:binary>>",
+    }
+
+
+def test_what_an_owner_added():
+    kind = {"type": "map", "keyType": "string", "valueType": "decimal(10,2)"}
+    fields = [{"name": "prices", "type": kind, "nullable": False}]
+    [found] = columns_of(json.dumps({"type": "struct", "fields": fields}))
+    assert (found.type, found.nullable) == ("map<string,decimal(10,2)>", False)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "{}", '{"fields":[{}]}', '{"fields":[5]}',
+             '{"fields":[{"name":"a","type":{"type":"array"}}]}']
+)  # fmt: skip
+def test_a_schema_that_is_none_has_no_columns(text):
+    assert columns_of(text) == []
