@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -298,18 +298,38 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
         log.warning(warning)
     mode = "sync=interval " if warning else ""
     announce(f"ready kafka={host}:{port} {mode}tables={tables}")
-    # half a second that the first producer need not wait for
-    await loop.run_in_executor(None, inspect.warm)
-    await loop.run_in_executor(None, timestamps.warm)
-    await node.accelerate(loop)
-    await loop.run_in_executor(None, give_back_compiler)
+    is_warm = await _until(stopping, _warm_up(node, loop))
     await stopping.wait()
     log.info("stopping")
     last = threading.Timer(STOP_S, os._exit, (1,))
     last.daemon = True
     last.start()
     await node.stop()
+    if not is_warm:
+        last.cancel()  # what is being loaded ends, and the process with it
     log.info("stopped")
+
+
+async def _warm_up(node: Node, loop: asyncio.AbstractEventLoop) -> None:
+    """Load what takes half a second that the first producer need not wait for."""
+    await loop.run_in_executor(None, inspect.warm)
+    await loop.run_in_executor(None, timestamps.warm)
+    await node.accelerate(loop)
+    await loop.run_in_executor(None, give_back_compiler)
+
+
+async def _until(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do the work, and whether it was done: when the event comes first, what is left of
+    it stays undone. Raises what the work raises.
+    """
+    working = asyncio.ensure_future(work)
+    waiting = asyncio.ensure_future(event.wait())
+    await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
+    return not working.cancelled()
 
 
 def _stop_at_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:

@@ -20,8 +20,11 @@ from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.settings import Settings, load
 from lakehouse.location import table_path
-from tests.support.patience import IDLE_S, Patience, wait_until
-from tests.support.wire import Wire
+from tests.support.beats import PING
+from tests.support.patience import IDLE_S, STUCK_S, Patience, wait_until
+from tests.support.peer import Peer
+from tests.support.rig import ENDLESS_MS, fetch_request
+from tests.support.wire import Wire, frame_of
 
 PROGRAM = """
 import sys
@@ -60,7 +63,7 @@ class Program:
     def end(self, number: int) -> int:
         """Its exit code after that signal."""
         self.process.send_signal(number)
-        self.process.communicate(timeout=IDLE_S)
+        self.process.communicate(timeout=STUCK_S)
         return self.process.returncode
 
 
@@ -132,20 +135,14 @@ def test_a_second_signal_ends_it_at_once(
     programs.append(program)
     host, port = program.kafka.split(":")
     produce(program.kafka, "orders", [b"x"])
-    waiting = Consumer(
-        {
-            "bootstrap.servers": program.kafka,
-            "group.id": "g",
-            "fetch.wait.max.ms": 50000,
-        }
-    )
-    waiting.assign([TopicPartition("orders", 0, 1)])
-    waiting.poll(1)
-    program.process.send_signal(signal.SIGTERM)
-    wait_until(lambda: not listens(host, int(port)))  # the first one was heard
-    assert program.process.poll() is None
-    assert program.end(signal.SIGTERM) == 1
-    waiting.close()
+    with Peer(program.kafka) as waiting:
+        fetch = fetch_request("orders", (0, 1), max_wait_ms=ENDLESS_MS)
+        waiting.send(frame_of(PING, 3), frame_of(fetch, 12))
+        waiting.receive()  # what was sent with it is being answered
+        program.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: not listens(host, int(port)))  # the first one was heard
+        assert program.process.poll() is None
+        assert program.end(signal.SIGTERM) == 1
 
 
 def listens(host: str, port: int) -> bool:
@@ -154,6 +151,34 @@ def listens(host: str, port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+LOADING = """
+import sys, threading
+from broker import node
+from broker.settings import load
+node.inspect.warm = threading.Event().wait
+flags = dict(item.split("=", 1) for item in sys.argv[1:])
+node.run_broker(load(flags), lambda line: print(line, flush=True))
+"""
+
+
+def test_a_signal_is_heeded_while_what_is_heavy_is_loaded(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    flags = [f"data_dir={tmp_path}/data", "listener=127.0.0.1:0"]
+    with said.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-c", LOADING, *flags],
+            stdout=subprocess.PIPE, stderr=errors,
+        )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"ready ")
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: "stopped" in said.read_text())
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.parametrize("reason", ["port", "directory", "newer", "address"])
@@ -171,7 +196,7 @@ def test_what_prevents_a_start_is_one_sentence(
         data_dir.mkdir()
         (data_dir / "VERSION").write_text("999\n")
     refused = Program(data_dir, listener=listener)
-    _, told = refused.process.communicate(timeout=IDLE_S)
+    _, told = refused.process.communicate(timeout=STUCK_S)
     assert refused.process.returncode == 1
     sentence = told.splitlines()[-1]
     assert sentence.startswith("lakelog: ")

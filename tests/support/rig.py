@@ -46,6 +46,8 @@ from tests.support.patience import STUCK_S
 NODE_ID = 7
 SEGMENT_BYTES = 1 << 20
 PRODUCE_TIMEOUT_MS = 30_000
+ENDLESS_MS = int(2 * STUCK_S * 1000)
+"""A long poll of which no story lives to see the end: what answers it is the append."""
 
 
 class Tables:
