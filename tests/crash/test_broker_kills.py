@@ -25,7 +25,7 @@ POINTS = {
 }
 OFTEN = "log"  # those are passed hundreds of times a second
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.crash
 
 
 class Life:

@@ -28,7 +28,7 @@ POINTS = (
     "compact.after_sync",
 )
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.crash
 
 
 def judge_table(house: House, loads: list[Load], test: str, kills: int) -> None:

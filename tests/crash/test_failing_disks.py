@@ -22,7 +22,7 @@ from tests.crash.workload import (
 )
 from tests.support.power import SmallDisk, why_no_disks
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.crash
 
 
 def refused_after_some(load):

@@ -29,7 +29,7 @@ from tests.support.power import LoopDisk, why_no_disks
 
 CUTS = int(os.environ.get("LAKELOG_CRASH_CUTS", "3"))
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.crash
 
 
 @pytest.fixture

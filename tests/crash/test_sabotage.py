@@ -18,7 +18,7 @@ from tests.crash.workload import (
 )
 from tests.support.patience import STUCK_S
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.crash
 
 
 def lives_through_kills(house, kills=3):

@@ -61,6 +61,7 @@ class Load(threading.Thread):
         pause_s: float = 0.002,
         timeout_s: float = ENDLESS_S,
         retries: int = 1 << 30,
+        batch_records: int = 10_000,
     ) -> None:
         super().__init__(daemon=True)
         self.topic, self.partitions, self.name_ = topic, partitions, name
@@ -78,6 +79,7 @@ class Load(threading.Thread):
                 "enable.idempotence": idempotent,
                 "acks": "all",
                 "linger.ms": 2,
+                "batch.num.messages": batch_records,
                 "message.timeout.ms": int(timeout_s * 1000),
                 "retry.backoff.ms": 20,
                 "message.send.max.retries": retries,

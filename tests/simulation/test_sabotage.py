@@ -59,7 +59,6 @@ HUNTS = {
 }  # fmt: skip
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", HUNTS)
 def test_a_defect_that_is_put_back_is_found(name):
     hunt = HUNTS[name]

@@ -17,7 +17,6 @@ SLICES = 8
 played = functools.cache(play)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(SLICES))
 def test_no_promise_is_broken(part):
     for seed in range(part, SEEDS, SLICES):
@@ -28,7 +27,6 @@ def test_no_promise_is_broken(part):
         assert outcome.read
 
 
-@pytest.mark.timeout(900)
 def test_a_seed_repeats_its_run_exactly():
     once, again = played(7), play(7)
     assert once.trace == again.trace
@@ -36,7 +34,6 @@ def test_a_seed_repeats_its_run_exactly():
     assert played(8).trace_hash != once.trace_hash
 
 
-@pytest.mark.timeout(900)
 def test_a_seed_repeats_its_run_in_another_process():
     program = "from tests.simulation.story import play; print(play(7).trace_hash)"
     other = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
