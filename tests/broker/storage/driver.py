@@ -1,6 +1,8 @@
 """Drives a `Wal` as the loop would: batches in, callbacks by hand."""
 
 import random
+import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from queue import SimpleQueue
@@ -14,6 +16,7 @@ from broker.storage.recovery import Recovery
 from broker.storage.segment import SegmentInfo
 from broker.storage.wal import Wal
 from tests.support.clock import ManualClock
+from tests.support.patience import IDLE_S, Patience
 
 WAL = Path("/data/wal")
 SEGMENT_BYTES = 16 << 10
@@ -80,7 +83,7 @@ class Driver:
         self.wal.append(one)
         return one
 
-    def turn(self, timeout: float = 10) -> None:
+    def turn(self, timeout: float = IDLE_S) -> None:
         """One callable on the loop; waits for it."""
         self.calls.get(timeout=timeout)()
 
@@ -92,13 +95,19 @@ class Driver:
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Let the recycler work until something holds."""
-        for _ in range(2000):
+        patience = Patience()
+        while True:
             while not self.calls.empty():
                 self.turn()
             if condition():
                 return
-            _pause()
-        raise AssertionError("it never came true")
+            assert patience.lasts(), "it never came true"
+            time.sleep(0.001)
+
+    def settle(self) -> None:
+        """Until the first spare is written: while time stands nothing more is synced
+        but what is appended."""
+        self.until(lambda: not self.wal._pool.could_warm())
 
     def numbers(self) -> set[int]:
         """Of the segments whose files are not free."""
@@ -108,6 +117,22 @@ class Driver:
         self.wal.close()
         while not self.calls.empty():
             self.turn()
+
+
+def plugged(files: Files, **options: object) -> tuple[Driver, Append, threading.Event]:
+    """A log whose writer has taken one batch and holds it until the event is set: what
+    is appended meanwhile waits together."""
+    taken, gate = threading.Event(), threading.Event()
+
+    def hold(_: Append) -> None:
+        taken.set()
+        assert gate.wait(IDLE_S)
+
+    driver = Driver(files, inspect=hold, **options)
+    driver.settle()
+    first = driver.append()
+    assert taken.wait(IDLE_S)
+    return driver, first, gate
 
 
 def fill(driver: Driver, segments: int) -> list[Append]:
@@ -128,9 +153,3 @@ def held(recovery: Recovery, wal: Wal) -> dict[TopicPartition, list[bytes]]:
         ]
         for key, columns in recovery.columns.items()
     }
-
-
-def _pause() -> None:
-    import time
-
-    time.sleep(0.001)

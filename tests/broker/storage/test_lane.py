@@ -19,6 +19,7 @@ from broker.storage.files import PosixFiles
 from tests.broker.storage.driver import Driver, held
 from tests.support.batches import BASE_TIMESTAMP, Record, make_batch
 from tests.support.clock import ManualClock
+from tests.support.patience import IDLE_S
 
 SEGMENT_BYTES = 64 << 10
 NOW_MS = BASE_TIMESTAMP
@@ -40,7 +41,7 @@ class Loop(Driver):
                 self.inspector.bounds, self.readers.__setitem__, self.readers.pop
             )
 
-    def turn(self, timeout: float = 10) -> None:
+    def turn(self, timeout: float = IDLE_S) -> None:
         for _ in range(int(timeout / 0.01)):
             if not self.calls.empty():
                 self.calls.get()()

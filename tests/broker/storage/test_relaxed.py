@@ -16,7 +16,7 @@ from tests.support.files import ForgetfulFiles, nothing
 def test_no_batch_waits_for_a_sync() -> None:
     files = ForgetfulFiles()
     driver = Driver(files, sync=False)
-    driver.until(lambda: files.count("allocate") == 1)
+    driver.settle()
     before = files.count("fdatasync")
     appends = [driver.append() for _ in range(20)]
     driver.finish(appends)

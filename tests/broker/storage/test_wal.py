@@ -2,7 +2,6 @@
 
 import errno
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,10 +21,10 @@ from tests.broker.storage.driver import (
     batch,
     fill,
     held,
+    plugged,
 )
 from tests.support.clock import ManualClock
 from tests.support.files import ForgetfulFiles
-from tests.support.patience import IDLE_S
 
 
 @pytest.fixture
@@ -46,18 +45,12 @@ def test_a_batch_is_told_durable_and_can_be_read(files: ForgetfulFiles) -> None:
 def test_what_waits_shares_one_sync_and_one_call_on_the_loop(
     files: ForgetfulFiles,
 ) -> None:
-    gate = threading.Event()
-
-    def hold(append: Append) -> None:
-        assert gate.wait(IDLE_S)
-
-    driver = Driver(files, inspect=hold, segment_bytes=64 << 10)
+    driver, first, gate = plugged(files, segment_bytes=64 << 10)
     before = files.count("fdatasync")
-    first = driver.append()  # the writer takes it and waits at the gate
     rest = [driver.append(partition=i % 3) for i in range(50)]
     gate.set()
     driver.finish([first, *rest])
-    assert files.count("fdatasync") - before <= 2
+    assert files.count("fdatasync") - before == 2
     assert driver.finished == [first, *rest]
     driver.close()
 
@@ -65,14 +58,8 @@ def test_what_waits_shares_one_sync_and_one_call_on_the_loop(
 def test_a_large_group_is_handed_back_a_part_in_each_turn(
     files: ForgetfulFiles,
 ) -> None:
-    gate = threading.Event()
     turns: list[Callable[[], None]] = []
-
-    def hold(append: Append) -> None:
-        assert gate.wait(IDLE_S)
-
-    driver = Driver(files, inspect=hold, next_turn=turns.append, segment_bytes=8 << 20)
-    first = driver.append()
+    driver, first, gate = plugged(files, next_turn=turns.append, segment_bytes=8 << 20)
     rest = [driver.append(partition=i % 3) for i in range(2 * COMPLETED_A_TURN + 500)]
     gate.set()
     driver.finish([first])
@@ -95,14 +82,9 @@ def test_a_large_group_is_handed_back_a_part_in_each_turn(
 def test_what_waits_for_its_turn_is_handed_back_when_the_log_closes(
     files: ForgetfulFiles,
 ) -> None:
-    gate = threading.Event()
     turns: list[Callable[[], None]] = []
-
-    def hold(append: Append) -> None:
-        assert gate.wait(IDLE_S)
-
-    driver = Driver(files, inspect=hold, next_turn=turns.append, segment_bytes=8 << 20)
-    appends = [driver.append() for _ in range(3 * COMPLETED_A_TURN)]
+    driver, first, gate = plugged(files, next_turn=turns.append, segment_bytes=8 << 20)
+    appends = [first, *(driver.append() for _ in range(3 * COMPLETED_A_TURN))]
     gate.set()
     while len(driver.finished) < 2:
         driver.turn()
@@ -118,15 +100,10 @@ def test_what_comes_in_one_turn_after_a_group_goes_to_the_writer_together(
     files: ForgetfulFiles,
 ) -> None:
     turns: list[Callable[[], None]] = []
-    gate = threading.Event()
-
-    def hold(append: Append) -> None:
-        assert gate.wait(IDLE_S)
-
-    driver = Driver(files, inspect=hold, next_turn=turns.append, segment_bytes=1 << 20)
-    first = [driver.append() for _ in range(3)]
+    driver, first, gate = plugged(files, next_turn=turns.append, segment_bytes=1 << 20)
+    several = [driver.append() for _ in range(2)]
     gate.set()
-    driver.finish(first)  # several at a time
+    driver.finish([first, *several])
     before = files.count("fdatasync")
     together = [driver.append(partition=1) for _ in range(9)]
     assert len(turns) == 1
