@@ -10,7 +10,7 @@ import pytest
 
 from admin_api.app import create_app
 from tests.support.patience import IDLE_S
-from tests.support.ports import free_port
+from tests.support.ports import nobody
 from tests.support.process import BrokerPart
 
 
@@ -74,6 +74,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
 @pytest.fixture
 def lonely(tmp_path: Path) -> Iterator[Plane]:
     """A plane whose broker is not there; its status files are the test's to write."""
-    plane = Plane(f"127.0.0.1:{free_port()}", tmp_path, timeout_s=0.5)
-    yield plane
-    plane.close()
+    with nobody() as address:
+        plane = Plane(address, tmp_path, timeout_s=0.5)
+        yield plane
+        plane.close()

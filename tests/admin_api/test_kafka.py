@@ -12,7 +12,7 @@ from admin_api.problems import problem_of
 from tests.admin_api.conftest import Plane
 from tests.support.confluent import produce_all
 from tests.support.patience import IDLE_S
-from tests.support.ports import free_port
+from tests.support.ports import nobody
 from tests.support.process import BrokerPart
 
 MANY = 1000
@@ -40,8 +40,8 @@ def problem_of_error(story):
     ],
 )
 def test_what_nobody_answers_ends_at_its_deadline(ask):
-    kafka = Kafka(f"127.0.0.1:{free_port()}", timeout_s=0.2)
-    assert problem_of_error(ask(kafka)) == 50302
+    with nobody() as address:
+        assert problem_of_error(ask(Kafka(address, timeout_s=0.2))) == 50302
 
 
 def test_nothing_asked_for_is_nothing_asked():

@@ -103,7 +103,7 @@ def test_compact_asks_and_waits_until_it_is_done(world, extents):
     compactor = world.compactor(flush_ms=10**9)
     done = []
     waiting = threading.Thread(
-        target=lambda: done.append(extents.compact(["t"], timeout_s=60))
+        target=lambda: done.append(extents.compact(["t"], STUCK_S))
     )
     waiting.start()
     while waiting.is_alive():

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.support.patience import STUCK_S, Patience
-from tests.support.ports import free_port
+from tests.support.ports import nobody
 from tests.support.process import BrokerPart, told
 
 
@@ -171,8 +171,8 @@ def test_a_broken_pipe_ends_quietly(broker, ask, topic):
     "words", [["topic", "list"], ["produce", "t"], ["consume", "t"], ["group", "list"]]
 )
 def test_a_broker_that_is_not_there_is_told(words):
-    address = f"127.0.0.1:{free_port()}"
-    done = told(*words, "--bootstrap", address)
+    with nobody() as address:
+        done = told(*words, "--bootstrap", address)
     assert (done.code, done.output) == (1, "")
     assert done.errors == f"lakelog: no broker answers at {address}\n"
 

@@ -1,9 +1,14 @@
-"""Free ports of this machine."""
+"""An address of this machine at which nobody answers."""
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@contextmanager
+def nobody() -> Iterator[str]:
+    """HOST:PORT that refuses connections: a socket that does not listen keeps the port,
+    so that no other process is given it meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{held.getsockname()[1]}"

@@ -20,8 +20,13 @@ WORK_MS = 1.7
 
 def budget_ms() -> float:
     """`BUDGET_MS`, or as much more as this machine is slower now; never less."""
+    return BUDGET_MS * slowness()
+
+
+def slowness() -> float:
+    """How many times longer work takes here and now than where budgets were set."""
     taken = sorted(turn_ms(_work) for _ in range(51))
-    return BUDGET_MS * max(1.0, taken[25] / WORK_MS)
+    return max(1.0, taken[25] / WORK_MS)
 
 
 def _work() -> None:

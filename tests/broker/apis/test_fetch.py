@@ -16,6 +16,7 @@ from broker.runtime.partitions.reads import BATCHES_MAX, TURN_PLACES
 from broker.runtime.services import Broker
 from tests.support.batches import patch
 from tests.support.rig import (
+    ENDLESS_MS,
     Tables,
     batch_of,
     batches_in,
@@ -316,7 +317,7 @@ def test_a_long_poll_is_answered_by_an_append(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             await create(broker, "t")
-            request = fetch_request("t", (0, 0), max_wait_ms=20_000)
+            request = fetch_request("t", (0, 0), max_wait_ms=ENDLESS_MS)
             waiting = start(fetch, request, broker, 12)
             await asyncio.sleep(0.02)
             assert not waiting.done()
@@ -335,7 +336,7 @@ def test_a_long_poll_is_woken_only_when_min_bytes_are_there(tmp_path: Path) -> N
             size = len(batch_of(b"x"))
             await produce_one(broker, "t", batch_of(b"x"))
             request = fetch_request(
-                "t", (0, 0), (1, 0), max_wait_ms=20_000, min_bytes=3 * size
+                "t", (0, 0), (1, 0), max_wait_ms=ENDLESS_MS, min_bytes=3 * size
             )
             waiting = start(fetch, request, broker, 12)
             await produce_one(broker, "t", batch_of(b"x"))
@@ -355,7 +356,7 @@ def test_min_bytes_is_no_more_than_max_bytes(tmp_path: Path) -> None:
             await create(broker, "t")
             await produce_one(broker, "t", batch_of(b"x"))
             data = await fetch_one(
-                broker, "t", 0, max_wait_ms=20_000, min_bytes=1 << 20, bytes_max=10
+                broker, "t", 0, max_wait_ms=ENDLESS_MS, min_bytes=1 << 20, bytes_max=10
             )
             assert values_in(data) == [b"x"]
 
@@ -378,7 +379,7 @@ def test_a_long_poll_ends_in_time_with_what_there_is(tmp_path: Path) -> None:
 def test_a_fetch_without_partitions_is_answered_at_once(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
-            request = FetchRequest(max_wait_ms=20_000, min_bytes=1)
+            request = FetchRequest(max_wait_ms=ENDLESS_MS, min_bytes=1)
             assert (await call(fetch, request, broker, 12)).responses == []
 
     run(scenario)
@@ -393,7 +394,7 @@ def test_deleting_a_topic_answers_who_waits_for_it(
             await create(broker, "t")
             topic = broker.topics.get("t")
             assert topic is not None
-            request = fetch_request("t", (0, 0), max_wait_ms=20_000)
+            request = fetch_request("t", (0, 0), max_wait_ms=ENDLESS_MS)
             request.topics[0].topic_id = topic.id
             waiting = start(fetch, request, broker, version)
             gone = DeleteTopicsRequest([DeleteTopicState("t")])

@@ -11,7 +11,7 @@ from sqlalchemy import update
 from broker.catalog import producers, schema, topics
 from broker.catalog.catalog import Catalog
 from broker.catalog.errors import CatalogError, CatalogMissing, CatalogTooNew
-from tests.support.patience import IDLE_S
+from tests.support.patience import STUCK_S
 
 
 def test_a_cluster_has_one_id_for_ever(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ PROCESS = """
 import sys
 from broker.catalog import producers
 from broker.catalog.catalog import Catalog
-with Catalog.open(sys.argv[1]) as catalog:
+with Catalog.open(sys.argv[1], busy_ms=600_000) as catalog:
     for _ in range(20):
         print(catalog.change(producers.next_block).start)
     print(catalog.cluster_id)
@@ -120,7 +120,7 @@ def test_several_processes_open_and_write_one_file(tmp_path: Path) -> None:
         )
         for _ in range(4)
     ]
-    printed = [process.communicate(timeout=IDLE_S)[0].split() for process in running]
+    printed = [process.communicate(timeout=STUCK_S)[0].split() for process in running]
     assert [process.returncode for process in running] == [0] * 4
     blocks = [int(line) for lines in printed for line in lines[:-1]]
     assert sorted(blocks) == [at * producers.BLOCK for at in range(80)]
@@ -138,7 +138,7 @@ def test_a_killed_process_keeps_what_it_was_told(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=IDLE_S,
+            timeout=STUCK_S,
         )
         assert process.returncode < 0
         told += [int(line) for line in process.stdout.split()]

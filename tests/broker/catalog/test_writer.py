@@ -196,7 +196,7 @@ def test_a_process_that_was_stopped_in_a_transaction_stalls_nobody_for_long(
 def test_a_lock_that_is_held_for_a_moment_is_waited_for(
     engine: Engine, tmp_path: Path
 ) -> None:
-    writer = Writer(engine, patience_ms=10_000)
+    writer = Writer(engine, patience_ms=int(IDLE_S * 1000))
     with closing(sqlite3.connect(tmp_path / "catalog.db")) as other:
         other.execute("BEGIN IMMEDIATE")
         waiting = writer.submit(producers.next_block)
@@ -227,7 +227,7 @@ def test_who_needs_no_result_is_told_the_end_alone(engine: Engine) -> None:
     after = writer.submit(lambda c: [one.name for one in topics.load(c)])
     assert not told
     gate.opened.set()
-    assert after.result(10) == ["first"]
+    assert after.result(IDLE_S) == ["first"]
     writer.close()
     ends = dict(told)
     assert (ends["first"], ends["last"]) == (None, None)

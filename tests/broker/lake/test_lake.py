@@ -180,7 +180,7 @@ def test_a_close_leaves_no_thread(tmp_path: Path) -> None:
         lake = Lake(tmp_path, call_soon=lambda _: None, follow_ms=3_600_000)
         lake.start([TOPIC])
         assert (await lake.read(NUMBER, 0, 0, 100)).batches
-        assert set(threading.enumerate()) > before
+        assert set(threading.enumerate()) - before
         lake.close()
 
     asyncio.run(story())

@@ -281,7 +281,7 @@ def test_a_peer_may_go_while_its_request_runs() -> None:
             while server.hub.connections:
                 await asyncio.sleep(0.01)
             beats.open["a"].set_result(HeartbeatResponse())
-            await asyncio.sleep(0.05)
-            assert server.hub.producing.taken == server.hub.answering.taken == 0
+            hub = server.hub
+            await until(lambda: hub.producing.taken == hub.answering.taken == 0)
 
     on_loop(story)

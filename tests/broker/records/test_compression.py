@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.compression import compress, decompress
 from tests.support.framings import DATA, FRAMINGS, LIMIT, bombs
+from tests.support.turns import slowness
 
 CODECS = [0, 1, 2, 3, 4]
 
@@ -82,7 +83,7 @@ def test_many_empty_members_of_gzip_cost_no_more_than_their_bytes() -> None:
         started = time.thread_time()
         assert bytes(decompress(1, members, LIMIT)) == b"end"
         taken_s.append(time.thread_time() - started)
-    assert min(taken_s) < 1  # 12 GB are copied if each copies the rest
+    assert min(taken_s) < slowness()  # 12 GB are copied if each copies the rest
 
 
 def test_a_declared_size_alone_allocates_nothing() -> None:

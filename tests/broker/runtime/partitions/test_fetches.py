@@ -20,6 +20,7 @@ from broker.runtime.partitions.fetches import (
 from broker.runtime.partitions.reads import TURN_PLACES, Place
 from broker.runtime.services import Broker
 from tests.support.rig import (
+    ENDLESS_MS,
     Tables,
     batch_of,
     create,
@@ -58,7 +59,7 @@ def test_a_log_start_that_passes_the_offset_wakes(tmp_path: Path) -> None:
         async with rig(tmp_path) as broker:
             partition = await create(broker, "t")
             await produce_one(broker, "t", batch_of(b"a", b"b"))
-            request = fetch_request("t", (0, 1), max_wait_ms=20_000, min_bytes=9999)
+            request = fetch_request("t", (0, 1), max_wait_ms=ENDLESS_MS, min_bytes=9999)
             waiting = start(fetch, request, broker, 12)
             await broker.partitions.raise_log_starts({partition: 2})
             response = await waiting
@@ -87,7 +88,7 @@ def test_an_answer_nobody_wants_any_more_is_no_error(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             await create(broker, "t")
-            request = fetch_request("t", (0, 0), max_wait_ms=20_000)
+            request = fetch_request("t", (0, 0), max_wait_ms=ENDLESS_MS)
             waiting = start(fetch, request, broker, 12)
             waiting.cancel()
             answer = await produce_one(broker, "t", batch_of(b"a"))
@@ -102,7 +103,7 @@ def test_many_waiting_fetches_are_all_answered_by_one_append(tmp_path: Path) -> 
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             await create(broker, "t", partitions=2)
-            request = fetch_request("t", (0, 0), (1, 0), max_wait_ms=20_000)
+            request = fetch_request("t", (0, 0), (1, 0), max_wait_ms=ENDLESS_MS)
             waiting = [start(fetch, request, broker, 12) for _ in range(100)]
             await produce_one(broker, "t", batch_of(b"a"), partition=1)
             for response in await asyncio.gather(*waiting):
@@ -119,7 +120,7 @@ def test_a_wake_up_looks_at_what_changed_and_at_nothing_else(tmp_path: Path) -> 
             count = 3_000
             await create(broker, "t", partitions=count)
             places = [(index, 0) for index in range(count)]
-            request = fetch_request("t", *places, max_wait_ms=20_000, min_bytes=300)
+            request = fetch_request("t", *places, max_wait_ms=ENDLESS_MS, min_bytes=300)
             waiting = start(fetch, request, broker, 12)
             while not len(broker.purgatory):  # it begins in turns
                 await asyncio.sleep(0)
@@ -154,7 +155,7 @@ def test_a_large_fetch_sees_what_comes_while_it_begins(tmp_path: Path) -> None:
             for turns in range(14):
                 offset = broker.partitions.named("t", 0).high_watermark
                 places[0] = (0, offset)
-                request = fetch_request("t", *places, max_wait_ms=20_000)
+                request = fetch_request("t", *places, max_wait_ms=ENDLESS_MS)
                 waiting = start(fetch, request, broker, 12)
                 for _ in range(turns):
                     await asyncio.sleep(0)
@@ -173,7 +174,7 @@ def test_a_large_fetch_that_begins_can_be_cut_short_or_abandoned(
             count = 5 * TURN_PLACES
             await create(broker, "t", partitions=count)
             places = [(index, 0) for index in range(count)]
-            request = fetch_request("t", *places, max_wait_ms=20_000)
+            request = fetch_request("t", *places, max_wait_ms=ENDLESS_MS)
             waiting = start(fetch, request, broker, 12)
             waiting.cut_short()
             response = await waiting

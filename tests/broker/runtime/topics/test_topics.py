@@ -16,6 +16,7 @@ from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.topics.topics import Topics
 from broker.topics.topic import CONSUMER_OFFSETS, Topic
 from tests.support.clock import ManualClock
+from tests.support.patience import IDLE_S
 from tests.support.rig import run
 
 
@@ -146,7 +147,7 @@ def test_a_change_that_nobody_waits_for_any_more_is_seen(
 
     async def scenario() -> None:
         path = tmp_path / "catalog.db"
-        with Catalog.open(path) as catalog:
+        with Catalog.open(path, busy_ms=int(IDLE_S * 1000)) as catalog:
             topics = Topics(catalog, ManualClock())
             topic = await topics.create("t", 1, {})
             with locked(path):
