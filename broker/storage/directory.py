@@ -11,8 +11,9 @@ from typing import Final
 
 from broker.storage.files import Files
 
-VERSION: Final = 2
-"""2: manifests that know carried segments. What 1 wrote is read."""
+VERSION: Final = 3
+"""2: manifests that know carried segments; 3: and where damaged ones end. What 1 and 2
+wrote is read."""
 _PARTS: Final = ("wal", "tables", "run")
 _NOTE_BYTES_MAX: Final = 4096
 

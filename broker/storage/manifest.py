@@ -16,12 +16,17 @@ whole before they are listed: one that is not on the list counts for nothing, wh
 its number. The first version of the file knew none; below ``spaced_from`` any number
 may be the writer's.
 
+A damaged segment that was never sealed has its end in ``ends``: the start that found it
+was told by the committed position how far it was durable and where the refused begins;
+from then on that is another segment's. The second version of the file knew no ends.
+
 The price. The payload is written again at each release; it is the producers' state,
 some kilobytes, once per 64 MiB of log.
 """
 
 import struct
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from crc32c import crc32c
@@ -30,14 +35,17 @@ from broker.storage.objects import Objects
 from broker.storage.segment import is_odd
 
 NAME: Final = "checkpoint"
-
-_HEAD: Final = struct.Struct("<8sQQQIIQQ")
-_HEAD_1: Final = struct.Struct("<8sQQQIIQ")
-_CHECKSUM: Final = struct.Struct("<I")
-_MAGIC: Final = b"LAKECKP2"
-_MAGIC_1: Final = b"LAKECKP1"
 UNSPACED: Final = 1 << 62
 """Above all numbers: any that is there may be the writer's."""
+
+_HEAD: Final = struct.Struct("<8sQQQIIQQI")
+_CHECKSUM: Final = struct.Struct("<I")
+_MAGIC: Final = b"LAKECKP3"
+_EARLIER: Final = {
+    b"LAKECKP1": (struct.Struct("<8sQQQIIQ"), (UNSPACED, 0)),
+    b"LAKECKP2": (struct.Struct("<8sQQQIIQQ"), (0,)),
+}
+"""Magic -> the head of an earlier form, and what stands for the fields it had not."""
 
 
 class ManifestDamaged(OSError):
@@ -49,7 +57,8 @@ class Manifest:
     """Everything before (``sequence``, ``position``) is in ``payload``.
 
     ``payload`` is None until somebody made a checkpoint. ``more`` is written behind it
-    and read back as a part of it: what is large is not joined first.
+    and read back as a part of it: what is large is not joined first. ``ends``: where
+    the entries end in those that are alive and will never be sealed.
     """
 
     sequence: int = 0
@@ -59,6 +68,7 @@ class Manifest:
     payload: bytes | None = None
     more: tuple[bytes, ...] = ()
     spaced_from: int = UNSPACED
+    ends: Mapping[int, int] = field(default_factory=dict)
 
     def is_carried(self, sequence: int) -> bool:
         """Whether it is the number of a segment that holds carried batches."""
@@ -71,7 +81,8 @@ class Manifest:
         return sequence > self.known and not self.is_carried(sequence)
 
     def with_live(self, live: frozenset[int], known: int) -> "Manifest":
-        return replace(self, live=live, known=known)
+        ends = {each: end for each, end in self.ends.items() if each in live}
+        return replace(self, live=live, known=known, ends=ends)
 
 
 def pack(manifest: Manifest) -> bytes:
@@ -84,10 +95,12 @@ def pieces(manifest: Manifest) -> list[bytes]:
     head = _HEAD.pack(
         _MAGIC, manifest.sequence, manifest.position, manifest.known,
         len(manifest.live), manifest.payload is not None, sum(map(len, payload)),
-        manifest.spaced_from,
+        manifest.spaced_from, len(manifest.ends),
     )  # fmt: skip
-    live = sorted(manifest.live)
-    head += struct.pack(f"<{len(live)}Q", *live)
+    numbers = sorted(manifest.live)
+    for pair in sorted(manifest.ends.items()):
+        numbers += pair
+    head += struct.pack(f"<{len(numbers)}Q", *numbers)
     checksum = 0
     for piece in payload:
         checksum = crc32c(piece, checksum)
@@ -96,22 +109,27 @@ def pieces(manifest: Manifest) -> list[bytes]:
 
 def unpack(data: bytes) -> Manifest:
     """Raises ManifestDamaged if a single bit is not as it was written."""
-    form = _HEAD_1 if data.startswith(_MAGIC_1) else _HEAD
+    magic = data[: len(_MAGIC)]
+    form, absent = _EARLIER.get(magic, (_HEAD, ()))
     if len(data) < form.size:
         raise ManifestDamaged("the checkpoint is cut off")
-    fields = (*form.unpack_from(data), UNSPACED)
-    magic, sequence, position, known, count, present, length, spaced_from = fields[:8]
-    end = form.size + 8 * count
-    if magic not in (_MAGIC, _MAGIC_1) or (
+    fields = (*form.unpack_from(data), *absent)[1:]
+    sequence, position, known, count, present, length, spaced_from, ends = fields
+    end = form.size + 8 * (count + 2 * ends)
+    if (magic != _MAGIC and magic not in _EARLIER) or (
         len(data) != end + length + 2 * _CHECKSUM.size
     ):
         raise ManifestDamaged("the checkpoint has not the shape of one")
     payload = data[end + _CHECKSUM.size : -_CHECKSUM.size]
     _check(data[:end], data[end : end + _CHECKSUM.size])
     _check(payload, data[-_CHECKSUM.size :])
-    live = frozenset(struct.unpack_from(f"<{count}Q", data, form.size))
-    kept = payload if present else None
-    return Manifest(sequence, position, known, live, kept, spaced_from=int(spaced_from))
+    numbers = struct.unpack_from(f"<{count + 2 * ends}Q", data, form.size)
+    pairs = zip(numbers[count::2], numbers[count + 1 :: 2], strict=True)
+    live, kept = frozenset(numbers[:count]), payload if present else None
+    return Manifest(
+        sequence, position, known, live, kept,
+        spaced_from=int(spaced_from), ends=dict(pairs),
+    )  # fmt: skip
 
 
 def _check(data: bytes, checksum: bytes) -> None:

@@ -88,7 +88,8 @@ class Recovery:
 class FoundSegment:
     """What a start found of a segment; one thread reads it up and judges it.
 
-    ``end``, ``ranges`` and ``batches``: as in `SegmentInfo`. ``scanned``: the footer of
+    ``end``, ``ranges`` and ``batches``: as in `SegmentInfo`. ``is_end_known``: nothing
+    that counts can have stood behind ``end``. ``scanned``: the footer of
     one that has no right one.
     """
 
@@ -98,6 +99,7 @@ class FoundSegment:
     carried: bool = False
     intact: bool = True
     end: int = HEADER_BLOCK_BYTES
+    is_end_known: bool = False
     is_sealed: bool = False
     sealed_at_ms: int = 0
     scanned: bytes = b""
@@ -297,7 +299,7 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
     last = max((n for n, s in found.segments.items() if not s.carried), default=0)
     for sequence, segment in sorted(found.segments.items()):
         judgement = _Judgement(files, segment, recovery)
-        rows = judgement.rows(found.committed_position, is_last=sequence == last)
+        rows = judgement.rows(found, is_last=sequence == last)
         noted_rows.append((rows, sequence))
         if sequence >= found.manifest.sequence:
             rows = judgement.verified(rows, _start_of_replay(found, sequence))
@@ -362,12 +364,12 @@ class _Judgement:
         self._segment = segment
         self._recovery = recovery
 
-    def rows(
-        self, committed_position: CommittedPosition | None, *, is_last: bool
-    ) -> Rows:
+    def rows(self, found: Found, *, is_last: bool) -> Rows:
         """The footer if the segment is sealed, else what a scan finds."""
         segment = self._segment
-        seal = self._file.seal()
+        noted = found.committed_position
+        kept_end = found.manifest.ends.get(segment.sequence)
+        seal = self._file.seal() if kept_end is None else None
         rows = None if seal is None else self._footer(seal, is_last)
         if seal is not None and rows is not None:
             segment.end, segment.is_sealed = seal.data_end, True
@@ -375,16 +377,15 @@ class _Judgement:
             return rows
         if seal is None and not is_last:
             self._damage("it has a successor and no readable seal")
-        durable_end = _durable_end(committed_position, segment.sequence)
+        durable_end = _durable_end(noted, segment.sequence)
         limit = segment.slot.size if seal is None else seal.data_end
-        if segment.carried:  # it was whole before it was listed
-            durable_end = limit
-        if (
-            committed_position is not None
-            and committed_position.final
-            and committed_position.sequence == segment.sequence
-        ):
-            limit = min(limit, committed_position.position)
+        if kept_end is not None:
+            limit = durable_end = kept_end
+        elif segment.carried or (seal is not None and not is_last):
+            durable_end = limit  # it was whole before it was listed, or had a successor
+        if noted is not None and noted.final and noted.sequence == segment.sequence:
+            limit = min(limit, noted.position)
+        segment.is_end_known = is_last or durable_end == limit
         return self._scanned(is_last, durable_end, limit)
 
     def verified(self, rows: Rows, start: int) -> Rows:
@@ -416,10 +417,10 @@ class _Judgement:
         self._segment.end, self._segment.scanned = found.end, bytes(found.rows)
         if is_last:
             self._recovery.torn = found.torn
-        else:
-            self._lose(found.end, POSITION_MAX)  # no footer says where it should end
-            if found.torn is not None:
-                self._damage(found.torn)
+        elif found.torn is not None:
+            self._damage(found.torn)
+        if not self._segment.is_end_known:
+            self._lose(found.end, POSITION_MAX)
         return rows_of(self._segment.scanned)
 
     def _lose(self, start: int, end: int) -> None:

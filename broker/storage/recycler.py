@@ -230,9 +230,9 @@ class SegmentRecycler:
     def _write(self, manifest: Manifest, without: frozenset[int]) -> None:
         known = self._last_durable()
         live = self._segments.listed(known) - without
-        manifest = replace(
-            manifest.with_live(live, known), spaced_from=self._manifest.spaced_from
-        )
+        kept = self._manifest
+        manifest = replace(manifest, spaced_from=kept.spaced_from, ends=kept.ends)
+        manifest = manifest.with_live(live, known)
         write_manifest(self._objects, manifest)
         self._manifest = manifest
 

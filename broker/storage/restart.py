@@ -49,11 +49,14 @@ def begin_anew(
     """
     _remove_unlisted(files, directory, found)
     last = max((n for n, s in found.segments.items() if not s.carried), default=0)
+    ends: dict[int, int] = {}
     for sequence, segment in list(found.segments.items()):
         if not segment.intact:  # no seal is written to it, nor anything else but this
             if not segment.is_sealed:
                 segment.sealed_at_ms = now_ms
                 _wipe_refused(files, found, segment)
+                if segment.is_end_known:
+                    ends[sequence] = segment.end
         elif segment.empty:
             del found.segments[sequence]
             found.free.append(segment.slot)
@@ -63,6 +66,7 @@ def begin_anew(
     found.manifest = replace(
         found.manifest.with_live(frozenset(found.segments), found.highest_sequence),
         spaced_from=min(found.manifest.spaced_from, found.highest_sequence),
+        ends=ends,
     )
     write_manifest(LocalObjects(files, directory), found.manifest)
     return [segment.sealed() for segment in found.segments.values()]

@@ -269,7 +269,8 @@ class LocalSegmentStore(LocalObjects):
                     return None
                 known = self._known.get(identity.sequence) or _Known(path, identity)
                 segment = SegmentFile(self._files, file, identity.sequence)
-                self._advance(known, segment, committed_position)
+                kept_end = manifest.ends.get(identity.sequence)
+                self._advance(known, segment, committed_position, kept_end)
                 segment.check_current()
                 return known
         except (FileNotFoundError, StaleSegment):
@@ -280,12 +281,17 @@ class LocalSegmentStore(LocalObjects):
         known: _Known,
         segment: SegmentFile,
         committed_position: CommittedPosition | None,
+        kept_end: int | None,
     ) -> None:
-        """Read the entries that came since the last look."""
+        """Read the entries that came since the last look. ``kept_end``: that of a
+        damaged segment that will never be sealed, as the manifest has it."""
         if known.read_to_end:
             return
         known.seal = seal = segment.seal()
-        if seal is not None:
+        if kept_end is not None:
+            self._walk(known, segment, kept_end)
+            known.read_to_end = True
+        elif seal is not None:
             if known.end == HEADER_BLOCK_BYTES and self._read_footer(
                 known, segment, seal
             ):

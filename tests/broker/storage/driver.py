@@ -10,12 +10,13 @@ from queue import SimpleQueue
 from broker.ids import TopicPartition
 from broker.records.batch import BatchHeader, read_header, seal
 from broker.records.layout import HEADER
-from broker.storage.entry import Append
+from broker.storage.entry import Append, position_of
 from broker.storage.files import Files
 from broker.storage.recovery import Recovery
 from broker.storage.segment import SegmentInfo
 from broker.storage.wal import Wal
 from tests.support.clock import ManualClock
+from tests.support.files import ForgetfulFiles
 from tests.support.patience import IDLE_S, Patience
 
 WAL = Path("/data/wal")
@@ -142,6 +143,25 @@ def fill(driver: Driver, segments: int) -> list[Append]:
     driver.wal.roll()
     driver.until(lambda: all(info.sealed for info in driver.wal.segments()))
     return appends
+
+
+def damaged_last_group(files: ForgetfulFiles) -> tuple[ForgetfulFiles, list[Append]]:
+    """A batch, and three that were written together when it was durable, of which the
+    first is damaged: no entry proves that it was durable, only the position. What a
+    kill left, and the four."""
+    driver = Driver(files)
+    may_sync = files.hold("fdatasync")
+    first = driver.append(size=500)
+    written = bytes(first.batch)
+    driver.until(lambda: any(written in i.data for i in list(files.names.values())))
+    group = [first, *(driver.append(size=500) for _ in range(3))]
+    may_sync.set()
+    driver.finish(group)
+    (info,) = driver.wal.segments()
+    file = files.open(info.path)
+    files.pwritev(file, [b"damage"], position_of(group[1].location) + 100)
+    driver.close()
+    return files.after_kill(), group
 
 
 def held(recovery: Recovery, wal: Wal) -> dict[TopicPartition, list[bytes]]:

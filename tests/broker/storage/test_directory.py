@@ -34,7 +34,7 @@ def test_a_second_broker_is_refused_and_told_whose_it_is(tmp_path: Path) -> None
 
 def test_a_newer_version_is_refused(tmp_path: Path) -> None:
     claim(tmp_path).close()
-    (tmp_path / "VERSION").write_text("3\n")
+    (tmp_path / "VERSION").write_text("4\n")
     with pytest.raises(DirectoryRefused, match="newer version"):
         claim(tmp_path)
     (tmp_path / "VERSION").write_text("\0\0")
@@ -42,10 +42,11 @@ def test_a_newer_version_is_refused(tmp_path: Path) -> None:
         claim(tmp_path)
 
 
+@pytest.mark.parametrize("older", ["1\n", "2\n"])
 def test_an_older_version_is_taken_over_before_anything_is_written(
-    tmp_path: Path,
+    tmp_path: Path, older: str
 ) -> None:
     claim(tmp_path).close()
-    (tmp_path / "VERSION").write_text("1\n")
+    (tmp_path / "VERSION").write_text(older)
     claim(tmp_path).close()
-    assert (tmp_path / "VERSION").read_text() == "2\n"
+    assert (tmp_path / "VERSION").read_text() == "3\n"

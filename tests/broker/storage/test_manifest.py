@@ -30,6 +30,7 @@ MANIFESTS = st.builds(
     st.frozensets(U64),
     st.none() | st.binary(),
     spaced_from=U64,
+    ends=st.dictionaries(U64, U64),
 )
 
 
@@ -46,7 +47,8 @@ def test_a_payload_in_pieces_is_read_as_one() -> None:
 
 
 def test_any_flipped_bit_and_any_cut_is_noticed() -> None:
-    data = bytearray(pack(Manifest(3, 4096, 5, frozenset({2, 4}), b"state")))
+    manifest = Manifest(3, 4096, 5, frozenset({2, 4}), b"state", ends={2: 5000})
+    data = bytearray(pack(manifest))
     for bit in range(len(data) * 8):
         data[bit // 8] ^= 1 << bit % 8
         with pytest.raises(ManifestDamaged):
@@ -79,6 +81,23 @@ def test_one_of_the_first_version_is_read() -> None:
     for end in range(len(data)):
         with pytest.raises(ManifestDamaged):
             unpack(data[:end])
+
+
+def test_one_of_the_second_version_is_read() -> None:
+    head = struct.pack("<8sQQQIIQQ", b"LAKECKP2", 3, 4096, 6, 3, 1, 5, 6)
+    head += struct.pack("<3Q", 2, 4, 7)
+    data = head + struct.pack("<I", crc32c(head)) + b"state"
+    data += struct.pack("<I", crc32c(b"state"))
+    live = frozenset({2, 4, 7})
+    assert unpack(data) == Manifest(3, 4096, 6, live, b"state", spaced_from=6)
+    for end in range(len(data)):
+        with pytest.raises(ManifestDamaged):
+            unpack(data[:end])
+
+
+def test_the_end_of_a_damaged_segment_goes_with_it() -> None:
+    manifest = Manifest(known=5, live=frozenset({2, 4}), ends={2: 5000, 4: 6000})
+    assert manifest.with_live(frozenset({4, 6}), 6).ends == {4: 6000}
 
 
 def test_there_is_none_before_the_first() -> None:

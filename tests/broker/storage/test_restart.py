@@ -11,9 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from broker.ids import TopicPartition
-from broker.storage.entry import Append, position_of
+from broker.storage.entry import ENTRY_HEADER_BYTES, Append, position_of
+from broker.storage.manifest import read_manifest
+from broker.storage.objects import LocalObjects
 from broker.storage.store import LocalSegmentStore
-from tests.broker.storage.driver import WAL, Driver, held
+from tests.broker.storage.driver import WAL, Driver, damaged_last_group, held
 from tests.support.clock import ManualClock
 from tests.support.files import ForgetfulFiles, PowerCut, everything, nothing, pieces
 
@@ -323,3 +325,35 @@ def test_what_was_refused_behind_damage_does_not_come_back_either(
     assert old == {(1, 0): (0, 3)}
     assert new.keys() == {(1, partition)}
     killed(again)
+
+
+def test_whole_batches_behind_damage_in_the_last_group_stay_for_ever() -> None:
+    """Only the first start is told by the committed position that they were durable; no
+    later manifest forgets what it wrote down."""
+    files, appends = damaged_last_group(ForgetfulFiles())
+    kept = [appends[0], *appends[2:]]
+    places = (one.location - ENTRY_HEADER_BYTES for one in appends[1:3])
+    lost = (*places, True)
+    for life in range(3):
+        driver = Driver(files)
+        assert held(driver.recovery, driver.wal)[1, 0] == batches(kept)
+        assert driver.recovery.lost == [lost]
+        assert f"bytes {position_of(lost[0])} to {position_of(lost[1])}" in str(
+            driver.recovery.damage
+        )
+        driver.next_offset[1, 0] = 10 + life  # a lawful gap behind it
+        kept.append(driver.append(size=600))
+        driver.finish(kept[-1:])
+        payload = b"%d" % life
+        driver.wal.checkpoint(payload)
+        driver.until(lambda files=files, payload=payload: noted(files) == payload)
+        files = files.after_kill()
+        killed(driver)
+    store = LocalSegmentStore(files, WAL)
+    assert [info.ranges[1, 0][1] for info in store.live()] == [4, 11, 12, 13]
+
+
+def noted(files: ForgetfulFiles) -> bytes | None:
+    """The payload of the checkpoint."""
+    manifest = read_manifest(LocalObjects(files, WAL))
+    return None if manifest is None else manifest.payload

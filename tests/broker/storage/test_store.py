@@ -1,5 +1,6 @@
 """Another process's view: nothing before it is durable, nothing that was let go."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,20 @@ from broker.storage.entry import (
 )
 from broker.storage.files import PosixFiles
 from broker.storage.layout import Identity, pack_identity
-from broker.storage.manifest import ManifestDamaged
+from broker.storage.manifest import (
+    ManifestDamaged,
+    read_manifest,
+    write_manifest,
+)
+from broker.storage.objects import LocalObjects
 from broker.storage.segment import StaleSegment
 from broker.storage.store import LocalSegmentStore, SegmentStore, open_store
-from tests.broker.storage.driver import SEGMENT_BYTES, WAL, Driver
+from tests.broker.storage.driver import (
+    SEGMENT_BYTES,
+    WAL,
+    Driver,
+    damaged_last_group,
+)
 from tests.support.files import ForgetfulFiles
 
 
@@ -235,37 +246,48 @@ def test_without_the_checkpoint_nobody_knows_which_segments_count(
     assert LocalSegmentStore(left.after_kill(), WAL).live()
 
 
-def a_group_behind_another(driver: Driver, files: ForgetfulFiles) -> list[Append]:
-    """A batch, and three that are written together when it is durable."""
-    may_sync = files.hold("fdatasync")
-    first = driver.append(size=500)
-    written = bytes(first.batch)
-    driver.until(lambda: any(written in i.data for i in list(files.names.values())))
-    group = [first, *(driver.append(size=500) for _ in range(3))]
-    may_sync.set()
-    driver.finish(group)
-    return group
+def test_damage_in_the_last_group_hides_nothing_behind_it(
+    files: ForgetfulFiles,
+) -> None:
+    """The position is another segment's soon; the manifest knows the end. What was
+    refused behind it is no damaged place."""
+    left, appends = damaged_last_group(files)
+    kept = [appends[0], *appends[2:]]
+    before = LocalSegmentStore(left, WAL)
+    assert seen(before) == expected(kept)
+    again = Driver(left)
+    assert seen(before) == expected(kept)
+    again.next_offset[1, 0] = 9
+    later = again.append(size=500)
+    again.finish([later])
+    places = [one.location - ENTRY_HEADER_BYTES for one in appends[1:3]]
+    for reader in (before, LocalSegmentStore(left, WAL)):
+        assert seen(reader) == expected([*kept, later])
+        number = sequence_of(appends[0].location)
+        assert reader.holes(number) == [tuple(map(position_of, places))]
+        assert len(reader.damage) == 1
+    again.close()
 
 
 def test_what_is_behind_damage_in_the_last_group_is_not_known_to_be_nothing(
     files: ForgetfulFiles,
 ) -> None:
-    """No entry proves that the group was durable, and the position is another's."""
-    driver = Driver(files)
-    appends = a_group_behind_another(driver, files)
-    (info,) = driver.wal.segments()
-    file = files.open(info.path)
-    files.pwritev(file, [b"damage"], position_of(appends[1].location) + 100)
-    driver.close()
-    left = files.after_kill()
+    """No entry proves that the group was durable, the position is another's, and the
+    manifest is of a version that noted no ends."""
+    left, appends = damaged_last_group(files)
     again = Driver(left)
     again.next_offset[1, 0] = 4
     later = again.append(size=500)
     again.finish([later])
+    objects = LocalObjects(left, WAL)
+    manifest = read_manifest(objects)
+    assert manifest is not None
+    write_manifest(objects, replace(manifest, ends={}))
     reader = LocalSegmentStore(left, WAL)
     assert seen(reader) == expected([appends[0], later])
     start = position_of(appends[1].location) - ENTRY_HEADER_BYTES
-    assert reader.holes(info.sequence) == [(start, SEGMENT_BYTES)]
+    number = sequence_of(appends[0].location)
+    assert reader.holes(number) == [(start, SEGMENT_BYTES)]
     assert reader.holes(sequence_of(later.location)) == []
     assert [f"behind byte {start} is not known" in one for one in reader.damage] == [
         True
