@@ -57,11 +57,12 @@ class Backlog:
         for gone in self._sealed.keys() - sealed:
             del self._sealed[gone]
         self._live = [self._segment(info) for info in infos]
-        self.holes = [
+        holes = [
             Hole(info.sequence, *place)
             for info in infos
             for place in self._store.holes(info.sequence)
         ]
+        self.holes = sorted([*holes, *(Hole(n, 0, 0) for n in self._store.missing)])
         self._mark(now_ms)
         self._report_damage()
 

@@ -130,7 +130,8 @@ def _check_manifest(store: SegmentStore, report: Report) -> None:
     """A segment that should be alive and is not there is lost."""
     try:
         manifest = read_manifest(store)
-        missing = manifest.live - store.sequences() if manifest else ()
+        present = store.sequences() | store.missing  # it has reported these
+        missing = manifest.live - present if manifest else ()
         # Released between the two looks: then the newer manifest does not name it.
         again = read_manifest(store) if missing else None
     except ManifestDamaged as error:

@@ -6,6 +6,7 @@ partition's table went on behind the hole, the committed range would cover it, a
 segment, with whatever could still be rescued from it, would be released. The idea: the
 offsets tell who may be concerned. A partition whose batches go on without a gap over
 the hole lost nothing there; one with a gap stops before it, as at any damaged batch.
+A segment that is lost behind the checkpoint is such a hole as a whole.
 
 The price: a lawful gap (a batch that was refused) right at a hole stops its partition,
 too. Pure.
@@ -20,17 +21,18 @@ from jobs.planner import Batches, Ints
 
 
 class Hole(NamedTuple):
-    """Bytes ``[start, end)`` of a segment are damaged; what they held is unknown."""
+    """Bytes ``[start, end)`` of a segment are damaged; what they held is unknown. If
+    they are none, all of the segment is lost."""
 
     sequence: int
     start: int
     end: int
 
     def __str__(self) -> str:
-        return (
-            f"segment {self.sequence}: bytes {self.start} to {self.end} are damaged "
-            "and may have held its next records"
-        )
+        what = f"bytes {self.start} to {self.end} are damaged and"
+        if not self.end:
+            what = "it is lost and"
+        return f"segment {self.sequence}: {what} may have held its next records"
 
 
 def first_hole(

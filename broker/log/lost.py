@@ -12,7 +12,8 @@ is lost stays in a list beside the index: whole batches below it and above it ar
 served, an offset in it is an error.
 
 The price. A batch that was refused right at a damaged place, and after the checkpoint,
-is taken for a lost one.
+is taken for a lost one; and with a lost checkpoint one that was refused where the
+segments' numbers leave one out (at each start, and where one was released).
 """
 
 from bisect import bisect_left

@@ -42,6 +42,7 @@ from broker.storage.manifest import (
     ManifestDamaged,
     read_manifest,
 )
+from broker.storage.missing_segments import missing_segments, unexplained_numbers
 from broker.storage.objects import LocalObjects
 from broker.storage.scan import generation_of, is_durable
 from broker.storage.segment import SealedSegment, SegmentInfo, Slot, slot_number
@@ -124,7 +125,8 @@ class Found:
     """The state of the directory, from which the log goes on.
 
     ``unlisted``: files of carried segments that no manifest lists; they must go before
-    their numbers are given again.
+    their numbers are given again. ``missing``: numbers of segments that may have been
+    lost, their files with them.
     """
 
     manifest: Manifest
@@ -132,6 +134,7 @@ class Found:
     segments: dict[int, FoundSegment] = field(default_factory=dict)
     free: list[Slot] = field(default_factory=list)
     unlisted: list[Slot] = field(default_factory=list)
+    missing: frozenset[int] = frozenset()
     highest_sequence: int = 0
     last_number: int = -1
 
@@ -270,27 +273,18 @@ def _durable_end(committed_position: CommittedPosition | None, sequence: int) ->
 
 def _report_missing(found: Found, recovery: Recovery) -> None:
     """Segments that were never released and are not there."""
-    manifest, committed_position, present = (
-        found.manifest,
-        found.committed_position,
-        found.segments,
-    )
-    expected = set(manifest.live)
-    if manifest.known and present:
-        # A start leaves one sequence out, but writes so into the manifest.
-        begun = range(manifest.known + 1, max(present) + 1)
-        expected |= {each for each in begun if manifest.counts(each)}
-    if committed_position is not None and committed_position.sequence > manifest.known:
-        found.highest_sequence = max(
-            found.highest_sequence, committed_position.sequence
-        )
-        if _durable_end(committed_position, committed_position.sequence):
-            expected.add(committed_position.sequence)
-    found.highest_sequence = max(found.highest_sequence, *expected, 0)
-    for sequence in sorted(expected - present.keys()):
+    noted, present = found.committed_position, found.segments.keys()
+    begun = 0 if noted is None else noted.sequence
+    missing = missing_segments(found.manifest, noted, present)
+    found.highest_sequence = max(found.highest_sequence, begun, *missing)
+    for sequence in sorted(missing):
         recovery.damage.append(f"segment {sequence}: its file is missing")
+    if found.manifest == Manifest():
+        missing |= unexplained_numbers(present)
+    for sequence in missing:
         place = location_of(sequence, 0), location_of(sequence + 1, 0)
         recovery.lost.append(LostPlace(*place, damaged=False))
+    found.missing = frozenset(missing)
 
 
 def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:

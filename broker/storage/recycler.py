@@ -72,6 +72,7 @@ class SegmentRecycler:
         self._cache = cache
         self._segments = segments
         self._manifest = manifest
+        self._missing = manifest.live - {each.sequence for each in segments.all()}
         self._last_durable = last_durable
         self._quiet_ms = quiet_ms
         self._fail = fail
@@ -228,13 +229,15 @@ class SegmentRecycler:
         )
 
     def _write(self, manifest: Manifest, without: frozenset[int]) -> None:
-        known = self._last_durable()
-        live = self._segments.listed(known) - without
-        kept = self._manifest
+        """Write what is alive now. What a start did not find stays on the list until a
+        checkpoint, which knows what was lost, has taken the place of that start's."""
+        kept, known = self._manifest, self._last_durable()
+        missing = self._missing if manifest is kept else frozenset()
+        live = self._segments.listed(known) - without | missing
         manifest = replace(manifest, spaced_from=kept.spaced_from, ends=kept.ends)
         manifest = manifest.with_live(live, known)
         write_manifest(self._objects, manifest)
-        self._manifest = manifest
+        self._manifest, self._missing = manifest, missing
 
     def _give_back(self, segment: SealedSegment) -> None:
         slot = segment.slot

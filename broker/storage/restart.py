@@ -63,8 +63,9 @@ def begin_anew(
         elif not segment.is_sealed or sequence == last:
             _seal_durably(files, directory, found, segment, now_ms)
     found.highest_sequence = even_from(found.highest_sequence) + STEP
+    live = frozenset(found.segments) | found.missing  # until a checkpoint knows of it
     found.manifest = replace(
-        found.manifest.with_live(frozenset(found.segments), found.highest_sequence),
+        found.manifest.with_live(live, found.highest_sequence),
         spaced_from=min(found.manifest.spaced_from, found.highest_sequence),
         ends=ends,
     )

@@ -41,6 +41,7 @@ from broker.storage.layout import (
     Seal,
 )
 from broker.storage.manifest import Manifest, ManifestDamaged, read_manifest
+from broker.storage.missing_segments import missing_segments
 from broker.storage.objects import LocalObjects, Objects
 from broker.storage.segment import SegmentInfo, StaleSegment, slot_number
 from broker.storage.segment_file import SegmentFile, identity_of
@@ -63,6 +64,9 @@ class SegmentStore(Objects, Protocol):
     """What `open_store` makes a store of the same segments of, in any process."""
     damage: list[str]
     """What was durable and does not verify, in words, as it was met."""
+    missing: set[int]
+    """Segments behind the checkpoint that should be there and are not, as `live` saw it
+    last: nothing else tells what was lost with them."""
 
     def live(self) -> list[SegmentInfo]:
         """The segments that count now and hold something durable, by sequence.
@@ -149,6 +153,7 @@ class LocalSegmentStore(LocalObjects):
         super().__init__(files, directory)
         self.address = str(directory)
         self.damage: list[str] = []
+        self.missing: set[int] = set()
         self._known: dict[int, _Known] = {}
         self._places: dict[int, Path] = {}
 
@@ -170,7 +175,25 @@ class LocalSegmentStore(LocalObjects):
                 map(after.is_carried, after.live - manifest.live)
             ):
                 break
+        self.missing = self._look_for_missing(manifest, committed_position)
         return [known.info() for _, known in sorted(found.items()) if known.ranges]
+
+    def _look_for_missing(
+        self, manifest: Manifest, committed_position: CommittedPosition | None
+    ) -> set[int]:
+        """Those that should be among what was found behind the checkpoint. A second
+        look tells apart what was begun or released during the first."""
+        missing = missing_segments(manifest, committed_position, self._known)
+        missing = {each for each in missing if each >= manifest.sequence}
+        if missing:
+            missing -= self.sequences()
+            missing = set(filter(self._manifest().counts, missing))
+        for sequence in sorted(missing):
+            self._report(
+                f"segment {sequence} is lost: its file is missing, or its first sector "
+                "cannot be read"
+            )
+        return missing
 
     def _manifest(self) -> Manifest:
         """Raises OSError; where it is missing although there are segments, nobody

@@ -585,6 +585,27 @@ def test_damage_without_a_footer_stops_whom_it_concerns(
     assert len(world.rows(topic, 0)) == 10 * lost
 
 
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_a_missing_segment_is_not_committed_over(world: World, is_listed: bool) -> None:
+    """Also if no checkpoint knows of what it held, and no broker runs."""
+    topic, other = world.topic("t"), world.topic("other")
+    for _ in range(3):
+        world.produce(topic, some(10))
+        world.restart_log() if is_listed else world.roll()
+    world.produce(other, some(10))
+    lost = world.wal.segments()[1]
+    lost.path.unlink()
+    compactor = world.compactor()
+    world.flush(compactor)
+    assert len(world.rows(topic)) == 10
+    assert len(world.rows(other)) == 10
+    assert compactor.status().stuck == 1
+    problems = " ".join(compactor.status().problems)
+    assert f"segment {lost.sequence}: it is lost and may have held" in problems
+    [problem, *_] = check_data_directory(world.data_dir).problems
+    assert f"segment {lost.sequence} is lost" in problem
+
+
 def test_holes_in_the_offsets_are_covered(world: World) -> None:
     topic, compactor = world.topic("t"), world.compactor()
     world.produce(topic, some(5))

@@ -82,6 +82,7 @@ def test_a_reader_follows_the_writer_over_all_segments(files: ForgetfulFiles) ->
         assert seen(reader) == expected(appends)
     assert len(reader.live()) > 2
     assert reader.live() == driver.wal.segments()
+    assert reader.missing == set()
     assert seen(LocalSegmentStore(files, WAL)) == expected(appends)
     assert reader.damage == []
     driver.close()
@@ -293,3 +294,31 @@ def test_what_is_behind_damage_in_the_last_group_is_not_known_to_be_nothing(
         True
     ]
     again.close()
+
+
+def test_a_lost_segment_is_missing_and_one_that_a_look_came_too_early_for_is_not(
+    files: ForgetfulFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver(files)
+    appends = [driver.append(size=1000) for _ in range(40)]
+    driver.finish(appends)
+    driver.close()
+    left = files.after_kill()
+    numbers = sorted({sequence_of(one.location) for one in appends})
+    look = LocalSegmentStore._look_at_all
+    reader = LocalSegmentStore(left, WAL)
+
+    def too_early(store: LocalSegmentStore, *read: object) -> object:
+        found = look(store, *read)  # type: ignore[arg-type]
+        del found[numbers[1]]
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalSegmentStore, "_look_at_all", too_early)
+        assert [info.sequence for info in reader.live()] == numbers[:1] + numbers[2:]
+    assert (reader.missing, reader.damage) == (set(), [])
+    (path,) = {info.path for info in reader.live() if info.sequence == numbers[1]}
+    left.unlink(path)
+    reader.live()
+    assert reader.missing == {numbers[1]}
+    assert [f"segment {numbers[1]} is lost" in one for one in reader.damage] == [True]

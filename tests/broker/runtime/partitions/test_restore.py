@@ -233,6 +233,30 @@ def test_what_lies_around_a_lost_segment_is_served(
     run(scenario)
 
 
+@pytest.mark.parametrize("lost_too", [True, False], ids=["checkpoint too", "alone"])
+def test_a_lost_segment_is_none_of_the_refusals_whenever_a_start_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost_too: bool
+) -> None:
+    """Until there is a checkpoint that knows what was lost."""
+    no_checkpoints(monkeypatch)
+
+    async def scenario() -> None:
+        files = await three_segments(tmp_path, ForgetfulFiles())
+        lose(files, b"%06d" % 15)
+        if lost_too:
+            (path,) = [path for path in files.names if path.name == "checkpoint"]
+            del files.names[path], files.durable_names[path]
+        for is_early in (True, True, False, False):
+            with monkeypatch.context() as patched:
+                if is_early:
+                    patched.setattr(Partitions, "checkpoint", lambda _: None)
+                async with rig(tmp_path, files=files) as broker:
+                    await check_around(broker, 10, 20, ErrorCode.KAFKA_STORAGE_ERROR)
+            files = files.after_kill()
+
+    run(scenario)
+
+
 def test_a_damaged_batch_behind_the_checkpoint_is_not_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

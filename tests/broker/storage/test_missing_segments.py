@@ -1,0 +1,68 @@
+"""Which numbers belong to segments that should be there."""
+
+import pytest
+
+from broker.storage.committed_position import CommittedPosition
+from broker.storage.layout import HEADER_BLOCK_BYTES
+from broker.storage.manifest import Manifest
+from broker.storage.missing_segments import missing_segments, unexplained_numbers
+
+MANIFEST = Manifest(known=8, live=frozenset({4, 7, 8}), spaced_from=2)
+SOMETHING = HEADER_BLOCK_BYTES + 1
+
+
+@pytest.mark.parametrize(
+    ("present", "missing"),
+    [
+        ({4, 7, 8}, set()),
+        ({4, 8}, {7}),
+        ({4, 7, 8, 14}, {10, 12}),  # each was begun, and no carried one is expected
+        ({2, 4, 6, 7, 8}, set()),
+        (set(), {4, 7, 8}),
+    ],
+)
+def test_what_is_listed_and_what_was_begun_since_is_there(
+    present: set[int], missing: set[int]
+) -> None:
+    assert missing_segments(MANIFEST, None, present) == missing
+
+
+@pytest.mark.parametrize(
+    ("noted", "missing"),
+    [
+        (CommittedPosition(10, SOMETHING), {10}),
+        (CommittedPosition(10, SOMETHING, final=True), {10}),
+        (CommittedPosition(10, HEADER_BLOCK_BYTES), set()),  # nothing in it was durable
+        (CommittedPosition(6, SOMETHING), set()),  # it was released
+        (CommittedPosition(8, SOMETHING), set()),
+    ],
+)
+def test_what_the_position_says_was_durable_is_there(
+    noted: CommittedPosition, missing: set[int]
+) -> None:
+    assert missing_segments(MANIFEST, noted, {4, 7, 8}) == missing
+
+
+def test_without_a_manifest_the_last_one_is_known_from_the_position() -> None:
+    noted = CommittedPosition(10, SOMETHING)
+    assert missing_segments(Manifest(), noted, {2, 8}) == {10}
+    assert missing_segments(Manifest(), None, {2, 8}) == set()
+
+
+@pytest.mark.parametrize(
+    ("present", "numbers"),
+    [
+        ((), set()),
+        ((4,), set()),
+        ((4, 6, 8), set()),
+        ((4, 5, 6), set()),
+        ((4, 8), {6}),
+        ((4, 7, 8), {6}),
+        ((4, 12, 14, 20), {6, 16}),
+        ((3, 5), {4}),
+    ],
+)
+def test_of_the_numbers_between_two_the_first_stands_for_all(
+    present: tuple[int, ...], numbers: set[int]
+) -> None:
+    assert unexplained_numbers(present) == numbers
