@@ -44,8 +44,14 @@ from broker.storage.manifest import (
 )
 from broker.storage.missing_segments import missing_segments, unexplained_numbers
 from broker.storage.objects import LocalObjects
-from broker.storage.scan import generation_of, is_durable
-from broker.storage.segment import SealedSegment, SegmentInfo, Slot, slot_number
+from broker.storage.scan import Scan, generation_of, is_durable
+from broker.storage.segment import (
+    SealedSegment,
+    SegmentInfo,
+    Slot,
+    is_odd,
+    slot_number,
+)
 from broker.storage.segment_file import SegmentFile, identity_of
 
 POSITION_MAX = (1 << 32) - 1
@@ -90,8 +96,8 @@ class FoundSegment:
     """What a start found of a segment; one thread reads it up and judges it.
 
     ``end``, ``ranges`` and ``batches``: as in `SegmentInfo`. ``is_end_known``: nothing
-    that counts can have stood behind ``end``. ``scanned``: the footer of
-    one that has no right one.
+    that counts can have stood behind ``end``. ``is_blank``: it has no entry, not even a
+    damaged one. ``scanned``: the footer of one that has no right one.
     """
 
     sequence: int
@@ -102,6 +108,7 @@ class FoundSegment:
     end: int = HEADER_BLOCK_BYTES
     is_end_known: bool = False
     is_sealed: bool = False
+    is_blank: bool = False
     sealed_at_ms: int = 0
     scanned: bytes = b""
     batches: int = 0
@@ -290,9 +297,10 @@ def _report_missing(found: Found, recovery: Recovery) -> None:
 def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
     found_rows: list[tuple[Rows, int]] = []
     noted_rows: list[tuple[Rows, int]] = []
+    judgements: dict[int, _Judgement] = {}
     last = max((n for n, s in found.segments.items() if not s.carried), default=0)
     for sequence, segment in sorted(found.segments.items()):
-        judgement = _Judgement(files, segment, recovery)
+        judgement = judgements[sequence] = _Judgement(files, segment)
         rows = judgement.rows(found, is_last=sequence == last)
         noted_rows.append((rows, sequence))
         if sequence >= found.manifest.sequence:
@@ -300,6 +308,8 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
         found_rows.append((rows, sequence))
     if found.manifest == Manifest() and found_rows:  # what was released is there, too
         found_rows = _without_copies(found, found_rows, noted_rows)
+    for sequence in found.segments:
+        judgements[sequence].report(recovery, is_last=sequence == last)
     try:
         recovery.columns = group_all(found_rows, checked=True)
     except Unordered:
@@ -338,6 +348,7 @@ def _without_copies(
             superseded |= earlier
     copies = copies_of(found_rows).items()
     unfinished = {number for number, (_, is_all) in copies if is_all} - whole
+    unfinished |= {n for n, each in found.segments.items() if each.is_blank & is_odd(n)}
     for number in superseded | unfinished:
         segment = found.segments.pop(number)
         is_free = segment.intact and number in superseded
@@ -351,12 +362,21 @@ def _start_of_replay(found: Found, sequence: int) -> int:
 
 
 class _Judgement:
-    """What a start takes of one segment; the recovery's report gets what is wrong."""
+    """What a start takes of one segment, and what is wrong with it."""
 
-    def __init__(self, files: Files, segment: FoundSegment, recovery: Recovery) -> None:
+    def __init__(self, files: Files, segment: FoundSegment) -> None:
         self._file = SegmentFile(files, segment.slot.file, segment.sequence)
         self._segment = segment
-        self._recovery = recovery
+        self._torn: str | None = None
+        self._damaged: list[str] = []
+        self._lost: list[LostPlace] = []
+
+    def report(self, recovery: Recovery, *, is_last: bool) -> None:
+        """Add what was found to the recovery's report: the segment counts."""
+        recovery.damage += self._damaged
+        recovery.lost += self._lost
+        if is_last:
+            recovery.torn = self._torn
 
     def rows(self, found: Found, *, is_last: bool) -> Rows:
         """The footer if the segment is sealed, else what a scan finds."""
@@ -409,9 +429,9 @@ class _Judgement:
         for hole in found.holes:
             self._lose(*hole)
         self._segment.end, self._segment.scanned = found.end, bytes(found.rows)
-        if is_last:
-            self._recovery.torn = found.torn
-        elif found.torn is not None:
+        self._segment.is_blank = found == Scan()
+        self._torn = found.torn
+        if found.torn is not None and not is_last:
             self._damage(found.torn)
         if not self._segment.is_end_known:
             self._lose(found.end, POSITION_MAX)
@@ -420,9 +440,9 @@ class _Judgement:
     def _lose(self, start: int, end: int) -> None:
         """Entries in the bytes [start, end) cannot be read any more."""
         base = location_of(self._segment.sequence, 0)
-        self._recovery.lost.append(LostPlace(base + start, base + end, damaged=True))
+        self._lost.append(LostPlace(base + start, base + end, damaged=True))
 
     def _damage(self, text: str) -> None:
         self._segment.intact = False
         name = f"segment {self._segment.sequence}: "
-        self._recovery.damage.append(name + text.removeprefix(name))
+        self._damaged.append(name + text.removeprefix(name))

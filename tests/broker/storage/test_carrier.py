@@ -507,6 +507,33 @@ def test_a_kill_at_each_step_leaves_the_old_ones_or_the_new_one(point: str) -> N
     check(files_of(driver).after_kill(), told)
 
 
+@pytest.mark.parametrize("point", ["carry.begun", "carry.written", "carry.sealed"])
+def test_a_kill_at_a_step_and_a_lost_manifest_are_no_damage(point: str) -> None:
+    files, told = ForgetfulFiles(), Told()
+    driver = open_log(files)
+    fill(driver, told)
+    kept: list[ForgetfulFiles] = []
+
+    def look(name: str) -> None:
+        if name == point:
+            kept.append(files.after_kill())
+
+    failpoints.watch(look)
+    try:
+        assert carry_all(driver, told) is not None
+    finally:
+        failpoints.watch(None)
+    driver.close()
+    [killed] = kept
+    killed.unlink(WAL / "checkpoint")
+    for damage in (["the checkpoint is missing; replaying all"], []):
+        driver = open_log(killed)
+        assert (driver.recovery.damage, driver.recovery.lost) == (damage, [])
+        check_found(driver, told)
+        driver.close()
+        killed = files_of(driver).after_kill()
+
+
 def test_without_the_manifest_nothing_is_lost_and_no_batch_is_there_twice() -> None:
     files, told = ForgetfulFiles(), Told()
     driver = open_log(files)
