@@ -68,7 +68,8 @@ class Catalog:
         except CatalogError:
             engine.dispose()
             raise
-        return cls(engine, cluster_id, None if read_only else Writer(engine, threads))
+        writer = None if read_only else Writer(engine, threads, busy_ms)
+        return cls(engine, cluster_id, writer)
 
     @property
     def commits(self) -> int:

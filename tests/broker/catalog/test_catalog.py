@@ -100,6 +100,12 @@ def test_a_reader_sees_what_another_committed(tmp_path: Path) -> None:
         assert [topic.name for topic in tool.read(topics.load)] == ["t"]
 
 
+def test_a_change_waits_for_others_as_long_as_is_said(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path / "catalog.db", busy_ms=77) as catalog:
+        asked = "PRAGMA busy_timeout"
+        assert catalog.change(lambda c: c.exec_driver_sql(asked).scalar()) == 77
+
+
 PROCESS = """
 import sys
 from broker.catalog import producers

@@ -83,7 +83,7 @@ def test_a_failing_change_takes_back_itself_alone(engine: Engine) -> None:
     gate.opened.set()
     before.result(IDLE_S)
     after.result(IDLE_S)
-    errors = [future.exception(10) for future in (failing, refused, wrong)]
+    errors = [future.exception(IDLE_S) for future in (failing, refused, wrong)]
     writer.close()
     assert [error.code for error in errors if isinstance(error, KafkaError)] == [
         ErrorCode.POLICY_VIOLATION,
@@ -111,10 +111,10 @@ def test_a_result_comes_only_after_the_commit(engine: Engine) -> None:
 
 
 def test_a_failed_commit_fails_the_group_and_the_writer_lives(engine: Engine) -> None:
-    writer = Writer(engine)
+    writer = Writer(engine, patience_ms=200)
     with engine.execution_options(**{WRITING: True}).begin():
         blocked = writer.submit(lambda c: create(c, "blocked"))
-        error = blocked.exception(10)
+        error = blocked.exception(IDLE_S)
     assert isinstance(error, KafkaError)
     assert error.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert writer.submit(lambda c: create(c, "free")).result(IDLE_S) == 1
@@ -136,10 +136,10 @@ def test_a_full_disk_is_told_to_everybody(engine: Engine) -> None:
     neighbour = writer.submit(lambda c: create(c, "neighbour"))
     full = writer.submit(large)
     gate.opened.set()
-    error = full.exception(10)
+    error = full.exception(IDLE_S)
     assert isinstance(error, KafkaError)
     assert error.code == ErrorCode.KAFKA_STORAGE_ERROR
-    told = neighbour.exception(10)
+    told = neighbour.exception(IDLE_S)
     writer.close()
     with engine.connect() as connection:
         there = [topic.name for topic in topics.load(connection)]
