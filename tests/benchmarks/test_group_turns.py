@@ -7,7 +7,6 @@ make of one is a turn of its own.
 """
 
 import asyncio
-import gc
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -26,7 +25,13 @@ from broker.settings import GroupSettings
 from broker.topics.topic import Topic
 from tests.support.clock import ManualClock
 from tests.support.coordinating import story
-from tests.support.turns import budget_ms, callbacks_ms, least_ms
+from tests.support.turns import (
+    Longest,
+    budget_ms,
+    callbacks_ms,
+    least_ms,
+    uncollected,
+)
 
 ENOUGH_MS = 5.0
 ROUNDS = 8
@@ -104,27 +109,21 @@ async def coordinating(folder: Path) -> AsyncIterator[Coordinator]:
 
 
 def test_a_group_of_a_thousand_through_its_life(tmp_path: Path) -> None:
-    least: dict[str, float] = {}
+    longest = Longest()
 
     async def play() -> None:
         async with coordinating(tmp_path) as groups:
             for _ in range(ROUNDS):
                 crowd = Crowd(groups)
                 await crowd.gather_and_scatter()
-                for name, longest in crowd.longest.items():
-                    least[name] = min(longest, least.get(name, longest))
-                if max(least.values()) < ENOUGH_MS:
+                for phase, ms in crowd.longest.items():
+                    longest.note(phase, [ms])
+                if longest.is_below(ENOUGH_MS):
                     return
 
-    gc.collect()
-    gc.disable()
-    try:
+    with uncollected():
         story(play)
-    finally:
-        gc.enable()
-    told = ", ".join(f"{name} {ms:.1f}" for name, ms in least.items())
-    sys.stdout.write(f"a group of {MEMBERS}: longest turns {told} ms\n")
-    assert max(least.values()) < budget_ms(), told
+    longest.check(f"a group of {MEMBERS}")
 
 
 def test_looking_for_offsets_that_expired(tmp_path: Path) -> None:
@@ -146,12 +145,8 @@ def test_looking_for_offsets_that_expired(tmp_path: Path) -> None:
             longest = least_ms(lambda: max(steps_ms(groups._swept())), ENOUGH_MS)
             assert len(list(groups.groups())) == groups_count
 
-    gc.collect()
-    gc.disable()
-    try:
+    with uncollected():
         story(play)
-    finally:
-        gc.enable()
     sys.stdout.write(f"offsets that expire: longest turn {longest:.1f} ms\n")
     assert longest < budget_ms()
 

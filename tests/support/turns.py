@@ -6,9 +6,10 @@ than it did there, a turn may take as much longer.
 """
 
 import asyncio
+import gc
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,6 +65,39 @@ def check_turn(what: str, longest_ms: Callable[[], float]) -> None:
     longest = least_ms(longest_ms, BUDGET_MS)
     sys.stdout.write(f"{what}: longest turn {longest:.1f} ms\n")
     assert longest < budget_ms(), f"{what}: {longest:.1f} ms in one turn"
+
+
+class Longest:
+    """The longest turn of each kind of work, the least of some rounds, in ms."""
+
+    def __init__(self) -> None:
+        self.ms: dict[str, float] = {}
+
+    def note(self, kind: str, turns: Iterable[float]) -> None:
+        """Take in what the turns of one round took."""
+        longest = max(turns)
+        self.ms[kind] = min(longest, self.ms.get(kind, longest))
+
+    def is_below(self, enough_ms: float) -> bool:
+        """Whether there is no need for another round."""
+        return max(self.ms.values()) < enough_ms
+
+    def check(self, what: str) -> None:
+        """Tell them, and hold each within the budget."""
+        told = ", ".join(f"{kind} {ms:.1f}" for kind, ms in self.ms.items())
+        sys.stdout.write(f"{what}: longest turns {told} ms\n")
+        assert self.is_below(budget_ms()), told
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """What is measured meanwhile is not the collector, which a broker runs seldom."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def least_ms(measure: Callable[[], float], enough_ms: float) -> float:

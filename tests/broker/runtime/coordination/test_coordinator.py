@@ -456,17 +456,17 @@ def test_an_offset_that_is_being_committed_anew_does_not_expire(tmp_path):
 
 def test_a_sweep_gives_way_and_forgets_no_less(tmp_path):
     async def play():
-        async with housed(tmp_path, offsets_retention_check_ms=60_000) as house:
+        async with housed(tmp_path, offsets_retention_check_ms=DAY) as house:
             many = {(1, n): Committed(1) for n in range(2 * SWEPT_A_TURN + 1)}
             few = [f"g{n}" for n in range(2 * SWEPT_A_TURN // SWEPT_A_GROUP)]
             await house.groups.commit("many", many)
             for group_id in few:
                 house.groups.commit(group_id, {(1, 0): Committed(1)})
             await house.groups.offsets.flush()
-            house.timers.advance(7 * DAY - 60_001)
+            house.timers.advance(6 * DAY - 1)
             await house.groups.offsets.flush()
             assert len(house.groups.fetch("many")) == len(many)
-            house.timers.advance(60_001)
+            house.timers.advance(DAY + 1)
             left = [len(house.groups.fetch("many"))]
             while any(house.groups.exists(one) for one in ("many", *few)):
                 house.timers.advance(1)
