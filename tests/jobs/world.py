@@ -31,6 +31,19 @@ from tests.support.patience import IDLE_S, wait_until
 FLUSH_MS = 5000
 
 
+def some(count: int, tag: bytes = b"v") -> list[Record]:
+    """Records of all kinds: keys, values and headers that are there or not."""
+    return [
+        Record(
+            None if i % 3 == 0 else b"k%d" % i,
+            None if i % 5 == 0 else tag * (i % 7),
+            ((b"h", b"1"), (b"h", None)) if i % 4 == 0 else (),
+            1_700_000_000_000 + i,
+        )
+        for i in range(count)
+    ]
+
+
 def here(tasks: list[list[FileTask]]) -> list[list[Written | Failed]]:
     """What Spark's workers do, done in this process."""
     return [write_files(task) for task in tasks]
