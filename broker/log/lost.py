@@ -7,7 +7,9 @@ gone, or some of its bytes are damaged. Only the first two may be passed over.
 
 The idea. The log's checkpoint tells what was refused before it, the table how far it
 reaches. And storage tells where something is missing, as places between locations: a
-gap whose two batches have such a place between them is never taken for a refusal. What
+gap whose two batches have such a place between them is never taken for a refusal. A
+place before the checkpoint's position held nothing that the checkpoint does not know.
+What
 is lost stays in a list beside the index: whole batches below it and above it are
 served, an offset in it is an error.
 
@@ -16,8 +18,9 @@ is taken for a lost one; and with a lost checkpoint one that was refused where t
 segments' numbers leave one out (at each start, and where one was released).
 """
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 Places = Sequence[tuple[int, int, bool]]
@@ -36,9 +39,9 @@ class Lost(NamedTuple):
 
 
 def place_between(places: Places, after: int, before: int) -> bool | None:
-    """Whether the first of ``places`` between two batches' locations is damaged; None:
-    there is none."""
-    at = bisect_left(places, (after,))
+    """Whether the first of ``places`` between two locations is damaged; None: there is
+    none. One that reaches beyond ``after`` lies behind it."""
+    at = bisect_right(places, after, key=itemgetter(1))
     if at == len(places) or places[at][0] >= before:
         return None
     return places[at][2]

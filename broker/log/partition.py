@@ -200,14 +200,16 @@ class PartitionLog:
         table_end: int = 0,
         columns: Any = None,
         places: Places = (),
+        replayed_from: int = 0,
     ) -> "PartitionLog":
         """The log after a start: from checkpoint, table and the segments' entries.
 
         ``columns`` has the attributes base, last, max_ts, location and length, integer
         columns of all entries that are live; ``places`` are those where some are
-        missing. The durable end is the greatest of all that is known, so it never falls
-        behind what was visible. Follow with ``replay`` for each entry that was not
-        committed when the snapshot was taken.
+        missing; what the snapshot does not know lies behind the location
+        ``replayed_from``. The durable end is the greatest of all that is known, so it
+        never falls behind what was visible. Follow with ``replay`` for each entry that
+        was not committed when the snapshot was taken.
 
         Between two entries may lie a refused batch, or records whose segment was let
         go before that of the first: these are the table's, and so is what is below. Or
@@ -226,7 +228,7 @@ class PartitionLog:
         log = cls(start, max(start, table_end, kept, index.end_offset or 0))
         log.index = index
         index.trim_below(start)
-        log._find_holes(snapshot, table_end, places)
+        log._find_holes(snapshot, table_end, places, replayed_from)
         if snapshot:
             log.producers = Producers.restore(snapshot.producers)
             if snapshot.holes is None:
@@ -234,25 +236,31 @@ class PartitionLog:
         return log
 
     def _find_holes(
-        self, snapshot: LogSnapshot | None, table_end: int, places: Places
+        self,
+        snapshot: LogSnapshot | None,
+        table_end: int,
+        places: Places,
+        replayed_from: int,
     ) -> None:
         """Those that the snapshot knows; behind it every gap is one, unless something
         is missing just there."""
         index, known = self.index, snapshot.holes if snapshot else ()
         kept = snapshot.durable if snapshot else 0
+        floor = replayed_from if snapshot and known is not None else 0
         self.holes = list(known or ())
         if snapshot is not None:
-            self._find_first_hole(snapshot, table_end, places)
+            self._find_first_hole(snapshot, table_end, places, floor)
         for gap in index.gaps():
             start, end = max(gap.first, table_end), gap.end
             if gap.first < table_end:  # what is below is the table's as well
                 index.trim_below(end)
-            damaged = place_between(places, gap.after, gap.before)
             refused = start if known is None else max(start, kept)
-            if damaged is None and refused < end:
+            lost = place_between(places, max(gap.after, floor), gap.before)
+            if lost is None and refused < end:
                 self.holes.append((refused, end))
                 end = refused
             if start < end and self.hole_end(start) != end:
+                damaged = place_between(places, gap.after, gap.before)
                 self.lost.append(Lost(start, end, bool(damaged)))
         if (index.end_offset or 0) < table_end:  # so are those of a newer segment
             index.trim_below(table_end)
@@ -269,7 +277,7 @@ class PartitionLog:
             self.lost.append(Lost(start, end, bool(damaged)))
 
     def _find_first_hole(
-        self, snapshot: LogSnapshot, table_end: int, places: Places
+        self, snapshot: LogSnapshot, table_end: int, places: Places, floor: int
     ) -> None:
         """What was refused before the first batch that is left: no segment goes before
         a checkpoint is behind it, so nothing else was behind this one."""
@@ -280,7 +288,7 @@ class PartitionLog:
             behind, is_sure = snapshot.durable, True
         else:  # it says nothing of refused batches: the table's end does
             behind, is_sure = table_end, table_end > 0
-        is_whole = place_between(places, -1, first.location) is None
+        is_whole = place_between(places, floor, first.location) is None
         if is_sure and is_whole and max(behind, self.start) < first.base:
             self.holes.append((max(behind, self.start), first.base))
 

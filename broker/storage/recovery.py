@@ -80,10 +80,12 @@ class Recovery:
     of live segments, per partition in order of offset. ``replay``: (topic number,
     partition, header, location) of each batch behind the checkpoint, in order of
     writing. ``torn``: what was cut at the tail and why; ``damage``: what was durable
-    and is not whole any more, and ``lost`` where that was, ascending.
+    and is not whole any more, and ``lost`` where that was, ascending. What the payload
+    does not know of lies behind the location ``replayed_from``.
     """
 
     payload: bytes | None = None
+    replayed_from: int = 0
     columns: Columns = field(default_factory=dict)
     replay: "Replay | tuple[()]" = ()
     torn: str | None = None
@@ -177,6 +179,8 @@ def recover(files: Files, directory: Path) -> tuple[Found, Recovery]:
     found.last_number = max((slot.number for slot, _ in slots), default=-1)
     found.highest_sequence = found.manifest.known
     recovery.payload = found.manifest.payload
+    checkpoint = found.manifest.sequence, found.manifest.position
+    recovery.replayed_from = location_of(*checkpoint)
     for slot, identity in slots:
         _place(slot, identity, found, recovery)
     _find_unnamed(files, found, recovery)

@@ -36,26 +36,25 @@ def restore(
 
     A partition of which nobody knows anything is made when somebody asks for it.
     """
-    snapshots = _snapshots(recovery.payload)
-    unnamed = None if snapshots is None else PartitionLog().snapshot()
+    known = _snapshots(recovery.payload)
+    snapshots = known or {}
+    unnamed = None if known is None else PartitionLog().snapshot()
     logs: dict[TopicPartition, PartitionLog] = {}
     for topic in topics.all():
         of_topic = {}
         for index in range(topic.partitions):
             key = topic.key(index)
-            if not (
-                key in (snapshots or ())
-                or key in recovery.columns
-                or log_starts.get(key, 0)
-                or lake.table_end(*key)
-            ):
+            start, table_end = log_starts.get(key, 0), lake.table_end(*key)
+            is_named = key in snapshots or key in recovery.columns
+            if not (is_named or start or table_end):
                 continue
             of_topic[index] = logs[key] = PartitionLog.restore(
-                (snapshots or {}).get(key, unnamed),
-                start=log_starts.get(key, 0),
-                table_end=lake.table_end(*key),
+                snapshots.get(key, unnamed),
+                start=start,
+                table_end=table_end,
                 columns=_columns(recovery.columns.get(key)),
                 places=recovery.lost,
+                replayed_from=recovery.replayed_from,
             )
         partitions.restore(topic, of_topic)
     return sum(1 for _ in _replayed(recovery, logs, now_ms))

@@ -12,6 +12,8 @@ PLACES = [(10, 20, False), (30, 31, True), (60, 90, False)]
     [
         (5, 10, None),
         (5, 25, False),
+        (15, 25, False),  # it reaches beyond
+        (20, 25, None),
         (9, 70, False),
         (21, 30, None),
         (21, 40, True),

@@ -345,6 +345,29 @@ def test_what_lies_around_a_lost_segment_is_served_and_it_is_no_refusal(
     assert found == [again.lost[0], again.lost[0], None]
 
 
+@pytest.mark.parametrize(
+    ("kept", "replayed_from", "lost", "holes"),
+    [
+        (10, 3 << 32, [], [(10, 20)]),
+        (10, 2 << 32, [Lost(10, 20)], []),
+        (15, 3 << 32, [Lost(10, 15)], [(15, 20)]),
+        (20, 3 << 32, [Lost(10, 20)], []),
+    ],
+)
+def test_a_place_before_the_checkpoints_held_nothing_that_came_behind_it(
+    kept: int, replayed_from: int, lost: list[Lost], holes: list[tuple[int, int]]
+) -> None:
+    log = four_batches()
+    snapshot = LogSnapshot(kept, log.snapshot().producers)
+    again = PartitionLog.restore(
+        snapshot,
+        columns=without(log, 1),
+        places=[MISSING],
+        replayed_from=replayed_from,
+    )
+    assert (again.lost, again.holes) == (lost, holes)
+
+
 def test_a_loss_that_a_later_start_finds_is_none_of_the_refusals_that_it_knows() -> (
     None
 ):
@@ -424,6 +447,14 @@ def test_a_batch_that_was_refused_first_of_all_is_a_hole_after_a_crash() -> None
         PartitionLog().snapshot(), columns=columns_of(log), places=[(7, 8, False)]
     )
     assert lost.holes == []
+    for replayed_from, holes in ((7, []), (8, [(0, 10)])):  # it was older than that
+        older = PartitionLog.restore(
+            PartitionLog().snapshot(),
+            columns=columns_of(log),
+            places=[(7, 8, True)],
+            replayed_from=replayed_from,
+        )
+        assert older.holes == holes
     unknown = PartitionLog.restore(None, columns=columns_of(log))
     assert unknown.holes == []
 

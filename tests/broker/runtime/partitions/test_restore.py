@@ -12,6 +12,7 @@ from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.runtime.partitions.coverage import Missing, missing
 from broker.runtime.partitions.partitions import Partitions
 from broker.runtime.services import Broker
+from broker.storage.layout import SEAL_AT
 from tests.support.batches import Record, make_batch
 from tests.support.files import ForgetfulFiles
 from tests.support.rig import (
@@ -271,6 +272,43 @@ def test_a_damaged_batch_behind_the_checkpoint_is_not_passed_over(
     run(scenario)
 
 
+async def one_refused_first(broker: Broker) -> None:
+    """Of two batches of the new topic ``t``."""
+    await create(broker, "t", cleanup_policy="compact")
+    both = [batch_of(b"refused"), make_batch([Record(key=b"k", value=b"kept")])]
+    asked = [
+        start(produce, produce_request("t", (0, batch)), broker, 9) for batch in both
+    ]
+    codes = [
+        (await each).responses[0].partition_responses[0].error_code for each in asked
+    ]
+    assert codes == [ErrorCode.INVALID_RECORD, 0]
+
+
+def test_damage_before_the_checkpoint_makes_no_loss_of_what_was_refused_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_checkpoints(monkeypatch)
+
+    async def scenario() -> None:
+        files = ForgetfulFiles()
+        async with rig(tmp_path, files=files) as broker:
+            await create(broker, "older")
+            await produce_one(broker, "older", batch_of(b"in an older segment"))
+        files = files.after_kill()
+        async with rig(tmp_path, files=files) as broker:
+            await one_refused_first(broker)
+            killed = files.after_kill()
+        node = killed.names[file_with(killed, b"in an older segment")]
+        node.data[SEAL_AT : SEAL_AT + 8] = b"no seal!"
+        node.durable = bytes(node.data)
+        async with rig(tmp_path, files=killed) as broker:
+            assert missing(broker.partitions, broker.lake) == []
+            assert values_in(await fetch_one(broker, "t", 1)) == [b"kept"]
+
+    run(scenario)
+
+
 def test_a_batch_that_was_refused_first_of_all_is_no_loss_after_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,18 +317,7 @@ def test_a_batch_that_was_refused_first_of_all_is_no_loss_after_a_crash(
     async def scenario() -> None:
         files = ForgetfulFiles()
         async with rig(tmp_path, files=files) as broker:
-            await create(broker, "t", cleanup_policy="compact")
-            keyed = make_batch([Record(key=b"k", value=b"kept")])
-            both = [batch_of(b"refused"), keyed]
-            asked = [
-                start(produce, produce_request("t", (0, batch)), broker, 9)
-                for batch in both
-            ]
-            codes = [
-                (await each).responses[0].partition_responses[0].error_code
-                for each in asked
-            ]
-            assert codes == [ErrorCode.INVALID_RECORD, 0]
+            await one_refused_first(broker)
             killed = files.after_kill()
         for _ in range(2):
             async with rig(tmp_path, files=killed) as broker:
