@@ -35,7 +35,6 @@ from broker.storage.layout import (
     HEADER_BLOCK_BYTES,
     Identity,
     Seal,
-    read_identity,
 )
 from broker.storage.manifest import (
     Manifest,
@@ -44,7 +43,7 @@ from broker.storage.manifest import (
 )
 from broker.storage.missing_segments import missing_segments, unexplained_numbers
 from broker.storage.objects import LocalObjects
-from broker.storage.scan import Scan, generation_of, is_durable
+from broker.storage.scan import Scan
 from broker.storage.segment import (
     SealedSegment,
     SegmentInfo,
@@ -53,6 +52,7 @@ from broker.storage.segment import (
     slot_number,
 )
 from broker.storage.segment_file import SegmentFile, identity_of
+from broker.storage.unnamed import find_unnamed
 
 POSITION_MAX = (1 << 32) - 1
 """The last byte of the largest segment."""
@@ -249,31 +249,18 @@ def _find_unnamed(files: Files, found: Found, recovery: Recovery) -> None:
     A slot that was about to be used when the power went holds none: its entries do not
     count, or nothing says that they were ever durable.
     """
+    noted, named = found.committed_position, found.segments.keys()
+    expected = missing_segments(found.manifest, noted, named)
     for slot in found.free.copy():
-        if slot.size <= HEADER_BLOCK_BYTES or _is_blank(files, slot):
-            continue
-        mapped = files.map(slot.file, slot.size)
-        try:
-            sequence = generation_of(mapped.view, found.manifest.counts)
-            durable = sequence and is_durable(mapped.view, sequence)
-        finally:
-            mapped.close()
-        said = _durable_end(found.committed_position, sequence)
+        sequence, durable = find_unnamed(files, slot.file, found.manifest.counts)
         found.highest_sequence = max(found.highest_sequence, sequence)
-        listed = sequence in found.manifest.live
-        if sequence in found.segments or not (durable or said or listed):
+        if sequence in found.segments or not (durable or sequence in expected):
             continue
         found.free.remove(slot)
         carried = found.manifest.is_carried(sequence)
         segment = FoundSegment(sequence, slot, 0, carried, intact=False)
         found.segments[sequence] = segment
         recovery.damage.append(f"segment {sequence}: its first sector is unreadable")
-
-
-def _is_blank(files: Files, slot: Slot) -> bool:
-    """A new file of zeros, or one whose identity is of a segment that was released."""
-    block = files.pread(slot.file, 2 * HEADER_BLOCK_BYTES, 0)
-    return read_identity(block) is not None or not any(block)
 
 
 def _durable_end(committed_position: CommittedPosition | None, sequence: int) -> int:

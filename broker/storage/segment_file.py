@@ -38,11 +38,15 @@ def identity_of(files: Files, file: int) -> Identity | None:
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """The generation ``sequence`` of an open ``file``. All methods raise OSError."""
+    """The generation ``sequence`` of an open ``file``. All methods raise OSError.
+
+    ``is_unnamed``: the first sector was damaged when it was found.
+    """
 
     files: Files
     file: int
     sequence: int
+    is_unnamed: bool = False
 
     def seal(self) -> Seal | None:
         """The seal of this generation; None if it is not sealed."""
@@ -88,6 +92,8 @@ class SegmentFile:
         read before this call and verified is of this one.
         """
         identity = identity_of(self.files, self.file)
+        if identity is None and self.is_unnamed:
+            return
         if identity is None or identity.sequence != self.sequence:
             raise StaleSegment(self.sequence)
 

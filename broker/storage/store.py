@@ -45,6 +45,7 @@ from broker.storage.missing_segments import missing_segments
 from broker.storage.objects import LocalObjects, Objects
 from broker.storage.segment import SegmentInfo, StaleSegment, slot_number
 from broker.storage.segment_file import SegmentFile, identity_of
+from broker.storage.unnamed import find_unnamed
 
 
 class SegmentBytes(Protocol):
@@ -122,6 +123,7 @@ class _Known:
 
     path: Path
     identity: Identity
+    is_unnamed: bool = False
     seal: Seal | None = None
     end: int = HEADER_BLOCK_BYTES
     parts: dict[TopicPartition, list[EntryColumns]] = field(default_factory=dict)
@@ -156,6 +158,7 @@ class LocalSegmentStore(LocalObjects):
         self.missing: set[int] = set()
         self._known: dict[int, _Known] = {}
         self._places: dict[int, Path] = {}
+        self._unnamed: dict[tuple[Path, frozenset[int]], int] = {}
 
     def live(self) -> list[SegmentInfo]:
         """Those that count now and hold something durable. Raises OSError, also when
@@ -189,10 +192,7 @@ class LocalSegmentStore(LocalObjects):
             missing -= self.sequences()
             missing = set(filter(self._manifest().counts, missing))
         for sequence in sorted(missing):
-            self._report(
-                f"segment {sequence} is lost: its file is missing, or its first sector "
-                "cannot be read"
-            )
+            self._report(f"segment {sequence} is lost: its file is missing")
         return missing
 
     def _manifest(self) -> Manifest:
@@ -208,10 +208,15 @@ class LocalSegmentStore(LocalObjects):
     ) -> dict[int, _Known]:
         """By sequence, the segments that count according to ``manifest``."""
         found: dict[int, _Known] = {}
-        for path in self._paths():
-            known = self._look(path, manifest, committed_position)
-            if known is not None:
-                found[known.identity.sequence] = known
+        paths, unnamed = self._paths(), frozenset[int]()
+        for _ in range(2):
+            for path in paths:
+                known = self._look(path, manifest, committed_position, unnamed)
+                if known is not None:
+                    found[known.identity.sequence] = known
+            unnamed = frozenset(missing_segments(manifest, committed_position, found))
+            if not unnamed:
+                break
         return found
 
     def columns(self, sequence: int) -> dict[TopicPartition, EntryColumns]:
@@ -237,31 +242,49 @@ class LocalSegmentStore(LocalObjects):
 
     def sequences(self) -> set[int]:
         """What the files hold, whether or not it still counts. Raises OSError."""
-        return set(self._find())
+        unnamed = {number for number, each in self._known.items() if each.is_unnamed}
+        return set(self._find()) | unnamed
 
     @contextmanager
     def opened(self, sequence: int) -> Iterator[SegmentBytes]:
         """A segment, mapped. Raises StaleSegment, OSError."""
         try:
-            file = self._files.open_read(self._place(sequence))
+            place, is_unnamed = self._place(sequence)
+            file = self._files.open_read(place)
         except FileNotFoundError:
             raise StaleSegment(sequence) from None
         try:
-            segment = SegmentFile(self._files, file, sequence)
+            segment = SegmentFile(self._files, file, sequence, is_unnamed)
             with segment.view(self._files.size(file)) as view:
                 segment.check_current()
                 yield _MappedSegment(segment, view)
         finally:
             self._files.close(file)
 
-    def _place(self, sequence: int) -> Path:
+    def _place(self, sequence: int) -> tuple[Path, bool]:
+        """Where it is, and whether its file does not say so."""
         place = self._places.get(sequence)
         if place is None or self._identity(place) != sequence:
             self._places = self._find()
             place = self._places.get(sequence)
-        if place is None:
-            raise StaleSegment(sequence)
-        return place
+        if place is not None:
+            return place, False
+        for path in self._paths():
+            with self._opened(path) as file:
+                if self._find_unnamed(path, file, frozenset((sequence,))):
+                    return path, True
+        raise StaleSegment(sequence)
+
+    def _find_unnamed(self, path: Path, file: int, wanted: frozenset[int]) -> int:
+        """Which of these segments an open file holds that does not say so; 0: none.
+        A file is read through once for each set that is wanted."""
+        if identity_of(self._files, file) is not None:
+            return 0
+        key = path, wanted
+        if key not in self._unnamed:
+            found = find_unnamed(self._files, file, wanted.__contains__)
+            self._unnamed[key] = found[0]
+        return self._unnamed[key]
 
     def _find(self) -> dict[int, Path]:
         return {self._identity(path): path for path in self._paths()}
@@ -284,14 +307,27 @@ class LocalSegmentStore(LocalObjects):
         path: Path,
         manifest: Manifest,
         committed_position: CommittedPosition | None,
+        wanted: frozenset[int],
     ) -> _Known | None:
+        """What the file holds, if that counts; where it does not say so, one of the
+        ``wanted`` segments."""
         try:
             with self._opened(path) as file:
                 identity = identity_of(self._files, file)
+                is_unnamed = identity is None
+                if identity is None and wanted:
+                    number = self._find_unnamed(path, file, wanted)
+                    identity = Identity(number, self._files.size(file), 0)
                 if identity is None or not manifest.counts(identity.sequence):
                     return None
-                known = self._known.get(identity.sequence) or _Known(path, identity)
-                segment = SegmentFile(self._files, file, identity.sequence)
+                known = self._known.get(identity.sequence)
+                known = known or _Known(path, identity)
+                known.is_unnamed = is_unnamed
+                segment = SegmentFile(self._files, file, identity.sequence, is_unnamed)
+                if is_unnamed:
+                    self._report(
+                        f"segment {segment.sequence}: its first sector is unreadable"
+                    )
                 kept_end = manifest.ends.get(identity.sequence)
                 self._advance(known, segment, committed_position, kept_end)
                 segment.check_current()

@@ -354,6 +354,23 @@ def test_a_missing_segment_is_not_committed_over(world: World, is_listed: bool) 
     assert f"segment {lost.sequence} is lost" in problem
 
 
+def test_what_stands_behind_a_damaged_first_sector_comes_into_the_table(
+    world: World,
+) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    for _ in range(3):
+        world.produce(topic, some(10))
+        world.roll()
+    damaged = world.wal.segments()[1]
+    with damaged.path.open("r+b") as file:
+        file.write(b"\xff" * 512)
+    world.flush(compactor)
+    world.check_rows()
+    told = f"segment {damaged.sequence}: its first sector is unreadable"
+    assert compactor.status().problems == (f"the log is damaged: {told}",)
+    assert check_data_directory(world.data_dir).problems == [told]
+
+
 def test_holes_in_the_offsets_are_covered(world: World) -> None:
     topic, compactor = world.topic("t"), world.compactor()
     world.produce(topic, some(5))

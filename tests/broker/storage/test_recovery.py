@@ -186,6 +186,27 @@ def test_a_lost_identity_is_found_again_by_the_entries() -> None:
     driver.close()
 
 
+def test_a_lost_identity_of_a_segment_with_one_group_is_found_again() -> None:
+    """No entry says that another was durable, but the segment has a successor."""
+    files = ForgetfulFiles()
+    driver = Driver(files)
+    appends = []
+    for _ in range(3):
+        appends.append(driver.append(size=1000))
+        driver.finish(appends[-1:])
+        driver.wal.roll()
+    driver.close()
+    left = files.after_kill()
+    damage(left, slot_of(left, appends[1]), 0, b"\xff" * 512)
+    driver = Driver(left)
+    number = sequence_of(appends[1].location)
+    assert driver.recovery.damage == [
+        f"segment {number}: its first sector is unreadable"
+    ]
+    assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
+    driver.close()
+
+
 def test_a_segment_that_was_cut_short_keeps_what_is_left() -> None:
     files, appends = a_log(40)
     node = file_of(files, slot_of(files, appends[0]))
