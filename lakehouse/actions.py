@@ -136,15 +136,13 @@ def parse_commit(version: int, text: bytes) -> Commit:
     Raises ValueError if it is torn, and LogDamaged if it is whole and says what nobody
     can understand: that is its owner's, and not to be moved away.
     """
-    commit = Commit(version)
+    commit, actions = Commit(version), _actions(text)
     try:
-        for action in _actions(text):
+        for action in actions:
             for name, body in action.items():
                 apply = _ACTIONS.get(name)
                 if apply is not None and body is not None:
                     apply(commit, body)
-    except _Torn as error:
-        raise ValueError(str(error)) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogDamaged(
             f"log entry {version} cannot be understood: {error!r}"
@@ -152,20 +150,13 @@ def parse_commit(version: int, text: bytes) -> Commit:
     return commit
 
 
-class _Torn(Exception):
-    """What is there is not a whole entry."""
-
-
 def _actions(text: bytes) -> list[dict[str, Any]]:
-    """The lines of an entry, each an object. Raises _Torn."""
-    try:
-        actions = [json.loads(line) for line in text.split(b"\n") if line.strip()]
-    except ValueError as error:
-        raise _Torn(str(error)) from error
+    """The lines of an entry, each an object. Raises ValueError."""
+    actions = [json.loads(line) for line in text.split(b"\n") if line.strip()]
     if not actions:
-        raise _Torn("the entry is empty")
+        raise ValueError("the entry is empty")
     if not all(isinstance(action, dict) for action in actions):
-        raise _Torn("an action is not an object")
+        raise ValueError("an action is not an object")
     return actions
 
 

@@ -242,6 +242,7 @@ class TableReader:
         """A row group as a whole, of which nobody knows what it takes. Raises
         ChunkTooLarge."""
         batches: list[Any] = []
+        size = 0
         path, number = piece[:2]
         rows = batch_rows(self._footers.get(path).groups[number])
         with self._footers.open(path, buffered=True) as file:
@@ -249,9 +250,11 @@ class TableReader:
                 rows, row_groups=[number], columns=READ, use_threads=False
             ):
                 batches.append(batch)
-                if sum(batch.nbytes for batch in batches) > WHOLE_BYTES_MAX:
-                    offsets = np.sort(self._footers.offsets(path, number))
-                    raise ChunkTooLarge(path, int(offsets[(len(offsets) - 1) // 2]))
+                size += batch.nbytes
+                if size > WHOLE_BYTES_MAX:
+                    raise ChunkTooLarge(
+                        path, _middle(self._footers.offsets(path, number))
+                    )
         return pa.Table.from_batches(batches).combine_chunks()
 
     def _check_headers(self, path: str, number: int) -> None:
@@ -266,12 +269,15 @@ class TableReader:
         """The rows of each row group that lie in the chunk's range; one row group at a
         time, since all of them may not fit into memory."""
         parts: list[Any] = []
+        size = 0
         for path, number in dict.fromkeys(piece[:2] for piece in sorted(chunk.pieces)):
             low, high = chunk.first_offset, chunk.last_offset
             if columns == READ:
                 self._check_headers(path, number)
                 parts.append(self._large_groups.rows(path, number, low, high))
-                _check_size(chunk, parts)
+                size += parts[-1].nbytes
+                if size > ROWS_BYTES_MAX:
+                    _check_size(chunk, parts)
             else:
                 group = self._row_group(Piece(path, number), columns)
                 parts.append(_inside(group, low, high))
@@ -294,15 +300,15 @@ def _pieces(chunks: list[Chunk]) -> int:
 
 
 def _check_size(chunk: Chunk, parts: list[Any]) -> None:
-    """Raise ChunkTooLarge if these are too much, and not all of one offset."""
-    if sum(part.nbytes for part in parts) <= ROWS_BYTES_MAX:
-        return
-    offsets = np.sort(
-        np.concatenate([numbers(part.column("offset")) for part in parts])
-    )
-    fits = int(offsets[(len(offsets) - 1) // 2])
+    """Raise ChunkTooLarge, unless all of these are of one offset: they are too much."""
+    fits = _middle(np.concatenate([numbers(part.column("offset")) for part in parts]))
     if fits < chunk.last_offset:
         raise ChunkTooLarge(chunk.pieces[0].path, fits)
+
+
+def _middle(offsets: Any) -> int:
+    """The last offset of the first half: where to split what is too large."""
+    return int(np.sort(offsets)[(len(offsets) - 1) // 2])
 
 
 def _inside(group: Any, low: int, high: int) -> Any:
