@@ -20,6 +20,8 @@ from admin_api.kafka import TIMEOUT_S, Kafka
 from admin_api.lake import Lake
 from admin_api.metrics import endpoints as metrics
 from admin_api.partitions import endpoints as partitions
+from admin_api.reading import endpoints as reading
+from admin_api.reading.readers import Readers
 from admin_api.records import endpoints as records
 from admin_api.records.producer import RecordProducer
 from admin_api.snippets import endpoints as snippets
@@ -28,6 +30,7 @@ from admin_api.tables import endpoints as tables
 from admin_api.tables.facts import FactsReader
 from admin_api.topics import endpoints as topics
 from admin_api.versions import endpoints as versions
+from broker.clock import SystemClock
 
 CONFLUENT = (
     clusters,
@@ -40,7 +43,7 @@ CONFLUENT = (
     acls,
 )
 """In the order in which paths are tried: `topics/-/...` is before `topics/{name}`."""
-LAKEHOUSE = (tables, commits, versions, snippets)
+LAKEHOUSE = (tables, commits, versions, snippets, reading)
 OWN = (health, metrics, docs)
 
 
@@ -64,6 +67,8 @@ def create_app(bootstrap: str, data_dir: Path, timeout_s: float = TIMEOUT_S) -> 
     app.state.kafka = Kafka(bootstrap, timeout_s)
     app.state.producer = producer
     app.state.status = StatusFiles(data_dir)
+    app.state.readers = Readers(bootstrap)
+    app.state.clock = SystemClock()
     app.state.lake = Lake(data_dir)
     app.state.facts = FactsReader(app.state.lake)
     problems.install(app)

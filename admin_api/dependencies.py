@@ -9,10 +9,12 @@ from pydantic import StringConstraints
 from admin_api.kafka import Kafka
 from admin_api.lake import Lake
 from admin_api.problems import Problem
+from admin_api.reading.readers import Readers
 from admin_api.records.producer import RecordProducer
 from admin_api.resources import Place, cluster_place
 from admin_api.status import StatusFiles
 from admin_api.tables.facts import FactsReader
+from broker.clock import Clock
 from broker.topics import names
 
 ID_MAX = 2**31 - 1
@@ -57,6 +59,16 @@ def _facts(request: Request) -> FactsReader:
     return facts
 
 
+def _readers(request: Request) -> Readers:
+    readers: Readers = request.app.state.readers
+    return readers
+
+
+def _clock(request: Request) -> Clock:
+    clock: Clock = request.app.state.clock
+    return clock
+
+
 def _base(request: Request) -> str:
     return str(request.base_url).rstrip("/")
 
@@ -66,6 +78,8 @@ ProducerDep = Annotated[RecordProducer, Depends(_producer)]
 StatusDep = Annotated[StatusFiles, Depends(_status)]
 LakeDep = Annotated[Lake, Depends(_lake)]
 FactsDep = Annotated[FactsReader, Depends(_facts)]
+ReadersDep = Annotated[Readers, Depends(_readers)]
+ClockDep = Annotated[Clock, Depends(_clock)]
 BaseDep = Annotated[str, Depends(_base)]
 """Where the plane is, without a slash at the end."""
 

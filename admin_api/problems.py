@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 
+from admin_api.reading.filter_tokens import FilterError
 from broker.catalog.errors import CatalogError
 from broker.protocol.errors import KafkaError as BrokerError
 from lakehouse.errors import HistoryTooLong, LakehouseError, TableMissing
@@ -127,6 +128,7 @@ _CONVERTERS: dict[type[Exception], Callable[[Any], Problem]] = {
     Problem: lambda error: error,
     KafkaException: lambda error: of_kafka(error.args[0]),
     BrokerError: of_broker_rule,
+    FilterError: lambda error: Problem(400, f"filter: {error}"),
     TableMissing: lambda error: Problem(40405, str(error)),
     HistoryTooLong: lambda error: Problem(42200, str(error)),
     LakehouseError: lambda error: Problem(40900, str(error)),

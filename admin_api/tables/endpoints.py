@@ -44,10 +44,8 @@ async def list_tables(
     found = await survey(sources, chosen.keys)
     url = f"{base}/v1/tables"
     following = f"{url}?{chosen.following}" if chosen.following else None
-    return TableList(
-        metadata=CollectionMetadata(self=url, next=following),
-        data=[summary(base, one) for one in found],
-    )
+    data = await asyncio.to_thread(lambda: [summary(base, one) for one in found])
+    return TableList(metadata=CollectionMetadata(self=url, next=following), data=data)
 
 
 @router.get("/{topic_name}", summary="Get a table")
@@ -61,4 +59,4 @@ async def get_table(base: BaseDep, name: TopicNameDep, sources: SourcesDep) -> T
     found = await survey(sources, [name])
     if not found:
         raise Problem(40403, f"There is no topic {name}.")
-    return table(base, found[0])
+    return await asyncio.to_thread(table, base, found[0])

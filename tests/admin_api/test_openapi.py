@@ -95,9 +95,15 @@ def mutated(body):
     yield body | {"nobody_knows": 1}
 
 
+def answers(operation):
+    """The media types of what it answers when all is well."""
+    return operation["responses"].get("200", {}).get("content", {})
+
+
 def urls(path, operation, known):
-    """The path with everything right, and with one thing wrong."""
-    yield path.format(**known)
+    """The path with everything right, and with one thing wrong; what streams ends."""
+    ends = "duration_s=0" if "text/event-stream" in answers(operation) else ""
+    yield f"{path.format(**known)}?{ends}"
     for parameter in operation.get("parameters", ()):
         name, kinds = parameter["name"], parameter["schema"]
         kind = kinds.get("type") or kinds.get("anyOf", [{}])[0].get("type", "string")
@@ -105,9 +111,9 @@ def urls(path, operation, known):
             if value == "" and parameter["in"] == "path":
                 continue  # that is another path
             if parameter["in"] == "path":
-                yield path.format(**(known | {name: value}))
+                yield f"{path.format(**(known | {name: value}))}?{ends}"
             else:
-                yield f"{path.format(**known)}?{name}={value}"
+                yield f"{path.format(**known)}?{name}={value}&{ends}"
 
 
 def encoded(body):

@@ -1,0 +1,1 @@
+"""``/v1/topics/{topic}/records`` and ``/tail``: records, read over HTTP."""

@@ -1,0 +1,178 @@
+"""Read records of a topic, or follow what comes."""
+
+from functools import partial
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from admin_api.dependencies import (
+    ID_MAX,
+    BaseDep,
+    ClockDep,
+    KafkaDep,
+    ReadersDep,
+    TopicNameDep,
+)
+from admin_api.reading.filters import Predicate, compile_filter
+from admin_api.reading.gather import Limits
+from admin_api.reading.plan import Wanted, from_the_end, plan
+from admin_api.reading.schemas import RecordList
+from admin_api.reading.session import Question, read
+from admin_api.reading.tail import Tail, TailLimits, follow
+
+router = APIRouter(prefix="/v1/topics/{topic_name}", tags=["Records"])
+TIMESTAMP_MAX = 2**53
+OFFSET_MAX = 10**18 - 1
+STREAM = {
+    "description": "Events `record` with a record as JSON, their id its "
+    "`partition:offset`; at the end `end` or `problem`.",
+    "content": {"text/event-stream": {"schema": {"type": "string"}}},
+}
+
+PartitionsQuery = Annotated[
+    list[Annotated[int, Query(ge=0, le=ID_MAX)]] | None,
+    Query(alias="partition", description="These only; may be said several times."),
+]
+PlacesQuery = Annotated[
+    list[str] | None,
+    Query(
+        alias="at",
+        description="From where, `partition:offset` for each partition to be read.",
+        examples=[["0:17", "1:4"]],
+    ),
+]
+FilterQuery = Annotated[
+    str,
+    Query(
+        alias="filter",
+        description="Which records: conditions on `partition`, `offset`, `timestamp` "
+        '(ms), `key`, `value`, `headers["name"]`; below `key` and `value` what is in '
+        'their JSON, as `value.user.id` or `value["items"][0]`; compared by `==`, '
+        "`!=`, `<`, `<=`, `>`, `>=`, `contains`, `startsWith`, `endsWith` with "
+        "numbers, 'texts', `true`, `false`, `null`; joined by `&&`, `||`, `!` and "
+        "parentheses.",
+        examples=["value.country == 'CH' && !(key startsWith 'test-')"],
+    ),
+]
+
+
+class Condition(NamedTuple):
+    """A filter, as it was written and as it is asked."""
+
+    text: str
+    wanted: Predicate
+
+
+def _condition(text: FilterQuery = "") -> Condition:
+    return Condition(text, compile_filter(text))
+
+
+def _limits(
+    records: Annotated[
+        int, Query(alias="limit", ge=1, le=1000, description="Records at most.")
+    ] = 100,
+    bytes_max: Annotated[
+        int,
+        Query(
+            ge=1,
+            le=16 << 20,
+            description="Bytes of keys, values and headers: the record that passes "
+            "them is the last one.",
+        ),
+    ] = 1 << 20,
+    timeout_ms: Annotated[
+        int, Query(ge=1, le=30_000, description="How long to look.")
+    ] = 5_000,
+) -> Limits:
+    return Limits(records, bytes_max, timeout_ms)
+
+
+def _wanted(
+    partitions: PartitionsQuery = None,
+    places: PlacesQuery = None,
+    offset: Annotated[
+        int | None,
+        Query(ge=0, le=OFFSET_MAX, description="From this one, of each partition."),
+    ] = None,
+    timestamp_ms: Annotated[
+        int | None,
+        Query(ge=0, le=TIMESTAMP_MAX, description="From the first of that time on."),
+    ] = None,
+    last: Annotated[
+        int | None,
+        Query(ge=0, le=OFFSET_MAX, description="So many offsets before the end."),
+    ] = None,
+) -> Wanted:
+    return Wanted(partitions or (), offset, timestamp_ms, last, places or ())
+
+
+def _following(
+    partitions: PartitionsQuery = None,
+    places: PlacesQuery = None,
+) -> Wanted:
+    return Wanted(partitions or (), places=places or ())
+
+
+def _tail_limits(
+    records: Annotated[
+        int, Query(alias="limit", ge=1, le=1_000_000, description="Records at most.")
+    ] = 1_000_000,
+    duration_s: Annotated[
+        int, Query(ge=0, le=86_400, description="For how long at most.")
+    ] = 3_600,
+) -> TailLimits:
+    return TailLimits(records, duration_s * 1000)
+
+
+ConditionDep = Annotated[Condition, Depends(_condition)]
+
+
+@router.get("/records", summary="Read records", response_model=RecordList)
+async def read_records(
+    base: BaseDep,
+    name: TopicNameDep,
+    kafka: KafkaDep,
+    readers: ReadersDep,
+    clock: ClockDep,
+    wanted: Annotated[Wanted, Depends(_wanted)],
+    limits: Annotated[Limits, Depends(_limits)],
+    condition: ConditionDep,
+) -> Response:
+    """Records of chosen partitions, from an offset, a time, or before the end.
+
+    Without a beginning: from the start of the log. They are read up to the ends that
+    the partitions have now; `ended_by` says whether a limit came first, and
+    `metadata.next` reads on. Keys, values and headers are text where they are text, and
+    base64 otherwise.
+    """
+    spans = await plan(kafka, name, wanted)
+    question = Question(name, spans, limits, condition.wanted, condition.text)
+    found = await read(question, readers, clock, base)
+    return Response(found, media_type="application/json")
+
+
+@router.get(
+    "/tail",
+    summary="Follow a topic",
+    response_class=Response,
+    responses={200: STREAM},
+)
+async def tail_records(
+    name: TopicNameDep,
+    kafka: KafkaDep,
+    readers: ReadersDep,
+    clock: ClockDep,
+    wanted: Annotated[Wanted, Depends(_following)],
+    limits: Annotated[TailLimits, Depends(_tail_limits)],
+    condition: ConditionDep,
+) -> Any:
+    """Server-sent events of records as they come, from the end of the log on.
+
+    Who was interrupted says `at` to go on where he was; else what came meanwhile is
+    passed over. At most 32 clients read at a time, and 429 is the answer to more.
+    """
+    starts = await from_the_end(kafka, name, wanted)
+    reader = readers.reader(name, starts)
+    check = partial(kafka.describe_topics, [name])
+    events = follow(reader, limits, condition.wanted, clock.monotonic_ms, check)
+    return Tail(reader, events)

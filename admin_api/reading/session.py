@@ -1,0 +1,90 @@
+"""One question for records, from the plan to the answer."""
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from admin_api.reading.filters import Predicate
+from admin_api.reading.gather import Gathered, Limits, gather
+from admin_api.reading.plan import Spans
+from admin_api.reading.readers import Readers
+from admin_api.reading.schemas import Ending, Position, RecordList
+from admin_api.resources import CollectionMetadata
+from broker.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is read, which of it is wanted, and the filter as it was written."""
+
+    topic: str
+    spans: Spans
+    limits: Limits
+    wanted: Predicate
+    text: str
+
+
+async def read(question: Question, readers: Readers, clock: Clock, base: str) -> bytes:
+    """The answer as JSON, which is written on the reader's thread: it may be long.
+
+    Raises KafkaException; Problem 42901 while too many are reading.
+    """
+
+    def work(consumer: Any, stop: threading.Event) -> bytes:
+        found = gather(
+            consumer,
+            stop,
+            question.topic,
+            question.spans,
+            question.limits,
+            question.wanted,
+            clock.monotonic_ms,
+        )
+        return _encoded(answer(question, found, base))
+
+    starts = {n: start for n, (start, end) in question.spans.items() if start < end}
+    if not starts:
+        ends = {number: start for number, (start, _) in question.spans.items()}
+        return _encoded(answer(question, Gathered(ends), base))
+    reader = readers.reader(question.topic, starts)
+    try:
+        return await reader.run(work)
+    finally:
+        reader.close()
+
+
+def answer(question: Question, found: Gathered, base: str) -> RecordList:
+    """What was found, and the link that reads on unless all was read."""
+    url = f"{base}/v1/topics/{question.topic}/records"
+    following = None
+    if found.ended_by != Ending.END:
+        following = f"{url}?{_query(question, found)}"
+    return RecordList(
+        metadata=CollectionMetadata(self=url, next=following),
+        topic_name=question.topic,
+        ended_by=found.ended_by,
+        scanned=found.scanned,
+        positions=[
+            Position(partition_id=number, offset=offset)
+            for number, offset in sorted(found.positions.items())
+        ],
+        data=found.records,
+    )
+
+
+def _encoded(found: RecordList) -> bytes:
+    return found.model_dump_json().encode()
+
+
+def _query(question: Question, found: Gathered) -> str:
+    limits = question.limits
+    said: list[tuple[str, object]] = [
+        ("limit", limits.records),
+        ("bytes_max", limits.bytes),
+        ("timeout_ms", limits.timeout_ms),
+    ]
+    if question.text:
+        said.append(("filter", question.text))
+    places = sorted(found.positions.items())
+    return urlencode(said + [("at", f"{n}:{offset}") for n, offset in places])

@@ -1,0 +1,123 @@
+"""Server-sent events of what comes to a topic, for as long as somebody listens.
+
+The loop takes a handful of records at a time, sends it, and takes the next one when the
+client has room: a slow client costs what librdkafka keeps for it, 8 MiB, and no more.
+Reading, filters and JSON are the reader's thread's work.
+
+Source: the HTML standard, "Server-sent events".
+"""
+
+import json
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from admin_api.problems import problem_of
+from admin_api.reading.filters import Predicate
+from admin_api.reading.gather import TURN_S, raise_unless_passing, subject_of
+from admin_api.reading.readers import Reader
+from admin_api.reading.schemas import render
+
+TURN_RECORDS: Final = 20
+HEARTBEAT_MS: Final = 5_000
+FOLLOWING: Final = b": following\n\n"
+_HEARTBEAT: Final = b": nothing new\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class TailLimits:
+    """When a tail ends by itself."""
+
+    records: int
+    duration_ms: int
+
+
+class Tail(StreamingResponse):
+    """A stream that closes its reader, however it ends."""
+
+    def __init__(self, reader: Reader, events: AsyncIterator[bytes]) -> None:
+        super().__init__(
+            events,
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
+        self._reader = reader
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._reader.close()
+
+
+async def follow(
+    reader: Reader,
+    limits: TailLimits,
+    wanted: Predicate,
+    now_ms: Callable[[], int],
+    check: Callable[[], Awaitable[object]],
+) -> AsyncIterator[bytes]:
+    """Events: ``record`` for each wanted one, at the end ``end`` or ``problem``.
+
+    ``check`` raises KafkaException once there is nothing to follow any more: librdkafka
+    waits in silence for a topic that was deleted.
+    """
+    yield FOLLOWING
+    end_ms = now_ms() + limits.duration_ms
+    left, said_ms = limits.records, now_ms()
+    try:
+        while left > 0 and now_ms() < end_ms:
+            turn = _Turn(wanted, min(left, TURN_RECORDS))
+            events = await reader.run(turn.take)
+            left -= len(events)
+            if not events and now_ms() - said_ms < HEARTBEAT_MS:
+                continue
+            if not events:
+                await check()
+            said_ms = now_ms()
+            yield b"".join(events) or _HEARTBEAT
+    except KafkaException as error:
+        problem = problem_of(error)
+        said = {"error_code": problem.error_code, "message": problem.message}
+        yield _event("problem", said)
+        return
+    yield _event("end", {"ended_by": "TIMEOUT" if left > 0 else "RECORDS"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What is taken at a time."""
+
+    wanted: Predicate
+    records_max: int
+
+    def take(self, consumer: Any, _stop: threading.Event) -> list[bytes]:
+        """Events of at most so many records; none if none comes."""
+        found = []
+        for message in consumer.consume(self.records_max, TURN_S):
+            error = message.error()
+            if error is not None:
+                _raise_if_final(error)
+            elif self.wanted(subject_of(message)):
+                found.append(_record(message))
+        return found
+
+
+def _raise_if_final(error: KafkaError) -> None:
+    if error.code() != KafkaError._PARTITION_EOF:
+        raise_unless_passing(error)
+
+
+def _record(message: Any) -> bytes:
+    place = f"{message.partition()}:{message.offset()}"
+    return f"id: {place}\n".encode() + _event("record", render(message).model_dump())
+
+
+def _event(name: str, said: Any) -> bytes:
+    """JSON has no raw line breaks, so it is one line of data."""
+    return f"event: {name}\ndata: {json.dumps(said)}\n\n".encode()

@@ -1,0 +1,109 @@
+"""Readers: never too many, each closed once its work is done."""
+
+import asyncio
+import threading
+
+import pytest
+
+from admin_api.problems import Problem
+from admin_api.reading.readers import Readers
+from tests.support.patience import wait_until
+
+
+class Quiet:
+    """A consumer that notes what is done to it, and on which thread."""
+
+    def __init__(self, _config=None):
+        self.calls, self.threads = [], set()
+
+    def assign(self, places):
+        self._note("assign", [(p.topic, p.partition, p.offset) for p in places])
+
+    def close(self):
+        self._note("close")
+
+    def work(self, stop):
+        self._note("work", stop.is_set())
+
+    def _note(self, *call):
+        self.calls.append(call)
+        self.threads.add(threading.get_ident())
+
+
+@pytest.fixture
+def made():
+    return []
+
+
+@pytest.fixture
+def readers(made):
+    def make(config):
+        made.append(Quiet(config))
+        return made[-1]
+
+    return Readers("nowhere", 2, make)
+
+
+def test_all_of_a_readers_work_is_done_in_order_on_one_thread(readers, made):
+    async def story():
+        reader = readers.reader("t", {0: 5, 2: 7})
+        await reader.run(Quiet.work)
+        await reader.run(Quiet.work)
+        reader.close()
+        reader.close()
+
+    asyncio.run(story())
+    wait_until(lambda: readers.open == 0)
+    [consumer] = made
+    assert consumer.calls == [
+        ("assign", [("t", 0, 5), ("t", 2, 7)]),
+        ("work", False),
+        ("work", False),
+        ("close",),
+    ]
+    assert consumer.threads.isdisjoint({threading.get_ident()})
+    assert len(consumer.threads) == 1
+
+
+def test_who_is_one_too_many_is_refused_until_one_is_closed(readers):
+    first, second = readers.reader("t", {0: 0}), readers.reader("t", {0: 0})
+    with pytest.raises(Problem) as caught:
+        readers.reader("t", {0: 0})
+    assert caught.value.status == 429
+    first.close()
+    wait_until(lambda: readers.open == 1)
+    third = readers.reader("t", {0: 0})
+    for reader in (second, third):
+        reader.close()
+    wait_until(lambda: readers.open == 0)
+
+
+def test_a_consumer_is_closed_only_after_the_work_that_nobody_waits_for(readers, made):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(consumer, stop):
+        begun.set()
+        assert stop.wait(60)
+        assert go_on.wait(60)
+        consumer.work(stop)
+
+    async def story():
+        reader = readers.reader("t", {0: 0})
+        task = asyncio.ensure_future(reader.run(slow))
+        await asyncio.to_thread(begun.wait, 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        reader.close()
+        assert readers.open == 1
+        go_on.set()
+
+    asyncio.run(story())
+    wait_until(lambda: readers.open == 0)
+    assert made[0].calls[1:] == [("work", True), ("close",)]
+
+
+def test_a_reader_that_never_read_is_closed_as_well(readers, made):
+    readers.reader("t", {0: 0}).close()
+    wait_until(lambda: readers.open == 0)
+    assert made == []

@@ -1,0 +1,183 @@
+"""Following a topic: what comes is sent, and nothing is left when the client goes."""
+
+import asyncio
+import json
+
+from tests.support.confluent import produce_all
+from tests.support.patience import STUCK_S, wait_until
+
+
+class Client:
+    """A client of one stream, on the ASGI application itself."""
+
+    def __init__(self, plane, path, query=""):
+        self._plane = plane
+        self._scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": [(b"host", b"plane")],
+            "server": ("plane", 80),
+        }
+        self.status, self.headers = None, {}
+        self._parts, self._goes = asyncio.Queue(), asyncio.Event()
+        self._asked = False
+        self.done = asyncio.ensure_future(
+            plane.app(self._scope, self._receive, self._send)
+        )
+
+    async def part(self):
+        """The next piece of the stream that is more than a heartbeat."""
+        while True:
+            found = await self._parts.get()
+            if found and not found.startswith(b": nothing"):
+                return found
+
+    async def rest(self):
+        """All that comes until the stream ends."""
+        await self.done
+        parts = [self._parts.get_nowait() for _ in range(self._parts.qsize())]
+        return b"".join(parts)
+
+    def leave(self):
+        self._goes.set()
+
+    async def _receive(self):
+        if not self._asked:
+            self._asked = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self._goes.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message):
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = dict(message["headers"])
+        else:
+            self._parts.put_nowait(message.get("body", b""))
+
+
+def events(text):
+    """(id, name, data) of each event."""
+    found = []
+    for block in text.decode().split("\n\n"):
+        lines = dict(
+            line.split(": ", 1)
+            for line in block.splitlines()
+            if not line.startswith(":")
+        )
+        if lines:
+            found.append((lines.get("id"), lines["event"], json.loads(lines["data"])))
+    return found
+
+
+def told(story):
+    asyncio.run(asyncio.wait_for(story, STUCK_S))
+
+
+def produce(plane, topic, *values):
+    produce_all(plane.bootstrap, topic, [(None, value, None, 0) for value in values])
+
+
+def test_what_comes_is_sent_and_what_was_there_is_not(plane):
+    plane.create("followed")
+    produce(plane, "followed", b"old")
+
+    async def story():
+        client = Client(plane, "/v1/topics/followed/tail", "limit=3")
+        assert await client.part() == b": following\n\n"
+        assert client.status == 200
+        assert client.headers[b"content-type"].startswith(b"text/event-stream")
+        await asyncio.to_thread(produce, plane, "followed", b"a\nb", b"\xff")
+        await asyncio.to_thread(produce, plane, "followed", b"last")
+        *records, end = events(await client.rest())
+        assert [(one[0], one[1]) for one in records] == [
+            ("0:1", "record"),
+            ("0:2", "record"),
+            ("0:3", "record"),
+        ]
+        assert [one[2]["value"]["data"] for one in records] == ["a\nb", "/w==", "last"]
+        assert end[1:] == ("end", {"ended_by": "RECORDS"})
+
+    told(story())
+    wait_until(lambda: plane.app.state.readers.open == 0)
+
+
+def test_a_client_that_goes_leaves_nothing_behind(plane):
+    plane.create("left")
+
+    async def story():
+        clients = [Client(plane, "/v1/topics/left/tail") for _ in range(3)]
+        for client in clients:
+            await client.part()
+        assert plane.app.state.readers.open == 3
+        for client in clients:
+            client.leave()
+        for client in clients:
+            await client.done
+
+    told(story())
+    wait_until(lambda: plane.app.state.readers.open == 0)
+
+
+def test_it_goes_on_where_one_was_and_filters(plane):
+    plane.create("resumed")
+    produce(plane, "resumed", b"a", b"b", b"a", b"b")
+
+    async def story():
+        query = "at=0:1&limit=2&filter=value%20%3D%3D%20%27b%27"
+        found = events(await Client(plane, "/v1/topics/resumed/tail", query).rest())
+        assert [one[0] for one in found] == ["0:1", "0:3", None]
+
+    told(story())
+    wait_until(lambda: plane.app.state.readers.open == 0)
+
+
+def test_its_time_ends_it(plane):
+    plane.create("timed")
+
+    async def story():
+        client = Client(plane, "/v1/topics/timed/tail", "duration_s=0")
+        assert events(await client.rest()) == [(None, "end", {"ended_by": "TIMEOUT"})]
+
+    told(story())
+    wait_until(lambda: plane.app.state.readers.open == 0)
+
+
+def test_too_many_clients_are_refused_with_429(plane, monkeypatch):
+    plane.create("full")
+    readers = plane.app.state.readers
+    monkeypatch.setattr(readers, "_most", 1)
+
+    async def story():
+        first = Client(plane, "/v1/topics/full/tail")
+        await first.part()
+        second = Client(plane, "/v1/topics/full/tail")
+        await second.done
+        assert second.status == 429
+        first.leave()
+        await first.done
+
+    told(story())
+    wait_until(lambda: readers.open == 0)
+
+
+def test_a_topic_that_goes_is_a_problem_in_the_stream(plane):
+    url = plane.create("goes")
+    produce(plane, "goes", b"v")
+
+    async def story():
+        client = Client(plane, "/v1/topics/goes/tail")
+        await client.part()
+        await asyncio.to_thread(plane.ask, "DELETE", url)
+        [(_, name, said)] = events(await client.rest())
+        assert (name, said["error_code"]) == ("problem", 40403)
+
+    told(story())
+    wait_until(lambda: plane.app.state.readers.open == 0)
