@@ -12,6 +12,7 @@ from admin_api.acls import endpoints as acls
 from admin_api.brokers import endpoints as brokers
 from admin_api.clusters import endpoints as clusters
 from admin_api.commits import endpoints as commits
+from admin_api.compaction import endpoints as compaction
 from admin_api.configs import endpoints as configs
 from admin_api.consumer_groups import endpoints as consumer_groups
 from admin_api.docs import endpoints as docs
@@ -43,7 +44,7 @@ CONFLUENT = (
     acls,
 )
 """In the order in which paths are tried: `topics/-/...` is before `topics/{name}`."""
-LAKEHOUSE = (tables, commits, versions, snippets, reading)
+LAKEHOUSE = (compaction, tables, commits, versions, snippets, reading)
 OWN = (health, metrics, docs)
 
 

@@ -1,11 +1,13 @@
 """The catalog and the Delta logs of a data directory, as the endpoints ask for them.
 
-Read-only, and without the broker: what is told here is known while it is down. All of
-it blocks, so it is called on threads. Raises CatalogError where there is no catalog,
-LakehouseError where a table is not there or cannot be understood.
+Read-only but for what is asked of the compactor, and without the broker: what is told
+here is known while it is down. All of it blocks, so it is called on threads. Raises
+CatalogError where there is no catalog, LakehouseError where a table is not there or
+cannot be understood.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +18,7 @@ from admin_api.problems import Problem
 from broker.catalog import topics as stored
 from broker.catalog.catalog import Catalog
 from broker.catalog.errors import CatalogError
+from broker.protocol.errors import KafkaError
 from broker.topics.topic import Topic
 from lakehouse import delta_log
 from lakehouse.delta_log import Snapshot
@@ -34,11 +37,11 @@ class Lake:
 
     def names(self) -> list[str]:
         """The names of all topics, sorted."""
-        return self._read(stored.load_names)
+        return self.read(stored.load_names)
 
     def topic(self, name: str) -> Topic:
         """The topic. Raises Problem 40403 if there is none."""
-        found = self._read(lambda connection: stored.find(connection, name))
+        found = self.read(lambda connection: stored.find(connection, name))
         if found is None:
             raise Problem(40403, f"There is no topic {name}.")
         return found
@@ -53,7 +56,23 @@ class Lake:
                 (topic, _by_partition(connection, topic)) for topic in found if topic
             ]
 
-        return self._read(query)
+        return self.read(query)
+
+    def read(self, query: Callable[[Connection], T]) -> T:
+        """What a query finds in the catalog. Raises CatalogError."""
+        with _in_words(self._catalog), self._open(read_only=True) as catalog:
+            return catalog.read(query)
+
+    def change(self, change: Callable[[Connection], T]) -> T:
+        """What a change of the catalog gives, once it is durable.
+
+        For what is asked of the other parts, and only where there is a catalog already.
+        Raises CatalogError.
+        """
+        with _in_words(self._catalog):
+            self._open(read_only=True).close()  # else it would be made
+            with self._open(read_only=False) as catalog:
+                return catalog.change(change)
 
     def place(self, topic: Topic) -> str:
         """The directory of a topic's table, whether there is one or not."""
@@ -66,6 +85,9 @@ class Lake:
     def snapshot_at(self, topic: Topic, version: int) -> Snapshot:
         """Its state at a version."""
         return self._of(topic, lambda path: delta_log.load_version(path, version))
+
+    def _open(self, *, read_only: bool) -> Catalog:
+        return Catalog.open(self._catalog, read_only=read_only)
 
     def _of(self, topic: Topic, load: Callable[[str], Snapshot]) -> Snapshot:
         path = self.place(topic)
@@ -80,13 +102,15 @@ class Lake:
             raise TableMissing(f"Topic {topic.name} has no table yet.")
         return snapshot
 
-    def _read(self, query: Callable[[Connection], T]) -> T:
-        try:
-            with Catalog.open(self._catalog, read_only=True) as catalog:
-                return catalog.read(query)
-        except DBAPIError as error:
-            why = f"the catalog {self._catalog} cannot be read: {error.orig}"
-            raise CatalogError(why) from error
+
+@contextmanager
+def _in_words(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        raise CatalogError(f"the catalog {path}: {error.orig}") from error
+    except KafkaError as error:  # what the writer says while the file is locked
+        raise CatalogError(f"the catalog {path}: {error.message}") from error
 
 
 def _by_partition(connection: Connection, topic: Topic) -> dict[int, int]:

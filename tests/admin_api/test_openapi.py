@@ -154,6 +154,7 @@ def known(plane):
         "consumer_group_id": "walkers",
         "consumer_id": "walker",
         "name": "retention.ms",
+        "operation_id": "1",
     }
 
 

@@ -1,0 +1,1 @@
+"""``/v1/tables/{topic}:compact`` and ``/v1/operations``."""
