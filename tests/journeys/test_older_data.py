@@ -1,9 +1,10 @@
 """A data directory that an older version wrote is opened and goes on.
 
-``support/data/form-1.tar.gz`` was written by the first version: its topic ``orders``
-has 360 records in three partitions, the first 100 offsets of each in the table and the
-last 20 in a segment that a ``kill -9`` left open; ``trimmed`` had its first seven
-records deleted; group ``readers`` committed 50 and 100 in the partitions 1 and 2.
+``support/data/form-1.tar.gz`` was written by the first version, ``form-2.tar.gz`` by
+the second: the topic ``orders`` has 360 records in three partitions, the first 100
+offsets of each in the table and the last 20 in a segment that a ``kill -9`` left open;
+``trimmed`` had its first seven records deleted; group ``readers`` committed 50 and 100
+in the partitions 1 and 2.
 """
 
 import tarfile
@@ -18,11 +19,11 @@ from tests.support.process import BrokerPart, lakelog
 DATA = Path(__file__).parents[1] / "support" / "data"
 
 
-@pytest.fixture(scope="module")
-def older(tmp_path_factory):
+@pytest.fixture(scope="module", params=["form-1.tar.gz", "form-2.tar.gz"])
+def older(request, tmp_path_factory):
     """One broker on it for all of them; the last one writes and kills it."""
     tmp_path = tmp_path_factory.mktemp("older")
-    with tarfile.open(DATA / "form-1.tar.gz") as archive:
+    with tarfile.open(DATA / request.param) as archive:
         archive.extractall(tmp_path, filter="data")
     broker = BrokerPart(tmp_path / "data", "wal.segment_bytes=1048576")
     broker.start()
