@@ -29,17 +29,17 @@ def missing_segments(
     present: Collection[int],
 ) -> set[int]:
     """Numbers of segments that were never released and are not among ``present``."""
-    expected = set(manifest.live)
-    if manifest.known and present:
+    expected, begun = set(manifest.live), max(present, default=0)
+    if committed_position is not None:
+        noted, position = committed_position[:2]
+        held_any = position > HEADER_BLOCK_BYTES
+        begun = max(begun, noted if held_any else noted - 1)
+        if held_any and manifest.counts(noted):
+            expected.add(noted)
+    if manifest.known:
         # A start leaves one sequence out, but writes so into the manifest.
-        begun = range(manifest.known + 1, max(present) + 1)
-        expected |= {each for each in begun if manifest.counts(each)}
-    if (
-        committed_position is not None
-        and committed_position.position > HEADER_BLOCK_BYTES
-        and manifest.counts(committed_position.sequence)
-    ):
-        expected.add(committed_position.sequence)
+        since = range(manifest.known + 1, begun + 1)
+        expected |= {each for each in since if manifest.counts(each)}
     return expected - set(present)
 
 

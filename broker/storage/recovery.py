@@ -251,10 +251,14 @@ def _find_unnamed(files: Files, found: Found, recovery: Recovery) -> None:
     """
     noted, named = found.committed_position, found.segments.keys()
     expected = missing_segments(found.manifest, noted, named)
+    # Of those before the last nothing else tells, if there is no manifest.
+    last = max((*named, *expected), default=0) if found.manifest == Manifest() else 0
     for slot in found.free.copy():
         sequence, durable = find_unnamed(files, slot.file, found.manifest.counts)
         found.highest_sequence = max(found.highest_sequence, sequence)
-        if sequence in found.segments or not (durable or sequence in expected):
+        if sequence in found.segments or not (
+            durable or sequence in expected or 0 < sequence < last
+        ):
             continue
         found.free.remove(slot)
         carried = found.manifest.is_carried(sequence)

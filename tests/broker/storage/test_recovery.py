@@ -186,7 +186,10 @@ def test_a_lost_identity_is_found_again_by_the_entries() -> None:
     driver.close()
 
 
-def test_a_lost_identity_of_a_segment_with_one_group_is_found_again() -> None:
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_lost_identity_of_a_segment_with_one_group_is_found_again(
+    listed: bool,
+) -> None:
     """No entry says that another was durable, but the segment has a successor."""
     files = ForgetfulFiles()
     driver = Driver(files)
@@ -198,11 +201,13 @@ def test_a_lost_identity_of_a_segment_with_one_group_is_found_again() -> None:
     driver.close()
     left = files.after_kill()
     damage(left, slot_of(left, appends[1]), 0, b"\xff" * 512)
+    if not listed:
+        del left.names[WAL / "checkpoint"]
     driver = Driver(left)
     number = sequence_of(appends[1].location)
-    assert driver.recovery.damage == [
-        f"segment {number}: its first sector is unreadable"
-    ]
+    text = f"segment {number}: its first sector is unreadable"
+    assert driver.recovery.damage[-1:] == [text]
+    assert driver.recovery.lost == []
     assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
     driver.close()
 
