@@ -10,16 +10,26 @@ from admin_api.app import create_app
 
 
 class _Announcing(uvicorn.Server):
-    """A server that says where it listens once it does."""
+    """A server that says where it listens once it does, and that it stops before it
+    waits for the answers that are under way."""
 
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        announce: Callable[[], None],
+        on_stop: Callable[[], None],
+    ) -> None:
         super().__init__(config)
-        self._announce = announce
+        self._announce, self._on_stop = announce, on_stop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._announce()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_stop()
+        await super().shutdown(sockets)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -47,10 +57,15 @@ def run(
     """
     host, port = bound.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
+    app = create_app(bootstrap, data_dir)
     config = uvicorn.Config(
-        create_app(bootstrap, data_dir),
+        app,
         log_level="warning",
         timeout_graceful_shutdown=3,
     )
-    server = _Announcing(config, lambda: announce(f"ready admin=http://{shown}:{port}"))
+    server = _Announcing(
+        config,
+        lambda: announce(f"ready admin=http://{shown}:{port}"),
+        app.state.readers.stopping.set,
+    )
     server.run(sockets=[bound])

@@ -51,6 +51,8 @@ class Readers:
         self._lock = threading.Lock()
         self.open = 0
         """Readers whose consumers are not closed yet."""
+        self.stopping = threading.Event()
+        """Who reads for as long as he likes ends now: the plane stops."""
 
     def reader(self, topic: str, starts: Mapping[int, int]) -> "Reader":
         """A reader of these partitions from these offsets on; it has to be closed.
@@ -62,7 +64,7 @@ class Readers:
                 raise Problem(42901, "Too many are reading; try again later.")
             self.open += 1
         places = [TopicPartition(topic, *place) for place in starts.items()]
-        return Reader(lambda: self._consumer(places), self._closed)
+        return Reader(lambda: self._consumer(places), self._closed, self.stopping)
 
     def _consumer(self, places: list[TopicPartition]) -> Any:
         consumer = self._make(self._config)
@@ -77,8 +79,14 @@ class Readers:
 class Reader:
     """One consumer; what it is asked for runs on its thread, one after the other."""
 
-    def __init__(self, make: Callable[[], Any], on_closed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        on_closed: Callable[[], None],
+        stopping: threading.Event,
+    ) -> None:
         self._make, self._on_closed = make, on_closed
+        self.stopping = stopping
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="reader")
         self._consumer: Any = None
         self._is_closing = threading.Event()

@@ -71,7 +71,7 @@ async def follow(
     end_ms = now_ms() + limits.duration_ms
     left, said_ms = limits.records, now_ms()
     try:
-        while left > 0 and now_ms() < end_ms:
+        while left > 0 and now_ms() < end_ms and not reader.stopping.is_set():
             turn = _Turn(wanted, min(left, TURN_RECORDS))
             events = await reader.run(turn.take)
             left -= len(events)
@@ -86,7 +86,9 @@ async def follow(
         said = {"error_code": problem.error_code, "message": problem.message}
         yield _event("problem", said)
         return
-    yield _event("end", {"ended_by": "TIMEOUT" if left > 0 else "RECORDS"})
+    stopped = reader.stopping.is_set()
+    why = "RECORDS" if left <= 0 else "STOP" if stopped else "TIMEOUT"
+    yield _event("end", {"ended_by": why})
 
 
 @dataclass(frozen=True, slots=True)

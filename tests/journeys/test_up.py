@@ -71,6 +71,16 @@ def test_a_signal_stops_all_parts(kafka_only, number):
     assert "Traceback" not in kafka_only.tail()
 
 
+def test_who_follows_a_topic_over_http_does_not_hold_up_a_stop(kafka_only):
+    assert serves(kafka_only)
+    url = f"{kafka_only.facts['admin']}/v1/topics/t/tail"
+    with urlopen(url, timeout=IDLE_S) as stream:
+        assert stream.readline() == b": following\n"
+        assert kafka_only.stop() == 0
+        assert b'{"ended_by": "STOP"}' in stream.read()
+    assert "Traceback" not in kafka_only.tail()
+
+
 def test_a_second_signal_stops_at_once(kafka_only):
     [broker] = kafka_only.descendants()["broker"]
     children = list(chain(*kafka_only.descendants().values()))

@@ -150,6 +150,23 @@ def test_its_time_ends_it(plane):
     wait_until(lambda: plane.app.state.readers.open == 0)
 
 
+def test_all_end_when_the_plane_stops(plane):
+    plane.create("stopped")
+    readers = plane.app.state.readers
+
+    async def story():
+        client = Client(plane, "/v1/topics/stopped/tail")
+        await client.part()
+        readers.stopping.set()
+        assert events(await client.rest()) == [(None, "end", {"ended_by": "STOP"})]
+
+    try:
+        told(story())
+    finally:
+        readers.stopping.clear()
+    wait_until(lambda: readers.open == 0)
+
+
 def test_too_many_clients_are_refused_with_429(plane, monkeypatch):
     plane.create("full")
     readers = plane.app.state.readers
