@@ -4,19 +4,16 @@ Read-only but for what is asked of the compactor, and without the broker: what i
 here is known while it is down. All of it blocks, so it is called on threads. Raises
 CatalogError where there is no catalog, LakehouseError where a table is not there or
 cannot be understood.
+
+SQLAlchemy comes with the first question: 20 MB and a third of a second.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
-
-from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
+from typing import TYPE_CHECKING, TypeVar
 
 from admin_api.problems import Problem
-from broker.catalog import topics as stored
-from broker.catalog.catalog import Catalog
 from broker.catalog.errors import CatalogError
 from broker.protocol.errors import KafkaError
 from broker.topics.topic import Topic
@@ -24,6 +21,11 @@ from lakehouse import delta_log
 from lakehouse.delta_log import Snapshot
 from lakehouse.errors import LakehouseError, LogDamaged, TableMissing
 from lakehouse.location import check_contained, table_place
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from broker.catalog.catalog import Catalog
 
 T = TypeVar("T")
 
@@ -37,11 +39,15 @@ class Lake:
 
     def names(self) -> list[str]:
         """The names of all topics, sorted."""
-        return self.read(stored.load_names)
+        from broker.catalog import topics
+
+        return self.read(topics.load_names)
 
     def topic(self, name: str) -> Topic:
         """The topic. Raises Problem 40403 if there is none."""
-        found = self.read(lambda connection: stored.find(connection, name))
+        from broker.catalog import topics
+
+        found = self.read(lambda connection: topics.find(connection, name))
         if found is None:
             raise Problem(40403, f"There is no topic {name}.")
         return found
@@ -50,20 +56,22 @@ class Lake:
         """Those of the named topics that are there, and where their logs start, by
         partition; 0 where it is not said."""
 
-        def query(connection: Connection) -> list[tuple[Topic, dict[int, int]]]:
-            found = (stored.find(connection, name) for name in names)
+        from broker.catalog import topics
+
+        def query(connection: "Connection") -> list[tuple[Topic, dict[int, int]]]:
+            found = (topics.find(connection, name) for name in names)
             return [
                 (topic, _by_partition(connection, topic)) for topic in found if topic
             ]
 
         return self.read(query)
 
-    def read(self, query: Callable[[Connection], T]) -> T:
+    def read(self, query: Callable[["Connection"], T]) -> T:
         """What a query finds in the catalog. Raises CatalogError."""
         with _in_words(self._catalog), self._open(read_only=True) as catalog:
             return catalog.read(query)
 
-    def change(self, change: Callable[[Connection], T]) -> T:
+    def change(self, change: Callable[["Connection"], T]) -> T:
         """What a change of the catalog gives, once it is durable.
 
         For what is asked of the other parts, and only where there is a catalog already.
@@ -86,7 +94,9 @@ class Lake:
         """Its state at a version."""
         return self._of(topic, lambda path: delta_log.load_version(path, version))
 
-    def _open(self, *, read_only: bool) -> Catalog:
+    def _open(self, *, read_only: bool) -> "Catalog":
+        from broker.catalog.catalog import Catalog
+
         return Catalog.open(self._catalog, read_only=read_only)
 
     def _of(self, topic: Topic, load: Callable[[str], Snapshot]) -> Snapshot:
@@ -105,6 +115,8 @@ class Lake:
 
 @contextmanager
 def _in_words(path: Path) -> Iterator[None]:
+    from sqlalchemy.exc import DBAPIError
+
     try:
         yield
     except DBAPIError as error:
@@ -113,6 +125,8 @@ def _in_words(path: Path) -> Iterator[None]:
         raise CatalogError(f"the catalog {path}: {error.message}") from error
 
 
-def _by_partition(connection: Connection, topic: Topic) -> dict[int, int]:
-    found = stored.find_log_starts(connection, topic.number)
+def _by_partition(connection: "Connection", topic: Topic) -> dict[int, int]:
+    from broker.catalog import topics
+
+    found = topics.find_log_starts(connection, topic.number)
     return {partition: start for (_, partition), start in found.items()}

@@ -7,17 +7,18 @@ the request.
 
 import asyncio
 from collections.abc import Collection
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from admin_api.compaction.schemas import Operation, State
 from admin_api.lake import Lake
 from admin_api.problems import Problem
 from admin_api.resources import Metadata
 from admin_api.status import StatusFiles
-from broker.catalog import requests
-from broker.catalog.requests import FoundRequest
 from broker.clock import Clock
 from broker.status.schema import CompactorStatus, TableState
+
+if TYPE_CHECKING:
+    from broker.catalog.requests import FoundRequest
 
 POLL_S: Final = 0.2
 NOBODY: Final = "no compactor is running: the request waits until one does, for a day"
@@ -34,6 +35,8 @@ class Operations:
 
     def find(self, operation_id: int) -> Operation:
         """The operation as it stands; blocks. Raises Problem 404 for one unknown."""
+        from broker.catalog import requests
+
         found = self._lake.read(lambda c: requests.find(c, operation_id))
         if found is None:
             raise Problem(404, f"There is no operation {operation_id} (any more).")
@@ -41,6 +44,8 @@ class Operations:
 
     def compact(self, topic: str) -> Operation:
         """Ask for the table of a topic that is there; blocks. Raises Problem 40403."""
+        from broker.catalog import requests
+
         self._lake.topic(topic)
         now_ms = self._clock.now_ms()
         return self.find(self._lake.change(lambda c: requests.ask(c, [topic], now_ms)))
@@ -60,7 +65,7 @@ class Operations:
 
 
 def render(
-    base: str, found: FoundRequest, compactor: CompactorStatus | None
+    base: str, found: "FoundRequest", compactor: CompactorStatus | None
 ) -> Operation:
     """A request, in the light of what the compactor says."""
     state, reason = _state(found, compactor)
@@ -76,7 +81,7 @@ def render(
 
 
 def _state(
-    found: FoundRequest, compactor: CompactorStatus | None
+    found: "FoundRequest", compactor: CompactorStatus | None
 ) -> tuple[State, str | None]:
     if found.done_ms is not None:
         return State.DONE, None

@@ -1,5 +1,8 @@
 """Catalog and Delta logs, read without a broker."""
 
+import subprocess
+import sys
+
 import pytest
 
 from admin_api.lake import Lake
@@ -7,6 +10,7 @@ from admin_api.problems import Problem, problem_of
 from broker.catalog.errors import CatalogError
 from lakehouse.errors import LakehouseError, LogDamaged, TableMissing
 from tests.support.laked import id_of, make_table, make_topic
+from tests.support.patience import STUCK_S
 from tests.support.tables import Writer
 
 
@@ -69,3 +73,14 @@ def test_a_link_out_of_the_warehouse_is_not_followed(tmp_path):
     (tmp_path / "tables" / "orders").symlink_to(elsewhere.path)
     with pytest.raises(LakehouseError, match="does not lie in"):
         Lake(tmp_path).snapshot(topic)
+
+
+def test_who_asks_for_no_table_loads_nothing_heavy():
+    program = (
+        "import sys, admin_api.app; "
+        "print(sorted({'sqlalchemy', 'pyarrow', 'deltalake'} & sys.modules.keys()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=STUCK_S
+    )
+    assert done.stdout == "[]\n", done.stderr
