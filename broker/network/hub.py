@@ -70,7 +70,7 @@ class Hub:
         """Of open requests of pipelined routes: they wait for the disk."""
         self.answering = Budget(limits.inflight_bytes_max)
         """Of all other open requests."""
-        self.connections: set[Connected] = set()
+        self.connections: dict[Connected, None] = {}  # in the order in which they came
         self.stopping = False
         self.hosts: Counter[str] = Counter()
         self._pool = BlockPool(limits.pooled_bytes_max)
@@ -107,7 +107,7 @@ class Hub:
         elif self.hosts[host] >= limits.connections_per_host_max:
             why = f"{limits.connections_per_host_max} of its host are open"
         else:
-            self.connections.add(connection)
+            self.connections[connection] = None
             self.hosts[host] += 1
             self.counters.connections_total += 1
             self.counters.connections_open = len(self.connections)
@@ -120,7 +120,7 @@ class Hub:
         """Count a connection out that was lost."""
         if connection not in self.connections:
             return
-        self.connections.remove(connection)
+        del self.connections[connection]
         self.counters.connections_open = len(self.connections)
         self.hosts[connection.peer] -= 1
         if not self.hosts[connection.peer]:

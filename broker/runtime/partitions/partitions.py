@@ -74,7 +74,7 @@ class Partitions:
         self._call_soon = call_soon
         self._by_topic: dict[TopicNumber, list[Partition | None]] = {}
         self._configs: dict[TopicNumber, TopicConfig] = {}
-        self._moved: set[Partition] = set()
+        self._moved: dict[Partition, None] = {}  # a set, in the order of its making
         self._raising = asyncio.Lock()
         self._checkpoint: Checkpoint | None = None
         self._checkpoint_again = False
@@ -291,11 +291,12 @@ class Partitions:
         """Check at the end of this turn who waits for the partition."""
         if not self._moved:
             self._call_soon(self._check_moved)
-        self._moved.add(partition)
+        self._moved[partition] = None
 
     def _check_moved(self) -> None:
         moved = self._moved
         for _ in range(min(len(moved), MOVED_A_TURN)):
-            self._purgatory.check(moved.pop().key)
+            partition, _ = moved.popitem()
+            self._purgatory.check(partition.key)
         if moved:
             self._call_soon(self._check_moved)
