@@ -1,8 +1,9 @@
 """What the Delta log says of one table, in a few numbers; blocks.
 
-A listing asks for the same tables again and again, so the numbers of the last thousand
-are kept as long as no entry came or went. A log that moved a moment ago is not kept: a
-second entry could come within the same tick of the file system's clock.
+A listing asks for the same tables again and again, so the numbers of the last ones are
+kept, of some 10,000 partitions together, as long as no entry came or went. A log that
+moved a moment ago is not kept: a second entry could come within the same tick of the
+file system's clock.
 """
 
 import threading
@@ -20,7 +21,8 @@ from lakehouse.errors import LakehouseError, TableMissing
 from lakehouse.index import OffsetIndex, PartitionFiles
 
 SMALL_BYTES: Final = 16 << 20
-KEPT_MAX: Final = 1_000
+KEPT_MAX: Final = 20_000
+"""Partitions and their ends, and one more for each table."""
 QUIET_NS: Final = 2_000_000_000
 
 
@@ -63,6 +65,7 @@ class FactsReader:
         self._kept: OrderedDict[str, tuple[tuple[int, bytes], TableFacts]] = (
             OrderedDict()
         )
+        self._weight = 0
 
     def of(self, topic: Topic) -> TableFacts:
         """What the log of the topic's table says now."""
@@ -81,10 +84,12 @@ class FactsReader:
 
     def _keep(self, path: str, seen: tuple[int, bytes], found: TableFacts) -> None:
         with self._lock:
+            before = self._kept.pop(path, None)
+            self._weight += _weight(found) - (_weight(before[1]) if before else 0)
             self._kept[path] = seen, found
-            self._kept.move_to_end(path)
-            if len(self._kept) > KEPT_MAX:
-                self._kept.popitem(last=False)
+            while self._weight > KEPT_MAX:
+                _, (_, oldest) = self._kept.popitem(last=False)
+                self._weight -= _weight(oldest)
 
     def _read(self, topic: Topic, path: str) -> TableFacts:
         try:
@@ -93,6 +98,10 @@ class FactsReader:
             return TableFacts(path)
         except LakehouseError as error:
             return TableFacts(path, problem=str(error))
+
+
+def _weight(found: TableFacts) -> int:
+    return 1 + len(found.partitions) + len(found.ends)
 
 
 def facts_of(snapshot: Snapshot) -> TableFacts:

@@ -89,3 +89,18 @@ def test_not_more_than_a_bounded_number_is_kept(tmp_path, lake, monkeypatch):
         found[name] = reader.of(lake.topic(name))
     assert reader.of(lake.topic("t2")) is found["t2"]
     assert reader.of(lake.topic("t0")) is not found["t0"]
+
+
+def test_partitions_weigh_and_one_that_is_too_heavy_is_not_kept(
+    writer, lake, monkeypatch
+):
+    writer.add(0, 0, 1)
+    writer.add(1, 0, 1)  # two partitions with files and ends, and the table: five
+    log = Path(writer.path, "_delta_log")
+    reader, topic = FactsReader(lake), lake.topic("orders")
+    for most, kept in ((4, False), (5, True), (4, True)):
+        monkeypatch.setattr(module, "KEPT_MAX", most)
+        os.utime(log, (1, 1))
+        assert (reader.of(topic) is reader.of(topic)) is kept
+    os.utime(log, (2, 2))
+    assert reader.of(topic) is not reader.of(topic)
