@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from fastapi import FastAPI
 
@@ -20,11 +19,13 @@ from admin_api.health import endpoints as health
 from admin_api.kafka import TIMEOUT_S, Kafka
 from admin_api.lake import Lake
 from admin_api.metrics import endpoints as metrics
+from admin_api.overview import endpoints as overview
 from admin_api.partitions import endpoints as partitions
 from admin_api.reading import endpoints as reading
 from admin_api.reading.readers import Readers
 from admin_api.records import endpoints as records
 from admin_api.records.producer import RecordProducer
+from admin_api.settings import endpoints as own_settings
 from admin_api.snippets import endpoints as snippets
 from admin_api.status import StatusFiles
 from admin_api.tables import endpoints as tables
@@ -32,6 +33,7 @@ from admin_api.tables.facts import FactsReader
 from admin_api.topics import endpoints as topics
 from admin_api.versions import endpoints as versions
 from broker.clock import SystemClock
+from broker.settings import Settings
 
 CONFLUENT = (
     clusters,
@@ -44,12 +46,25 @@ CONFLUENT = (
     acls,
 )
 """In the order in which paths are tried: `topics/-/...` is before `topics/{name}`."""
-LAKEHOUSE = (compaction, tables, commits, versions, snippets, reading)
+LAKEHOUSE = (
+    compaction,
+    tables,
+    commits,
+    versions,
+    snippets,
+    reading,
+    overview,
+    own_settings,
+)
 OWN = (health, metrics, docs)
 
 
-def create_app(bootstrap: str, data_dir: Path, timeout_s: float = TIMEOUT_S) -> FastAPI:
-    """An admin plane for the broker at ``bootstrap`` with its data directory."""
+def create_app(
+    bootstrap: str, settings: Settings, timeout_s: float = TIMEOUT_S
+) -> FastAPI:
+    """An admin plane for the broker at ``bootstrap``, of the data directory that the
+    settings name."""
+    data_dir = settings.data_dir
     producer = RecordProducer(bootstrap, timeout_s)
 
     @asynccontextmanager
@@ -68,6 +83,7 @@ def create_app(bootstrap: str, data_dir: Path, timeout_s: float = TIMEOUT_S) -> 
     app.state.kafka = Kafka(bootstrap, timeout_s)
     app.state.producer = producer
     app.state.status = StatusFiles(data_dir)
+    app.state.settings = settings
     app.state.readers = Readers(bootstrap)
     app.state.clock = SystemClock()
     app.state.lake = Lake(data_dir)

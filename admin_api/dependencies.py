@@ -15,6 +15,7 @@ from admin_api.resources import Place, cluster_place
 from admin_api.status import StatusFiles
 from admin_api.tables.facts import FactsReader
 from broker.clock import Clock
+from broker.settings import Settings
 from broker.topics import names
 
 ID_MAX = 2**31 - 1
@@ -69,6 +70,11 @@ def _clock(request: Request) -> Clock:
     return clock
 
 
+def _settings(request: Request) -> Settings:
+    settings: Settings = request.app.state.settings
+    return settings
+
+
 def _base(request: Request) -> str:
     return str(request.base_url).rstrip("/")
 
@@ -80,6 +86,7 @@ LakeDep = Annotated[Lake, Depends(_lake)]
 FactsDep = Annotated[FactsReader, Depends(_facts)]
 ReadersDep = Annotated[Readers, Depends(_readers)]
 ClockDep = Annotated[Clock, Depends(_clock)]
+SettingsDep = Annotated[Settings, Depends(_settings)]
 BaseDep = Annotated[str, Depends(_base)]
 """Where the plane is, without a slash at the end."""
 

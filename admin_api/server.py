@@ -2,11 +2,11 @@
 
 import socket
 from collections.abc import Callable
-from pathlib import Path
 
 import uvicorn
 
 from admin_api.app import create_app
+from broker.settings import Settings
 
 
 class _Announcing(uvicorn.Server):
@@ -48,7 +48,7 @@ def listen(host: str, port: int) -> socket.socket:
 def run(
     bound: socket.socket,
     bootstrap: str,
-    data_dir: Path,
+    settings: Settings,
     announce: Callable[[str], None],
 ) -> None:
     """Serve until SIGTERM or ctrl-C; says ``ready admin=http://HOST:PORT`` once.
@@ -57,7 +57,7 @@ def run(
     """
     host, port = bound.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    app = create_app(bootstrap, data_dir)
+    app = create_app(bootstrap, settings)
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -14,15 +14,15 @@ class StatusFiles:
     """Reads the status files of one data directory; None for one missing or stale."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._data_dir = data_dir
+        self.data_dir = data_dir
 
     def broker(self) -> BrokerStatus | None:
         """The broker's status."""
-        return file.read(self._data_dir, BrokerStatus, _now_s())
+        return file.read(self.data_dir, BrokerStatus, _now_s())
 
     def compactor(self) -> CompactorStatus | None:
         """The compactor's status."""
-        return file.read(self._data_dir, CompactorStatus, _now_s())
+        return file.read(self.data_dir, CompactorStatus, _now_s())
 
 
 def _now_s() -> float:

@@ -157,7 +157,7 @@ def admin(
     from admin_api import server
 
     bound = _admin_socket(settings.admin)
-    server.run(bound, bootstrap, settings.data_dir, say)
+    server.run(bound, bootstrap, settings, say)
 
 
 def _admin_socket(address: str) -> socket.socket:

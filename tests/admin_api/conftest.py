@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from admin_api.app import create_app
+from broker.settings import Settings
 from tests.support.patience import IDLE_S
 from tests.support.ports import nobody
 from tests.support.process import BrokerPart
@@ -21,7 +22,7 @@ class Plane:
         self, bootstrap: str, data_dir: Path, timeout_s: float = IDLE_S
     ) -> None:
         self.bootstrap, self.data_dir = bootstrap, data_dir
-        self.app = create_app(bootstrap, data_dir, timeout_s)
+        self.app = create_app(bootstrap, Settings(data_dir=data_dir), timeout_s)
 
     def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         async def asked() -> httpx.Response:

@@ -1,0 +1,84 @@
+"""All parts in one report."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from admin_api.health.reasons import problems_of, unreachable, warnings_of
+from admin_api.kafka import Kafka
+from admin_api.overview.schemas import (
+    BrokerHealth,
+    CompactorHealth,
+    DiskHealth,
+    Health,
+    Status,
+)
+from admin_api.status import StatusFiles
+from broker.status.schema import BrokerStatus, CompactorStatus
+
+
+async def report(kafka: Kafka, status: StatusFiles) -> Health:
+    """How all parts are now; waits two seconds at most for the broker."""
+    silent = await unreachable(kafka)
+    broker, compactor, disk = await asyncio.to_thread(_read, status)
+    reasons = [*silent, *problems_of(broker)]
+    warnings = warnings_of(broker, compactor)
+    return Health(
+        status=_status(reasons, warnings),
+        reasons=reasons,
+        warnings=warnings,
+        broker=_broker(broker, answers=not silent),
+        compactor=None if compactor is None else _compactor(compactor),
+        disk=disk,
+    )
+
+
+def _read(
+    status: StatusFiles,
+) -> tuple[BrokerStatus | None, CompactorStatus | None, DiskHealth | None]:
+    return status.broker(), status.compactor(), disk_of(status.data_dir)
+
+
+def disk_of(data_dir: Path) -> DiskHealth | None:
+    """The file system of a directory; None if that is not there."""
+    try:
+        found = shutil.disk_usage(data_dir)
+    except OSError:
+        return None
+    return DiskHealth(
+        data_dir=str(data_dir.absolute()),
+        total_bytes=found.total,
+        free_bytes=found.free,
+    )
+
+
+def _status(reasons: list[str], warnings: list[str]) -> Status:
+    if reasons:
+        return Status.DOWN
+    return Status.DEGRADED if warnings else Status.HEALTHY
+
+
+def _broker(said: BrokerStatus | None, *, answers: bool) -> BrokerHealth:
+    return BrokerHealth(
+        answers=answers,
+        state=said.state if said else None,
+        pid=said.pid if said else None,
+        started_ms=said.started_ms if said else None,
+        topics=said.topics if said else None,
+        partitions=said.partitions if said else None,
+        connections=said.connections_open if said else None,
+        wal_segments=said.wal.segments if said else None,
+        wal_bytes=said.wal.bytes if said else None,
+    )
+
+
+def _compactor(said: CompactorStatus) -> CompactorHealth:
+    return CompactorHealth(
+        state=said.state,
+        pid=said.pid,
+        pending_bytes=said.pending_bytes,
+        oldest_pending_ms=said.oldest_pending_ms,
+        stuck=said.stuck,
+        log_bytes_total=said.counters.get("log_bytes_total", 0),
+        file_bytes_total=said.counters.get("file_bytes_total", 0),
+    )

@@ -1,0 +1,17 @@
+"""What is a reason, what a warning."""
+
+from admin_api.health.reasons import NO_BROKER, NO_COMPACTOR, problems_of, warnings_of
+from broker.status.schema import BrokerStatus, CompactorStatus
+
+BROKER = BrokerStatus(problems=("full",), warnings=("slow",))
+COMPACTOR = CompactorStatus(problems=("stuck",))
+
+
+def test_a_part_that_is_not_there_is_a_reason_or_a_warning():
+    assert problems_of(None) == (NO_BROKER,)
+    assert warnings_of(None, None) == [NO_COMPACTOR]
+
+
+def test_what_the_parts_say_is_passed_on():
+    assert problems_of(BROKER) == ("full",)
+    assert warnings_of(BROKER, COMPACTOR) == ["slow", "stuck"]
