@@ -21,7 +21,7 @@ from broker.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from broker.records.batch import checksum, read_header
+from broker.records.batch import HEADER_BYTES, checksum, read_header
 from tests.simulation.model import Model, PartitionModel, TopicModel, Violation
 from tests.simulation.network import Disconnected, Link, Network
 from tests.simulation.world import World
@@ -296,11 +296,11 @@ class Consumer(Client):
 def read_records(records: Any, position: int) -> tuple[list[tuple[int, bytes]], int]:
     """(offset, value) of all records in what was fetched, and where to go on."""
     view, found = memoryview(records or b""), []
-    while len(view) > 61:
+    while len(view) >= HEADER_BYTES:
         header = read_header(view)
         if header.size > len(view):
             break
-        if header.size < 61:
+        if header.size < HEADER_BYTES:
             raise Violation(f"a batch of {header.size} bytes at {position}")
         batch = view[: header.size]
         if checksum(batch) != header.crc:
