@@ -250,18 +250,19 @@ _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 def protocol_of(body: Mapping[str, Any]) -> Protocol:
     """``protocol`` action -> what a reader must be able to do."""
-    features = tuple(body.get("readerFeatures") or ())
+    features = tuple(map(str, body.get("readerFeatures") or ()))
     reader, writer = int(body["minReaderVersion"]), int(body["minWriterVersion"])
     return Protocol(reader, writer, features)
 
 
 def metadata_of(body: Mapping[str, Any]) -> Metadata:
-    """``metaData`` action -> the parts of it that matter here."""
+    """``metaData`` action -> the parts of it that matter here, all of them text."""
+    configuration = dict(body.get("configuration") or ())
     return Metadata(
-        id=body["id"],
-        partition_columns=tuple(body.get("partitionColumns") or ()),
-        configuration=dict(body.get("configuration") or ()),
-        schema_string=body.get("schemaString") or "",
+        id=str(body["id"]),
+        partition_columns=tuple(map(str, body.get("partitionColumns") or ())),
+        configuration={str(key): str(value) for key, value in configuration.items()},
+        schema_string=str(body.get("schemaString") or ""),
     )
 
 

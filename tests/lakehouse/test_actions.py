@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from lakehouse.actions import data_file
+from lakehouse.actions import (
+    Protocol,
+    data_file,
+    metadata_of,
+    protocol_of,
+    why_unreadable,
+)
 
 
 def add(stats: dict[str, Any] | None, vector: dict[str, Any] | None) -> dict[str, Any]:
@@ -37,3 +43,20 @@ def test_the_rows_of_a_file_are_those_that_are_not_deleted(
     file = data_file(add(stats, vector))
     assert file.rows == rows
     assert file.has_deletion_vector == (vector is not None)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"partitionColumns": [["a"], None]}, {"configuration": {"a": [1]}}]
+)
+def test_metadata_is_text_whatever_its_owner_wrote(wrong: dict[str, Any]) -> None:
+    metadata = metadata_of({"id": 5, "schemaString": "{}"} | wrong)
+    texts = (metadata.id, *metadata.partition_columns, *metadata.configuration.values())
+    assert all(isinstance(text, str) for text in texts)
+    assert why_unreadable(Protocol(), metadata) is not None
+
+
+def test_features_that_are_no_names_are_told_as_such() -> None:
+    features = [["a"], 5]
+    body = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
+    why = why_unreadable(protocol_of(body), metadata_of({"id": "x"}))
+    assert why == "it needs the reader features 5, ['a']"
