@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 
 from admin_api.reading.filter_tokens import FilterError
+from admin_api.resources import printable
 from broker.catalog.errors import CatalogError
 from broker.protocol.errors import KafkaError as BrokerError
 from lakehouse.errors import HistoryTooLong, LakehouseError, TableMissing
@@ -153,7 +154,8 @@ def install(app: FastAPI) -> None:
 
     async def handler(_request: Request, error: Exception) -> JSONResponse:
         problem = problem_of(error)
-        body = {"error_code": problem.error_code, "message": problem.message}
+        message = printable(problem.message)
+        body = {"error_code": problem.error_code, "message": message}
         return JSONResponse(body, status_code=problem.status)
 
     for kind in _CONVERTERS:

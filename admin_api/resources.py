@@ -1,9 +1,22 @@
 """What every resource of Confluent's v3 shape has: a kind, a place, links to others."""
 
 from dataclasses import dataclass
+from typing import Annotated
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+
+def printable(text: str) -> str:
+    """Text that can be written as UTF-8: half of a surrogate pair is a question mark.
+
+    JSON may hold such halves, and an owner may write anything into a Delta log.
+    """
+    return text.encode(errors="replace").decode()
+
+
+Shown = Annotated[str, AfterValidator(printable)]
+"""Text from somewhere else."""
 
 
 class Body(BaseModel):

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from admin_api.commits.schemas import Commit, CommitRange
+from admin_api.resources import printable
 from lakehouse.actions import Commit as Entry
 from lakehouse.actions import parse_commit
 from lakehouse.delta_log import Snapshot, read_entry
@@ -45,7 +46,7 @@ def _commit(version: int, text: bytes) -> Commit:
     try:
         return render(parse_commit(version, text))
     except (ValueError, LakehouseError) as error:
-        return _empty(version, problem=f"{error}")
+        return _empty(version, problem=printable(str(error)))
 
 
 def render(entry: Entry) -> Commit:
@@ -135,4 +136,4 @@ def _is_number(text: str) -> bool:
 
 
 def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+    return printable(value) if isinstance(value, str) else None

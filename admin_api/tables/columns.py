@@ -10,10 +10,12 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from admin_api.resources import Shown
+
 
 class Column(BaseModel):
-    name: str = Field(examples=["offset"])
-    type: str = Field(description="As Spark writes it.", examples=["bigint"])
+    name: Shown = Field(examples=["offset"])
+    type: Shown = Field(description="As Spark writes it.", examples=["bigint"])
     nullable: bool
 
 

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from admin_api.resources import CollectionMetadata, Metadata
+from admin_api.resources import CollectionMetadata, Metadata, Shown
 from admin_api.tables.columns import Column
 
 UNKNOWN = "null while the broker does not answer"
@@ -12,7 +12,7 @@ class Compaction(BaseModel):
     """What the compactor said of a table, at most ten seconds ago."""
 
     stuck: bool = Field(description="Nothing is committed although records wait.")
-    error: str | None = Field(
+    error: Shown | None = Field(
         description="Why it failed last, while that is not mended.",
         examples=["its table takes no commit: somebody else wrote to it"],
     )
@@ -52,7 +52,7 @@ class TableSummary(BaseModel):
     compaction: Compaction | None = Field(
         description="null: no compactor has said anything within ten seconds."
     )
-    problem: str | None = Field(
+    problem: Shown | None = Field(
         description="What is wrong with the table, in a sentence."
     )
     broker_problem: str | None = Field(
@@ -81,7 +81,7 @@ class TableProtocol(BaseModel):
 
     min_reader_version: int = Field(examples=[1])
     min_writer_version: int = Field(examples=[2])
-    reader_features: list[str]
+    reader_features: list[Shown]
 
 
 class Table(TableSummary):
@@ -89,7 +89,7 @@ class Table(TableSummary):
 
     protocol: TableProtocol | None
     columns: list[Column]
-    properties: dict[str, str] = Field(description="Delta's and Lakelog's own.")
+    properties: dict[Shown, Shown] = Field(description="Delta's and Lakelog's own.")
     partitions: list[TablePartition]
 
 

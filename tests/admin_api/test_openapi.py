@@ -11,7 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from admin_api.lake import Lake
 from tests.support.confluent import produce_all
+from tests.support.tables import Writer
 
 METHODS = ("get", "put", "post", "patch", "delete")
 NASTY: dict[str, tuple[Any, ...]] = {
@@ -145,6 +147,8 @@ def known(plane):
     """What stands for each parameter of a path, and is there."""
     plane.create("walked")
     produce_all(plane.bootstrap, "walked", [(None, b"v", None, 0)])
+    topic = Lake(plane.data_dir).topic("walked")
+    Writer(str(plane.data_dir / "tables"), "walked", topic.id.hex()).add(0, 0, 1)
     cluster = plane.get(plane.cluster).json()
     return {
         "cluster_id": cluster["cluster_id"],

@@ -1,6 +1,6 @@
 """Places: URLs and names of resources."""
 
-from admin_api.resources import Body, cluster_place
+from admin_api.resources import Body, cluster_place, printable
 
 CLUSTER = cluster_place("http://plane", "c-1")
 
@@ -13,6 +13,11 @@ def test_a_place_is_a_url_and_a_name():
     }
     assert partition.link().related == partition.url
     assert partition.link("replicas").related == f"{partition.url}/replicas"
+
+
+def test_text_that_no_encoding_takes_is_shown_all_the_same():
+    assert printable("a\ud83d") == "a?"
+    assert printable("grüezi 💥") == "grüezi 💥"
 
 
 def test_what_there_is_one_of_has_no_number():
