@@ -3,8 +3,10 @@
 import asyncio
 import json
 
+from tests.admin_api.conftest import Plane
 from tests.support.confluent import produce_all
 from tests.support.patience import STUCK_S, wait_until
+from tests.support.process import BrokerPart
 
 
 class Client:
@@ -198,3 +200,22 @@ def test_a_topic_that_goes_is_a_problem_in_the_stream(plane):
 
     told(story())
     wait_until(lambda: plane.app.state.readers.open == 0)
+
+
+def test_a_broker_that_dies_is_a_problem_in_the_stream(tmp_path):
+    part = BrokerPart(tmp_path / "data")
+    part.start()
+    plane = Plane(part.bootstrap, part.data_dir)
+    plane.create("orphaned")
+
+    async def story():
+        client = Client(plane, "/v1/topics/orphaned/tail")
+        await client.part()
+        plane.app.state.kafka.timeout_s = 0.5  # from now on nobody answers
+        part.kill()
+        [(_, name, said)] = events(await client.rest())
+        assert (name, said["error_code"]) == ("problem", 50302)
+
+    told(story())
+    wait_until(lambda: plane.app.state.readers.open == 0)
+    plane.close()
