@@ -44,6 +44,10 @@ def check_table(warehouse: Path, topic: Topic, report: Report) -> TableFound:
     unproven = unproven_ends(snapshot, topic.id.hex())
     if unproven is not None:
         report.problems.append(f"{topic.name}: {unproven}")
+    for name in snapshot.damaged:
+        report.problems.append(
+            f"{topic.name}: {name} of its log cannot be read, or names what is missing"
+        )
     report.count("tables")
     if snapshot.torn:
         report.count("torn_log_entries")

@@ -3,7 +3,7 @@
 The problem: where a table ends decides what is compacted next, and only its own log may
 say so. The idea: one snapshot per topic, moved on by trying to open the next log entry;
 it is thrown away and read again whenever something is odd. A topic without a table gets
-one; a torn last entry, left by a power cut, is put aside.
+one; a torn last entry or a damaged checkpoint, left by a power cut, is put aside.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ import structlog
 from broker.ids import TopicNumber, TopicPartition
 from broker.topics.topic import Topic
 from lakehouse import delta_log
-from lakehouse.commit import create_table, repair
+from lakehouse.commit import create_table, repair, repair_checkpoint
 from lakehouse.delta_log import Snapshot
 from lakehouse.errors import TableMissing
 from lakehouse.location import table_path, table_place
@@ -145,6 +145,9 @@ class Tables:
         snapshot = delta_log.load(path)
         if snapshot.topic_id != topic.id.hex():
             raise TableMissing(f"{path} is the table of another topic")
+        why = repair_checkpoint(snapshot)
+        if why is not None:
+            log.warning("a damaged checkpoint is put aside", table=path, why=why)
         table = Table(topic, path, snapshot)
         table.follow()
         self._tables[topic.number] = table

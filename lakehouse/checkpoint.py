@@ -28,6 +28,8 @@ from lakehouse.actions import (
 _NAME = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 _V2_NAME = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:parquet|json)")
 _SIDECARS = "_sidecars"
+HINT = "_last_checkpoint"
+"""The file that names the version of the newest checkpoint."""
 _FIELDS = {
     "sidecar": ("path",),
     "add": ("path", "partitionValues", "size", "modificationTime", "stats"),
@@ -58,6 +60,16 @@ def complete_checkpoints(names: Iterable[str]) -> list[tuple[int, list[str]]]:
         if len(found) == count:
             whole.setdefault(version, sorted(found))
     return sorted(whole.items(), reverse=True)
+
+
+def hinted_version(log_directory: str) -> int | None:
+    """The version that `HINT` names; None if it names none."""
+    try:
+        with open(os.path.join(log_directory, HINT), "rb") as file:
+            said = json.loads(file.read())["version"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return said if isinstance(said, int) else None
 
 
 def read_checkpoint(log_directory: str, version: int, names: list[str]) -> Commit:

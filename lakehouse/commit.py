@@ -36,7 +36,13 @@ from lakehouse.errors import CommitLost, CommitRefused, RowsInTheWay, TableMissi
 from lakehouse.foreign_rows import ForeignRows, foreign_rows
 from lakehouse.new_file import NewFile, add_action
 from lakehouse.properties import partition_application
-from lakehouse.tables import create_table, drop, repair, set_aside
+from lakehouse.tables import (
+    create_table,
+    drop,
+    repair,
+    repair_checkpoint,
+    set_aside,
+)
 
 __all__ = [
     "Committed",
@@ -46,6 +52,7 @@ __all__ = [
     "drop",
     "remove_files",
     "repair",
+    "repair_checkpoint",
     "set_aside",
 ]
 

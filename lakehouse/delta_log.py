@@ -27,7 +27,12 @@ from lakehouse.actions import (
     parse_commit,
     why_unreadable,
 )
-from lakehouse.checkpoint import complete_checkpoints, read_checkpoint
+from lakehouse.checkpoint import (
+    HINT,
+    complete_checkpoints,
+    hinted_version,
+    read_checkpoint,
+)
 from lakehouse.ends import LOOKED_BACK, counted, ends_of, looked_back, uncounted
 from lakehouse.errors import LogDamaged, TableMissing
 from lakehouse.properties import DELTA, TOPIC_ID
@@ -56,6 +61,8 @@ class Snapshot:
     then forgets them; of a snapshot that ``keeps_removed`` only.
     ``transactions`` are those that count, see `lakehouse.ends`; ``claims`` the newest
     of those that do not.
+    ``damaged``: files of checkpoints that could not be read when it was loaded, and of
+    a hint to one that is not there; what lies below them told the state.
     """
 
     path: str
@@ -67,6 +74,7 @@ class Snapshot:
     protocol: Protocol = field(default_factory=Protocol)
     metadata: Metadata | None = None
     torn: str | None = None
+    damaged: tuple[str, ...] = ()
     mark: "Mark | None" = None
     keeps_removed: bool = True
     _vectors: int = 0
@@ -304,7 +312,18 @@ def _load(path: str, keep_removed: bool) -> Snapshot:
         raise LogDamaged(f"{wanted} is missing, {newest} is there")
     if snapshot.version < 0:
         raise TableMissing(f"{path} holds no whole log entry: {snapshot.torn}")
+    if _misleads(path, names):
+        snapshot.damaged += (HINT,)
     return snapshot
+
+
+def _misleads(path: str, names: list[str]) -> bool:
+    """Whether the hint names a checkpoint that is not there."""
+    version = hinted_version(os.path.join(path, LOG_DIRECTORY))
+    if version is None or version in dict(complete_checkpoints(names)):
+        return False
+    now = complete_checkpoints(_log_names(path))  # it may be newer than the first look
+    return version not in dict(now)
 
 
 def _from_checkpoint(path: str, names: list[str], keep_removed: bool) -> Snapshot:
@@ -320,6 +339,7 @@ def _from_checkpoint(path: str, names: list[str], keep_removed: bool) -> Snapsho
             snapshot.apply(read_checkpoint(directory, version, files))
         except ValueError as error:
             damage = error
+            snapshot.damaged += tuple(files)
             continue
         snapshot.transactions, snapshot.claims = looked_back(
             snapshot.transactions, snapshot.files.values(), _before(snapshot)

@@ -252,6 +252,42 @@ def test_a_damaged_log_of_one_table_stops_its_topic_alone(world: World) -> None:
     world.check_rows()
 
 
+@pytest.mark.parametrize("how", ["page", "footer", "empty", "missing", "older"])
+def test_a_damaged_checkpoint_of_a_tables_log_stops_nobody(
+    world: World, how: str
+) -> None:
+    """A power cut leaves one empty, since nobody has synced it yet; the library opened
+    no such table, and its topic was stuck for good."""
+    topic, compactor = world.topic("t"), world.compactor()
+    log = world.path(topic) / "_delta_log"
+    for count in (1, 2) if how == "older" else (1,):
+        for _ in range(3):
+            world.produce(topic, some(10))
+            world.flush(compactor)
+        deltalake.DeltaTable(str(world.path(topic))).create_checkpoint()
+        assert len(list(log.glob("*.checkpoint.parquet"))) == count
+    checkpoint = max(log.glob("*.checkpoint.parquet"))
+    data = bytearray(checkpoint.read_bytes())
+    if how == "page":
+        data[512:1024] = bytes(512)
+    elif how == "footer":
+        data[-512:] = bytes(512)
+    checkpoint.write_bytes(data if how in ("page", "footer") else b"")
+    if how == "missing":
+        checkpoint.unlink()
+    [problem] = check_data_directory(world.data_dir).problems
+    name = "_last_checkpoint" if how == "missing" else checkpoint.name
+    assert problem.startswith(f"t: {name} of its log cannot be read")
+    world.produce(topic, some(10))
+    world.flush(compactor)
+    world.clock.advance(MOVED_PAUSE_MS)
+    world.flush(compactor)
+    world.check_rows()
+    compactor.step()
+    assert compactor.status().problems == ()
+    assert check_data_directory(world.data_dir).problems == []
+
+
 def test_an_owners_clone_of_another_table_is_left_where_it_is(world: World) -> None:
     """CREATE OR REPLACE TABLE orders CLONE clicks: its properties name clicks. What
     is set aside as the table of a deleted topic is deleted with that topic."""

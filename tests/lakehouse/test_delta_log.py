@@ -21,7 +21,7 @@ from lakehouse.delta_log import (
     table_ends,
 )
 from lakehouse.errors import LogDamaged, TableMissing
-from lakehouse.tables import drop, repair
+from lakehouse.tables import drop, repair, repair_checkpoint
 from tests.support.tables import TOPIC_ID, Writer
 
 
@@ -153,6 +153,24 @@ def test_a_damaged_checkpoint_is_passed_over(writer: Writer) -> None:
     os.unlink(entry_path(writer.path, 0))
     with pytest.raises(LogDamaged):
         load(writer.path)
+
+
+def test_what_the_library_reads_of_a_checkpoint_is_left_where_it_is(
+    writer: Writer,
+) -> None:
+    owners_year(writer)
+    (checkpoint,) = Path(writer.path, "_delta_log").glob("*.checkpoint.parquet")
+    snapshot = load(writer.path)
+    assert snapshot.damaged == ()
+    snapshot.damaged = (checkpoint.name,)  # as if it were of a kind to come
+    assert repair_checkpoint(snapshot) is None
+    assert checkpoint.exists()
+    checkpoint.write_bytes(b"")
+    why = repair_checkpoint(load(writer.path))
+    assert why is not None
+    assert checkpoint.name in why
+    assert repair_checkpoint(load(writer.path)) is None
+    assert_agrees(writer)
 
 
 def test_a_hole_is_damage(writer: Writer) -> None:
