@@ -30,7 +30,13 @@ from deltalake.transaction import AddAction, RemoveAction
 from lakehouse import properties
 from lakehouse.actions import parse_commit
 from lakehouse.delta_log import LOG_DIRECTORY, entry_path, load, read_entry
-from lakehouse.durable import sync_directory, sync_file, sync_files
+from lakehouse.durable import (
+    SyncFailed,
+    sync_directory,
+    sync_file,
+    sync_files,
+    write_anew,
+)
 from lakehouse.ends import ends_of
 from lakehouse.errors import CommitLost, CommitRefused, RowsInTheWay, TableMissing
 from lakehouse.foreign_rows import ForeignRows, foreign_rows
@@ -371,12 +377,20 @@ def _sync_entries(path: str, topic_id: str, version: int) -> None:
     first = _synced.get((path, topic_id), version - properties.CHECKPOINT_INTERVAL) + 1
     for candidate in range(max(0, first), version + 1):
         try:
-            sync_file(entry_path(path, candidate))
+            _sync_entry(entry_path(path, candidate))
         except FileNotFoundError:
             if candidate == version:
                 raise
     sync_directory(os.path.join(path, LOG_DIRECTORY))
     _synced[path, topic_id] = version
+
+
+def _sync_entry(entry: str) -> None:
+    """Others believe the entry, and would believe its next sync: so it is not left."""
+    try:
+        sync_file(entry)
+    except SyncFailed:
+        write_anew(entry)
 
 
 def _checkpoint_if_due(path: str, version: int) -> None:

@@ -17,6 +17,7 @@ Source: sync_file_range(2). It promises nothing by itself; the fsync does.
 import ctypes
 import errno
 import os
+from contextlib import suppress
 from typing import Any, Final
 
 PIECE_BYTES: Final = 512 << 10
@@ -58,6 +59,22 @@ def _sync(path: str, flags: int, *, in_pieces: bool = False) -> None:
         raise SyncFailed(error.errno, error.strerror, path) from error
     finally:
         os.close(descriptor)
+
+
+def write_anew(path: str) -> None:
+    """Put a synced copy in the place of a small file whose sync failed: the kernel may
+    have dropped what was to be written, and would say yes to the next sync, anybody's.
+    Its directory is to be synced then. Raises as `sync_file`."""
+    copy = f"{path}.anew"
+    try:
+        with open(path, "rb") as file, open(copy, "wb") as other:
+            other.write(file.read())
+        sync_file(copy)
+        os.replace(copy, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(copy)
+        raise
 
 
 def sync_files(root: str, relative_paths: list[str]) -> None:

@@ -66,6 +66,54 @@ def test_retention_syncs_its_entry(
     assert os.path.exists(os.path.join(writer.path, entry))
 
 
+def test_an_entry_whose_sync_failed_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next sync of the same file would say yes, the broker's too, which released
+    the records then: what the disk refused was gone."""
+    path = Path(create_table(str(tmp_path), "orders", TOPIC_ID, 2))
+    file = write_file(str(path), "some", rows(0, range(10)))
+    refused: list[int] = []
+    synced: list[int] = []
+
+    def fsync(descriptor: int) -> None:
+        inode = os.fstat(descriptor).st_ino
+        if not refused and (path / ENTRY).exists():
+            refused.append(inode)
+            raise OSError(errno.EIO, "the disk refused")
+        synced.append(inode)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    commit_files(str(path), TOPIC_ID, 1, {0: (0, 10)}, [file])
+    inode = (path / ENTRY).stat().st_ino
+    assert inode in synced
+    assert inode not in refused
+    assert synced[-1] == (path / "_delta_log").stat().st_ino
+    assert load(str(path)).transactions[f"{TOPIC_ID}/0"] == 10
+    assert sorted(p.name for p in (path / "_delta_log").glob("*")) == [
+        f"{version:020d}.json" for version in (0, 1)
+    ]
+
+
+def test_an_entry_that_cannot_be_written_anew_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(create_table(str(tmp_path), "orders", TOPIC_ID, 2))
+    file = write_file(str(path), "some", rows(0, range(10)))
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if (path / ENTRY).exists():
+            raise OSError(errno.EIO, "the disk refused")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(SyncFailed):
+        commit_files(str(path), TOPIC_ID, 1, {0: (0, 10)}, [file])
+    assert not list((path / "_delta_log").glob("*.anew"))
+    assert (path / ENTRY).exists()
+
+
 def test_a_large_file_goes_to_the_disk_in_pieces_before_its_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
