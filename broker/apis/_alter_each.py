@@ -5,11 +5,10 @@ topics cost a few transactions and not a thousand. Source: Kafka's
 ``ConfigurationControlManager``, which refuses what is named twice.
 """
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
-from broker.dispatch.turns import side_by_side
+from broker.dispatch.turns import completed, drained, grouped_in_turns, side_by_side
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.topics.config_alter import Resource
 
@@ -37,19 +36,13 @@ async def alter_each(
 
     A KafkaError of ``change``, or that a resource was named twice, goes into one.
     """
+    each = await completed(
+        grouped_in_turns(resources, lambda one: (one.resource_type, one.resource_name))
+    )
     return await side_by_side(
         _alter(resource, times, result_type(), change)
-        for resource, times in _named_once(resources)
+        for resource, times in drained(each)
     )
-
-
-def _named_once(resources: Sequence[R]) -> Iterable[tuple[R, int]]:
-    """Each resource once, and how often it was named."""
-    times = Counter((one.resource_type, one.resource_name) for one in resources)
-    for one in resources:
-        count = times.pop((one.resource_type, one.resource_name), 0)
-        if count:
-            yield one, count
 
 
 async def _alter(

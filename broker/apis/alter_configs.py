@@ -9,6 +9,7 @@ Version notes: none that changes behavior.
 from broker.apis._alter_each import alter_each
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import COUNTED_A_TURN, Steps, completed
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.alter_configs import (
@@ -39,11 +40,21 @@ async def _alter(
     resource: AlterConfigsResource, validate_only: bool, broker: Broker
 ) -> None:
     topic = topic_to_alter(resource, broker.topics, broker.node_id)
-    nulls = [config.name for config in resource.configs if config.value is None]
-    if nulls:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"Null value not supported for: {nulls[0]}"
-        )
-    configs = validate({config.name: config.value for config in resource.configs})
+    configs = validate(await completed(_given(resource)))
     if not validate_only:
         await broker.topics.alter_configs(topic, lambda _: configs)
+
+
+def _given(resource: AlterConfigsResource) -> Steps[dict[str, str]]:
+    """Gather the new values by key; of a key named twice the last."""
+    given: dict[str, str] = {}
+    for count, config in enumerate(resource.configs, 1):
+        if config.value is None:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Null value not supported for: {config.name}",
+            )
+        given[config.name] = config.value
+        if count % COUNTED_A_TURN == 0:
+            yield
+    return given

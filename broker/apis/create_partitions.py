@@ -5,12 +5,11 @@ another implementation); only growth is possible.
 Version notes: none that changes behavior; v2 flexible, v3 throttling (KIP-599).
 """
 
-from collections import Counter
 from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import side_by_side
+from broker.dispatch.turns import completed, drained, grouped_in_turns, side_by_side
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.create_partitions import (
@@ -32,11 +31,11 @@ def create_partitions(
 async def _grow_all(
     request: CreatePartitionsRequest, broker: Broker
 ) -> CreatePartitionsResponse:
-    times = Counter(topic.name for topic in request.topics)
-    each = {topic.name: topic for topic in request.topics}.values()
+    named = grouped_in_turns(request.topics, lambda topic: topic.name)
+    each = await completed(named)
     results = await side_by_side(  # the catalog commits them together
-        _grow_one(asked, times[asked.name], request.validate_only, broker)
-        for asked in each
+        _grow_one(asked, times, request.validate_only, broker)
+        for asked, times in drained(each)
     )
     return CreatePartitionsResponse(results=results)
 

@@ -8,12 +8,19 @@ Version notes: v1 messages and validate_only; v4 the default counts (-1, KIP-464
 v5 the configurations in the answer (KIP-525); v7 the topic's id (KIP-516).
 """
 
-from collections import Counter
 from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import side_by_side
+from broker.dispatch.turns import (
+    COUNTED_A_TURN,
+    Steps,
+    completed,
+    drained,
+    grouped_in_turns,
+    listed_in_turns,
+    side_by_side,
+)
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.create_topics import (
@@ -40,19 +47,42 @@ def create_topics(
 async def _create_all(
     request: CreateTopicsRequest, broker: Broker
 ) -> CreateTopicsResponse:
-    asked = Counter(topic.name for topic in request.topics)
+    asked = await completed(grouped_in_turns(request.topics, lambda topic: topic.name))
     try:
-        check_created_at_once(sum(_counted(topic, broker) for topic in request.topics))
+        check_created_at_once(await completed(_partitions(request, broker)))
     except KafkaError as error:  # all of them: Kafka makes none of such a request
-        return CreateTopicsResponse(topics=[_refused(name, error) for name in asked])
-    created = await side_by_side(  # the catalog commits them together
-        _create(topic, request.validate_only, broker)
-        for topic in request.topics
-        if asked[topic.name] == 1
+        refused = listed_in_turns(_refused(name, error) for name in asked)
+        return CreateTopicsResponse(topics=await completed(refused))
+    repeated = await completed(_take_repeated(asked))
+    results = await side_by_side(  # the catalog commits them together
+        _create(topic, request.validate_only, broker) for topic, _ in drained(asked)
     )
-    duplicate = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-    repeated = [_refused(name, duplicate) for name, n in asked.items() if n > 1]
-    return CreateTopicsResponse(topics=[*created, *repeated])
+    twice = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    refused = listed_in_turns(_refused(name, twice) for name in repeated)
+    results += await completed(refused)
+    return CreateTopicsResponse(topics=results)
+
+
+def _take_repeated(asked: dict[str, tuple[CreatableTopic, int]]) -> Steps[list[str]]:
+    """Take the topics out that were named more than once; their names."""
+    repeated: list[str] = []
+    for count, name in enumerate(tuple(asked), 1):
+        if asked[name][1] > 1:
+            del asked[name]
+            repeated.append(name)
+        if count % COUNTED_A_TURN == 0:
+            yield
+    return repeated
+
+
+def _partitions(request: CreateTopicsRequest, broker: Broker) -> Steps[int]:
+    """Count the partitions of all topics of a request, right or wrong."""
+    partitions = 0
+    for count, topic in enumerate(request.topics, 1):
+        partitions += _counted(topic, broker)
+        if count % COUNTED_A_TURN == 0:
+            yield
+    return partitions
 
 
 def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
@@ -62,7 +92,7 @@ def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
 
 
 def _counted(asked: CreatableTopic, broker: Broker) -> int:
-    """Partitions that a topic counts for in its request, right or wrong."""
+    """Partitions that a topic counts for in its request."""
     if asked.assignments:
         return len(asked.assignments)
     if asked.num_partitions == DEFAULT:
@@ -75,7 +105,7 @@ async def _create(
 ) -> CreatableTopicResult:
     try:
         partitions = _partition_count(asked, broker)
-        configs = {config.name: config.value for config in asked.configs}
+        configs = await completed(_configs(asked))
         kept = broker.topics.check_new(asked.name, partitions, configs)
         topic_id = bytes(16)
         if not validate_only:
@@ -100,6 +130,16 @@ async def _create(
             for config in describe_topic_configs(kept, broker.settings)
         ],
     )
+
+
+def _configs(asked: CreatableTopic) -> Steps[dict[str, str | None]]:
+    """Gather what a topic is to be configured with; of a key named twice the last."""
+    configs: dict[str, str | None] = {}
+    for count, config in enumerate(asked.configs, 1):
+        configs[config.name] = config.value
+        if count % COUNTED_A_TURN == 0:
+            yield
+    return configs
 
 
 def _partition_count(asked: CreatableTopic, broker: Broker) -> int:

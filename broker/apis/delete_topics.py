@@ -6,12 +6,11 @@ A topic made again under the name has another id.
 Version notes: v5 messages; v6 by id (KIP-516).
 """
 
-from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import side_by_side
+from broker.dispatch.turns import completed, drained, grouped_in_turns, side_by_side
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.delete_topics import (
@@ -30,19 +29,19 @@ NO_ID = bytes(16)
 def delete_topics(
     request: DeleteTopicsRequest, context: Context
 ) -> Awaitable[DeleteTopicsResponse]:
-    asked = request.topics
+    asked: Iterable[DeleteTopicState] = request.topics
     if context.version < 6:
-        asked = [DeleteTopicState(name=name) for name in request.topic_names]
+        asked = (DeleteTopicState(name=name) for name in request.topic_names)
     return _delete_all(asked, context.broker)
 
 
 async def _delete_all(
-    asked: list[DeleteTopicState], broker: Broker
+    asked: Iterable[DeleteTopicState], broker: Broker
 ) -> DeleteTopicsResponse:
-    times = Counter((one.name, one.topic_id) for one in asked)
+    named = grouped_in_turns(asked, lambda one: (one.name, one.topic_id))
+    each = await completed(named)
     results = await side_by_side(
-        _delete(DeleteTopicState(name, topic_id), count > 1, broker)
-        for (name, topic_id), count in times.items()
+        _delete(one, times > 1, broker) for one, times in drained(each)
     )
     return DeleteTopicsResponse(responses=results)
 

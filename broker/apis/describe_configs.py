@@ -12,7 +12,13 @@ from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import Steps, counted_in_turns, in_turns
+from broker.dispatch.turns import (
+    Steps,
+    counted_in_turns,
+    drained,
+    grouped_in_turns,
+    in_turns,
+)
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.describe_configs import (
@@ -48,13 +54,12 @@ def _resources(
     request: DescribeConfigsRequest, broker: Broker
 ) -> Steps[DescribeConfigsResponse]:
     results: list[DescribeConfigsResult] = []
-    described: set[tuple[int, str]] = set()
-    for count, one in enumerate(request.resources, 1):
-        resource = one.resource_type, one.resource_name
-        if resource not in described:
-            described.add(resource)
-            result = yield from _resource(one, request, broker)
-            results.append(result)
+    each = yield from grouped_in_turns(
+        request.resources, lambda one: (one.resource_type, one.resource_name)
+    )
+    for count, (one, _) in enumerate(drained(each), 1):
+        result = yield from _resource(one, request, broker)
+        results.append(result)
         if count % RESOURCES_A_TURN == 0:
             yield
     return DescribeConfigsResponse(results=results)

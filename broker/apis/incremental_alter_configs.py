@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from broker.apis._alter_each import alter_each
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import completed
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -21,7 +22,7 @@ from broker.protocol.messages.incremental_alter_configs import (
 from broker.runtime.services import Broker
 from broker.runtime.topics.config_alter import topic_to_alter
 from broker.runtime.topics.config_describe import topic_defaults
-from broker.topics.config_alter import Alteration, alter
+from broker.topics.config_alter import Alteration, alter, that_matter
 
 
 @serves(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1))
@@ -41,10 +42,12 @@ async def _alter(
     resource: AlterConfigsResource, validate_only: bool, broker: Broker
 ) -> None:
     topic = topic_to_alter(resource, broker.topics, broker.node_id)
-    alterations = [
-        Alteration(config.name, config.config_operation, config.value)
-        for config in resource.configs
-    ]
+    alterations = await completed(
+        that_matter(
+            Alteration(config.name, config.config_operation, config.value)
+            for config in resource.configs
+        )
+    )
     defaults = topic_defaults(broker.settings)
 
     def altered(configs: Mapping[str, str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from broker.dispatch.context import Context, Software
 from broker.dispatch.encoded import Encoded, Wide
 from broker.dispatch.registry import Registry, Repeat, Served
-from broker.dispatch.turns import LARGE_BYTES, Reading, Steps, at_once
+from broker.dispatch.turns import LARGE_BYTES, Reading, Remains, Steps, at_once
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.buffers import Buffer
 from broker.protocol.codec import (
@@ -104,6 +104,7 @@ class Route:
             parts = response.parts
         elif self.encode_in_turns is not None:
             parts = yield from self.encode_in_turns(response)
+            Remains(response).forget()
         elif type(response) is Wide:
             encode = response_encoder_in_turns(self.key, self.version)
             parts = yield from encode(response.response)

@@ -12,7 +12,7 @@ for itself.
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import (
     Awaitable,
     Callable,
@@ -20,13 +20,15 @@ from collections.abc import (
     Generator,
     Hashable,
     Iterable,
+    Iterator,
 )
-from types import GeneratorType
+from types import CoroutineType, GeneratorType
 from typing import Any, Final, TypeVar
 
 from broker.dispatch.context import Context
 
 R = TypeVar("R")
+K = TypeVar("K", bound=Hashable)
 
 Steps = Generator[None, None, R]
 """Yields where others may have their turn; returns what came of it."""
@@ -69,19 +71,26 @@ def in_turns(steps: Steps[R | Awaitable[R]]) -> R | Awaitable[R]:
 
 
 async def to_the_end(steps: Steps[R | Awaitable[R]]) -> R:
-    """Return what the steps return; others have a turn wherever they yield."""
+    """Return what the steps return; others have a turn first, and at each yield."""
+    await asyncio.sleep(0)
+    result = await completed(steps)
+    return await result if isinstance(result, Awaitable) else result
+
+
+async def completed(steps: Steps[R]) -> R:
+    """Return what the steps return; others have a turn at each yield."""
     while True:
-        await asyncio.sleep(0)
         try:
             next(steps)
         except StopIteration as end:
-            result: R | Awaitable[R] = end.value
-            return await result if isinstance(result, Awaitable) else result
+            result: R = end.value
+            return result
+        await asyncio.sleep(0)
 
 
-def counted_in_turns(names: Iterable[Hashable]) -> Steps[Counter[Hashable]]:
+def counted_in_turns(names: Iterable[K | None]) -> Steps[Counter[K]]:
     """Return how often each of them comes; None is no name, but takes its time."""
-    times: Counter[Hashable] = Counter()
+    times: Counter[K] = Counter()
     for count, name in enumerate(names, 1):
         if name is not None:
             times[name] += 1
@@ -90,21 +99,108 @@ def counted_in_turns(names: Iterable[Hashable]) -> Steps[Counter[Hashable]]:
     return times
 
 
+def grouped_in_turns(
+    items: Iterable[R], key: Callable[[R], K]
+) -> Steps[dict[K, tuple[R, int]]]:
+    """Return by key the first item that has it, and how many have it."""
+    groups: dict[K, tuple[R, int]] = {}
+    for count, item in enumerate(items, 1):
+        name = key(item)
+        first, times = groups.get(name, (item, 0))
+        groups[name] = first, times + 1
+        if count % COUNTED_A_TURN == 0:
+            yield
+    return groups
+
+
+def drained(groups: dict[K, R]) -> Iterator[R]:
+    """Take one after the other out, so that they need not be forgotten in one turn."""
+    for key in tuple(groups):
+        yield groups.pop(key)
+
+
+def listed_in_turns(items: Iterable[R]) -> Steps[list[R]]:
+    """Return the list of them, of which each takes microseconds to make."""
+    made: list[R] = []
+    for count, item in enumerate(items, 1):
+        made.append(item)
+        if count % ITEMS_A_TURN == 0:
+            yield
+    return made
+
+
 async def side_by_side(parts: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
     """Run the parts of a request together, a few more in each turn; their results."""
-    tasks: list[asyncio.Task[R]] = []
+    tasks: deque[asyncio.Task[R]] = deque()
     for part in parts:
         tasks.append(asyncio.ensure_future(part))
         if len(tasks) % PARTS_A_TURN == 0:
             await asyncio.sleep(0)
-    return [await task for task in tasks]
+    results: list[R] = []
+    while tasks:  # each is forgotten, which takes its time as well
+        results.append(await tasks.popleft())
+        if len(results) % COUNTED_A_TURN == 0:
+            await asyncio.sleep(0)
+    return results
+
+
+class Remains:
+    """What the long lists of a message hold: to forget it all takes too long.
+
+    So it is held here until nobody else has it, and then forgotten in turns.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, message: Any) -> None:
+        self._parts = deque(
+            items[first : first + COUNTED_A_TURN]
+            for items in _long_lists(message)
+            for first in range(0, len(items), COUNTED_A_TURN)
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def forget(self) -> None:
+        """Forget it in the turns that follow."""
+        if self._parts:
+            asyncio.get_running_loop().call_soon(self._forget_some)
+
+    async def outlive(self, result: Coroutine[Any, Any, R]) -> R:
+        """Hold it until the result is there; returns that."""
+        try:
+            return await result
+        finally:
+            self.forget()
+
+    def _forget_some(self) -> None:
+        self._parts.pop()
+        self.forget()
+
+
+def _long_lists(message: Any) -> Iterator[list[Any]]:
+    """The lists of a message, or of what its few elements hold, that are long."""
+    for items in _lists(message):
+        if len(items) > COUNTED_A_TURN:
+            yield items
+        elif len(items) <= PARTS_A_TURN:
+            inner = (one for item in items for one in _lists(item))
+            yield from (one for one in inner if len(one) > COUNTED_A_TURN)
+
+
+def _lists(message: Any) -> Iterator[list[Any]]:
+    for name in getattr(message, "__slots__", ()):
+        items = getattr(message, name)
+        if isinstance(items, list):
+            yield items
 
 
 class Reading:
     """A large request that is being read; its handler is called when it is whole, and
     may go on in turns itself."""
 
-    __slots__ = ("_context", "_handler", "_steps")
+    __slots__ = ("_context", "_handler", "_remains", "_steps")
 
     def __init__(
         self,
@@ -115,6 +211,7 @@ class Reading:
         self._steps = steps
         self._handler: Callable[[Any, Context], Any] | None = handler
         self._context = context
+        self._remains = Remains(None)
 
     def step(self) -> Any:
         """Do a piece; itself if there is more to do, else what the handler gave.
@@ -132,9 +229,18 @@ class Reading:
         """What the handler gave, or itself while that is a generator at work."""
         handler, self._handler = self._handler, None
         if handler is None:
-            return read
+            return self._done(read)
+        self._remains = Remains(read)
         result = handler(read, self._context)
         if not isinstance(result, GeneratorType):
-            return result
+            return self._done(result)
         self._steps = result
         return self.step()
+
+    def _done(self, result: Any) -> Any:
+        """The handler's result; then nobody has the request any more."""
+        remains = self._remains
+        if remains and isinstance(result, CoroutineType):
+            return remains.outlive(result)
+        remains.forget()
+        return result

@@ -3,13 +3,15 @@
 Source: KIP-339; Kafka's ``ConfigurationControlManager.incrementalAlterConfig``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.topics.config_keys import ConfigType, split_list
-from broker.topics.configs import key, text_of, validate
+from broker.topics.configs import TOPIC_CONFIGS, key, text_of, validate
+
+CHECKED_A_TURN = 5_000
 
 
 class Operation(IntEnum):
@@ -29,25 +31,42 @@ class Alteration(NamedTuple):
     value: str | None
 
 
-def alter(
-    configs: Mapping[str, str],
+def that_matter(
     alterations: Iterable[Alteration],
-    defaults: Mapping[str, str] | None = None,
-) -> dict[str, str]:
-    """The configuration after all changes, valid as a whole.
+) -> Generator[None, None, list[Alteration]]:
+    """Return those that change something or are refused; yields now and then.
 
-    Raises KafkaError: INVALID_REQUEST for an unknown verb, a key named twice or a
-    missing value; INVALID_CONFIG for an unknown key (unless it is deleted, as in
-    Kafka), a value that is not allowed, or APPEND and SUBTRACT on what is no list.
+    To delete what is no key changes nothing, as in Kafka. Raises KafkaError
+    INVALID_REQUEST for a key named twice, before anything else is looked at.
     """
-    altered, named = dict(configs), set[str]()
-    for alteration in alterations:
+    kept, named = list[Alteration](), set[str]()
+    for count, alteration in enumerate(alterations, 1):
         if alteration.name in named:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 f"Error due to duplicate config keys: {alteration.name}",
             )
         named.add(alteration.name)
+        if alteration.operation != Operation.DELETE or alteration.name in TOPIC_CONFIGS:
+            kept.append(alteration)
+        if count % CHECKED_A_TURN == 0:
+            yield
+    return kept
+
+
+def alter(
+    configs: Mapping[str, str],
+    alterations: Iterable[Alteration],
+    defaults: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The configuration after all changes, valid as a whole; see ``that_matter``.
+
+    Raises KafkaError: INVALID_REQUEST for an unknown verb or a missing value;
+    INVALID_CONFIG for an unknown key (unless it is deleted, as in Kafka), a value that
+    is not allowed, or APPEND and SUBTRACT on what is no list.
+    """
+    altered = dict(configs)
+    for alteration in alterations:
         _apply(altered, alteration, defaults or {})
     return validate(altered)
 

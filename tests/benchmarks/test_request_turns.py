@@ -4,7 +4,6 @@ Each goes over a real connection, from its bytes to those of its answer. What co
 is the processor time of each callback of the loop; the best of some rounds counts.
 """
 
-import asyncio
 import gc
 import sys
 from collections.abc import Iterable
@@ -51,13 +50,10 @@ from broker.protocol.messages.produce import (
 )
 from broker.runtime.services import Broker
 from broker.topics.topic import Topic
-from tests.support.peer import Peer
 from tests.support.rig import batch_of, produce_request, rig, run, start
 from tests.support.serving import serving
-from tests.support.turns import budget_ms, callbacks_ms
+from tests.support.turns import budget_ms, longest_callback_ms
 
-ENOUGH_MS = 5.0
-ROUNDS = 12
 TOPICS, PARTITIONS = 1_000, 5
 NAMES = [f"topic-{n}" for n in range(TOPICS)]
 EACH = range(PARTITIONS)
@@ -180,22 +176,6 @@ CASES: dict[str, tuple[Any, int]] = {
 }  # fmt: skip
 
 
-async def longest_ms(server: Any, request: Any, version: int) -> float:
-    """The longest callback while this is asked; the least of some rounds."""
-    host, port = server.address
-    peer = await asyncio.to_thread(Peer, f"{host}:{port}")
-    least = float("inf")
-    for _ in range(ROUNDS):
-        gc.collect()
-        with callbacks_ms() as turns:
-            await asyncio.to_thread(peer.ask, request, version)
-        least = min(least, max(turns))
-        if least < ENOUGH_MS:
-            break
-    peer.socket.close()
-    return least
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_request_that_names_thousands(name: str, tmp_path: Path) -> None:
     request, version = CASES[name]
@@ -203,7 +183,7 @@ def test_a_request_that_names_thousands(name: str, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker, serving((), broker) as server:
             known(broker)
-            least = await longest_ms(server, request, version)
+            least = await longest_callback_ms(server, request, version)
             sys.stdout.write(f"{name}: longest turn {least:.1f} ms\n")
             assert least < budget_ms(), f"{name}: {least:.1f} ms in one turn"
 
@@ -283,7 +263,7 @@ def test_a_request_of_thousands_of_topics_without_partitions(
             broker.groups.offsets._commits.groups["all"] = {(1, 0): Committed(5)}
             gc.disable()  # a broker's collector looks seldom
             try:
-                least = await longest_ms(server, request, version)
+                least = await longest_callback_ms(server, request, version)
             finally:
                 gc.enable()
             sys.stdout.write(f"{name}: longest turn {least:.1f} ms\n")
@@ -306,7 +286,7 @@ def test_a_fetch_of_a_record_from_each_of_thousands(
                 batches = [(index, batch_of(b"v")) for index in EACH]
                 await start(produce, produce_request(name, *batches), broker, 9)
             request, version = CASES["fetch"]
-            least = await longest_ms(server, request, version)
+            least = await longest_callback_ms(server, request, version)
             sys.stdout.write(f"fetch from {place}: longest turn {least:.1f} ms\n")
             assert least < budget_ms(), f"{place}: {least:.1f} ms in one turn"
 
@@ -327,7 +307,7 @@ def test_a_produce_into_each_of_thousands(version: int, tmp_path: Path) -> None:
                 for name in NAMES
             ]
             request = ProduceRequest(None, -1, 30_000, data)
-            least = await longest_ms(server, request, version)
+            least = await longest_callback_ms(server, request, version)
             sys.stdout.write(f"produce: longest turn {least:.1f} ms\n")
             assert least < budget_ms(), f"{least:.1f} ms in one turn"
             marks = {p.high_watermark for p in broker.partitions}

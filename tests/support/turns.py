@@ -13,7 +13,11 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tests.support.peer import Peer
+
 ROUNDS = 20
+ASKED, ENOUGH_MS = 12, 5.0
+"""A request is asked so often at most, or until no turn is longer than that."""
 BUDGET_MS = 10.0
 """No turn of the loop is longer on a machine on which `_work` takes `WORK_MS`."""
 WORK_MS = 1.7
@@ -134,6 +138,24 @@ def callbacks_ms() -> Iterator[list[float]]:
         yield turns
     finally:
         asyncio.events.Handle._run = run  # type: ignore[method-assign]
+
+
+async def longest_callback_ms(
+    server: Any, request: Any, version: int, enough_ms: float = ENOUGH_MS
+) -> float:
+    """The longest callback while this is asked; the least of some rounds."""
+    host, port = server.address
+    peer = await asyncio.to_thread(Peer, f"{host}:{port}")
+    least = float("inf")
+    for _ in range(ASKED):
+        gc.collect()
+        with callbacks_ms() as turns:
+            await asyncio.to_thread(peer.ask, request, version)
+        least = min(least, max(turns))
+        if least < enough_ms:
+            break
+    peer.socket.close()
+    return least
 
 
 @contextmanager

@@ -1,17 +1,25 @@
 """Long work in pieces: at once if it is short, else with turns between."""
 
 import asyncio
+import weakref
 from collections.abc import Generator
+from dataclasses import dataclass
 
 import pytest
 
 from broker.dispatch.context import Context
 from broker.dispatch.turns import (
     COUNTED_A_TURN,
+    ITEMS_A_TURN,
     Reading,
+    Remains,
     at_once,
+    completed,
     counted_in_turns,
+    drained,
+    grouped_in_turns,
     in_turns,
+    listed_in_turns,
     to_the_end,
 )
 from broker.protocol.errors import ProtocolError
@@ -105,3 +113,95 @@ def test_names_are_counted_in_turns() -> None:
     with pytest.raises(StopIteration) as end:
         next(steps)
     assert end.value.value == {1: 2 * COUNTED_A_TURN + 1}
+
+
+def test_items_of_one_name_are_grouped_in_turns() -> None:
+    words = ["pear", "plum", "fig"]
+    groups = completed(grouped_in_turns(words, lambda word: word[0]))
+    assert asyncio.run(groups) == {"p": ("pear", 2), "f": ("fig", 1)}
+    steps = grouped_in_turns(range(COUNTED_A_TURN + 1), lambda _: 0)
+    assert next(steps) is None
+    assert turns_of(steps) == ({0: (0, COUNTED_A_TURN + 1)}, 0)
+
+
+def test_a_list_is_made_in_turns() -> None:
+    made = turns_of(listed_in_turns(iter(range(2 * ITEMS_A_TURN + 1))))
+    assert made == (list(range(2 * ITEMS_A_TURN + 1)), 2)
+
+
+def turns_of(steps: Generator[None, None, object]) -> tuple[object, int]:
+    """What they return, and how often they gave way before."""
+    turns = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, turns
+        turns += 1
+
+
+def test_what_is_taken_out_of_groups_is_gone() -> None:
+    groups = {"a": 1, "b": 2}
+    taking = drained(groups)
+    assert (next(taking), groups) == (1, {"b": 2})
+    assert (list(taking), groups) == ([2], {})
+
+
+@dataclass(slots=True)
+class Named:
+    names: list[object]
+
+
+class Name:
+    """Something that tells when it is forgotten."""
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_a_long_list_holds_outlives_it_and_is_forgotten_in_turns(
+    *, inside: bool
+) -> None:
+    async def story() -> None:
+        many = Named([Name() for _ in range(2 * COUNTED_A_TURN + 1)])
+        alive = [weakref.ref(name) for name in many.names]
+        remains = Remains(Named([many]) if inside else many)
+        del many
+        assert all(name() for name in alive)
+        left = []
+        remains.forget()
+        for _ in range(4):
+            await asyncio.sleep(0)
+            left.append(sum(name() is not None for name in alive))
+        assert left == [2 * COUNTED_A_TURN, COUNTED_A_TURN, 0, 0]
+
+    asyncio.run(story())
+
+
+def test_a_large_request_is_held_until_its_handler_has_ended() -> None:
+    async def story() -> None:
+        ended = asyncio.Event()
+
+        async def handled() -> str:
+            await ended.wait()
+            return "the end"
+
+        request = Named([Name() for _ in range(COUNTED_A_TURN + 1)])
+        last = weakref.ref(request.names[-1])
+        reading = Reading(given(request), lambda *_: handled(), CONTEXT)
+        del request
+        handling = asyncio.ensure_future(reading.step())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert last() is not None
+        ended.set()
+        assert await handling == "the end"
+        del reading
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert last() is None
+
+    asyncio.run(story())
+
+
+def given(request: Named) -> Generator[None, None, Named]:
+    yield from ()
+    return request

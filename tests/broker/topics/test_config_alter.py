@@ -3,7 +3,13 @@
 import pytest
 
 from broker.protocol.errors import ErrorCode, KafkaError
-from broker.topics.config_alter import Alteration, Operation, alter
+from broker.topics.config_alter import (
+    CHECKED_A_TURN,
+    Alteration,
+    Operation,
+    alter,
+    that_matter,
+)
 from tests.support.turns import check_turn, turn_ms
 
 SET, DELETE = Operation.SET, Operation.DELETE
@@ -56,8 +62,6 @@ def test_subtracting_leaves_the_rest() -> None:
         ([("retention.ms", 4, "1")], ErrorCode.INVALID_REQUEST),
         ([("retention.ms", -1, "1")], ErrorCode.INVALID_REQUEST),
         ([("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST),
-        ([("retention.ms", SET, "1"), ("retention.ms", DELETE, None)],
-         ErrorCode.INVALID_REQUEST),
         ([("retention.ms", SET, "x")], ErrorCode.INVALID_CONFIG),
         ([("retention.ms", APPEND, "1")], ErrorCode.INVALID_CONFIG),
         ([("retention.ms", SUBTRACT, "1")], ErrorCode.INVALID_CONFIG),
@@ -65,13 +69,30 @@ def test_subtracting_leaves_the_rest() -> None:
         ([("no.such.key", SET, "1")], ErrorCode.INVALID_CONFIG),
         ([("no.such.key", APPEND, "1")], ErrorCode.INVALID_CONFIG),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_done_is_refused(
     alterations: list[tuple[str, int, str | None]], code: ErrorCode
 ) -> None:
     with pytest.raises(KafkaError) as caught:
         alter({}, [Alteration(*one) for one in alterations])
     assert caught.value.code == code
+
+
+def test_a_key_named_twice_is_refused_before_anything_else() -> None:
+    twice = [("no.such.key", SET, None), ("x", DELETE, None), ("x", DELETE, None)]
+    with pytest.raises(KafkaError, match="duplicate config keys: x") as caught:
+        list(that_matter(Alteration(*one) for one in twice))
+    assert caught.value.code == ErrorCode.INVALID_REQUEST
+
+
+def test_of_many_keys_those_that_matter_are_found_in_turns() -> None:
+    set_one = Alteration("retention.ms", SET, "1")
+    unknown = (Alteration(str(n), DELETE, None) for n in range(CHECKED_A_TURN))
+    steps = that_matter([*unknown, set_one])
+    assert next(steps) is None
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert end.value.value == [set_one]
 
 
 def test_the_whole_is_checked_and_not_each_change() -> None:

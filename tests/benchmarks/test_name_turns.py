@@ -1,0 +1,129 @@
+"""No request of a hundred thousand names or keys holds the loop for long.
+
+What it names is not there, or named many times: so all that is done for it is to look
+at each name, and to say so. Each goes over a real connection, from its bytes to those
+of its answer.
+"""
+
+import gc
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.protocol.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
+from broker.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from broker.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from broker.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from broker.protocol.messages.incremental_alter_configs import (
+    AlterableConfig as Alteration,
+)
+from broker.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource as AlteredResource,
+)
+from broker.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
+from broker.topics.topic import Topic
+from tests.support.rig import rig, run
+from tests.support.serving import serving
+from tests.support.turns import BUDGET_MS, budget_ms, longest_callback_ms
+
+MANY = 100_000
+NAMES = [f"n{number}" for number in range(MANY)]
+HERE = "here"
+
+REQUESTS: dict[str, tuple[Any, int]] = {
+    "delete topics": (DeleteTopicsRequest([DeleteTopicState(n) for n in NAMES]), 6),
+    "delete topics by name": (DeleteTopicsRequest(topic_names=NAMES), 5),
+    "delete a topic often": (DeleteTopicsRequest([DeleteTopicState("t")] * MANY), 6),
+    "create topics": (CreateTopicsRequest([CreatableTopic(n, 0, 1) for n in NAMES]), 7),
+    "create too many partitions": (
+        CreateTopicsRequest([CreatableTopic(n, 1, 1) for n in NAMES]),
+        7,
+    ),
+    "create topics twice": (
+        CreateTopicsRequest([CreatableTopic(n, 0, 1) for n in NAMES[::2] * 2]),
+        7,
+    ),
+    "create a topic of many keys": (
+        CreateTopicsRequest(
+            [
+                CreatableTopic(
+                    "t", 1, 1, [], [CreatableTopicConfig(n, "") for n in NAMES]
+                )
+            ]
+        ),
+        7,
+    ),
+    "create partitions": (
+        CreatePartitionsRequest([CreatePartitionsTopic(n, 2, None) for n in NAMES]),
+        3,
+    ),
+    "alter configs": (
+        AlterConfigsRequest([AlterConfigsResource(2, n, []) for n in NAMES]),
+        2,
+    ),
+    "alter a config often": (
+        AlterConfigsRequest([AlterConfigsResource(2, HERE, [])] * MANY),
+        2,
+    ),
+    "alter many keys": (
+        AlterConfigsRequest(
+            [AlterConfigsResource(2, HERE, [AlterableConfig(n, "1") for n in NAMES])]
+        ),
+        2,
+    ),
+    "edit configs": (
+        IncrementalAlterConfigsRequest([AlteredResource(2, n, []) for n in NAMES]),
+        1,
+    ),
+    "edit many keys": (
+        IncrementalAlterConfigsRequest(
+            [AlteredResource(2, HERE, [Alteration(n, 1, None) for n in NAMES])]
+        ),
+        1,
+    ),
+    "describe configs": (
+        DescribeConfigsRequest([DescribeConfigsResource(2, n, None) for n in NAMES]),
+        4,
+    ),
+    "describe a config often": (
+        DescribeConfigsRequest([DescribeConfigsResource(2, HERE, None)] * MANY),
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_of_a_hundred_thousand_names(name: str, tmp_path: Path) -> None:
+    request, version = REQUESTS[name]
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker, serving((), broker) as server:
+            broker.topics.load([Topic(1, bytes(15) + b"\1", HERE, 1)])
+            gc.disable()  # a broker's collector looks seldom
+            try:
+                least = await longest_callback_ms(server, request, version, BUDGET_MS)
+            finally:
+                gc.enable()
+            sys.stdout.write(f"{name}: longest turn {least:.1f} ms\n")
+            assert least < budget_ms(), f"{name}: {least:.1f} ms in one turn"
+
+    run(scenario)
