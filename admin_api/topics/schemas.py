@@ -8,9 +8,8 @@ from pydantic import Field
 from admin_api.dependencies import ID_MAX, Text
 from admin_api.problems import Problem
 from admin_api.resources import Body, Collection, Place, Related, Resource
+from broker.topics.topic import INTERNAL
 
-INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
-"""What Kafka calls internal, whoever made it."""
 PARTITIONS_MAX = 100_000
 REPLICAS_MAX = 10_000
 """librdkafka takes no more."""

@@ -4,10 +4,10 @@ Behavior: SECURITY_DISABLED for each, as ``AclApis`` of a Kafka without authoriz
 Version notes: v1 pattern types (KIP-290); v2 flexible; v3 user principals of tokens.
 """
 
+from broker.apis._acls import refused
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.protocol.api_keys import ApiKey
-from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.create_acls import (
     AclCreationResult,
     CreateAclsRequest,
@@ -17,8 +17,5 @@ from broker.protocol.messages.create_acls import (
 
 @serves(ApiKey.CREATE_ACLS, versions=(1, 3))
 def create_acls(request: CreateAclsRequest, context: Context) -> CreateAclsResponse:
-    refused = AclCreationResult(
-        error_code=ErrorCode.SECURITY_DISABLED,
-        error_message="No Authorizer is configured.",
-    )
-    return CreateAclsResponse(results=[refused] * len(request.creations))
+    result = refused(AclCreationResult())
+    return CreateAclsResponse(results=[result] * len(request.creations))

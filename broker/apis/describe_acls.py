@@ -4,10 +4,10 @@ Behavior: SECURITY_DISABLED, as ``AclApis`` of a Kafka without authorizer.
 Version notes: v1 pattern types (KIP-290); v2 flexible; v3 user principals of tokens.
 """
 
+from broker.apis._acls import refused
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.protocol.api_keys import ApiKey
-from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.describe_acls import (
     DescribeAclsRequest,
     DescribeAclsResponse,
@@ -18,7 +18,5 @@ from broker.protocol.messages.describe_acls import (
 def describe_acls(
     request: DescribeAclsRequest, context: Context
 ) -> DescribeAclsResponse:
-    return DescribeAclsResponse(
-        error_code=ErrorCode.SECURITY_DISABLED,
-        error_message="No Authorizer is configured on the broker",
-    )
+    message = "No Authorizer is configured on the broker"
+    return refused(DescribeAclsResponse(), message)

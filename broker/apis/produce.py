@@ -39,7 +39,7 @@ from broker.protocol.messages.produce import (
 from broker.records.limits import RECORD_ERRORS_MAX
 from broker.runtime.partitions.overdue import NO_TIMEOUT
 from broker.runtime.partitions.partition import Partition, Reply, bare
-from broker.runtime.partitions.reads import at_once as to_its_end
+from broker.runtime.partitions.reads import to_its_end
 
 NO_ACKS = 0
 ACKS = (-1, NO_ACKS, 1)

@@ -32,7 +32,7 @@ from broker.runtime.partitions.reads import (
     Reader,
     Reading,
     Steps,
-    at_once,
+    to_its_end,
 )
 from broker.timing.delayed import DelayedOperation, DelayedOperations
 
@@ -172,14 +172,14 @@ class Fetch(DelayedOperation):
         for _ in self._fill_places():
             raise AssertionError("it has more places than it said")
         if max_wait_ms <= 0 or self._is_enough_now():
-            reading = at_once(self._plan(self._bytes_max))
+            reading = to_its_end(self._plan(self._bytes_max))
             if reading is None and self._convert is None:
-                return at_once(self._answer())
+                return to_its_end(self._answer())
             future = self._future = self._later()
             if reading is None:
                 self._finish(None)
             else:
-                at_once(self._reserve(reading))
+                to_its_end(self._reserve(reading))
             return future
         future = self._future = self._later()
         self._wait()
@@ -274,7 +274,7 @@ class Fetch(DelayedOperation):
         if self._count > TURN_PLACES:
             self._go_on(self._read_in_turns(steps))
         else:
-            at_once(steps)
+            to_its_end(steps)
 
     async def _read_in_turns(self, steps: Steps[None]) -> None:
         for _ in steps:
@@ -295,7 +295,7 @@ class Fetch(DelayedOperation):
         if self._convert is not None or len(self._places) > TURN_PLACES:
             self._go_on(self._finish_in_turns(reservation))
         else:
-            self._hand_over(at_once(self._answer()), reservation)
+            self._hand_over(to_its_end(self._answer()), reservation)
 
     async def _finish_in_turns(self, reservation: Reservation | None) -> None:
         try:

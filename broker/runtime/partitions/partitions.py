@@ -84,10 +84,13 @@ class Partitions:
         topics.watch(self)
 
     def get(self, number: TopicNumber, index: int) -> Partition | None:
-        partitions = self._by_topic.get(number)
-        if partitions is None or not 0 <= index < len(partitions):
+        if not self._has(number, index):
             return None
-        return partitions[index] or self._make(number, index)
+        return self._by_topic[number][index] or self._make(number, index)
+
+    def _has(self, number: TopicNumber, index: int) -> bool:
+        partitions = self._by_topic.get(number)
+        return partitions is not None and 0 <= index < len(partitions)
 
     def log_start(self, number: TopicNumber, index: PartitionNumber) -> int:
         """Where a partition's log starts, durably; 0 if there is no such partition."""
@@ -280,10 +283,9 @@ class Partitions:
 
     def bytes_of(self, number: TopicNumber, index: PartitionNumber) -> int:
         """Bytes that a partition takes: in segments, and in its table's files."""
-        partitions = self._by_topic.get(number)
-        if partitions is None or not 0 <= index < len(partitions):
+        if not self._has(number, index):
             return 0
-        made = partitions[index]
+        made = self._by_topic[number][index]
         held_bytes = 0 if made is None else made.log.index.bytes
         return held_bytes + self._lake.table_bytes(number, index)
 

@@ -54,8 +54,8 @@ Steps = Generator[None, None, T]
 """Yields where others may have their turn; returns what came of it."""
 
 
-def at_once(steps: Steps[T]) -> T:
-    """What the steps return, without a turn for others."""
+def to_its_end(steps: Steps[T]) -> T:
+    """Return what the steps return, without a turn for others."""
     while True:
         try:
             next(steps)
@@ -129,7 +129,7 @@ class Reader:
 
     def read(self, places: Sequence[Place], bytes_max: int) -> Reading | None:
         """As ``read_in_turns``, in one."""
-        return at_once(self.read_in_turns(places, bytes_max))
+        return to_its_end(self.read_in_turns(places, bytes_max))
 
     def read_in_turns(
         self, places: Sequence[Place], bytes_max: int

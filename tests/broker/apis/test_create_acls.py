@@ -15,5 +15,6 @@ def test_security_is_disabled_for_each(tmp_path: Path) -> None:
             response = await call(create_acls, request, broker)
             codes = [one.error_code for one in response.results]
             assert codes == [ErrorCode.SECURITY_DISABLED] * 2
+            assert response.results[0].error_message == ("No Authorizer is configured.")
 
     run(scenario)

@@ -15,5 +15,8 @@ def test_security_is_disabled_for_each(tmp_path: Path) -> None:
             response = await call(delete_acls, request, broker)
             found = [(r.error_code, r.matching_acls) for r in response.filter_results]
             assert found == [(ErrorCode.SECURITY_DISABLED, [])] * 2
+            assert response.filter_results[0].error_message == (
+                "No Authorizer is configured."
+            )
 
     run(scenario)

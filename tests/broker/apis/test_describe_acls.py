@@ -14,5 +14,8 @@ def test_security_is_disabled(tmp_path: Path) -> None:
             response = await call(describe_acls, DescribeAclsRequest(), broker)
             assert response.error_code == ErrorCode.SECURITY_DISABLED
             assert response.resources == []
+            assert response.error_message == (
+                "No Authorizer is configured on the broker"
+            )
 
     run(scenario)
