@@ -46,15 +46,24 @@ async def _alter(
 
 
 def _given(resource: AlterConfigsResource) -> Steps[dict[str, str]]:
-    """Gather the new values by key; of a key named twice the last."""
-    given: dict[str, str] = {}
+    """Gather the new values by key.
+
+    Raises INVALID_REQUEST for a key that is named twice, else for a null.
+    """
+    given, null = dict[str, str](), None
     for count, config in enumerate(resource.configs, 1):
-        if config.value is None:
+        if config.name in given:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"Null value not supported for: {config.name}",
+                f"Error due to duplicate config keys: {config.name}",
             )
-        given[config.name] = config.value
+        if config.value is None:
+            null = null or config
+        given[config.name] = config.value or ""
         if count % COUNTED_A_TURN == 0:
             yield
+    if null is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for: {null.name}"
+        )
     return given

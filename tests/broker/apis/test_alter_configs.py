@@ -1,5 +1,6 @@
 """AlterConfigs: replaces all settings of a topic, durably and at once."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -110,5 +111,33 @@ def test_a_resource_named_twice_is_refused(tmp_path: Path) -> None:
             response = await call(alter_configs, request, broker)
             (result,) = response.responses
             assert result.error_code == ErrorCode.INVALID_REQUEST
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("entries", "why"),
+    [
+        ([("retention.ms", "1"), ("retention.ms", "2")], "duplicate"),
+        ([("x", None), ("retention.ms", "1"), ("retention.ms", "2")], "duplicate"),
+        ([("no.such.key", "1"), ("retention.ms", None)], "Null value .* retention.ms"),
+    ],
+)
+def test_a_key_named_twice_is_refused_first_and_then_a_null(
+    tmp_path: Path, entries: list[tuple[str, str | None]], why: str
+) -> None:
+    """As a Kafka 4.3.1 answers."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", retention_ms="5")
+            configs = [AlterableConfig(*one) for one in entries]
+            request = AlterConfigsRequest([AlterConfigsResource(TOPIC, "t", configs)])
+            (result,) = (await call(alter_configs, request, broker)).responses
+            assert result.error_code == ErrorCode.INVALID_REQUEST
+            assert re.search(why, result.error_message or "")
+            topic = broker.topics.get("t")
+            assert topic is not None
+            assert topic.configs == {"retention.ms": "5"}
 
     run(scenario)
