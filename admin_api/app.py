@@ -8,6 +8,7 @@ from fastapi import FastAPI
 
 from admin_api import problems
 from admin_api.acls import endpoints as acls
+from admin_api.bodies import BodyLimit
 from admin_api.brokers import endpoints as brokers
 from admin_api.clusters import endpoints as clusters
 from admin_api.commits import endpoints as commits
@@ -80,6 +81,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
+    app.add_middleware(BodyLimit)
     app.state.kafka = Kafka(bootstrap, timeout_s)
     app.state.producer = producer
     app.state.status = StatusFiles(data_dir)

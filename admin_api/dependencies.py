@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Request
-from pydantic import StringConstraints
+from pydantic import AfterValidator, StringConstraints
 
 from admin_api.kafka import Kafka
 from admin_api.lake import Lake
@@ -20,8 +20,19 @@ from broker.topics import names
 
 ID_MAX = 2**31 - 1
 
-Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
-"""Text without the character that ends a text in librdkafka."""
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("half of a surrogate pair is no text") from None
+    return text
+
+
+Text = Annotated[
+    str, StringConstraints(pattern=r"^[^\x00]*$"), AfterValidator(_encodable)
+]
+"""Text that UTF-8 has, without the character that ends a text in librdkafka."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ class Problem(Exception):
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(message)
         self.error_code = error_code
-        self.message = message
+        # what it quotes may be no text that an answer can have
+        self.message = message.encode(errors="backslashreplace").decode()
 
     @property
     def status(self) -> int:

@@ -1,13 +1,19 @@
 """Records over HTTP: one, a batch, or a stream of them with a stream of reports."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
+from admin_api.bodies import StreamedBody
 from admin_api.dependencies import ClusterDep, KafkaDep, ProducerDep, TopicNameDep
 from admin_api.problems import Problem
+from admin_api.records import backlog
+from admin_api.records.backlog import Backlog
 from admin_api.records.delivery import Target, reports
 from admin_api.records.entries import deliver_all
 from admin_api.records.schemas import (
@@ -30,24 +36,57 @@ BODY = {
 
 
 class Reports(Response):
-    """Reports as they come, while the request's body still does."""
+    """Reports as they come, while the request's body still does.
+
+    Whether they are read or not, the body is, up to what a backlog may hold.
+    """
 
     media_type = "application/json"
 
-    def __init__(self, found: AsyncIterator[tuple[int, bytes]], first: bytes) -> None:
+    def __init__(
+        self, body: StreamedBody, found: AsyncIterator[tuple[int, bytes]], first: bytes
+    ) -> None:
         super().__init__()
         del self.headers["content-length"]
-        self._found, self._first = found, first
+        self._body, self._found = body, found
+        self._backlog = Backlog(backlog.BYTES_MAX)
+        self._backlog.put(first)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         head = {"type": "http.response.start", "status": 200}
         await send(head | {"headers": self.raw_headers})
         part = {"type": "http.response.body", "more_body": True}
-        if self._first:
-            await send(part | {"body": self._first})
-        async for _, report in self._found:
-            await send(part | {"body": report})
+        reading = asyncio.create_task(self._read())
+        try:
+            while (some := await self._backlog.take()) is not None:
+                await send(part | {"body": some})
+        finally:
+            reading.cancel()
+            with suppress(asyncio.CancelledError):
+                await reading
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _read(self) -> None:
+        """Keep all reports; then the rest of a body that was not read to its end."""
+        refused = False
+        try:
+            async for _, report in self._found:
+                self._backlog.put(report)
+                if not refused and not await self._backlog.has_room(backlog.STUCK_S):
+                    self._body.refuse(_unread())
+                    refused = True
+        finally:
+            self._backlog.end()
+        with suppress(ClientDisconnect):
+            await self._body.discard()
+
+
+def _unread() -> Problem:
+    return Problem(
+        42901,
+        f"No report was read for {backlog.STUCK_S:g} s and too many wait: no record "
+        "from here on is produced.",
+    )
 
 
 async def _target(
@@ -70,15 +109,16 @@ async def produce(request: Request, target: TargetDep) -> Any:
     `Transfer-Encoding: chunked` reports come while records still go. The status is 200,
     but for a body of known length with a single record, whose error it is.
     """
-    found = reports(request.stream(), target.send)
+    body = StreamedBody(request)
+    found = reports(body, target.send)
     if request.headers.get("transfer-encoding") is not None:
-        return Reports(found, b"")
+        return Reports(body, found, b"")
     first = await anext(found, None)
     if first is None:
         raise Problem(42206, "Payload error. Null input provided. Data is required.")
     second = await anext(found, None)
     if second is not None:
-        return Reports(found, first[1] + second[1])
+        return Reports(body, found, first[1] + second[1])
     return Response(first[1], status_code=first[0], media_type="application/json")
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from admin_api.dependencies import ID_MAX, Text
 from admin_api.problems import Problem
@@ -76,7 +76,7 @@ class ProduceRecord(Body):
 
 
 class BatchEntry(ProduceRecord):
-    id: str = Field(min_length=1, max_length=80)
+    id: Text = Field(min_length=1, max_length=80)
 
 
 class ProduceBatch(Body):
@@ -84,13 +84,19 @@ class ProduceBatch(Body):
 
     entries: list[BatchEntry]
 
+    @field_validator("entries", mode="before")
+    @classmethod
+    def check_length(cls, entries: Any) -> Any:
+        """Raises Problem 42208 for too many, before any of them is looked at."""
+        if isinstance(entries, list) and len(entries) > ENTRIES_MAX:
+            raise Problem(42208, f"More than {ENTRIES_MAX} entries in batch.")
+        return entries
+
     def check(self) -> None:
         """Raises Problem 42208 for a batch that cannot be."""
         why = None
         if not self.entries:
             why = "Empty batch."
-        elif len(self.entries) > ENTRIES_MAX:
-            why = f"More than {ENTRIES_MAX} entries in batch."
         elif len({entry.id for entry in self.entries}) < len(self.entries):
             why = "Batch entry IDs are not distinct."
         if why:

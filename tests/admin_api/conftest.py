@@ -1,16 +1,20 @@
 """An admin plane in this process, before a real broker or before none."""
 
 import asyncio
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 
 from admin_api.app import create_app
+from admin_api.server import listen
 from broker.settings import Settings
-from tests.support.patience import IDLE_S
+from tests.support.patience import IDLE_S, wait_until
 from tests.support.ports import nobody
 from tests.support.process import BrokerPart
 
@@ -70,6 +74,24 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     yield plane
     plane.close()
     part.end()
+
+
+@pytest.fixture(scope="module")
+def address(plane: Plane) -> Iterator[tuple[str, int]]:
+    """Where the plane serves a real socket, which the kernel keeps little for."""
+    bound = listen("127.0.0.1", 0)
+    for kept in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        bound.setsockopt(socket.SOL_SOCKET, kept, 1 << 16)
+    config = uvicorn.Config(plane.app, log_level="warning", lifespan="off")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+    thread.start()
+    try:
+        wait_until(lambda: server.started)
+        yield bound.getsockname()
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 @pytest.fixture

@@ -2,15 +2,12 @@
 
 import json
 import socket
-import threading
-from contextlib import contextmanager
 
 import pytest
-import uvicorn
 
-from admin_api.server import listen
+from admin_api.records import backlog
 from tests.support.confluent import read
-from tests.support.patience import IDLE_S, becomes_true
+from tests.support.patience import IDLE_S
 
 STRING = {"type": "STRING", "data": "v"}
 
@@ -102,6 +99,8 @@ def test_concatenated_records_are_reported_in_their_order(plane):
         (b'{"value": {"type": "AVRO", "data": 1}}', 42207),
         (b'{"value": {"data": 1}}', 42207),
         (b'{"headers": [{"name": "a\\u0000b"}]}', 400),
+        (b'{"headers": [{"name": "a\\ud800b"}]}', 400),
+        (b'{"\\ud800": 1}', 400),
         (b'{"timestamp": "1960-01-01T00:00:00Z"}', 400),
         (b'{"timestamp": "soon"}', 400),
     ],
@@ -154,31 +153,24 @@ def test_a_batch_reports_by_id(plane):
     assert unknown.status_code == 400
 
 
-@contextmanager
-def served(app):
-    """The application on a real socket; its address."""
-    bound = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
-    thread.start()
-    try:
-        assert becomes_true(lambda: server.started, IDLE_S)
-        yield bound.getsockname()
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
 class Streaming:
     """A chunked request whose reports are read while it goes on."""
 
-    def __init__(self, address, path):
-        self._socket = socket.create_connection(address, IDLE_S)
+    def __init__(self, address, path, length=None):
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+        self._socket.settimeout(IDLE_S)
+        self._socket.connect(address)
         self._answer = self._socket.makefile("rb")
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: plane\r\nTransfer-Encoding: chunked\r\n\r\n"
-        )
+        self._reports = []
+        how = "Transfer-Encoding: chunked"
+        if length is not None:
+            how = f"Content-Length: {length}"
+        head = f"POST {path} HTTP/1.1\r\nHost: plane\r\n{how}\r\n\r\n"
         self._socket.sendall(head.encode())
+
+    def write_raw(self, body):
+        self._socket.sendall(body)
 
     def write(self, piece):
         self._socket.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
@@ -194,47 +186,97 @@ class Streaming:
 
     def report(self):
         """The next report, None at the end of the answer."""
-        length = int(self._answer.readline(), 16)
-        piece = self._answer.read(length + 2)[:length]
-        return json.loads(piece) if length else None
+        if not self._reports:
+            length = int(self._answer.readline(), 16)
+            self._reports = several(self._answer.read(length + 2)[:length])
+        return self._reports.pop(0) if self._reports else None
+
+    def rest(self):
+        return list(iter(self.report, None))
 
     def close(self):
         self._answer.close()
         self._socket.close()
 
 
-def test_a_stream_is_reported_while_it_goes_on(plane):
-    path = plane.create("streamed").removeprefix("http://plane") + "/records"
-    with served(plane.app) as address:
-        stream = Streaming(address, path)
-        stream.write(b'{"value": {"type": "STRING", "data": "a"}}')
-        assert stream.status() == 200
-        assert stream.report()["offset"] == 0
-        stream.write(b'{"value": {"type": "STR')
-        stream.write(b'ING", "data": "b"}} {"value": {"type": "BINARY", "data": "!"}}')
-        assert stream.report()["offset"] == 1
-        assert stream.report()["error_code"] == 42207
-        stream.write(b'{"value": null}')
-        assert stream.report()["offset"] == 2
-        stream.end()
-        assert stream.report() is None
-        stream.close()
+def path_of(plane, topic):
+    return plane.create(topic).removeprefix("http://plane") + "/records"
+
+
+def test_a_stream_is_reported_while_it_goes_on(plane, address):
+    stream = Streaming(address, path_of(plane, "streamed"))
+    stream.write(b'{"value": {"type": "STRING", "data": "a"}}')
+    assert stream.status() == 200
+    assert stream.report()["offset"] == 0
+    stream.write(b'{"value": {"type": "STR')
+    stream.write(b'ING", "data": "b"}} {"value": {"type": "BINARY", "data": "!"}}')
+    assert stream.report()["offset"] == 1
+    assert stream.report()["error_code"] == 42207
+    stream.write(b'{"value": null}')
+    assert stream.report()["offset"] == 2
+    stream.end()
+    assert stream.report() is None
+    stream.close()
     found = read(plane.bootstrap, "streamed", 3)
     assert [one.value() for one in found] == [b"a", b"b", None]
 
 
-def test_a_stream_that_breaks_off_leaves_what_was_whole(plane):
-    path = plane.create("broken").removeprefix("http://plane") + "/records"
-    with served(plane.app) as address:
-        stream = Streaming(address, path)
-        stream.write(b'{"value": {"type": "STRING", "data": "a"}}{"value": ')
-        assert stream.status() == 200
-        assert stream.report()["offset"] == 0
-        stream.close()
+def test_a_stream_that_breaks_off_leaves_what_was_whole(plane, address):
+    stream = Streaming(address, path_of(plane, "broken"))
+    stream.write(b'{"value": {"type": "STRING", "data": "a"}}{"value": ')
+    assert stream.status() == 200
+    assert stream.report()["offset"] == 0
+    stream.close()
     [found] = read(plane.bootstrap, "broken", 1)
     assert found.value() == b"a"
     latest = plane.get(f"{plane.cluster}/topics/broken/partitions/0/offset").json()
     assert latest["latest_offset"] == 1
+
+
+MANY = 20_000
+BODY = b'{"value":{"type":"STRING","data":"x"}}' * MANY
+"""Its reports are more than sockets and servers keep between two processes."""
+
+
+def test_who_writes_all_before_reading_gets_all_reports(plane, address):
+    stream = Streaming(address, path_of(plane, "flood"), len(BODY))
+    stream.write_raw(BODY)
+    assert stream.status() == 200
+    assert [one["offset"] for one in stream.rest()] == list(range(MANY))
+    stream.close()
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+def test_who_reads_nothing_for_long_is_refused_the_rest(
+    plane, address, monkeypatch, chunked
+):
+    monkeypatch.setattr(backlog, "BYTES_MAX", 0)
+    monkeypatch.setattr(backlog, "STUCK_S", 0.05)
+    topic = f"unread-{chunked}"
+    stream = Streaming(address, path_of(plane, topic), None if chunked else len(BODY))
+    if chunked:
+        for first in range(0, len(BODY), 1 << 16):
+            stream.write(BODY[first : first + (1 << 16)])
+        stream.end()
+    else:
+        stream.write_raw(BODY)
+    assert stream.status() == 200
+    *produced, refused = stream.rest()
+    assert [one["offset"] for one in produced] == list(range(len(produced)))
+    assert refused["error_code"] == 42901
+    assert "No report was read" in refused["message"]
+    latest = plane.get(f"{plane.cluster}/topics/{topic}/partitions/0/offset").json()
+    assert latest["latest_offset"] == len(produced) < MANY
+    stream.close()
+
+
+def test_what_follows_the_end_of_a_stream_is_read_for_who_reads_later(plane, address):
+    body = b"{}x" + b" " * (8 << 20)
+    stream = Streaming(address, path_of(plane, "ended"), len(body))
+    stream.write_raw(body)
+    assert stream.status() == 200
+    assert [one["error_code"] for one in stream.rest()] == [200, 400]
+    stream.close()
 
 
 def test_without_a_broker_a_record_is_a_503(lonely):

@@ -86,7 +86,12 @@ def test_a_batch_that_cannot_be_is_refused(ids, why):
     assert caught.value.error_code == 42208
 
 
-@pytest.mark.parametrize("entry_id", ["", "x" * 81])
+def test_no_more_entries_are_looked_at_than_there_may_be():
+    with pytest.raises(Problem, match="More than"):
+        ProduceBatch.model_validate({"entries": [{}] * (ENTRIES_MAX + 1)})
+
+
+@pytest.mark.parametrize("entry_id", ["", "x" * 81, "\ud800"])
 def test_an_id_has_one_to_eighty_characters(entry_id):
     batch("x" * 80).check()
     with pytest.raises(ValidationError):

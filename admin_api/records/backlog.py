@@ -1,0 +1,84 @@
+"""Reports of a stream that its client has not read yet.
+
+The problem: a client may write all of its records before it reads the first report. If
+its records waited for that, both sides would wait for ever. The idea: the records are
+read on, and the reports wait here. They differ in little but an offset, so all but the
+last are kept compressed, in a tenth of the room. The price: there is an end to it, and
+who has not read by then is refused the rest.
+"""
+
+import asyncio
+import zlib
+from collections import deque
+
+BYTES_MAX = 8 << 20
+"""Of one stream, compressed: the reports of about half a million records."""
+STUCK_S = 30.0
+"""So long nothing is read before a client whose backlog is full is given up."""
+PART_BYTES = 64 << 10
+
+
+class Backlog:
+    """First in, first out; one puts and one takes."""
+
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._parts: deque[bytes] = deque()
+        self._last = bytearray()
+        self._held = 0
+        self._taken = 0
+        self._ended = False
+        self._filled, self._room = asyncio.Event(), asyncio.Event()
+        self._room.set()
+
+    def put(self, report: bytes) -> None:
+        """Keep a report, whether there is room or not."""
+        self._last += report
+        if len(self._last) >= PART_BYTES:
+            part = zlib.compress(self._last, 1)
+            self._parts.append(part)
+            self._held += len(part)
+            self._last.clear()
+        self._signal()
+
+    def end(self) -> None:
+        """Nothing is put any more."""
+        self._ended = True
+        self._signal()
+
+    async def has_room(self, stuck_s: float) -> bool:
+        """Wait for room; False if nothing was taken for so long."""
+        while not self._room.is_set():
+            taken = self._taken
+            try:
+                await asyncio.wait_for(self._room.wait(), stuck_s)
+            except TimeoutError:
+                if self._taken == taken:
+                    return False
+        return True
+
+    async def take(self) -> bytes | None:
+        """Some of the oldest reports, as soon as there are any; None after the end."""
+        await self._filled.wait()
+        part: bytes | None = None
+        if self._parts:
+            compressed = self._parts.popleft()
+            self._held -= len(compressed)
+            part = zlib.decompress(compressed)
+        elif self._last:
+            part = bytes(self._last)
+            self._last.clear()
+        self._taken += 1
+        self._signal()
+        return part
+
+    def _signal(self) -> None:
+        _set(self._filled, bool(self._parts or self._last or self._ended))
+        _set(self._room, self._held <= self._bytes_max)
+
+
+def _set(event: asyncio.Event, state: bool) -> None:
+    if state:
+        event.set()
+    else:
+        event.clear()

@@ -1,0 +1,59 @@
+"""Bodies have a limit where they are gathered, and none where they are streamed."""
+
+import pytest
+
+from admin_api.bodies import BODY_BYTES_MAX
+
+MIB = 1 << 20
+TOO_LONG = BODY_BYTES_MAX + 1
+JSON = {"content-type": "application/json"}
+
+
+async def pieces(size):
+    for first in range(0, size, MIB):
+        yield b" " * min(MIB, size - first)
+
+
+@pytest.mark.parametrize("announced", [True, False])
+@pytest.mark.parametrize(
+    "path", ["topics", "topics/bodies/records:batch", "topics/bodies/configs:alter"]
+)
+def test_a_body_that_is_too_long_is_a_413(plane, path, announced):
+    url = f"{plane.cluster}/{path}"
+    if "bodies" not in plane.get(f"{plane.cluster}/topics").text:
+        plane.create("bodies")
+    body = b" " * TOO_LONG if announced else pieces(TOO_LONG)
+    answer = plane.ask("POST", url, content=body)
+    assert (answer.status_code, answer.json()["error_code"]) == (413, 413), answer.text
+    assert str(BODY_BYTES_MAX) in answer.json()["message"]
+
+
+def test_a_body_as_long_as_allowed_is_read(plane):
+    name = b'{"topic_name": "long-body"}'
+    body = name + b" " * (BODY_BYTES_MAX - len(name))
+    url = f"{plane.cluster}/topics"
+    answer = plane.ask("POST", url, content=body, headers=JSON)
+    assert answer.status_code == 201, answer.text
+
+
+def test_a_stream_may_be_longer(plane):
+    url = f"{plane.create('streamed-body')}/records"
+    answer = plane.ask("POST", url, content=b"{}" + b" " * TOO_LONG + b"{}")
+    assert answer.status_code == 200
+    assert len(answer.text.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"\\ud800": 1}',
+        b'{"topic_name": "\\ud800"}',
+        b'{"topic_name": "t", "configs": [{"name": "\\ud800", "value": "1"}]}',
+        b'{"topic_name": "t", "configs": [{"name": "a", "value": "\\ud800"}]}',
+    ],
+)
+def test_half_a_surrogate_pair_is_the_clients_fault(plane, body):
+    url = f"{plane.cluster}/topics"
+    answer = plane.ask("POST", url, content=body, headers=JSON)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["message"]
