@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from admin_api import problems
 from admin_api.acls import endpoints as acls
@@ -27,6 +27,7 @@ from admin_api.reading.readers import Readers
 from admin_api.records import endpoints as records
 from admin_api.records.producer import RecordProducer
 from admin_api.settings import endpoints as own_settings
+from admin_api.slashes import EncodedSlashes, decode_names
 from admin_api.snippets import endpoints as snippets
 from admin_api.status import StatusFiles
 from admin_api.tables import endpoints as tables
@@ -80,8 +81,10 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        dependencies=[Depends(decode_names)],
     )
     app.add_middleware(BodyLimit)
+    app.add_middleware(EncodedSlashes)
     app.state.kafka = Kafka(bootstrap, timeout_s)
     app.state.producer = producer
     app.state.status = StatusFiles(data_dir)

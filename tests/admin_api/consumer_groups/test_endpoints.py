@@ -90,6 +90,10 @@ def test_a_group_that_only_has_offsets_is_a_group(plane, group):
     assert by_id["simple/one ü"]["state"] == "EMPTY"
     own = by_id["simple/one ü"]["metadata"]["self"]
     assert own.endswith("/simple%2Fone%20%C3%BC")
+    assert plane.get(own).json() == by_id["simple/one ü"]
+    lags = plane.get(f"{own}/lags").json()
+    assert [one["current_offset"] for one in lags["data"]] == [2]
+    assert plane.get(lags["data"][0]["metadata"]["self"]).json() == lags["data"][0]
 
 
 @pytest.mark.parametrize(
