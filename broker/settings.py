@@ -218,6 +218,11 @@ class GroupSettings(_Group):
     offset_metadata_max_bytes: Bytes = Field(
         default=4_096, description="longest metadata of a committed offset"
     )
+    memory_bytes_max: Bytes = Field(
+        default=256 << 20,
+        description="about what all groups, members and committed offsets may take "
+        "together",
+    )
 
 
 class LogSettings(_Group):

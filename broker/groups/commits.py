@@ -18,6 +18,9 @@ from broker.ids import TopicPartition
 from broker.machine import Decision, Ticket
 from broker.protocol.errors import ErrorCode
 
+GROUP_OFFSETS_BYTES, OFFSET_BYTES = 512, 256
+"""What a group with offsets takes beside its id, and an offset beside its metadata."""
+
 _NONE: Mapping[TopicPartition, Committed] = MappingProxyType({})
 
 
@@ -61,6 +64,13 @@ class OffsetsChanging:
     def change(self, commits: "Commits") -> None:
         commits.begin(self)
 
+    @property
+    def held_bytes(self) -> int:
+        """About what it takes until it is made."""
+        metadata = sum(len(one.metadata) for one in self.upserts.values())
+        offsets = OFFSET_BYTES * len(self.upserts) + metadata
+        return GROUP_OFFSETS_BYTES + len(self.group_id) + offsets
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetsChanged:
@@ -99,6 +109,8 @@ class Commits:
     writing_of: dict[str, dict[int, OffsetsChanging]] = field(default_factory=dict)
     """The same, by group."""
     writes: int = 0
+    held_bytes: int = 0
+    """About what the durable offsets take in memory, and the changes that are not."""
 
     def decide(
         self, command: OffsetCommand, now_ms: int
@@ -120,12 +132,14 @@ class Commits:
     def begin(self, changing: OffsetsChanging) -> None:
         """Take note of a change that is on its way."""
         self.writes = changing.serial
+        self.held_bytes += changing.held_bytes
         self.writing[changing.serial] = changing
         self.writing_of.setdefault(changing.group_id, {})[changing.serial] = changing
 
     def end(self, serial: int) -> OffsetsChanging:
         """Forget a change that was on its way; returns it."""
         ended = self.writing.pop(serial)
+        self.held_bytes -= ended.held_bytes
         of_group = self.writing_of[ended.group_id]
         del of_group[serial]
         if not of_group:
@@ -134,15 +148,33 @@ class Commits:
 
     def show(self, changing: OffsetsChanging) -> None:
         """Make a change of the durable offsets."""
-        offsets = self.groups.setdefault(changing.group_id, {})
-        if changing.removed is None:
-            offsets.clear()
-        else:
-            for key in changing.removed:
-                offsets.pop(key, None)
+        group_id, removed = changing.group_id, changing.removed
+        self.held_bytes += self.added_bytes(group_id, {})
+        offsets = self.groups.setdefault(group_id, {})
+        for key in tuple(offsets) if removed is None else removed:
+            before = offsets.pop(key, None)
+            if before is not None:
+                self.held_bytes -= OFFSET_BYTES + len(before.metadata)
+        self.held_bytes += self.added_bytes(group_id, changing.upserts)
         offsets.update(changing.upserts)
         if not offsets:
-            del self.groups[changing.group_id]
+            del self.groups[group_id]
+            self.held_bytes -= GROUP_OFFSETS_BYTES + len(group_id)
+
+    def added_bytes(
+        self, group_id: str, upserts: Mapping[TopicPartition, Committed]
+    ) -> int:
+        """How much more the offsets would take with these; none if they are there."""
+        there = self.groups.get(group_id)
+        if there is None:
+            there, added = {}, GROUP_OFFSETS_BYTES + len(group_id)
+        else:
+            added = 0
+        for key, committed in upserts.items():
+            before = there.get(key)
+            added += len(committed.metadata)
+            added += OFFSET_BYTES if before is None else -len(before.metadata)
+        return added
 
     def of(self, group_id: str) -> Mapping[TopicPartition, Committed]:
         """The durable offsets of one group."""

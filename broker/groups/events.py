@@ -70,7 +70,7 @@ class MemberIdAssigned(_Passing):
     member_id: str
 
     def change(self, group: Group) -> None:
-        group.roster.pending.add(self.member_id)
+        group.roster.expect(self.member_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class MemberIdDropped(_Passing):
     member_id: str
 
     def change(self, group: Group) -> None:
-        group.roster.pending.discard(self.member_id)
+        group.roster.expect_no_more(self.member_id)
 
 
 @dataclass(frozen=True, slots=True)

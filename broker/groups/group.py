@@ -47,6 +47,9 @@ class Takeover(NamedTuple):
     can_skip_assignment: bool
 
 
+GROUP_BYTES = 4 << 10
+"""What a group takes that nobody is in, its machine included; rounded up."""
+
 ASSIGNMENT = "assignment"
 """What is being written is the leader's assignment: all parked syncs wait for it."""
 
@@ -194,6 +197,11 @@ class Group:
         return RetentionState(
             self.empty_since_ms, self.subscribed() if stable else None
         )
+
+    @property
+    def held_bytes(self) -> int:
+        """About what it takes in memory, with its members."""
+        return GROUP_BYTES + len(self.group_id) + self.roster.held_bytes
 
     def parked(self) -> Iterator[Ticket]:
         """The tickets that have no answer yet."""

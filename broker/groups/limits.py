@@ -17,6 +17,7 @@ class GroupLimits:
 
     ``metadata_bytes_max`` is ours: what the members of one group may say of their
     assignors together. Kafka has the size of a request and of a stored record instead.
+    ``memory_bytes_max`` is ours, too: about what all groups and offsets may take.
     """
 
     initial_rebalance_delay_ms: int = 3 * _SECOND_MS
@@ -24,6 +25,7 @@ class GroupLimits:
     session_timeout_max_ms: int = 30 * _MINUTE_MS
     members_max: int = 2**31 - 1
     metadata_bytes_max: int = 64 << 20
+    memory_bytes_max: int = 256 << 20
     # A new member has no id to heartbeat with while its first join is parked, so the
     # join itself must end some day (Kafka: classicGroupNewMemberJoinTimeoutMs).
     new_member_join_timeout_ms: int = 5 * _MINUTE_MS

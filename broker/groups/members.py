@@ -15,6 +15,9 @@ from typing import NamedTuple
 from broker.groups.commands import Protocols
 from broker.machine import Ticket
 
+MEMBER_BYTES, PENDING_BYTES = 2 << 10, 1 << 10
+"""What they take beside their texts and bytes, timers included; rounded up."""
+
 
 class Member(NamedTuple):
     """One member, and the request of it that is parked, if any.
@@ -44,6 +47,13 @@ class Member(NamedTuple):
                 return metadata
         return b""
 
+    @property
+    def held_bytes(self) -> int:
+        """About what it takes in memory."""
+        texts = (self.member_id, self.instance_id or "", self.client_id)
+        held = MEMBER_BYTES + size_of(self.protocols) + len(self.assignment)
+        return held + sum(map(len, texts))
+
     def parked(self) -> bool:
         """Whether a join or a sync of it waits for our answer: it is alive, then."""
         return self.join_ticket is not None or self.sync_ticket is not None
@@ -59,6 +69,8 @@ class Roster:
     _joining: int = 0
     pending: set[str] = field(default_factory=set)
     metadata_bytes: int = 0
+    held_bytes: int = 0
+    """About what all members and pending ids take in memory."""
 
     def copy(self) -> "Roster":
         """A roster of its own with the same members; costs a pointer a member."""
@@ -69,6 +81,7 @@ class Roster:
             self._joining,
             self.pending.copy(),
             self.metadata_bytes,
+            self.held_bytes,
         )
 
     def __len__(self) -> int:
@@ -106,12 +119,14 @@ class Roster:
         before = self._members.get(member.member_id)
         if before is None:
             assert self.static_id(member.instance_id) is None
-            self.pending.discard(member.member_id)
+            self.expect_no_more(member.member_id)
             if member.instance_id is not None:
                 self._static_ids[member.instance_id] = member.member_id
         else:
             assert before.instance_id == member.instance_id
             self._joining -= before.join_ticket is not None
+        if before is None or not _weighs_the_same(before, member):
+            self.held_bytes += member.held_bytes - (before.held_bytes if before else 0)
         if before is None or before.protocols != member.protocols:
             if before is not None:
                 self._count(before.protocols, -1)
@@ -125,7 +140,19 @@ class Roster:
         if member.instance_id is not None:
             del self._static_ids[member.instance_id]
         self._count(member.protocols, -1)
+        self.held_bytes -= member.held_bytes
         self._joining -= member.join_ticket is not None
+
+    def expect(self, member_id: str) -> None:
+        """Wait for the member that an id was given to."""
+        self.pending.add(member_id)
+        self.held_bytes += PENDING_BYTES + len(member_id)
+
+    def expect_no_more(self, member_id: str) -> None:
+        """Wait for it no longer; nothing happens if it is not waited for."""
+        if member_id in self.pending:
+            self.pending.discard(member_id)
+            self.held_bytes -= PENDING_BYTES + len(member_id)
 
     def rebalance_timeout_ms(self) -> int:
         """How long a rebalance may wait: the most patient member's timeout."""
@@ -152,6 +179,15 @@ class Roster:
             self._support[name] += by
             if not self._support[name]:
                 del self._support[name]
+
+
+def _weighs_the_same(before: Member, after: Member) -> bool:
+    """Whether it is certain, at a glance: a member is put many times in a rebalance."""
+    return (
+        before.protocols is after.protocols
+        and before.assignment is after.assignment
+        and before.client_id is after.client_id
+    )
 
 
 def size_of(protocols: Protocols) -> int:

@@ -36,17 +36,19 @@ from broker.groups.commands import (
     Sync,
     Synced,
 )
-from broker.groups.group import Group, GroupView
+from broker.groups.group import GROUP_BYTES, Group, GroupView
 from broker.groups.limits import GroupLimits
+from broker.groups.members import MEMBER_BYTES, size_of
 from broker.groups.offsets import Committed, RetentionState, expired
 from broker.groups.snapshot import GroupSnapshot
 from broker.groups.states import GroupState
 from broker.ids import TopicNumber, TopicPartition
-from broker.protocol.errors import ErrorCode
+from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.coordination import coordinator_members as stored_groups
 from broker.runtime.coordination.coordinator_offsets import CommittedOffsets
 from broker.runtime.coordination.journal import Journal
 from broker.runtime.coordination.machines import Hosted, resolve
+from broker.runtime.coordination.memory import GroupMemory
 from broker.timing.delayed import TimerHandle, Timers
 from broker.topics.topic import Topic
 
@@ -67,6 +69,10 @@ class _Hosted:
     group: Group
     machine: Hosted[Command]
 
+    def assigned_bytes(self) -> int:
+        """What its members are assigned now."""
+        return sum(len(member.assignment) for member in self.group.roster)
+
 
 def limits_of(settings: Any) -> GroupLimits:
     """The group limits that the broker's settings (``settings.groups``) ask for."""
@@ -76,6 +82,7 @@ def limits_of(settings: Any) -> GroupLimits:
         session_timeout_min_ms=groups.min_session_timeout_ms,
         session_timeout_max_ms=groups.max_session_timeout_ms,
         members_max=groups.max_size,
+        memory_bytes_max=groups.memory_bytes_max,
         offset_metadata_max=groups.offset_metadata_max_bytes,
         offsets_retention_ms=groups.offsets_retention_ms,
         offsets_retention_check_interval_ms=groups.offsets_retention_check_ms,
@@ -102,6 +109,7 @@ class Coordinator:
         self.limits = limits_of(settings)
         self._journal = Journal(catalog)
         self.offsets = CommittedOffsets(self._journal, timers, clock)
+        self.memory = GroupMemory(self.limits.memory_bytes_max, self.offsets, clock)
         self._timers = timers
         self._clock = clock
         self._topics = topics
@@ -169,7 +177,19 @@ class Coordinator:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         if command.member_id and not self.exists(group_id):
             return ErrorCode.UNKNOWN_MEMBER_ID
+        if not self.memory.has_room(self._added_by(group_id, command)):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return ErrorCode.NONE
+
+    def _added_by(self, group_id: str, command: Join) -> int:
+        """How much more its group would take with a join."""
+        hosted = self._hosted.get(group_id)
+        if hosted is None:
+            return GROUP_BYTES + MEMBER_BYTES + size_of(command.protocols)
+        member = hosted.group.roster.get(command.member_id)
+        if member is None:
+            return MEMBER_BYTES + size_of(command.protocols)
+        return size_of(command.protocols) - size_of(member.protocols)
 
     def sync(self, group_id: str, command: Sync) -> "asyncio.Future[Synced | Refused]":
         """Answer or park a sync; the ticket is given here."""
@@ -178,7 +198,12 @@ class Coordinator:
         if hosted is None:
             ticket.set_result(Refused(self._unknown(group_id)))
             return ticket
+        added = sum(len(assignment) for _, assignment in command.assignments)
+        if not self.memory.has_room(added - hosted.assigned_bytes()):
+            ticket.set_result(Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return ticket
         hosted.machine.ask(replace(command, ticket=ticket))
+        self.memory.weigh(hosted.group)
         return ticket
 
     def heartbeat(self, group_id: str, command: Heartbeat) -> ErrorCode:
@@ -200,6 +225,7 @@ class Coordinator:
         hosted = self._hosted.get(group_id)
         if hosted is not None:
             hosted.machine.ask(Leave(tuple(leavers), ticket))
+            self.memory.weigh(hosted.group)
             return ticket
         code = self._unknown(group_id)
         unknown = code is ErrorCode.UNKNOWN_MEMBER_ID
@@ -249,8 +275,14 @@ class Coordinator:
         """Make offsets durable, then visible; done when they are both.
 
         Raises (from the future) KafkaError COORDINATOR_NOT_AVAILABLE if the catalog
-        failed: nothing was committed then, and the client may try again.
+        failed, or there is no room for more: nothing was committed then, and the client
+        may try again.
         """
+        if not self.memory.has_room(self.offsets.added_bytes(group_id, offsets)):
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            refused: asyncio.Future[Any] = _future()
+            refused.set_exception(KafkaError(code, "No room for more offsets."))
+            return refused
         return self.offsets.commit(group_id, offsets)
 
     def fetch(self, group_id: str) -> Mapping[TopicPartition, Committed]:
@@ -309,6 +341,7 @@ class Coordinator:
         """
         assert self.delete_refusal(group_id) is ErrorCode.NONE
         hosted = self._hosted.pop(group_id, None)
+        self.memory.forget(group_id)
         done = self.offsets.delete(group_id)
         if hosted is not None:
             snapshot = hosted.group.snapshot()
@@ -350,14 +383,19 @@ class Coordinator:
             partial(self._drop_if_never_used, group),
         )
         hosted = self._hosted[group.group_id] = _Hosted(group, machine)
+        self.memory.weigh(group)
         return hosted
 
     def _drop_if_never_used(self, group: Group) -> None:
         """Who only asked for an id, or was refused, leaves nothing behind."""
         hosted = self._hosted.get(group.group_id)
-        if hosted is not None and hosted.group is group and group.never_used():
+        if hosted is None or hosted.group is not group:
+            return
+        self.memory.weigh(group)
+        if group.never_used():
             hosted.machine.close()
             del self._hosted[group.group_id]
+            self.memory.forget(group.group_id)
 
     def _sweep_later(self) -> None:
         interval_ms = self.limits.offsets_retention_check_interval_ms
@@ -410,6 +448,7 @@ class Coordinator:
         if hosted is None or not hosted.group.abandoned() or self.offsets.of(group_id):
             return
         del self._hosted[group_id]
+        self.memory.forget(group_id)
         hosted.machine.close()
         stored_groups.delete(self._journal, group_id)
 

@@ -40,7 +40,7 @@ class CommittedOffsets:
         """Read what the catalog holds. Blocks."""
         for group_id, offsets in self._journal.catalog.read(stored.load).items():
             loaded = {key: Committed(*one) for key, one in offsets.items()}
-            self._commits.groups[group_id] = loaded
+            self._commits.show(OffsetsChanging(0, group_id, loaded, ()))
 
     def groups(self) -> Iterator[str]:
         """Every group that has offsets."""
@@ -49,6 +49,17 @@ class CommittedOffsets:
     def of(self, group_id: str) -> Mapping[TopicPartition, Committed]:
         """The durable offsets of one group."""
         return self._commits.of(group_id)
+
+    @property
+    def held_bytes(self) -> int:
+        """About what all of them take in memory."""
+        return self._commits.held_bytes
+
+    def added_bytes(
+        self, group_id: str, offsets: Mapping[TopicPartition, Committed]
+    ) -> int:
+        """How much more they would take with these."""
+        return self._commits.added_bytes(group_id, offsets)
 
     def commit(
         self, group_id: str, offsets: Mapping[TopicPartition, Committed]

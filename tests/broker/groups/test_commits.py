@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.groups.commits import (
+    GROUP_OFFSETS_BYTES,
+    OFFSET_BYTES,
     Changed,
     ChangeDropped,
     ChangeOffsets,
@@ -118,3 +120,28 @@ def test_deciding_changes_nothing_and_a_replay_is_the_same(steps):
 def test_the_events_of_a_written_change_need_no_disk():
     assert not OffsetsChanged(1).durable
     assert not ChangeDropped(1).durable
+
+
+KEYS = st.sampled_from([(1, n) for n in range(3)])
+WEIGHED = st.tuples(
+    st.sampled_from(["g", "group"]),
+    st.dictionaries(
+        KEYS, st.builds(Committed, st.just(1), metadata=st.text(max_size=3))
+    ),
+    st.none() | st.lists(KEYS).map(tuple),
+)
+
+
+@given(changes=st.lists(WEIGHED, max_size=12))
+def test_what_they_take_is_the_sum_of_what_is_there(changes):
+    commits = Commits()
+    for group_id, upserts, removed in changes:
+        expected = commits.held_bytes + commits.added_bytes(group_id, upserts)
+        serial = asked(commits, ChangeOffsets(group_id, upserts, removed))
+        asked(commits, OffsetsWritten(serial))
+        if removed == () and upserts:
+            assert commits.held_bytes == expected
+        each = [one for found in commits.groups.values() for one in found.values()]
+        metadata = sum(len(one.metadata) for one in each)
+        ids = sum(GROUP_OFFSETS_BYTES + len(group_id) for group_id in commits.groups)
+        assert commits.held_bytes == ids + metadata + OFFSET_BYTES * len(each)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.groups.members import Member, Roster
+from broker.groups.members import MEMBER_BYTES, PENDING_BYTES, Member, Roster
 
 
 def member(name: str, *protocols: str, instance_id: str | None = None) -> Member:
@@ -121,3 +121,25 @@ def test_the_counts_agree_with_a_count_over_all(steps):
         assert kept.supports_any(offered) == any(
             all(p in dict(m.protocols) for m in naive.values()) for p in protocols
         )
+
+
+def test_what_members_and_given_ids_take_is_counted_and_given_back():
+    one, growing = member("a"), roster()
+    growing.put(one)
+    alone = growing.held_bytes
+    assert alone == one.held_bytes > MEMBER_BYTES
+    growing.put(one._replace(join_ticket="ticket"))
+    assert growing.held_bytes == alone
+    growing.put(one._replace(assignment=bytes(1000)))
+    growing.put(one._replace(assignment=bytes(1000), protocols=(("range", b"12"),)))
+    assert growing.held_bytes == alone + 1000 + 2 - len("range")
+    growing.expect("pending")
+    growing.expect_no_more("nobody")
+    assert (
+        growing.copy().held_bytes
+        == growing.held_bytes
+        == (alone + 1000 + 2 - len("range") + PENDING_BYTES + len("pending"))
+    )
+    growing.expect_no_more("pending")
+    growing.remove("a")
+    assert growing.held_bytes == 0

@@ -24,6 +24,7 @@ from broker.groups.commands import (
 from broker.groups.events import WriteBegan
 from broker.groups.group import Group
 from broker.groups.limits import GroupLimits
+from broker.groups.members import PENDING_BYTES
 from broker.groups.snapshot import decode, encode
 from broker.groups.states import GroupState
 from broker.protocol.errors import ErrorCode
@@ -346,6 +347,14 @@ class AnyOrder(RuleBasedStateMachine):
             assert members
         assert bool(group.leader_id in group.roster) == bool(members)
         assert group.unsynced <= {m.member_id for m in members}
+
+    @invariant()
+    def what_it_takes_is_the_sum_of_who_is_in_it(self) -> None:
+        roster = self.group.roster
+        members = sum(member.held_bytes for member in roster)
+        pending = sum(PENDING_BYTES + len(member_id) for member_id in roster.pending)
+        assert roster.held_bytes == members + pending
+        assert self.group.held_bytes > roster.held_bytes
 
     @invariant()
     def what_is_parked_fits_the_state(self) -> None:

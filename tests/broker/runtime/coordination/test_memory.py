@@ -1,0 +1,115 @@
+"""All groups together take so much and no more; who is here goes on."""
+
+import asyncio
+
+import pytest
+
+from broker.groups.commands import Heartbeat, Join, Joined, Leaver, Refused, Sync
+from broker.groups.offsets import Committed
+from broker.protocol.errors import ErrorCode, KafkaError
+from tests.support.coordinating import FLIGHTS, housed, story
+
+FULL = ErrorCode.COORDINATOR_NOT_AVAILABLE
+"""Every client asks again after it, later: Java's, librdkafka's, others'."""
+KIB = 1 << 10
+SESSION_MS = 10_000
+
+
+def a_join(member_id="", **fields):
+    named = {"protocol_type": "consumer", "protocols": (("range", b"meta"),)}
+    given = {"client_id": "c"} | named | fields
+    return Join(member_id, SESSION_MS, 60_000, **given)
+
+
+async def filled(house):
+    """Groups of one member until one is refused; the members by group."""
+    members = {}
+    for number in range(1_000):
+        group_id = f"group-{number}"
+        reply = await house.groups.join(group_id, a_join())
+        if isinstance(reply, Refused):
+            assert reply.code is FULL
+            assert house.groups.describe(group_id) is None
+            return members
+        assert isinstance(reply, Joined)
+        members[group_id] = reply.member_id
+        sync = Sync(reply.member_id, 1, ((reply.member_id, b"all"),))
+        await house.groups.sync(group_id, sync)
+    raise AssertionError("it is never full")
+
+
+def test_a_full_broker_takes_no_more_groups_and_serves_those_it_has(tmp_path):
+    async def play():
+        async with housed(tmp_path, memory_bytes_max=64 * KIB) as house:
+            members = await filled(house)
+            assert 8 <= len(members) <= 32
+            assert house.groups.memory.held_bytes <= 64 * KIB
+            for group_id, member_id in members.items():
+                beat = Heartbeat(member_id, 1)
+                assert house.groups.heartbeat(group_id, beat) is ErrorCode.NONE
+                again = await house.groups.join(group_id, a_join(member_id))
+                assert again.generation == 2
+            more = a_join(members["group-0"], protocols=(("range", bytes(8 * KIB)),))
+            assert (await house.groups.join("group-0", more)).code is FULL
+            for group_id, member_id in members.items():
+                await house.groups.leave(group_id, [Leaver(member_id)])
+            house.timers.advance(
+                house.groups.limits.offsets_retention_check_interval_ms
+            )
+            await asyncio.sleep(0)
+            assert house.groups.memory.held_bytes == 0
+            assert len(await filled(house)) == len(members)
+
+    story(play)
+
+
+def test_ids_that_were_given_and_not_used_are_counted(tmp_path):
+    async def play():
+        async with housed(tmp_path, memory_bytes_max=64 * KIB) as house:
+            join = a_join(requires_member_id=True, client_id="c" * 100)
+            codes = [(await house.groups.join("g", join)).code for _ in range(100)]
+            assert codes[0] is ErrorCode.MEMBER_ID_REQUIRED
+            assert codes[-1] is FULL
+            assert house.groups.memory.held_bytes <= 64 * KIB
+            await house.pass_time(SESSION_MS)
+            assert house.groups.memory.held_bytes == 0
+
+    story(play)
+
+
+def test_an_assignment_that_is_too_much_is_refused(tmp_path):
+    async def play():
+        async with housed(tmp_path, memory_bytes_max=64 * KIB) as house:
+            joined = await house.groups.join("g", a_join())
+            sync = Sync(joined.member_id, 1, ((joined.member_id, bytes(64 * KIB)),))
+            assert (await house.groups.sync("g", sync)).code is FULL
+            small = Sync(joined.member_id, 1, ((joined.member_id, b"all"),))
+            assert (await house.groups.sync("g", small)).assignment == b"all"
+
+    story(play)
+
+
+def test_offsets_that_are_here_are_committed_again_and_no_others(tmp_path):
+    async def play():
+        async with housed(tmp_path, memory_bytes_max=64 * KIB) as house:
+            key, groups = FLIGHTS.key(0), house.groups
+            for number in range(50):
+                await groups.commit(f"g-{number}", {key: Committed(1)})
+            refusing = [groups.commit(f"h-{n}", {key: Committed(1)}) for n in range(99)]
+            codes = await asyncio.gather(*refusing, return_exceptions=True)
+            assert isinstance(codes[-1], KafkaError)
+            assert codes[-1].code == FULL
+            assert groups.memory.held_bytes <= 64 * KIB
+            await groups.commit("g-0", {key: Committed(2)})
+            assert groups.fetch("g-0") == {key: Committed(2)}
+            with pytest.raises(KafkaError):
+                await groups.commit("g-0", {key: Committed(3, metadata="m" * KIB)})
+            held = groups.memory.held_bytes
+            await groups.delete("g-1")
+            assert groups.memory.held_bytes < held
+            await groups.commit("new", {key: Committed(1)})
+        async with housed(tmp_path, memory_bytes_max=1) as house:
+            assert house.groups.memory.held_bytes > KIB  # what was taken is kept
+            await house.groups.commit("g-0", {key: Committed(4)})
+
+    story(play)
