@@ -63,11 +63,13 @@ class SegmentFile:
     def scan(
         self, limit: int, *, durable_end: int, start: int = HEADER_BLOCK_BYTES
     ) -> Scan:
-        """What a walk through the entries in ``[start, limit)`` finds."""
-        limit = min(limit, self.files.size(self.file))
-        if limit <= start:
+        """What a walk through the entries in ``[start, limit)`` finds, also in a file
+        that was cut off before ``start``."""
+        size = self.files.size(self.file)
+        limit = min(limit, max(size, start))
+        if limit <= start and durable_end <= start:
             return Scan(end=start)
-        with self.view(limit) as view:
+        with self.view(min(limit, size)) as view:
             return scan(
                 view, self.sequence, limit=limit, durable_end=durable_end, start=start
             )

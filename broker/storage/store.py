@@ -70,7 +70,8 @@ class SegmentStore(Objects, Protocol):
     last: nothing else tells what was lost with them."""
 
     def live(self) -> list[SegmentInfo]:
-        """The segments that count now and hold something durable, by sequence.
+        """The segments that count now and hold something durable, by sequence; also if
+        all of that is damaged.
 
         Sealed ones, and behind them the active one up to its committed position: in one
         look, so that a segment that is sealed meanwhile is not missed.
@@ -179,7 +180,11 @@ class LocalSegmentStore(LocalObjects):
             ):
                 break
         self.missing = self._look_for_missing(manifest, committed_position)
-        return [known.info() for _, known in sorted(found.items()) if known.ranges]
+        return [
+            known.info()
+            for _, known in sorted(found.items())
+            if known.ranges or known.holes
+        ]
 
     def _look_for_missing(
         self, manifest: Manifest, committed_position: CommittedPosition | None

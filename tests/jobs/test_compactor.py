@@ -8,6 +8,7 @@ import pytest
 
 from broker.catalog import requests
 from broker.catalog import topics as catalog_topics
+from broker.storage.layout import HEADER_BLOCK_BYTES
 from jobs.check import check_data_directory
 from jobs.rows import Failed, FileTask, Written
 from tests.jobs.world import FLUSH_MS, World, here, some
@@ -331,6 +332,24 @@ def test_damage_without_a_footer_stops_whom_it_concerns(
     world.produce(topic, some(10), 0)
     world.flush(world.compactor())
     assert len(world.rows(topic, 0)) == 10 * lost
+
+
+def test_a_segment_of_which_nothing_can_be_read_is_not_committed_over(
+    world: World,
+) -> None:
+    """A page takes its one batch and its footer."""
+    topic = world.topic("t")
+    for _ in range(3):
+        world.produce(topic, some(10))
+        world.roll()
+    lost = world.wal.segments()[1]
+    with open(lost.path, "r+b") as file:
+        file.seek(HEADER_BLOCK_BYTES)
+        file.write(bytes(HEADER_BLOCK_BYTES))
+    compactor = world.compactor()
+    world.flush(compactor)
+    assert len(world.rows(topic)) == 10
+    assert compactor.status().stuck == 1
 
 
 @pytest.mark.parametrize("is_listed", [False, True])

@@ -6,7 +6,7 @@ from broker.storage.columns import rows_of
 from broker.storage.layout import HEADER_BLOCK_BYTES
 from broker.storage.segment import StaleSegment
 from broker.storage.segment_file import SegmentFile, identity_of
-from tests.broker.storage.driver import Driver
+from tests.broker.storage.driver import WAL, Driver
 from tests.support.files import ForgetfulFiles
 
 BATCH_BYTES = 500
@@ -51,6 +51,20 @@ def test_a_scan_goes_on_where_the_last_one_ended(sealed: SegmentFile) -> None:
     assert first.rows + rest.rows == whole.rows
     nothing = sealed.scan(seal.data_end, durable_end=0, start=seal.data_end)
     assert (nothing.end, nothing.rows) == (seal.data_end, b"")
+
+
+@pytest.mark.parametrize("size", [600, HEADER_BLOCK_BYTES, HEADER_BLOCK_BYTES + 400])
+def test_all_that_was_durable_in_a_file_that_was_cut_off_is_damaged(
+    sealed: SegmentFile, size: int
+) -> None:
+    seal, files = sealed.seal(), sealed.files
+    assert seal is not None
+    file = files.create(WAL / "cut")
+    files.pwritev(file, [files.pread(sealed.file, size, 0)], 0)
+    cut, end = SegmentFile(files, file, sealed.sequence), seal.data_end
+    found = cut.scan(end, durable_end=end)
+    assert (found.end, found.holes) == (end, [(HEADER_BLOCK_BYTES, end)])
+    assert cut.scan(end, durable_end=end, start=end).holes == []
 
 
 def test_a_footer_with_a_wrong_bit_is_none(sealed: SegmentFile) -> None:
