@@ -8,13 +8,16 @@ that a partition reaches so far: the segments do not carry a time of their own. 
 partition whose table stands still that is kept ever more coarsely, never as younger
 than it is.
 
-Where a segment is damaged, `holes` tells which partitions stop before the damage.
+Where a segment is damaged, `holes` tells which partitions stop before the damage. One
+with offsets in two segments waits: an older version's checkpoint may list what was
+carried and where it came from, until a start chooses.
 
 Reads nothing itself: the segment store is handed in.
 """
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
 
 import numpy as np
 import structlog
@@ -45,8 +48,9 @@ class Backlog:
         self.ends: dict[TopicPartition, int] = {}
         """Partition -> end of what is durable in the live segments."""
         self.holes: list[Hole] = []
-        self.held: dict[TopicPartition, Hole] = {}
-        """Partitions that stop before a hole, as of the last `pending`."""
+        self.held: dict[TopicPartition, Hole | str] = {}
+        """Partitions that stop before a hole, or have offsets in two segments, as of
+        the last `pending`."""
         self.damage: list[str] = []
         """What was durable and does not verify any more, in words."""
 
@@ -135,7 +139,12 @@ class Backlog:
     def _whole(
         self, key: TopicPartition, start: int, chunks: list[Batches]
     ) -> list[Batches]:
-        """The chunks up to a hole in which batches of this partition may have been."""
+        """The chunks up to a hole in which batches of this partition may have been;
+        none if offsets are in two of them, until a start tells which counts."""
+        again = _first_again(chunks)
+        if again is not None:
+            self.held[key] = f"segment {again}: offsets in it are in another one, too"
+            return []
         stop = first_hole(chunks, start, self.holes) if self.holes else None
         if stop is None:
             return chunks
@@ -147,6 +156,13 @@ class Backlog:
         while len(marks) > 1 and marks[0][0] <= start:
             marks.popleft()
         return marks[0][1]
+
+
+def _first_again(chunks: Iterable[Batches]) -> int | None:
+    """The segment that does not go on behind the ones before it, if there is one."""
+    pairs = pairwise(chunks)
+    found = (b.sequence for a, b in pairs if b.base[0] <= a.last[-1])
+    return next(found, None)
 
 
 def _thinned(marks: Iterable[tuple[int, int]]) -> deque[tuple[int, int]]:

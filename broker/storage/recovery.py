@@ -301,17 +301,23 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
         if sequence >= found.manifest.sequence:
             rows = judgement.verified(rows, _start_of_replay(found, sequence))
         found_rows.append((rows, sequence))
-    if found.manifest == Manifest() and found_rows:  # what was released is there, too
+    columns = _in_order(found_rows)
+    # Without a manifest what was released is there, too; the version before went on to
+    # list all of that.
+    is_listed = columns is None and found.manifest != Manifest()
+    if found_rows and (is_listed or found.manifest == Manifest()):
         found_rows = _without_copies(found, found_rows, noted_rows)
+        columns = _in_order(found_rows)
+        if is_listed and columns is not None:
+            recovery.damage.append("what was carried was listed twice: one is kept")
     for sequence in found.segments:
         judgements[sequence].report(recovery, is_last=sequence == last)
-    try:
-        recovery.columns = group_all(found_rows, checked=True)
-    except Unordered:
+    if columns is None:
         recovery.damage.append("offsets are in two segments: one batch of each counts")
         copies = newest_copies(found_rows)
         found_rows = [(c, n) for c, (_, n) in zip(copies, found_rows, strict=True)]
-        recovery.columns = group_all(found_rows)
+        columns = group_all(found_rows)
+    recovery.columns = columns
     replay: list[tuple[int, Slot, Rows]] = []
     for rows, sequence in found_rows:
         segment = found.segments[sequence]
@@ -324,12 +330,20 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
     recovery.replay = Replay(files, replay)
 
 
+def _in_order(found_rows: list[tuple[Rows, int]]) -> Columns | None:
+    """All batches per partition; None if offsets are in two segments."""
+    try:
+        return group_all(found_rows, checked=True)
+    except Unordered:
+        return None
+
+
 def _without_copies(
     found: Found,
     found_rows: list[tuple[Rows, int]],
     noted_rows: list[tuple[Rows, int]],
 ) -> list[tuple[Rows, int]]:
-    """Without a manifest: of a carried segment and those that it replaced, either.
+    """Of a carried segment and those that it replaced, either, where all are found.
 
     One that was finished has all that was needed of them. One that was not is nobody's:
     they have all of it. What a segment holds for good must not be there twice, since

@@ -1,8 +1,15 @@
 """What is pending is what the segments have and the tables have not."""
 
+from dataclasses import replace
+
 import pytest
 
 from broker.storage.files import PosixFiles
+from broker.storage.manifest import read_manifest, write_manifest
+from broker.storage.objects import LocalObjects
+from broker.storage.recovery import recover
+from broker.storage.restart import begin_anew
+from broker.storage.segment import slot_name
 from broker.storage.store import LocalSegmentStore
 from jobs.backlog import Backlog
 from tests.jobs.world import World
@@ -27,6 +34,38 @@ def test_sealed_and_active_segments_together(world: World) -> None:
     assert (one.key, one.start) == ((topic.number, 0), 3)
     assert [(int(c.base[0]), int(c.last[-1])) for c in one.chunks] == [(3, 5), (6, 6)]
     assert backlog.pending({}, []) == []
+
+
+def test_what_is_in_two_segments_waits_for_a_start(world: World) -> None:
+    """As where a checkpoint of an older version lists what was carried and where it
+    came from."""
+    topic, backlog = world.topic("t"), backlog_of(world)
+    wal, key = world.data_dir / "wal", (topic.number, 0)
+    for _ in range(2):
+        world.produce(topic, [Record()] * 5)
+        world.roll()
+    source = world.wal.segments()[1]
+    kept = source.path.read_bytes()
+    world.carry({})
+    world.wait_for_recycler()
+    (wal / slot_name(900)).write_bytes(kept)
+    objects = LocalObjects(PosixFiles(), wal)
+    manifest = read_manifest(objects)
+    assert manifest is not None
+    live = manifest.live | {source.sequence}
+    write_manifest(objects, replace(manifest, live=live))
+    backlog.refresh(0)
+    [one] = backlog.pending({}, [topic.number])
+    assert (one.key, one.chunks) == (key, [])
+    assert "are in another one" in str(backlog.held[key])
+    world.wal.close()
+    found, _ = recover(PosixFiles(), wal)
+    begin_anew(PosixFiles(), wal, found, now_ms=0)
+    world.wal = world._open()
+    backlog.refresh(0)
+    [one] = backlog.pending({}, [topic.number])
+    bases = [base for chunk in one.chunks for base in chunk.base.tolist()]
+    assert (bases, backlog.held) == ([0, 5], {})
 
 
 def test_age_counts_from_when_it_was_first_seen(world: World) -> None:

@@ -3,6 +3,8 @@
 import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from itertools import chain
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,9 @@ from broker import failpoints
 from broker.storage import carrier, carry
 from broker.storage.carrier import Carrier
 from broker.storage.layout import HEADER_BLOCK_BYTES
+from broker.storage.manifest import read_manifest, write_manifest
+from broker.storage.objects import LocalObjects
+from broker.storage.segment import slot_name
 from broker.storage.store import LocalSegmentStore
 from tests.broker.storage.carrying import (
     BUSY,
@@ -162,6 +167,47 @@ def test_without_the_manifest_nothing_is_lost_and_no_batch_is_there_twice() -> N
     assert there == [told.acknowledged[1, STUCK, n] for n in range(10)]
     driver.close()
     check_again(files_of(driver).after_kill(), told)
+
+
+def both_listed(files: ForgetfulFiles, told: Told) -> ForgetfulFiles:
+    """As the second version left it, whose starts without a manifest listed a carried
+    segment and those that it had replaced."""
+    driver = open_log(files)
+    fill(driver, told)
+    run = [info for info in driver.wal.segments() if info.sealed]
+    before = {info.sequence: bytes(files.names[info.path].data) for info in run[1:]}
+    assert carry_all(driver, told) is not None
+    driver.until(lambda: not driver.wal._segments.released())
+    driver.close()
+    left = files.after_kill()
+    for sequence, data in before.items():
+        file = left.create(WAL / slot_name(900 + sequence))
+        left.pwritev(file, [data], 0)
+        left.fdatasync(file)
+    left.fsync_dir(WAL)
+    objects = LocalObjects(left, WAL)
+    manifest = read_manifest(objects)
+    assert manifest is not None
+    live = manifest.live | before.keys()
+    write_manifest(objects, replace(manifest, live=live))
+    return left
+
+
+def test_a_carried_segment_that_is_listed_beside_what_it_replaced_is_kept_alone() -> (
+    None
+):
+    told = Told()
+    left = both_listed(ForgetfulFiles(), told)
+    for damage in (["what was carried was listed twice: one is kept"], []):
+        driver = open_log(left)
+        assert (driver.recovery.damage, driver.recovery.lost) == (damage, [])
+        check_found(driver, told)
+        driver.close()
+        left = files_of(driver).after_power_cut(nothing)
+        store = LocalSegmentStore(left, WAL)
+        seen = [store.columns(info.sequence) for info in store.live()]
+        bases = [one[1, STUCK].base.tolist() for one in seen if (1, STUCK) in one]
+        assert list(chain(*bases)) == list(range(10))
 
 
 def test_without_the_manifest_what_was_replaced_and_overwritten_is_gone() -> None:
