@@ -165,9 +165,11 @@ def _copy(
     """Append these batches of ``source``, and sync."""
     parts: list[Buffer] = []
     footer: list[bytes] = []
-    position, limit = active.end, source.info.bytes
+    position = active.end
+    start = int(rows["position"][0]) - ENTRY_HEADER_BYTES
+    limit = int(rows["position"][-1]) + int(rows["length"][-1])
     found = SegmentFile(files, source.slot.file, source.sequence)
-    with found.view(limit) as view:
+    with found.view(limit, start) as view:
         for row in rows:
             place = int(row["position"]) - ENTRY_HEADER_BYTES
             entry = read_entry(view, place, source.sequence, limit)

@@ -12,11 +12,12 @@ The price. Nothing is kept: each call reads again.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from crc32c import crc32c
 
+from broker.storage import readable
 from broker.storage.columns import Rows, rows_of
 from broker.storage.entry import ENTRY_HEADER_BYTES, read_entry
 from broker.storage.files import Files
@@ -33,7 +34,7 @@ from broker.storage.segment import StaleSegment
 
 def identity_of(files: Files, file: int) -> Identity | None:
     """Whose generation an open file holds; None if its first sector is no identity."""
-    return read_identity(files.pread(file, HEADER_BLOCK_BYTES, 0))
+    return read_identity(readable.read(files, file, HEADER_BLOCK_BYTES, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,13 @@ class SegmentFile:
 
     def seal(self) -> Seal | None:
         """The seal of this generation; None if it is not sealed."""
-        block = self.files.pread(self.file, HEADER_BLOCK_BYTES, 0)
+        block = readable.read(self.files, self.file, HEADER_BLOCK_BYTES, 0)
         return read_seal(block, self.sequence)
 
     def footer(self, seal: Seal) -> Rows | None:
         """The rows of the footer; None if it fails its checksum."""
-        footer = self.files.pread(self.file, seal.footer_bytes, seal.footer_position)
+        length, position = seal.footer_bytes, seal.footer_position
+        footer = readable.read(self.files, self.file, length, position)
         if len(footer) != seal.footer_bytes or crc32c(footer) != seal.footer_crc:
             return None
         return rows_of(footer)
@@ -69,7 +71,7 @@ class SegmentFile:
         limit = min(limit, max(size, start))
         if limit <= start and durable_end <= start:
             return Scan(end=start)
-        with self.view(min(limit, size)) as view:
+        with self.view(min(limit, size), start) as view:
             return scan(
                 view, self.sequence, limit=limit, durable_end=durable_end, start=start
             )
@@ -78,7 +80,7 @@ class SegmentFile:
         """The index of each row from byte ``start`` on whose entry does not verify, and
         why. No entry reaches beyond ``end``."""
         end = min(end, self.files.size(self.file))
-        with self.view(end) as view:
+        with self.view(end, start) as view:
             for index, position in enumerate(rows["position"].tolist()):
                 if position < start:
                     continue
@@ -99,11 +101,6 @@ class SegmentFile:
         if identity is None or identity.sequence != self.sequence:
             raise StaleSegment(self.sequence)
 
-    @contextmanager
-    def view(self, size: int) -> Iterator[memoryview]:
-        """The first ``size`` bytes, mapped; unmapped at the end of the context."""
-        mapped = self.files.map(self.file, size)
-        try:
-            yield mapped.view
-        finally:
-            mapped.close()
+    def view(self, size: int, start: int) -> AbstractContextManager[memoryview]:
+        """The first ``size`` bytes, mapped; nothing before ``start`` is looked at."""
+        return readable.view(self.files, self.file, size, start)

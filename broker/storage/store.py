@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Protocol
 
 from broker.ids import TopicPartition
+from broker.storage import readable
 from broker.storage.columns import (
     EntryColumns,
     Ranges,
@@ -52,7 +53,8 @@ class SegmentBytes(Protocol):
     """One segment, open for reading."""
 
     def read_range(self, position: int, length: int) -> bytes:
-        """A copy of these bytes, not verified; fewer only at the end."""
+        """A copy of these bytes, not verified; fewer only at the end; zeros for what
+        the disk cannot read. Raises OSError."""
 
     def check_current(self) -> None:
         """Raise StaleSegment if what was read may be of another generation."""
@@ -105,14 +107,13 @@ def open_store(address: str) -> SegmentStore:
 
 
 @dataclass(frozen=True, slots=True)
-class _MappedSegment:
-    """Ranges of a mapped file."""
+class _OpenSegment:
+    """Ranges of an open file."""
 
     file: SegmentFile
-    view: memoryview
 
     def read_range(self, position: int, length: int) -> bytes:
-        return bytes(self.view[position : position + length])
+        return readable.read(self.file.files, self.file.file, length, position)
 
     def check_current(self) -> None:
         self.file.check_current()
@@ -252,7 +253,7 @@ class LocalSegmentStore(LocalObjects):
 
     @contextmanager
     def opened(self, sequence: int) -> Iterator[SegmentBytes]:
-        """A segment, mapped. Raises StaleSegment, OSError."""
+        """A segment. Raises StaleSegment, OSError."""
         try:
             place, is_unnamed = self._place(sequence)
             file = self._files.open_read(place)
@@ -260,9 +261,8 @@ class LocalSegmentStore(LocalObjects):
             raise StaleSegment(sequence) from None
         try:
             segment = SegmentFile(self._files, file, sequence, is_unnamed)
-            with segment.view(self._files.size(file)) as view:
-                segment.check_current()
-                yield _MappedSegment(segment, view)
+            segment.check_current()
+            yield _OpenSegment(segment)
         finally:
             self._files.close(file)
 

@@ -12,6 +12,7 @@ The price. The whole file is read, where a segment is looked for that no file na
 
 from collections.abc import Callable
 
+from broker.storage import readable
 from broker.storage.files import Files
 from broker.storage.layout import HEADER_BLOCK_BYTES, read_identity
 from broker.storage.scan import generation_of, is_durable
@@ -26,13 +27,10 @@ def find_unnamed(
     Raises OSError.
     """
     size = files.size(file)
-    block = files.pread(file, 2 * HEADER_BLOCK_BYTES, 0)
+    block = readable.read(files, file, 2 * HEADER_BLOCK_BYTES, 0)
     # A new file of zeros, or one whose identity is of a segment that was released.
     if size <= HEADER_BLOCK_BYTES or read_identity(block) or not any(block):
         return 0, False
-    mapped = files.map(file, size)
-    try:
-        sequence = generation_of(mapped.view, counts)
-        return sequence, sequence > 0 and is_durable(mapped.view, sequence)
-    finally:
-        mapped.close()
+    with readable.view(files, file, size) as view:
+        sequence = generation_of(view, counts)
+        return sequence, sequence > 0 and is_durable(view, sequence)

@@ -1,0 +1,98 @@
+"""What a disk cannot read is damaged, and ends nobody's process."""
+
+import errno
+
+import pytest
+
+from broker.storage import readable
+from broker.storage.entry import ENTRY_HEADER_BYTES, position_of
+from broker.storage.layout import HEADER_BLOCK_BYTES
+from broker.storage.store import LocalSegmentStore
+from tests.broker.storage.driver import WAL, Driver, held
+from tests.support.files import ForgetfulFiles, ForgetfulMap
+
+PAGE = readable.PAGE_BYTES
+
+
+class WornFiles(ForgetfulFiles):
+    """One page of one file cannot be read; who maps it would be killed."""
+
+    bad: tuple[object, int] | None = None
+
+    def is_bad(self, file: int, start: int, end: int) -> bool:
+        if self.bad is None or self._open[file] is not self.bad[0]:
+            return False
+        return start < self.bad[1] + PAGE and self.bad[1] < end
+
+    def pread(self, file: int, length: int, position: int) -> bytes:
+        if self.is_bad(file, position, position + length):
+            raise OSError(errno.EIO, "Input/output error")
+        return super().pread(file, length, position)
+
+    def map(self, file: int, size: int) -> ForgetfulMap:
+        # Before the first entry no mapped file is looked into.
+        assert not self.is_bad(file, HEADER_BLOCK_BYTES, size), "a bus error"
+        return super().map(file, size)
+
+
+def worn(files: ForgetfulFiles) -> WornFiles:
+    made, left = WornFiles(), files.after_kill()
+    made.names, made.durable_names = left.names, left.durable_names
+    made.directories = left.directories
+    return made
+
+
+@pytest.mark.parametrize(("position", "length"), [(0, 4 * PAGE), (100, 3 * PAGE)])
+def test_zeros_stand_for_a_page_that_cannot_be_read(position: int, length: int) -> None:
+    files = WornFiles()
+    file = files.create(WAL / "x")
+    data = bytes(range(1, 251)) * 50
+    files.pwritev(file, [data], 0)
+    files.bad = files.names[WAL / "x"], PAGE
+    expected = data[:PAGE] + bytes(PAGE) + data[2 * PAGE :]
+    there = expected[position : position + length]
+    assert readable.read(files, file, length, position) == there
+    with readable.view(files, file, len(data), 100) as view:
+        assert view[100:] == expected[100:]
+    files.bad = None
+    files.fail("pread", OSError(errno.EACCES, "Permission denied"))
+    with pytest.raises(PermissionError):
+        readable.read(files, file, length, position)
+
+
+@pytest.mark.parametrize("page", [0, 1, 2])
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_a_page_that_cannot_be_read_is_damage_to_a_start_and_to_others(
+    page: int, is_sealed: bool
+) -> None:
+    driver = Driver(ForgetfulFiles())
+    appends = [driver.append(size=1000) for _ in range(8)]
+    driver.finish(appends)
+    if is_sealed:
+        driver.wal.roll()
+        driver.until(lambda: len(driver.sealed) == 1)
+    (info,) = driver.wal.segments()
+    files = worn(driver.files)
+    driver.close()
+    files.bad = files.names[info.path], page * PAGE
+    places = [position_of(one.location) for one in appends]
+    kept = [
+        bytes(one.batch)
+        for one, place in zip(appends, places, strict=True)
+        if place + 1000 <= page * PAGE
+        or (page + 1) * PAGE <= place - ENTRY_HEADER_BYTES
+    ]
+    again = Driver(files)
+    assert again.recovery.damage
+    assert bool(again.recovery.lost) == (page > 0)
+    assert held(again.recovery, again.wal)[1, 0] == kept
+    again.close()
+    store = LocalSegmentStore(files, WAL)
+    store.live()
+    columns = store.columns(info.sequence)[1, 0]
+    with store.opened(info.sequence) as segment:
+        seen = [
+            segment.read_range(position_of(int(place)), int(length))
+            for place, length in zip(columns.location, columns.length, strict=True)
+        ]
+    assert [one for one in seen if one in kept] == kept
