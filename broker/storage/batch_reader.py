@@ -71,15 +71,15 @@ class BatchReader:
     def read(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """The batches at these (location, length), read and verified. Blocks.
 
-        It ends before a batch that is not what was written. Raises KafkaError
-        CORRUPT_MESSAGE if that is the first one, StaleSegment if one was released (look
-        in the tables), OSError.
+        It ends before a batch that is not what was written, or cannot be read. If that
+        is the first one, raises KafkaError CORRUPT_MESSAGE or OSError; StaleSegment if
+        one was released (look in the tables).
         """
         found: list[bytes] = []
         for location, length in spans:
             try:
                 found.append(self._read(location, length))
-            except KafkaError:
+            except (KafkaError, OSError):
                 if not found:
                     raise
                 break

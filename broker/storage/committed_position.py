@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from broker.storage import readable
 from broker.storage.files import Files
 
 NAME: Final = "horizon"  # as the first version called it, for old directories
@@ -93,7 +94,8 @@ def read_committed_position(files: Files, directory: Path) -> CommittedPosition 
         return None
     try:
         for _ in range(_READ_ATTEMPTS):
-            found = _parse(files.pread(file, _FORM.size + _CHECKSUM.size, 0))
+            size = _FORM.size + _CHECKSUM.size
+            found = _parse(readable.read(files, file, size, 0))
             if found is not None:
                 return found
         return None

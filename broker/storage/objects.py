@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from broker.failpoints import passing
+from broker.storage import readable
 from broker.storage.files import Buffer, Files
 
 NEW_SUFFIX: Final = ".new"
@@ -39,13 +40,14 @@ class LocalObjects:
         self._directory = directory
 
     def get(self, name: str) -> bytes | None:
-        """All of the file; None if there is none. Raises OSError."""
+        """All of the file, with zeros for pages that cannot be read; None if there is
+        none. Raises OSError."""
         try:
             file = self._files.open_read(self._directory / name)
         except FileNotFoundError:
             return None
         try:
-            return self._files.pread(file, self._files.size(file), 0)
+            return readable.read(self._files, file, self._files.size(file), 0)
         finally:
             self._files.close(file)
 

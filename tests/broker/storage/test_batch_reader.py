@@ -1,5 +1,6 @@
 """Batches are read back from where they lie: out of memory, or verified from a file."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,19 @@ def test_what_lies_before_a_damaged_batch_is_read(tmp_path: Path) -> None:
     spans = [(one.location, 1000) for one in appends]
     assert driver.wal.read(spans) == [appends[0].batch]
     assert driver.wal.read(spans[2:4]) == [one.batch for one in appends[2:4]]
+    driver.close()
+
+
+def test_what_lies_before_a_batch_that_the_disk_cannot_read_is_read() -> None:
+    files = ForgetfulFiles()
+    driver = Driver(files)
+    appends = fill(driver, 1)
+    spans = [(one.location, 1000) for one in appends]
+    files.fail("pread", OSError(errno.EIO, "Input/output error"), nth=3)
+    assert driver.wal.read(spans) == [one.batch for one in appends[:2]]
+    files.fail("pread", OSError(errno.EIO, "Input/output error"))
+    with pytest.raises(OSError, match="Input/output"):
+        driver.wal.read(spans[2:])
     driver.close()
 
 

@@ -60,6 +60,20 @@ def test_zeros_stand_for_a_page_that_cannot_be_read(position: int, length: int) 
         readable.read(files, file, length, position)
 
 
+@pytest.mark.parametrize("name", ["checkpoint", "horizon"])
+def test_a_start_goes_on_without_a_small_file_that_cannot_be_read(name: str) -> None:
+    driver = Driver(ForgetfulFiles())
+    appends = [driver.append(size=1000) for _ in range(8)]
+    driver.finish(appends)
+    files = worn(driver.files)
+    driver.close()
+    files.bad = files.names[WAL / name], 0
+    again = Driver(files)
+    assert held(again.recovery, again.wal)[1, 0] == [one.batch for one in appends]
+    assert bool(again.recovery.damage) == (name == "checkpoint")
+    again.close()
+
+
 @pytest.mark.parametrize("page", [0, 1, 2])
 @pytest.mark.parametrize("is_sealed", [True, False])
 def test_a_page_that_cannot_be_read_is_damage_to_a_start_and_to_others(
