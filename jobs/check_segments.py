@@ -32,9 +32,11 @@ LOOKS_MAX: Final = 5
 
 @dataclass(slots=True)
 class SegmentsFound:
-    """Partition -> [first, end) of each batch, in order."""
+    """``ranges``: partition -> [first, end) of each batch, in order. ``is_whole``:
+    nothing behind the checkpoint is damaged or lost."""
 
     ranges: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
+    is_whole: bool = True
 
 
 def check_segments(store: SegmentStore, report: Report) -> SegmentsFound:
@@ -55,6 +57,7 @@ def check_segments(store: SegmentStore, report: Report) -> SegmentsFound:
     for name, number in looked.counts.items():
         report.count(name, number)
     report.problems += looked.problems + store.damage
+    found.is_whole = not store.damage
     _check_manifest(store, report)
     return found
 

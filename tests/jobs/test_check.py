@@ -257,7 +257,7 @@ def test_a_refused_batch_between_the_table_and_the_segments_is_no_loss(
     world: World, released: Any
 ) -> None:
     world.produce(released, [Record(b"k", b"v")] * 5, skip=7)
-    assert problem(world).startswith("t-0: offsets 30 to 37 are neither")
+    assert check(world).problems == []
     world.checkpoint()
     assert check(world).problems == []
 
