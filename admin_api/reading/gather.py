@@ -1,5 +1,8 @@
 """Records out of a consumer, until there are enough; blocks, within a deadline.
 
+One record at a time: so many of a megabyte are never held at once, and the deadline is
+looked at between two, however long a filter takes for each.
+
 Of each partition what is wanted is looked at in order, and ``positions`` say how far
 that went: who reads on from there misses nothing and gets nothing twice.
 """
@@ -15,7 +18,6 @@ from admin_api.reading.filters import Predicate, Subject
 from admin_api.reading.plan import Spans
 from admin_api.reading.schemas import Ending, ReadRecord, render
 
-BATCH: Final = 100
 TURN_S: Final = 0.2
 """How long to wait for records before looking whether somebody still waits."""
 _PASSING: Final = frozenset(
@@ -73,13 +75,14 @@ def gather(
         if left_s <= 0 or stop.is_set():
             found.ended_by = Ending.TIMEOUT
             break
-        for message in consumer.consume(BATCH, min(left_s, TURN_S)):
-            trouble = _trouble(message) or trouble
-            _take(message, found, spans, waiting, wanted)
-            if ended := _ending(found, limits):
-                found.ended_by = ended
-                break
-        _pause(consumer, topic, spans.keys() - waiting)
+        message = consumer.poll(min(left_s, TURN_S))
+        if message is None:
+            continue
+        trouble, before = _trouble(message) or trouble, len(waiting)
+        _take(message, found, spans, waiting, wanted)
+        found.ended_by = _ending(found, limits)
+        if len(waiting) < before:
+            _pause(consumer, topic, spans.keys() - waiting)
     if trouble is not None and waiting and not found.scanned:
         raise KafkaException(trouble)
     found.records.sort(key=lambda record: (record.partition_id, record.offset))
@@ -109,10 +112,10 @@ def _take(
         waiting.discard(number)
 
 
-def _ending(found: Gathered, limits: Limits) -> Ending | None:
+def _ending(found: Gathered, limits: Limits) -> Ending:
     if len(found.records) >= limits.records:
         return Ending.RECORDS
-    return Ending.BYTES if found.bytes >= limits.bytes else None
+    return Ending.BYTES if found.bytes >= limits.bytes else Ending.END
 
 
 def _pause(consumer: Any, topic: str, numbers: Iterable[int]) -> None:

@@ -114,9 +114,9 @@ class Failing:
     def __init__(self, code, clock):
         self._code, self._clock = code, clock
 
-    def consume(self, _count, timeout_s):
+    def poll(self, timeout_s):
         self._clock.advance(int(timeout_s * 1000))
-        return [Answer(self._code)]
+        return Answer(self._code)
 
     def assignment(self):
         return []
@@ -146,12 +146,26 @@ def test_what_brings_nothing_in_time_ends_by_its_timeout():
     clock = ManualClock()
 
     class Silent(Failing):
-        def consume(self, _count, timeout_s):
-            super().consume(_count, timeout_s)
-            return []
+        def poll(self, timeout_s):
+            super().poll(timeout_s)
 
     found = gather(
         Silent(0, clock), threading.Event(), "t", {0: (2, 5)},
         Limits(10, 10, 1000), EVERYTHING, clock.monotonic_ms,
     )  # fmt: skip
     assert (found.ended_by, found.positions) == (Ending.TIMEOUT, {0: 2})
+
+
+def test_time_ends_it_between_two_records_however_many_are_there(consumer_of):
+    clock = ManualClock()
+
+    def slow(_subject):
+        clock.advance(400)
+        return False
+
+    found = gather(
+        consumer_of({0: (0, 20)}), threading.Event(), "gathered", {0: (0, 20)},
+        Limits(1000, 1 << 30, 1000), slow, clock.monotonic_ms,
+    )  # fmt: skip
+    assert (found.ended_by, found.scanned) == (Ending.TIMEOUT, 3)
+    assert found.positions == {0: 3}

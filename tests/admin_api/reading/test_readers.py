@@ -1,13 +1,18 @@
 """Readers: never too many, each closed once its work is done."""
 
 import asyncio
+import os
 import threading
 
+import psutil
 import pytest
+from confluent_kafka import TopicPartition
 
 from admin_api.problems import Problem
 from admin_api.reading.readers import Readers
-from tests.support.patience import wait_until
+from tests.support.batches import Record, make_batch
+from tests.support.patience import IDLE_S, wait_until
+from tests.support.peer import Peer, produce_request
 
 
 class Quiet:
@@ -107,3 +112,26 @@ def test_a_reader_that_never_read_is_closed_as_well(readers, made):
     readers.reader("t", {0: 0}).close()
     wait_until(lambda: readers.open == 0)
     assert made == []
+
+
+def test_what_was_compressed_a_thousand_times_over_comes_a_batch_at_a_time(plane):
+    """400 MB in 40 batches of 20 kB; a fetch of all of them would be all in memory."""
+    plane.create("zeros")
+    batch = make_batch(
+        [Record(None, os.urandom(20_000))] + [Record(None, bytes(1_000_000))] * 10,
+        codec=4,
+    )
+    with Peer(plane.bootstrap) as peer:
+        for _ in range(40):
+            answer = peer.ask(produce_request("zeros", batch), 9)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+    process = psutil.Process()
+    before = process.memory_info().rss
+    consumer = plane.app.state.readers._consumer([TopicPartition("zeros", 0, 0)])
+    try:
+        seen = 0
+        while seen < 40 * 11:
+            seen += consumer.poll(IDLE_S).error() is None
+            assert process.memory_info().rss - before < 150e6
+    finally:
+        consumer.close()
