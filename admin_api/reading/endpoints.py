@@ -175,4 +175,4 @@ async def tail_records(
     reader = readers.reader(name, starts)
     check = partial(kafka.describe_topics, [name])
     events = follow(reader, limits, condition.wanted, clock.monotonic_ms, check)
-    return Tail(reader, events)
+    return Tail(reader, events, limits.duration_ms)

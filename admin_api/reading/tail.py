@@ -1,15 +1,18 @@
 """Server-sent events of what comes to a topic, for as long as somebody listens.
 
 The loop takes a handful of records at a time, sends it, and takes the next one when the
-client has room: a slow client costs what librdkafka keeps for it, 8 MiB, and no more.
+client has room: a slow client costs what librdkafka keeps for it and two handfuls. One
+that reads nothing at all is left once its time is over: its reader is somebody else's.
 Reading, filters and JSON are the reader's thread's work.
 
 Source: the HTML standard, "Server-sent events".
 """
 
+import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +27,10 @@ from admin_api.reading.readers import Reader
 from admin_api.reading.schemas import render
 
 TURN_RECORDS: Final = 20
+TURN_BYTES: Final = 64 << 10
+"""The record that passes them is the last one of its turn."""
+UNREAD_S: Final = 30.0
+"""So long after its time a client may still be reading."""
 HEARTBEAT_MS: Final = 5_000
 FOLLOWING: Final = b": following\n\n"
 _HEARTBEAT: Final = b": nothing new\n\n"
@@ -40,17 +47,22 @@ class TailLimits:
 class Tail(StreamingResponse):
     """A stream that closes its reader, however it ends."""
 
-    def __init__(self, reader: Reader, events: AsyncIterator[bytes]) -> None:
+    def __init__(
+        self, reader: Reader, events: AsyncIterator[bytes], duration_ms: int
+    ) -> None:
         super().__init__(
             events,
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
         self._reader = reader
+        self._most_s = duration_ms / 1000 + UNREAD_S
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await super().__call__(scope, receive, send)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._most_s):
+                    await super().__call__(scope, receive, send)
         finally:
             self._reader.close()
 
@@ -100,13 +112,21 @@ class _Turn:
 
     def take(self, consumer: Any, _stop: threading.Event) -> list[bytes]:
         """Events of at most so many records; none if none comes."""
-        found = []
-        for message in consumer.consume(self.records_max, TURN_S):
+        found: list[bytes] = []
+        size, wait_s = 0, TURN_S
+        for _ in range(self.records_max):
+            message = consumer.poll(wait_s)
+            if message is None:
+                break
+            wait_s = 0.0
             error = message.error()
             if error is not None:
                 _raise_if_final(error)
             elif self.wanted(subject_of(message)):
                 found.append(_record(message))
+                size += len(found[-1])
+            if size >= TURN_BYTES:
+                break
         return found
 
 

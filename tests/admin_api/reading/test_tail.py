@@ -2,7 +2,13 @@
 
 import asyncio
 import json
+import threading
 
+import pytest
+from confluent_kafka import TopicPartition
+
+from admin_api.reading import tail
+from admin_api.reading.filters import compile_filter
 from tests.admin_api.conftest import Plane
 from tests.support.confluent import produce_all
 from tests.support.patience import STUCK_S, wait_until
@@ -219,3 +225,44 @@ def test_a_broker_that_dies_is_a_problem_in_the_stream(tmp_path):
     told(story())
     wait_until(lambda: plane.app.state.readers.open == 0)
     plane.close()
+
+
+class Unreading(Client):
+    """A client that takes the beginning, and nothing ever again."""
+
+    async def _send(self, message):
+        await super()._send(message)
+        if message.get("body"):
+            await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("values", [[], [b"v"]])
+def test_a_client_that_reads_nothing_holds_a_reader_no_longer(
+    plane, monkeypatch, values
+):
+    monkeypatch.setattr(tail, "UNREAD_S", 0.0)
+    name = f"unread-{len(values)}"
+    plane.create(name)
+    produce(plane, name, *values)
+
+    async def story():
+        client = Unreading(plane, f"/v1/topics/{name}/tail", "at=0:0&duration_s=1")
+        await client.done
+
+    told(story())
+    wait_until(lambda: plane.app.state.readers.open == 0)
+
+
+def test_a_turn_holds_so_many_bytes_and_one_record_more(plane):
+    plane.create("large")
+    record_bytes = tail.TURN_BYTES * 5 // 8
+    produce(plane, "large", *[bytes([65 + n]) * record_bytes for n in range(10)])
+    consumer = plane.app.state.readers._consumer([TopicPartition("large", 0, 0)])
+    turn, seen = tail._Turn(compile_filter(""), tail.TURN_RECORDS), 0
+    try:
+        while seen < 10:
+            found = turn.take(consumer, threading.Event())
+            assert len(found) <= 2
+            seen += len(found)
+    finally:
+        consumer.close()
