@@ -1,8 +1,9 @@
 """Names with a slash in them, which a path writes as ``%2F``.
 
 Servers decode a path before anybody looks for a route, so such a slash ends a
-name. Here it stays apart: while routes are compared it is a character that no decoded
-path has, and a slash again when an endpoint gets the name.
+name. Here it stays apart: while routes are compared, and where a client is sent to the
+same path without a slash at its end, it is written out as it was, and so is each
+percent sign beside it; an endpoint gets the name as it is.
 """
 
 from typing import Final
@@ -11,8 +12,8 @@ from urllib.parse import unquote
 from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-INSIDE: Final = "\udc2f"
-"""The byte of a slash, escaped as Python escapes bytes that are no UTF-8."""
+_WRITTEN_OUT: Final = "lakelog.slashes"
+"""Says in a scope that the names of its path are written so."""
 
 
 class EncodedSlashes:
@@ -25,18 +26,24 @@ class EncodedSlashes:
         """Call the application with such a path."""
         raw_path: bytes = scope.get("raw_path") or b""
         if b"%2f" in raw_path.lower():
-            scope = {**scope, "path": _path(raw_path.decode("ascii", "replace"))}
+            path = _path(raw_path.decode("ascii", "replace"))
+            scope = {**scope, "path": path, _WRITTEN_OUT: True}
         await self._app(scope, receive, send)
 
 
 def _path(raw_path: str) -> str:
-    names = (unquote(name).replace("/", INSIDE) for name in raw_path.split("/"))
-    return "/".join(names)
+    return "/".join(_written_out(unquote(name)) for name in raw_path.split("/"))
+
+
+def _written_out(name: str) -> str:
+    return name.replace("%", "%25").replace("/", "%2F")
 
 
 async def decode_names(request: Request) -> None:
     """Give the names of a path their slashes; before any endpoint asks for one."""
+    if _WRITTEN_OUT not in request.scope:
+        return
     names = request.scope["path_params"]
     for key, name in names.items():
         if isinstance(name, str):
-            names[key] = name.replace(INSIDE, "/")
+            names[key] = name.replace("%2F", "/").replace("%25", "%")

@@ -56,3 +56,13 @@ def test_a_byte_that_is_no_text_is_not_a_slash(address, cluster):
     status, answer = asked(address, f"{cluster}/consumer-groups/a%ED%B0%AFb%2F")
     assert status == 404
     assert "a/b/" not in answer["message"]
+
+
+@pytest.mark.parametrize("written", ["a%2Fb", "a%252Fb%2F%C3%A9"])
+def test_a_slash_too_many_at_the_end_leads_to_the_same_name(address, cluster, written):
+    connection = http.client.HTTPConnection(*address, timeout=IDLE_S)
+    connection.request("GET", f"{cluster}/consumer-groups/{written}/")
+    answer = connection.getresponse()
+    assert answer.status == 307
+    assert answer.getheader("location").endswith(f"/consumer-groups/{written}")
+    connection.close()
