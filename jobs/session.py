@@ -61,6 +61,8 @@ def make_session(master: str, app: str, delta: bool = False) -> Any:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Workers load modules of ours, and none of what lies where we were started.
+    os.environ["PYTHONSAFEPATH"] = "1"
     # Ivy and Spark greet on standard error before any setting of theirs is read.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName(app)

@@ -42,6 +42,12 @@ def die_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _environment() -> dict[str, str]:
+    """What a child is told beside our own; a file in the directory from which ``up``
+    was called is no module, neither to it nor to Spark's workers."""
+    return {PARENT_VARIABLE: str(os.getpid()), "PYTHONSAFEPATH": "1"}
+
+
 def next_pause_s(pause_s: float, lived_s: float) -> float:
     """How long to wait before a restart: doubles until a life was a steady one."""
     return 1.0 if lived_s >= STEADY_S else min(max(pause_s * 2, 1.0), PAUSE_MAX_S)
@@ -89,7 +95,7 @@ class Child:
                 *self.command(),
                 stdout=write_end,
                 stdin=asyncio.subprocess.DEVNULL,
-                env=os.environ | {PARENT_VARIABLE: str(os.getpid())},
+                env=os.environ | _environment(),
                 start_new_session=True,  # ctrl-C reaches us alone; we stop in order
             )
         finally:

@@ -46,6 +46,22 @@ def test_what_a_child_says_is_heard_line_by_line():
     assert heard == ["one", "two"]
 
 
+def test_what_lies_in_the_working_directory_is_no_part_of_a_child(
+    monkeypatch, tmp_path
+):
+    """Nor of what it starts itself: Spark's workers are Python processes as well."""
+    for name in ("broker", "secrets"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('not ours')")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(os.path.abspath, sys.path)))
+    monkeypatch.chdir(tmp_path)
+    heard = []
+    child = Child("x", ["config", "show"], heard.append)
+    assert asyncio.run(child.run()) == 0
+    assert any(line.startswith("listener: ") for line in heard)
+    nested = f"import os; exit(os.system('{sys.executable} -m secrets') and 1)"
+    assert asyncio.run(Script("x", [nested], heard.append).run()) == 0
+
+
 def test_a_child_that_dies_is_started_again(monkeypatch):
     monkeypatch.setattr(supervisor, "next_pause_s", lambda *_: 0.01)
     heard, ended = [], []
