@@ -123,7 +123,10 @@ def compactor(
     from broker.runtime.process.logging import configure_logging
     from jobs.driver import run
 
-    _redirect_output(settings.data_dir / "run" / "spark.log")
+    try:
+        _redirect_output(settings.data_dir / "run" / "spark.log")
+    except OSError as error:
+        raise UserError(f"{settings.data_dir}: {error.strerror}") from None
     configure_logging(settings)
     raise typer.Exit(run(settings, master=master, announce=say))
 

@@ -1,9 +1,11 @@
-"""A Java that Spark cannot use is as good as none."""
+"""What a part needs: a Java that Spark can use, and a place for its data."""
 
 from pathlib import Path
 
 import pytest
 
+from broker.cli import run
+from broker.cli.failures import UserError
 from broker.cli.run import java_found
 
 
@@ -46,3 +48,12 @@ def test_its_version_counts(
     monkeypatch.setenv("JAVA_HOME", str(home))
     (home / "release").write_text(f'JAVA_VERSION="{version}"\n')
     assert java_found() is is_found
+
+
+def test_a_compactor_without_a_place_for_its_data_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "java_found", lambda: True)
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="file: Not a directory"):
+        run.compactor(tmp_path / "file")
