@@ -121,11 +121,17 @@ def _join(consumer: Consumer, topic: str, partitions: set[int]) -> None:
 def _positions(
     consumer: Consumer, topic: str, partitions: list[int], start: str
 ) -> list[TopicPartition]:
-    if start in NAMED or _is_offset(start):
-        offset = NAMED[start] if start in NAMED else int(start)
-        return [TopicPartition(topic, number, offset) for number in partitions]
-    asked = [TopicPartition(topic, number, millis(start)) for number in partitions]
-    return list(consumer.offsets_for_times(asked, timeout=TIMEOUT_S))
+    """Where to begin; an offset beyond a partition's end is its end."""
+    if start in NAMED:
+        return [TopicPartition(topic, number, NAMED[start]) for number in partitions]
+    is_offset = _is_offset(start)
+    time_ms = OFFSET_END if is_offset else millis(start)
+    asked = [TopicPartition(topic, number, time_ms) for number in partitions]
+    found = list(consumer.offsets_for_times(asked, timeout=TIMEOUT_S))
+    if is_offset:
+        for part in found:  # librdkafka would read all of it from beyond the end
+            part.offset = min(int(start), part.offset)
+    return found
 
 
 def _is_offset(text: str) -> bool:

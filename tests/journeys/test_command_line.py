@@ -122,6 +122,7 @@ def test_reading_starts_where_it_is_asked_to(ask, topic):
     assert values("beginning") == ["0", "1", "2", "3", "4"]
     assert values("end") == []
     assert values("3") == ["3", "4"]
+    assert values("99") == []
     assert values(between) == ["3", "4"]
     assert values("2100-01-01T00:00:00Z") == []
 
