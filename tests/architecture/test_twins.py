@@ -47,8 +47,8 @@ WITHOUT_TWIN = {
     "admin_api/dependencies.py": BY_CALLERS,
     "admin_api/server.py": BY_JOURNEYS,
 }
-MOST = 37
-"""How many there were when the list was made: it gets no longer."""
+MOST = 28
+"""How many there are: who takes one off lowers it, so the list gets no longer."""
 
 DATA = ROOT / "broker" / "protocol" / "definitions"
 """Kafka's message definitions: data, held against the golden bytes as a whole."""
@@ -78,7 +78,7 @@ def test_a_file_has_its_twin(path):
 
 
 def test_the_list_only_gets_shorter():
-    assert len(WITHOUT_TWIN) <= MOST
+    assert len(WITHOUT_TWIN) == MOST
 
 
 @pytest.mark.parametrize("path", python_files("tests"), ids=name_of)
