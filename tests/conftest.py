@@ -7,7 +7,7 @@ follows from what the tests say: each change of theirs takes another order, and 
 fails on one machine fails on the next.
 
 Workers of pytest-xdist get whole modules, so that what a module's tests share is made
-once, and one worker gets all modules that start a Spark.
+once; those that start a Spark come first, on any worker.
 """
 
 import gc
