@@ -34,6 +34,7 @@ from broker.storage.layout import (
     pack_identity,
     pack_seal,
 )
+from broker.storage.readable import PAGE_BYTES
 from broker.storage.segment import SealedSegment, SegmentInfo, Slot
 
 JOIN_BELOW_BYTES: Final = 16 << 10  # mean entry size under which copying is cheaper
@@ -82,9 +83,16 @@ class ActiveSegment:
         return self.slot.size - len(self.rows)
 
     def identify(self) -> None:
-        """Say in the file's first sector whose generation it is now. Raises OSError."""
-        identity = Identity(self.sequence, self.slot.size, self.created_ms)
-        self._files.pwritev(self.slot.file, [pack_identity(identity)], 0)
+        """Say in the file's first sector whose generation it is now. Raises OSError.
+
+        All of the block is written: of a page that is written in part the kernel reads
+        the rest, and of a file that was used before it may be unreadable.
+        """
+        identity = pack_identity(
+            Identity(self.sequence, self.slot.size, self.created_ms)
+        )
+        block = identity.ljust(HEADER_BLOCK_BYTES, b"\0")
+        self._files.pwritev(self.slot.file, [block], 0)
 
     def write(self, parts: list[Buffer], end: int, *, sync: bool) -> None:
         """Write entries from the end on up to ``end``; they do not count yet.
@@ -163,7 +171,10 @@ def write_seal(
     Nothing depends on their order: without a right seal the segment is scanned.
     """
     seal = Seal(sequence, end, end, len(footer), crc32c(footer), now_ms)
-    files.pwritev(slot.file, [footer], end)
+    # Up to the end of its page, which need not be readable, then: see `identify`.
+    footer_end = end + len(footer)
+    rest = max(0, min(-footer_end % PAGE_BYTES, slot.size - footer_end))
+    files.pwritev(slot.file, [footer + bytes(rest)], end)
     files.pwritev(slot.file, [pack_seal(seal)], SEAL_AT)
     passing("wal.seal")
     files.fdatasync(slot.file)

@@ -13,6 +13,7 @@ restart or a power cut: nothing behind that place was ever acknowledged or will 
 """
 
 import contextlib
+import errno
 import struct
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -52,11 +53,7 @@ class CommittedPositionFile:
 
     def __init__(self, files: Files, directory: Path) -> None:
         self._files = files
-        path = directory / NAME
-        try:
-            self._file = files.open(path)
-        except FileNotFoundError:
-            self._file = files.create(path)
+        self._file = _open(files, directory / NAME)
 
     def write(self, sequence: int, position: int) -> None:
         """Everything of the segment below ``position`` is durable. Raises OSError."""
@@ -84,6 +81,23 @@ class CommittedPositionFile:
     def _write(self, magic: bytes, sequence: int, position: int) -> None:
         record = _FORM.pack(magic, sequence, position)
         self._files.pwritev(self._file, [record + _CHECKSUM.pack(crc32c(record))], 0)
+
+
+def _open(files: Files, path: Path) -> int:
+    """The file for writing, made anew if it is missing or cannot be read: then it
+    cannot be written either, as the rest of its page is read first."""
+    try:
+        file = files.open(path)
+    except FileNotFoundError:
+        return files.create(path)
+    try:
+        files.pread(file, files.size(file), 0)
+    except OSError as error:
+        files.close(file)
+        if error.errno != errno.EIO:
+            raise
+        return files.create(path)
+    return file
 
 
 def read_committed_position(files: Files, directory: Path) -> CommittedPosition | None:

@@ -8,8 +8,8 @@ records, each in a sector of its own, so that writing one can never tear the oth
     4096   entries, one behind the other
     ...    footer     one row per entry, written when the segment is sealed
 
-The seal of an earlier generation stays behind when the file is used again; it names
-another sequence than the identity does, and so counts for nothing.
+A new identity takes the whole block. Should the power take a part of that, a seal of
+the earlier generation may stay; it names another sequence, and so counts for nothing.
 """
 
 import struct

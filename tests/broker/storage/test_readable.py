@@ -1,14 +1,17 @@
 """What a disk cannot read is damaged, and ends nobody's process."""
 
 import errno
+from collections.abc import Sequence
 
 import pytest
 
 from broker.storage import readable
+from broker.storage.columns import ROW_BYTES
 from broker.storage.entry import ENTRY_HEADER_BYTES, position_of
+from broker.storage.files import Buffer
 from broker.storage.layout import HEADER_BLOCK_BYTES
 from broker.storage.store import LocalSegmentStore
-from tests.broker.storage.driver import WAL, Driver, held
+from tests.broker.storage.driver import WAL, Driver, an_append, batch, held
 from tests.support.files import ForgetfulFiles, ForgetfulMap
 
 PAGE = readable.PAGE_BYTES
@@ -28,6 +31,17 @@ class WornFiles(ForgetfulFiles):
         if self.is_bad(file, position, position + length):
             raise OSError(errno.EIO, "Input/output error")
         return super().pread(file, length, position)
+
+    def pwritev(self, file: int, parts: Sequence[Buffer], position: int) -> None:
+        """The kernel reads a page first that is written in part; a new page is good."""
+        end = position + sum(map(len, parts))
+        if self.is_bad(file, position, end):
+            assert self.bad is not None
+            page = self.bad[1]
+            if not position <= page < page + PAGE <= end:
+                raise OSError(errno.EIO, "Input/output error")
+            self.bad = None
+        super().pwritev(file, parts, position)
 
     def map(self, file: int, size: int) -> ForgetfulMap:
         # Before the first entry no mapped file is looked into.
@@ -71,6 +85,10 @@ def test_a_start_goes_on_without_a_small_file_that_cannot_be_read(name: str) -> 
     again = Driver(files)
     assert held(again.recovery, again.wal)[1, 0] == [one.batch for one in appends]
     assert bool(again.recovery.damage) == (name == "checkpoint")
+    more = an_append(batch(8), done=again.finished.append)
+    again.wal.append(more)
+    again.finish([more])
+    assert more.error is None
     again.close()
 
 
@@ -110,3 +128,32 @@ def test_a_page_that_cannot_be_read_is_damage_to_a_start_and_to_others(
             for place, length in zip(columns.location, columns.length, strict=True)
         ]
     assert [one for one in seen if one in kept] == kept
+
+
+def test_a_page_that_cannot_be_read_behind_the_end_holds_up_no_start() -> None:
+    driver = Driver(ForgetfulFiles())
+    appends = [driver.append(size=100) for _ in range(25)]
+    driver.finish(appends)
+    (info,) = driver.wal.segments()
+    assert info.bytes < 2 * PAGE < info.bytes + len(appends) * ROW_BYTES
+    files = worn(driver.files)
+    driver.close()
+    files.bad = files.names[info.path], 2 * PAGE
+    again = Driver(files)
+    assert held(again.recovery, again.wal)[1, 0] == [one.batch for one in appends]
+    assert not again.recovery.damage
+    again.close()
+
+
+def test_a_free_file_whose_first_page_cannot_be_read_is_used_all_the_same() -> None:
+    driver = Driver(ForgetfulFiles())
+    driver.settle()
+    driver.close()
+    files = worn(driver.files)
+    (path,) = (path for path in files.names if path.suffix == ".log")
+    files.bad = files.names[path], 0
+    again = Driver(files)
+    one = again.append()
+    again.finish([one])
+    assert one.error is None
+    again.close()
