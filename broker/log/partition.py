@@ -201,14 +201,16 @@ class PartitionLog:
         columns: Any = None,
         places: Places = (),
         replayed_from: int = 0,
+        lost_end: int = 0,
     ) -> "PartitionLog":
         """The log after a start: from checkpoint, table and the segments' entries.
 
         ``columns`` has the attributes base, last, max_ts, location and length, integer
         columns of all entries that are live; ``places`` are those where some are
         missing; what the snapshot does not know lies behind the location
-        ``replayed_from``. The durable end is the greatest of all that is known, so it
-        never falls behind what was visible. Follow with ``replay`` for each entry that
+        ``replayed_from``. ``lost_end``: that of damaged batches whose offsets are
+        known. The durable end is the greatest of all that is known, so it never falls
+        behind what was visible. Follow with ``replay`` for each entry that
         was not committed when the snapshot was taken.
 
         Between two entries may lie a refused batch, or records whose segment was let
@@ -225,7 +227,8 @@ class PartitionLog:
                 columns.length,
             )
         kept = snapshot.durable if snapshot else 0
-        log = cls(start, max(start, table_end, kept, index.end_offset or 0))
+        end = max(table_end, kept, lost_end, index.end_offset or 0)
+        log = cls(start, max(start, end))
         log.index = index
         index.trim_below(start)
         log._find_holes(snapshot, table_end, places, replayed_from)

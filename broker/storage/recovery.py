@@ -80,8 +80,9 @@ class Recovery:
     of live segments, per partition in order of offset. ``replay``: (topic number,
     partition, header, location) of each batch behind the checkpoint, in order of
     writing. ``torn``: what was cut at the tail and why; ``damage``: what was durable
-    and is not whole any more, and ``lost`` where that was, ascending. What the payload
-    does not know of lies behind the location ``replayed_from``.
+    and is not whole any more, and ``lost`` where that was, ascending. ``lost_ends``:
+    partition -> the end of the batches that a footer names and that do not verify. What
+    the payload does not know of lies behind the location ``replayed_from``.
     """
 
     payload: bytes | None = None
@@ -91,6 +92,7 @@ class Recovery:
     torn: str | None = None
     damage: list[str] = field(default_factory=list)
     lost: list[LostPlace] = field(default_factory=list)
+    lost_ends: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -379,11 +381,14 @@ class _Judgement:
         self._torn: str | None = None
         self._damaged: list[str] = []
         self._lost: list[LostPlace] = []
+        self._lost_ranges: Ranges = {}
 
     def report(self, recovery: Recovery, *, is_last: bool) -> None:
         """Add what was found to the recovery's report: the segment counts."""
         recovery.damage += self._damaged
         recovery.lost += self._lost
+        for key, (_, end) in self._lost_ranges.items():
+            recovery.lost_ends[key] = max(recovery.lost_ends.get(key, 0), end)
         if is_last:
             recovery.torn = self._torn
 
@@ -422,6 +427,7 @@ class _Judgement:
             position = int(rows["position"][index])
             self._damage(f"byte {position}: {why}")
             self._lose(position, position + 1)
+        self._lost_ranges = ranges_of(rows[~good])
         return rows[good]
 
     def _footer(self, seal: Seal, is_last: bool) -> Rows | None:

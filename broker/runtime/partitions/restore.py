@@ -46,7 +46,8 @@ def restore(
             key = topic.key(index)
             start, table_end = log_starts.get(key, 0), lake.table_end(*key)
             is_named = key in snapshots or key in recovery.columns
-            if not (is_named or start or table_end):
+            lost_end = recovery.lost_ends.get(key, 0)
+            if not (is_named or start or table_end or lost_end):
                 continue
             of_topic[index] = logs[key] = PartitionLog.restore(
                 snapshots.get(key, unnamed),
@@ -55,6 +56,7 @@ def restore(
                 columns=_columns(recovery.columns.get(key)),
                 places=recovery.lost,
                 replayed_from=recovery.replayed_from,
+                lost_end=lost_end,
             )
         partitions.restore(topic, of_topic)
     return sum(1 for _ in _replayed(recovery, logs, now_ms))

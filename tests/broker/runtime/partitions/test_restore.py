@@ -272,6 +272,46 @@ def test_a_damaged_batch_behind_the_checkpoint_is_not_passed_over(
     run(scenario)
 
 
+@pytest.mark.parametrize("survivors", [9, 0], ids=["some", "none"])
+def test_the_offsets_of_damaged_last_batches_are_not_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, survivors: int
+) -> None:
+    """Consumers have passed them, and the disk may be able to read them again."""
+    no_checkpoints(monkeypatch)
+
+    async def scenario() -> None:
+        files = ForgetfulFiles()
+        async with rig(tmp_path, files=files) as broker:
+            await create(broker, "t")
+            await fill(broker, 0, 10)
+            broker.wal.roll()
+            while not all(info.sealed for info in broker.wal.segments()):
+                await asyncio.sleep(0.01)
+            files = files.after_kill()
+        for number in range(survivors, 10):
+            damage(files, b"%06d" % number)
+        with monkeypatch.context() as patched:
+            patched.setattr(Partitions, "checkpoint", lambda _: None)
+            async with rig(tmp_path, files=files) as broker:
+                partition = broker.partitions.named("t", 0)
+                assert missing([partition], broker.lake) == [
+                    Missing(partition, survivors, 10)
+                ]
+                again = await produce_one(broker, "t", batch_of(b"more"))
+                assert (again.error_code, again.base_offset) == (0, 10)
+                lost = await fetch_one(broker, "t", survivors)
+                known = ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR
+                assert lost.error_code == known[survivors == 0]
+        files = files.after_kill()
+        for number in range(survivors, 10):  # the bit flips back
+            damage(files, bytes([48 ^ 1]) + b"%05d" % number)
+        async with rig(tmp_path, files=files) as broker:
+            found = values_in(await fetch_one(broker, "t", 0))
+            assert found == [*(b"%06d" % i for i in range(10)), b"more"]
+
+    run(scenario)
+
+
 async def one_refused_first(broker: Broker) -> None:
     """Of two batches of the new topic ``t``."""
     await create(broker, "t", cleanup_policy="compact")
