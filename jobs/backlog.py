@@ -52,7 +52,7 @@ class Backlog:
         """Partitions that stop before a hole, or have offsets in two segments, as of
         the last `pending`."""
         self.damage: list[str] = []
-        """What was durable and does not verify any more, in words."""
+        """What was durable and does not verify any more or is missing, in words."""
 
     def refresh(self, now_ms: int) -> None:
         """Look again. Raises OSError, and StaleSegment if a segment goes meanwhile."""
@@ -71,9 +71,10 @@ class Backlog:
         self._report_damage()
 
     def _report_damage(self) -> None:
-        for text in self._store.damage[len(self.damage) :]:
-            self.damage.append(text)
-            log.error("the log is damaged", what=text)
+        for text in self._store.damage:
+            if text not in self.damage:
+                log.error("the log is damaged", what=text)
+        self.damage = list(self._store.damage)
 
     def _segment(self, info: SegmentInfo) -> dict[TopicPartition, Batches]:
         known = self._sealed.get(info.sequence)

@@ -20,6 +20,9 @@ A damaged segment that was never sealed has its end in ``ends``: the start that 
 was told by the committed position how far it was durable and where the refused begins;
 from then on that is another segment's. The second version of the file knew no ends.
 
+A compactor or check that is older than the file calls it damaged ("not the shape of
+one") and takes nothing: an upgrade changes them together with the broker.
+
 The price. The payload is written again at each release; it is the producers' state,
 some kilobytes, once per 64 MiB of log.
 """

@@ -66,7 +66,8 @@ class SegmentStore(Objects, Protocol):
     address: str
     """What `open_store` makes a store of the same segments of, in any process."""
     damage: list[str]
-    """What was durable and does not verify, in words, as it was met."""
+    """What was durable and does not verify, in words, as it was met; and what is
+    missing."""
     missing: set[int]
     """Segments behind the checkpoint that should be there and are not, as `live` saw it
     last: nothing else tells what was lost with them."""
@@ -158,6 +159,7 @@ class LocalSegmentStore(LocalObjects):
         self.address = str(directory)
         self.damage: list[str] = []
         self.missing: set[int] = set()
+        self._reported_missing: list[str] = []
         self._known: dict[int, _Known] = {}
         self._places: dict[int, Path] = {}
         self._unnamed: dict[tuple[Path, frozenset[int]], int] = {}
@@ -197,9 +199,21 @@ class LocalSegmentStore(LocalObjects):
         if missing:
             missing -= self.sequences()
             missing = set(filter(self._manifest().counts, missing))
-        for sequence in sorted(missing):
-            self._report(f"segment {sequence} is lost: its file is missing")
+        self._report_missing(missing, has_checkpoint=manifest.payload is not None)
         return missing
+
+    def _report_missing(self, missing: set[int], *, has_checkpoint: bool) -> None:
+        """Only of those that are missing now. Until there is a checkpoint it may be
+        that one was lost, and with it which segments were released."""
+        why = "is lost: its file is missing"
+        if not has_checkpoint:
+            why = (
+                "is lost or was released: its file is missing, and there is no "
+                "checkpoint yet that would tell"
+            )
+        texts = [f"segment {sequence} {why}" for sequence in sorted(missing)]
+        kept = [text for text in self.damage if text not in self._reported_missing]
+        self.damage, self._reported_missing = kept + texts, texts
 
     def _manifest(self) -> Manifest:
         """Raises OSError; where it is missing although there are segments, nobody

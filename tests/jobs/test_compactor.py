@@ -8,7 +8,7 @@ import pytest
 
 from broker.catalog import requests
 from broker.catalog import topics as catalog_topics
-from broker.storage.layout import HEADER_BLOCK_BYTES
+from broker.storage.layout import HEADER_BLOCK_BYTES, read_identity
 from jobs.check import check_data_directory
 from jobs.rows import Failed, FileTask, Written
 from tests.jobs.world import FLUSH_MS, World, here, some
@@ -371,6 +371,39 @@ def test_a_missing_segment_is_not_committed_over(world: World, is_listed: bool) 
     assert f"segment {lost.sequence}: it is lost and may have held" in problems
     [problem, *_] = check_data_directory(world.data_dir).problems
     assert f"segment {lost.sequence} is lost" in problem
+
+
+def test_what_was_released_before_the_checkpoint_was_lost_is_not_told_for_ever(
+    world: World,
+) -> None:
+    """Until the next checkpoint nobody knows that it was not lost."""
+    topic, compactor = world.topic("t"), world.compactor()
+    numbers = []
+    for _ in range(3):
+        world.produce(topic, some(10))
+        numbers.append(world.wal.segments()[-1].sequence)
+        world.roll()
+    world.flush(compactor)
+    world.checkpoint()
+    world.wal.release(numbers[1])
+    world.restart_log()
+    for path in (world.data_dir / "wal").glob("segment-*"):
+        identity = read_identity(path.read_bytes()[:HEADER_BLOCK_BYTES])
+        if identity is not None and identity.sequence == numbers[1]:
+            path.unlink()
+    (world.data_dir / "wal" / "checkpoint").unlink()
+    world.restart_log(is_whole=False)
+    world.flush(compactor)
+    told = (
+        f"segment {numbers[1]} is lost or was released: its file is missing, and there "
+        "is no checkpoint yet that would tell"
+    )
+    assert compactor.status().problems == (f"the log is damaged: {told}",)
+    assert check_data_directory(world.data_dir).problems == [told]
+    world.checkpoint()
+    world.flush(compactor)
+    assert compactor.status().problems == ()
+    assert check_data_directory(world.data_dir).problems == []
 
 
 def test_what_stands_behind_a_damaged_first_sector_comes_into_the_table(

@@ -63,12 +63,12 @@ class World:
         self._ids = itertools.count(1)
         self.wal = self._open()
 
-    def _open(self) -> Wal:
+    def _open(self, *, is_whole: bool = True) -> Wal:
         wal, recovery = Wal.open(
             PosixFiles(), self.data_dir / "wal", call_soon=self._calls.put,
             segment_bytes=self.segment_bytes, hot_bytes=1 << 20,
         )  # fmt: skip
-        assert not recovery.damage
+        assert bool(recovery.damage) != is_whole
         return wal
 
     def topic(self, name: str, partitions: int = 1) -> Topic:
@@ -166,9 +166,9 @@ class World:
 
         wait_until(is_so, pause_s=0.001)
 
-    def restart_log(self) -> None:
+    def restart_log(self, *, is_whole: bool = True) -> None:
         self.wal.close()
-        self.wal = self._open()
+        self.wal = self._open(is_whole=is_whole)
 
     def compactor(
         self,
