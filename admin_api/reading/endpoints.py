@@ -147,8 +147,7 @@ async def read_records(
     """
     spans = await plan(kafka, name, wanted)
     question = Question(name, spans, limits, condition.wanted, condition.text)
-    found = await read(question, readers, clock, base)
-    return Response(found, media_type="application/json")
+    return await read(question, readers, clock, base)
 
 
 @router.get(

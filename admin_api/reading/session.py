@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from admin_api.reading.filters import Predicate
 from admin_api.reading.gather import Gathered, Limits, gather
+from admin_api.reading.page import Page
 from admin_api.reading.plan import Spans
 from admin_api.reading.readers import Readers
 from admin_api.reading.schemas import Ending, Position, RecordList
@@ -25,8 +26,8 @@ class Question:
     text: str
 
 
-async def read(question: Question, readers: Readers, clock: Clock, base: str) -> bytes:
-    """The answer as JSON, which is written on the reader's thread: it may be long.
+async def read(question: Question, readers: Readers, clock: Clock, base: str) -> Page:
+    """The answer, whose JSON is written on the reader's thread: it may be long.
 
     Raises KafkaException; Problem 42901 while too many are reading.
     """
@@ -41,17 +42,19 @@ async def read(question: Question, readers: Readers, clock: Clock, base: str) ->
             question.wanted,
             clock.monotonic_ms,
         )
+        consumer.unassign()  # or it fetched on while the answer is sent
         return _encoded(answer(question, found, base))
 
     starts = {n: start for n, (start, end) in question.spans.items() if start < end}
     if not starts:
         ends = {number: start for number, (start, _) in question.spans.items()}
-        return _encoded(answer(question, Gathered(ends), base))
+        return Page(_encoded(answer(question, Gathered(ends), base)), None)
     reader = readers.reader(question.topic, starts)
     try:
-        return await reader.run(work)
-    finally:
+        return Page(await reader.run(work), reader)
+    except BaseException:
         reader.close()
+        raise
 
 
 def answer(question: Question, found: Gathered, base: str) -> RecordList:
