@@ -186,7 +186,9 @@ class Coordinator:
         hosted = self._hosted.get(group_id)
         if hosted is None:
             return GROUP_BYTES + MEMBER_BYTES + size_of(command.protocols)
-        member = hosted.group.roster.get(command.member_id)
+        roster = hosted.group.roster
+        there = command.member_id or roster.static_id(command.instance_id) or ""
+        member = roster.get(there)
         if member is None:
             return MEMBER_BYTES + size_of(command.protocols)
         return size_of(command.protocols) - size_of(member.protocols)

@@ -113,3 +113,23 @@ def test_offsets_that_are_here_are_committed_again_and_no_others(tmp_path):
             await house.groups.commit("g-0", {key: Committed(4)})
 
     story(play)
+
+
+def test_a_static_member_that_comes_back_adds_nothing(tmp_path):
+    async def play():
+        async with housed(tmp_path, memory_bytes_max=64 * KIB) as house:
+            static = a_join(instance_id="s")
+            first = await house.groups.join("g", static)
+            sync = Sync(first.member_id, 1, ((first.member_id, b"all"),), "s")
+            await house.groups.sync("g", sync)
+            asking = a_join(requires_member_id=True)
+            while (await house.groups.join("other", asking)).code is not FULL:
+                pass
+            assert (await house.groups.join("g", a_join())).code is FULL
+            again = await house.groups.join("g", static)
+            assert isinstance(again, Joined)
+            more = a_join(instance_id="s", protocols=(("range", bytes(8 * KIB)),))
+            assert (await house.groups.join("g", more)).code is FULL
+            assert house.groups.memory.held_bytes <= 64 * KIB
+
+    story(play)
