@@ -39,8 +39,9 @@ async def alter_configs(
 async def _alter(
     resource: AlterConfigsResource, validate_only: bool, broker: Broker
 ) -> None:
+    given = await completed(_given(resource))  # a twin or a null is refused first
     topic = topic_to_alter(resource, broker.topics, broker.node_id)
-    configs = validate(await completed(_given(resource)))
+    configs = validate(given)
     if not validate_only:
         await broker.topics.alter_configs(topic, lambda _: configs)
 

@@ -41,13 +41,13 @@ async def incremental_alter_configs(
 async def _alter(
     resource: AlterConfigsResource, validate_only: bool, broker: Broker
 ) -> None:
-    topic = topic_to_alter(resource, broker.topics, broker.node_id)
-    alterations = await completed(
+    alterations = await completed(  # a twin or a null is refused first
         that_matter(
             Alteration(config.name, config.config_operation, config.value)
             for config in resource.configs
         )
     )
+    topic = topic_to_alter(resource, broker.topics, broker.node_id)
     defaults = topic_defaults(broker.settings)
 
     def altered(configs: Mapping[str, str]) -> dict[str, str]:

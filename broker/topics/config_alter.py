@@ -37,9 +37,10 @@ def that_matter(
     """Return those that change something or are refused; yields now and then.
 
     To delete what is no key changes nothing, as in Kafka. Raises KafkaError
-    INVALID_REQUEST for a key named twice, before anything else is looked at.
+    INVALID_REQUEST for a key named twice, else for a missing value, before anything
+    else is looked at.
     """
-    kept, named = list[Alteration](), set[str]()
+    kept, named, null = list[Alteration](), set[str](), None
     for count, alteration in enumerate(alterations, 1):
         if alteration.name in named:
             raise KafkaError(
@@ -49,8 +50,12 @@ def that_matter(
         named.add(alteration.name)
         if alteration.operation != Operation.DELETE or alteration.name in TOPIC_CONFIGS:
             kept.append(alteration)
+        if alteration.value is None and alteration.operation != Operation.DELETE:
+            null = null or alteration
         if count % CHECKED_A_TURN == 0:
             yield
+    if null is not None:
+        raise _without_value(null.name)
     return kept
 
 
@@ -84,9 +89,7 @@ def _apply(
             ErrorCode.INVALID_REQUEST, f"Unknown config operation {operation}"
         )
     if value is None:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"Null value not supported for: {name}"
-        )
+        raise _without_value(name)
     if operation == Operation.SET:
         configs[name] = value
         return
@@ -105,3 +108,9 @@ def _apply(
         gone = set(changed)
         kept = [one for one in present if one not in gone]
     configs[name] = ",".join(kept)
+
+
+def _without_value(name: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_REQUEST, f"Null value not supported for: {name}"
+    )

@@ -7,11 +7,21 @@ from typing import Any
 import pytest
 
 from broker.apis.alter_configs import alter_configs
+from broker.apis.incremental_alter_configs import incremental_alter_configs
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
     AlterConfigsResource,
+)
+from broker.protocol.messages.incremental_alter_configs import (
+    AlterableConfig as Edit,
+)
+from broker.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource as EditedResource,
+)
+from broker.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
 )
 from broker.runtime.topics.config_alter import BROKER, TOPIC
 from tests.support.rig import batch_of, call, create, produce_one, rig, run
@@ -139,5 +149,44 @@ def test_a_key_named_twice_is_refused_first_and_then_a_null(
             topic = broker.topics.get("t")
             assert topic is not None
             assert topic.configs == {"retention.ms": "5"}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("name", "entries", "code"),
+    [
+        ("nobody", ["1", "2"], ErrorCode.INVALID_REQUEST),
+        ("nobody", [None], ErrorCode.INVALID_REQUEST),
+        ("nobody", ["1"], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("a b", ["1", "2"], ErrorCode.INVALID_REQUEST),
+        ("a b", ["1"], ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+@pytest.mark.parametrize("incremental", [False, True])
+def test_keys_are_refused_before_the_topic_is_looked_for(
+    tmp_path: Path,
+    name: str,
+    entries: list[str | None],
+    code: ErrorCode,
+    incremental: bool,
+) -> None:
+    """As a Kafka 4.3.1 answers."""
+    given = [("retention.ms", value) for value in entries]
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            if incremental:
+                edits = [Edit(key, 0, value) for key, value in given]
+                edited = [EditedResource(TOPIC, name, edits)]
+                request: Any = IncrementalAlterConfigsRequest(edited)
+                answer = await call(incremental_alter_configs, request, broker)
+            else:
+                configs = [AlterableConfig(*one) for one in given]
+                request = AlterConfigsRequest(
+                    [AlterConfigsResource(TOPIC, name, configs)]
+                )
+                answer = await call(alter_configs, request, broker)
+            assert answer.responses[0].error_code == code
 
     run(scenario)
