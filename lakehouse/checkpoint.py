@@ -63,12 +63,17 @@ def complete_checkpoints(names: Iterable[str]) -> list[tuple[int, list[str]]]:
 
 
 def hinted_version(log_directory: str) -> int | None:
-    """The version that `HINT` names; None if it names none."""
+    """The version that `HINT` names; None if it names none, -1 if it cannot be read.
+
+    The library passes over a hint that says nothing, not over one that is an error.
+    """
     try:
         with open(os.path.join(log_directory, HINT), "rb") as file:
             said = json.loads(file.read())["version"]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
         return None
+    except OSError:
+        return -1
     return said if isinstance(said, int) else None
 
 

@@ -62,7 +62,8 @@ class Snapshot:
     ``transactions`` are those that count, see `lakehouse.ends`; ``claims`` the newest
     of those that do not.
     ``damaged``: files of checkpoints that could not be read when it was loaded, and of
-    a hint to one that is not there; what lies below them told the state.
+    a hint to one that is not there, or that cannot be read; what lies below them
+    told the state.
     """
 
     path: str
@@ -318,7 +319,7 @@ def _load(path: str, keep_removed: bool) -> Snapshot:
 
 
 def _misleads(path: str, names: list[str]) -> bool:
-    """Whether the hint names a checkpoint that is not there."""
+    """Whether the hint cannot be read, or names a checkpoint that is not there."""
     version = hinted_version(os.path.join(path, LOG_DIRECTORY))
     if version is None or version in dict(complete_checkpoints(names)):
         return False

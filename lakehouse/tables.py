@@ -140,9 +140,12 @@ def repair_checkpoint(snapshot: Snapshot) -> str | None:
         deltalake.DeltaTable(snapshot.path)
         return None
     except DeltaError as error:
-        why = f"{', '.join(snapshot.damaged)}: {error}"
+        names, cause = {*snapshot.damaged, HINT}, str(error)
+    except OSError as error:  # of the hint, or of the process: the hint is no loss
+        names, cause = {HINT}, str(error)
+    why = f"{', '.join(snapshot.damaged)}: {cause}"
     directory = os.path.join(snapshot.path, LOG_DIRECTORY)
-    for name in (*snapshot.damaged, HINT):
+    for name in names:
         path = os.path.join(directory, name)
         with suppress(FileNotFoundError):
             os.replace(path, f"{path}.damaged")

@@ -252,7 +252,7 @@ def test_a_damaged_log_of_one_table_stops_its_topic_alone(world: World) -> None:
     world.check_rows()
 
 
-@pytest.mark.parametrize("how", ["page", "footer", "empty", "missing", "older"])
+@pytest.mark.parametrize("how", ["page", "footer", "empty", "missing", "older", "hint"])
 def test_a_damaged_checkpoint_of_a_tables_log_stops_nobody(
     world: World, how: str
 ) -> None:
@@ -272,11 +272,16 @@ def test_a_damaged_checkpoint_of_a_tables_log_stops_nobody(
         data[512:1024] = bytes(512)
     elif how == "footer":
         data[-512:] = bytes(512)
-    checkpoint.write_bytes(data if how in ("page", "footer") else b"")
+    hint = log / "_last_checkpoint"
+    if how == "hint":  # no read of it succeeds, as of a damaged sector
+        hint.unlink()
+        hint.symlink_to(hint)
+    else:
+        checkpoint.write_bytes(data if how in ("page", "footer") else b"")
     if how == "missing":
         checkpoint.unlink()
     [problem] = check_data_directory(world.data_dir).problems
-    name = "_last_checkpoint" if how == "missing" else checkpoint.name
+    name = hint.name if how in ("missing", "hint") else checkpoint.name
     assert problem.startswith(f"t: {name} of its log cannot be read")
     world.produce(topic, some(10))
     world.flush(compactor)
