@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, emptied_in_turns, in_turns
 from broker.groups.offsets import Committed
 from broker.ids import TopicNumber, TopicPartition
 from broker.protocol.api_keys import ApiKey
@@ -65,6 +65,7 @@ def _fetch(request: OffsetFetchRequest, context: Context) -> Steps[OffsetFetchRe
             groups.append(one)
             if count % ITEMS_A_TURN == 0:
                 yield
+        yield from emptied_in_turns(answered)
         return OffsetFetchResponse(groups=groups)
     broker = context.broker
     offsets = broker.groups.fetch(request.group_id)
@@ -93,6 +94,7 @@ def _fetch(request: OffsetFetchRequest, context: Context) -> Steps[OffsetFetchRe
             if answer.committed_offset == _NEVER.offset:
                 answer.error_code = answer.error_code or never
             answers.append(answer)
+    yield from emptied_in_turns(answered)
     return OffsetFetchResponse(topics=topics)
 
 

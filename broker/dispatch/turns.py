@@ -119,6 +119,14 @@ def drained(groups: dict[K, R]) -> Iterator[R]:
         yield groups.pop(key)
 
 
+def emptied_in_turns(items: set[K]) -> Steps[None]:
+    """Forget most of a large set, of which all would be forgotten in one turn."""
+    while len(items) > COUNTED_A_TURN:
+        for _ in range(COUNTED_A_TURN):
+            items.pop()
+        yield
+
+
 def listed_in_turns(items: Iterable[R]) -> Steps[list[R]]:
     """Return the list of them, of which each takes microseconds to make."""
     made: list[R] = []

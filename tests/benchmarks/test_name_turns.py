@@ -40,6 +40,12 @@ from broker.protocol.messages.incremental_alter_configs import (
 from broker.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
+from broker.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 from broker.topics.topic import Topic
 from tests.support.rig import rig, run
 from tests.support.serving import serving
@@ -99,6 +105,28 @@ REQUESTS: dict[str, tuple[Any, int]] = {
             [AlteredResource(2, HERE, [Alteration(n, 1, None) for n in NAMES])]
         ),
         1,
+    ),
+    "fetch offsets": (
+        OffsetFetchRequest(
+            "g", [OffsetFetchRequestTopic(n, list(range(50))) for n in NAMES[::50]]
+        ),
+        7,
+    ),
+    "fetch offsets of groups": (
+        OffsetFetchRequest(
+            groups=[
+                OffsetFetchRequestGroup(
+                    f"g{number}",
+                    topics=[
+                        OffsetFetchRequestTopics(
+                            HERE, partition_indexes=list(range(4_000))
+                        )
+                    ],
+                )
+                for number in range(25)
+            ]
+        ),
+        8,
     ),
     "describe configs": (
         DescribeConfigsRequest([DescribeConfigsResource(2, n, None) for n in NAMES]),

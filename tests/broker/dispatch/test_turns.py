@@ -17,6 +17,7 @@ from broker.dispatch.turns import (
     completed,
     counted_in_turns,
     drained,
+    emptied_in_turns,
     grouped_in_turns,
     in_turns,
     listed_in_turns,
@@ -127,6 +128,13 @@ def test_items_of_one_name_are_grouped_in_turns() -> None:
 def test_a_list_is_made_in_turns() -> None:
     made = turns_of(listed_in_turns(iter(range(2 * ITEMS_A_TURN + 1))))
     assert made == (list(range(2 * ITEMS_A_TURN + 1)), 2)
+
+
+def test_most_of_a_large_set_is_forgotten_in_turns() -> None:
+    large = set(range(3 * COUNTED_A_TURN))
+    assert turns_of(emptied_in_turns(large)) == (None, 2)
+    assert len(large) == COUNTED_A_TURN
+    assert turns_of(emptied_in_turns(large)) == (None, 0)
 
 
 def turns_of(steps: Generator[None, None, object]) -> tuple[object, int]:
