@@ -31,12 +31,24 @@ def read(files: Files, file: int, length: int, position: int) -> bytes:
         if error.errno != errno.EIO:
             raise
     end = min(position + length, files.size(file))
-    ends = [*range(position - position % PAGE_BYTES, end, PAGE_BYTES)[1:], end]
-    pieces = []
-    for upto in ends:
-        pieces.append(_page(files, file, upto - position, position))
-        position = upto
-    return b"".join(pieces)
+    pages = _pages(files, file, position, end)
+    return b"".join(page or bytes(size) for _, size, page in pages)
+
+
+def pieces(
+    files: Files, file: int, start: int, end: int
+) -> Iterator[tuple[int, bytes]]:
+    """The bytes [start, end) and where each piece lies, but for pages that cannot be
+    read. Raises OSError as `read` does."""
+    for position in range(start, end, PIECE_BYTES):
+        upto = min(position + PIECE_BYTES, end)
+        piece = _readable(files, file, upto - position, position)
+        if piece is not None:
+            yield position, piece
+            continue
+        for place, _, page in _pages(files, file, position, upto):
+            if page is not None:
+                yield place, page
 
 
 @contextmanager
@@ -64,10 +76,20 @@ def _is_readable(files: Files, file: int, size: int, start: int) -> bool:
     return True
 
 
-def _page(files: Files, file: int, length: int, position: int) -> bytes:
+def _pages(
+    files: Files, file: int, start: int, end: int
+) -> Iterator[tuple[int, int, bytes | None]]:
+    """Where each page of [start, end) lies, how many bytes of it are asked for, and
+    these; None if they cannot be read."""
+    for upto in (*range(start - start % PAGE_BYTES, end, PAGE_BYTES)[1:], end):
+        yield start, upto - start, _readable(files, file, upto - start, start)
+        start = upto
+
+
+def _readable(files: Files, file: int, length: int, position: int) -> bytes | None:
     try:
         return files.pread(file, length, position)
     except OSError as error:
         if error.errno != errno.EIO:
             raise
-        return bytes(length)
+        return None

@@ -22,10 +22,11 @@ The price. Mostly one or two groups are written again; the whole last segment af
 power cut that took the committed position with it.
 """
 
+import errno
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
+from broker.storage import readable
 from broker.storage.active_segment import write_seal
 from broker.storage.columns import rows_of
 from broker.storage.committed_position import CommittedPositionFile
@@ -36,8 +37,6 @@ from broker.storage.manifest import write_manifest
 from broker.storage.objects import LocalObjects
 from broker.storage.recovery import Found, FoundSegment
 from broker.storage.segment import STEP, SealedSegment, Slot, even_from
-
-PIECE_BYTES: Final = 1 << 20
 
 
 def begin_anew(
@@ -84,14 +83,21 @@ def _remove_unlisted(files: Files, directory: Path, found: Found) -> None:
 
 
 def _wipe_refused(files: Files, found: Found, segment: FoundSegment) -> None:
-    """What was refused behind the end of a damaged segment is no entry any more: no
-    seal says where it ends, and the committed position soon is another segment's."""
+    """What was refused behind the end of a damaged segment is no entry any more, also
+    where the manifest, which keeps that end, is lost: no seal says where it is, and the
+    committed position soon is another segment's."""
     noted, slot = found.committed_position, segment.slot
     if noted is None or not noted.final or noted.sequence != segment.sequence:
         return
-    if segment.end + ENTRY_HEADER_BYTES <= slot.size:
+    if segment.end + ENTRY_HEADER_BYTES > slot.size:
+        return
+    try:
         files.pwritev(slot.file, [bytes(ENTRY_HEADER_BYTES)], segment.end)
         files.fdatasync(slot.file)
+    except OSError as error:
+        # The place that refused the entry refuses this, too. The manifest's end holds.
+        if error.errno != errno.EIO:
+            raise
 
 
 def _seal_durably(
@@ -121,7 +127,7 @@ def _synced_end(files: Files, found: Found, segment: FoundSegment) -> int:
     if not len(rows):
         return 0
     head_at = int(rows["position"][-1]) - ENTRY_HEADER_BYTES
-    head = files.pread(segment.slot.file, HEAD.size, head_at)
+    head = readable.read(files, segment.slot.file, HEAD.size, head_at)
     return min(_noted_end(found, segment), int(HEAD.unpack(head)[2]))
 
 
@@ -149,7 +155,9 @@ def _write_footer_again(files: Files, segment: FoundSegment) -> None:
 
 
 def _write_again(files: Files, slot: Slot, start: int, end: int) -> None:
-    """Make these bytes ones that the next sync writes, whatever was done before."""
-    for position in range(start, end, PIECE_BYTES):
-        piece = files.pread(slot.file, min(PIECE_BYTES, end - position), position)
+    """Make these bytes ones that the next sync writes, whatever was done before.
+
+    What cannot be read is no page that was written and not synced: it stays as it is.
+    """
+    for position, piece in readable.pieces(files, slot.file, start, end):
         files.pwritev(slot.file, [piece], position)

@@ -7,9 +7,11 @@ import pytest
 
 from broker.storage import readable
 from broker.storage.columns import ROW_BYTES
-from broker.storage.entry import ENTRY_HEADER_BYTES, position_of
-from broker.storage.files import Buffer
+from broker.storage.entry import ENTRY_HEADER_BYTES, Append, position_of
+from broker.storage.files import Buffer, Files
 from broker.storage.layout import HEADER_BLOCK_BYTES
+from broker.storage.manifest import read_manifest
+from broker.storage.objects import LocalObjects
 from broker.storage.store import LocalSegmentStore
 from tests.broker.storage.driver import WAL, Driver, an_append, batch, held
 from tests.support.files import ForgetfulFiles, ForgetfulMap
@@ -157,3 +159,68 @@ def test_a_free_file_whose_first_page_cannot_be_read_is_used_all_the_same() -> N
     again.finish([one])
     assert one.error is None
     again.close()
+
+
+def test_a_page_before_the_checkpoint_that_cannot_be_read_stops_no_start() -> None:
+    """Of the last segment, which a start writes again without having verified it."""
+    driver = Driver(ForgetfulFiles())
+    appends = [driver.append(size=1000) for _ in range(8)]
+    driver.finish(appends)
+    (info,) = driver.wal.segments()
+    driver.close()
+    again = Driver(driver.files.after_kill())
+    again.wal.checkpoint(b"all")
+    again.until(lambda: _payload(again.files) == b"all")
+    last = position_of(appends[-1].location)
+    for page, kept, lost in ((PAGE, 4, 1), (last - last % PAGE, 1, 4)):
+        files = worn(again.files)
+        files.bad = files.names[info.path], page
+        third = Driver(files)
+        more = an_append(batch(8), done=third.finished.append)
+        third.wal.append(more)
+        third.finish([more])
+        assert more.error is None
+        assert third.wal.read([_place_of(appends[kept])]) == [appends[kept].batch]
+        with pytest.raises(OSError, match="Input/output error"):
+            third.wal.read([_place_of(appends[lost])])
+        third.close()
+    again.close()
+
+
+@pytest.mark.parametrize("call", ["pwritev", "fdatasync"])
+def test_a_sector_that_takes_no_write_and_cannot_be_read_stops_no_start(
+    call: str,
+) -> None:
+    driver = Driver(ForgetfulFiles())
+    driver.settle()
+    kept = driver.append(size=1000)
+    driver.finish([kept])
+    driver.files.fail(call, OSError(errno.EIO, "Input/output error"))
+    refused = driver.append(size=1000)
+    driver.finish([refused])
+    assert refused.error is not None
+    (info,) = driver.wal.segments()
+    driver.close()
+    files = worn(driver.files)
+    files.bad = files.names[info.path], PAGE
+    again = Driver(files)
+    assert again.recovery.damage
+    assert not again.recovery.columns
+    more = an_append(batch(1), done=again.finished.append)
+    again.wal.append(more)
+    again.finish([more])
+    assert more.error is None
+    again.close()
+    files.bad = None  # what was refused stays so, also when the page can be read again
+    third = Driver(files)
+    assert held(third.recovery, third.wal)[1, 0] == [kept.batch, more.batch]
+    third.close()
+
+
+def _payload(files: Files) -> bytes | None:
+    manifest = read_manifest(LocalObjects(files, WAL))
+    return manifest and manifest.payload
+
+
+def _place_of(one: Append) -> tuple[int, int]:
+    return one.location, len(one.batch)
