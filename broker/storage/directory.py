@@ -6,9 +6,11 @@ kill leaves nothing to clean up), and compares the version that the directory wa
 written with.
 """
 
+import errno
 from pathlib import Path
 from typing import Final
 
+from broker.storage import readable
 from broker.storage.files import Files
 
 VERSION: Final = 3
@@ -75,7 +77,11 @@ def _lock(files: Files, path: Path, owner: str) -> int:
             "or choose another data directory"
         )
     note = owner.encode()[: _NOTE_BYTES_MAX - 1] + b"\n"
-    files.pwritev(lock, [note.ljust(files.size(lock), b"\0")], 0)
+    try:
+        files.pwritev(lock, [note.ljust(files.size(lock), b"\0")], 0)
+    except OSError as error:  # a page that cannot be read: the lock holds all the same
+        if error.errno != errno.EIO:
+            raise
     return lock
 
 
@@ -111,6 +117,7 @@ def _write_version(files: Files, path: Path) -> None:
 def _read(files: Files, path: Path) -> str:
     file = files.open_read(path)
     try:
-        return files.pread(file, _NOTE_BYTES_MAX, 0).decode(errors="replace")
+        text = readable.read(files, file, _NOTE_BYTES_MAX, 0)
+        return text.decode(errors="replace")
     finally:
         files.close(file)

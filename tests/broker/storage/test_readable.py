@@ -7,6 +7,7 @@ import pytest
 
 from broker.storage import readable
 from broker.storage.columns import ROW_BYTES
+from broker.storage.directory import DataDirectory, DirectoryRefused
 from broker.storage.entry import ENTRY_HEADER_BYTES, Append, position_of
 from broker.storage.files import Buffer, Files
 from broker.storage.layout import HEADER_BLOCK_BYTES
@@ -92,6 +93,20 @@ def test_a_start_goes_on_without_a_small_file_that_cannot_be_read(name: str) -> 
     again.finish([more])
     assert more.error is None
     again.close()
+
+
+def test_a_lock_that_cannot_be_read_stops_no_start_and_a_version_says_why() -> None:
+    made = ForgetfulFiles()
+    DataDirectory.claim(made, WAL.parent, "process 7").close()
+    files = worn(made)
+    files.bad = files.names[WAL.parent / "lock"], 0
+    DataDirectory.claim(files, WAL.parent, "process 8").close()
+    with pytest.raises(DirectoryRefused, match="in use by another process"):
+        DataDirectory.claim(files, WAL.parent, "process 9")
+    files = worn(made)
+    files.bad = files.names[WAL.parent / "VERSION"], 0
+    with pytest.raises(DirectoryRefused, match="VERSION is damaged"):
+        DataDirectory.claim(files, WAL.parent, "process 8")
 
 
 @pytest.mark.parametrize("page", [0, 1, 2])
@@ -219,7 +234,7 @@ def test_a_sector_that_takes_no_write_and_cannot_be_read_stops_no_start(
 
 def _payload(files: Files) -> bytes | None:
     manifest = read_manifest(LocalObjects(files, WAL))
-    return manifest and manifest.payload
+    return manifest.payload if manifest else None
 
 
 def _place_of(one: Append) -> tuple[int, int]:
