@@ -46,6 +46,10 @@ from broker.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from broker.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
 from broker.topics.topic import Topic
 from tests.support.rig import rig, run
 from tests.support.serving import serving
@@ -134,6 +138,15 @@ REQUESTS: dict[str, tuple[Any, int]] = {
     ),
     "describe a config often": (
         DescribeConfigsRequest([DescribeConfigsResource(2, HERE, None)] * MANY),
+        4,
+    ),
+    "assign to many members": (
+        SyncGroupRequest(
+            "g",
+            1,
+            "m",
+            assignments=[SyncGroupRequestAssignment(n, b"") for n in NAMES] * 5,
+        ),
         4,
     ),
 }

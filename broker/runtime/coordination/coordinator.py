@@ -193,6 +193,11 @@ class Coordinator:
             return MEMBER_BYTES + size_of(command.protocols)
         return size_of(command.protocols) - size_of(member.protocols)
 
+    def has_member(self, group_id: str, member_id: str) -> bool:
+        """Whether the group has this member now."""
+        hosted = self._hosted.get(group_id)
+        return hosted is not None and member_id in hosted.group.roster
+
     def sync(self, group_id: str, command: Sync) -> "asyncio.Future[Synced | Refused]":
         """Answer or park a sync; the ticket is given here."""
         ticket: asyncio.Future[Synced | Refused] = _future()
