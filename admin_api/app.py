@@ -25,6 +25,7 @@ from admin_api.partitions import endpoints as partitions
 from admin_api.reading import endpoints as reading
 from admin_api.reading.readers import Readers
 from admin_api.records import endpoints as records
+from admin_api.records.backlog import Held
 from admin_api.records.producer import RecordProducer
 from admin_api.settings import endpoints as own_settings
 from admin_api.slashes import EncodedSlashes, decode_names
@@ -89,6 +90,7 @@ def create_app(
     app.state.producer = producer
     app.state.status = StatusFiles(data_dir)
     app.state.settings = settings
+    app.state.all_held = Held()
     app.state.readers = Readers(bootstrap)
     app.state.clock = SystemClock()
     app.state.lake = Lake(data_dir)

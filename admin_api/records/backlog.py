@@ -4,24 +4,37 @@ The problem: a client may write all of its records before it reads the first rep
 its records waited for that, both sides would wait for ever. The idea: the records are
 read on, and the reports wait here. They differ in little but an offset, so all but the
 last are kept compressed, in a tenth of the room. The price: there is an end to it, and
-who has not read by then is refused the rest.
+who has not read by then is refused the rest. While all streams together hold as much as
+they may, each has room again when its own client has read nearly all that waits for it.
 """
 
 import asyncio
 import zlib
 from collections import deque
+from dataclasses import dataclass
 
 BYTES_MAX = 8 << 20
 """Of one stream, compressed: the reports of about half a million records."""
+ALL_BYTES_MAX = 64 << 20
+"""Of all streams together, compressed."""
 STUCK_S = 30.0
 """So long nothing is read before a client whose backlog is full is given up."""
 PART_BYTES = 64 << 10
 
 
+@dataclass(slots=True)
+class Held:
+    """What the backlogs of all streams hold together."""
+
+    bytes_max: int = ALL_BYTES_MAX
+    bytes: int = 0
+
+
 class Backlog:
     """First in, first out; one puts and one takes."""
 
-    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+    def __init__(self, all_held: Held, bytes_max: int = BYTES_MAX) -> None:
+        self._all = all_held
         self._bytes_max = bytes_max
         self._parts: deque[bytes] = deque()
         self._last = bytearray()
@@ -37,7 +50,7 @@ class Backlog:
         if len(self._last) >= PART_BYTES:
             part = zlib.compress(self._last, 1)
             self._parts.append(part)
-            self._held += len(part)
+            self._hold(len(part))
             self._last.clear()
         self._signal()
 
@@ -46,6 +59,11 @@ class Backlog:
         self._ended = True
         self._signal()
 
+    def forget(self) -> None:
+        """Nothing is taken any more, nor put."""
+        self._parts.clear()
+        self._hold(-self._held)
+
     async def has_room(self, stuck_s: float) -> bool:
         """Wait for room; False if nothing was taken for so long."""
         while not self._room.is_set():
@@ -53,8 +71,9 @@ class Backlog:
             try:
                 await asyncio.wait_for(self._room.wait(), stuck_s)
             except TimeoutError:
+                self._signal()  # others may have made room meanwhile
                 if self._taken == taken:
-                    return False
+                    return self._room.is_set()
         return True
 
     async def take(self) -> bytes | None:
@@ -63,7 +82,7 @@ class Backlog:
         part: bytes | None = None
         if self._parts:
             compressed = self._parts.popleft()
-            self._held -= len(compressed)
+            self._hold(-len(compressed))
             part = zlib.decompress(compressed)
         elif self._last:
             part = bytes(self._last)
@@ -72,9 +91,15 @@ class Backlog:
         self._signal()
         return part
 
+    def _hold(self, more: int) -> None:
+        self._held += more
+        self._all.bytes += more
+
     def _signal(self) -> None:
         _set(self._filled, bool(self._parts or self._last or self._ended))
-        _set(self._room, self._held <= self._bytes_max)
+        all_full = self._all.bytes > self._all.bytes_max
+        at_most = min(self._bytes_max, PART_BYTES) if all_full else self._bytes_max
+        _set(self._room, self._held <= at_most)
 
 
 def _set(event: asyncio.Event, state: bool) -> None:

@@ -13,7 +13,7 @@ from admin_api.bodies import StreamedBody
 from admin_api.dependencies import ClusterDep, KafkaDep, ProducerDep, TopicNameDep
 from admin_api.problems import Problem
 from admin_api.records import backlog
-from admin_api.records.backlog import Backlog
+from admin_api.records.backlog import Backlog, Held
 from admin_api.records.delivery import Target, reports
 from admin_api.records.entries import deliver_all
 from admin_api.records.schemas import (
@@ -44,26 +44,34 @@ class Reports(Response):
     media_type = "application/json"
 
     def __init__(
-        self, body: StreamedBody, found: AsyncIterator[tuple[int, bytes]], first: bytes
+        self,
+        body: StreamedBody,
+        found: AsyncIterator[tuple[int, bytes]],
+        first: bytes,
+        all_held: Held,
     ) -> None:
         super().__init__()
         del self.headers["content-length"]
         self._body, self._found = body, found
-        self._backlog = Backlog(backlog.BYTES_MAX)
-        self._backlog.put(first)
+        self._first = first
+        self._backlog = Backlog(all_held, backlog.BYTES_MAX)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         head = {"type": "http.response.start", "status": 200}
         await send(head | {"headers": self.raw_headers})
         part = {"type": "http.response.body", "more_body": True}
+        self._backlog.put(self._first)
         reading = asyncio.create_task(self._read())
         try:
             while (some := await self._backlog.take()) is not None:
                 await send(part | {"body": some})
         finally:
             reading.cancel()
-            with suppress(asyncio.CancelledError):
-                await reading
+            try:
+                with suppress(asyncio.CancelledError):
+                    await reading
+            finally:
+                self._backlog.forget()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _read(self) -> None:
@@ -111,14 +119,15 @@ async def produce(request: Request, target: TargetDep) -> Any:
     """
     body = StreamedBody(request)
     found = reports(body, target.send)
+    all_held: Held = request.app.state.all_held
     if request.headers.get("transfer-encoding") is not None:
-        return Reports(body, found, b"")
+        return Reports(body, found, b"", all_held)
     first = await anext(found, None)
     if first is None:
         raise Problem(42206, "Payload error. Null input provided. Data is required.")
     second = await anext(found, None)
     if second is not None:
-        return Reports(body, found, first[1] + second[1])
+        return Reports(body, found, first[1] + second[1], all_held)
     return Response(first[1], status_code=first[0], media_type="application/json")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from admin_api.records import backlog
 from tests.support.confluent import read
-from tests.support.patience import IDLE_S
+from tests.support.patience import IDLE_S, wait_until
 
 STRING = {"type": "STRING", "data": "v"}
 
@@ -244,6 +244,15 @@ def test_who_writes_all_before_reading_gets_all_reports(plane, address):
     assert stream.status() == 200
     assert [one["offset"] for one in stream.rest()] == list(range(MANY))
     stream.close()
+
+
+def test_what_a_client_that_goes_has_not_read_is_forgotten(plane, address):
+    held = plane.app.state.all_held
+    stream = Streaming(address, path_of(plane, "gone"), len(BODY))
+    stream.write_raw(BODY)
+    wait_until(lambda: held.bytes)
+    stream.close()
+    wait_until(lambda: not held.bytes)
 
 
 @pytest.mark.parametrize("chunked", [True, False])
