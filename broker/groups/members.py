@@ -17,6 +17,9 @@ from broker.machine import Ticket
 
 MEMBER_BYTES, PENDING_BYTES = 2 << 10, 1 << 10
 """What they take beside their texts and bytes, timers included; rounded up."""
+ASSIGNED_BYTES = 1 << 10
+"""Of what it is assigned, so much is counted from its join on: so it goes on with a
+share of its group when there is no room for anybody new. 200 partitions of a topic."""
 
 
 class Member(NamedTuple):
@@ -51,8 +54,8 @@ class Member(NamedTuple):
     def held_bytes(self) -> int:
         """About what it takes in memory."""
         texts = (self.member_id, self.instance_id or "", self.client_id)
-        held = MEMBER_BYTES + size_of(self.protocols) + len(self.assignment)
-        return held + sum(map(len, texts))
+        held = MEMBER_BYTES + size_of(self.protocols) + sum(map(len, texts))
+        return held + ASSIGNED_BYTES + beyond_counted(self.assignment)
 
     def parked(self) -> bool:
         """Whether a join or a sync of it waits for our answer: it is alive, then."""
@@ -193,6 +196,11 @@ def _weighs_the_same(before: Member, after: Member) -> bool:
 def size_of(protocols: Protocols) -> int:
     """Bytes of names and metadata, a character of a name taken for one."""
     return sum(len(name) + len(metadata) for name, metadata in protocols)
+
+
+def beyond_counted(assignment: bytes) -> int:
+    """Bytes of an assignment that are not counted from the join on."""
+    return max(len(assignment) - ASSIGNED_BYTES, 0)
 
 
 def _first_of(protocols: Protocols, candidates: Iterable[str]) -> str:

@@ -38,7 +38,12 @@ from broker.groups.commands import (
 )
 from broker.groups.group import GROUP_BYTES, Group, GroupView
 from broker.groups.limits import GroupLimits
-from broker.groups.members import MEMBER_BYTES, size_of
+from broker.groups.members import (
+    ASSIGNED_BYTES,
+    MEMBER_BYTES,
+    beyond_counted,
+    size_of,
+)
 from broker.groups.offsets import Committed, RetentionState, expired
 from broker.groups.snapshot import GroupSnapshot
 from broker.groups.states import GroupState
@@ -70,8 +75,8 @@ class _Hosted:
     machine: Hosted[Command]
 
     def assigned_bytes(self) -> int:
-        """What its members are assigned now."""
-        return sum(len(member.assignment) for member in self.group.roster)
+        """What its members are assigned now, beyond what each is counted with."""
+        return sum(beyond_counted(member.assignment) for member in self.group.roster)
 
 
 def limits_of(settings: Any) -> GroupLimits:
@@ -185,12 +190,14 @@ class Coordinator:
         """How much more its group would take with a join."""
         hosted = self._hosted.get(group_id)
         if hosted is None:
-            return GROUP_BYTES + MEMBER_BYTES + size_of(command.protocols)
+            return (
+                GROUP_BYTES + MEMBER_BYTES + ASSIGNED_BYTES + size_of(command.protocols)
+            )
         roster = hosted.group.roster
         there = command.member_id or roster.static_id(command.instance_id) or ""
         member = roster.get(there)
         if member is None:
-            return MEMBER_BYTES + size_of(command.protocols)
+            return MEMBER_BYTES + ASSIGNED_BYTES + size_of(command.protocols)
         return size_of(command.protocols) - size_of(member.protocols)
 
     def has_member(self, group_id: str, member_id: str) -> bool:
@@ -205,7 +212,7 @@ class Coordinator:
         if hosted is None:
             ticket.set_result(Refused(self._unknown(group_id)))
             return ticket
-        added = sum(len(assignment) for _, assignment in command.assignments)
+        added = sum(beyond_counted(given) for _, given in command.assignments)
         if not self.memory.has_room(added - hosted.assigned_bytes()):
             ticket.set_result(Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return ticket

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.groups.members import MEMBER_BYTES, PENDING_BYTES, Member, Roster
+from broker.groups.members import (
+    ASSIGNED_BYTES,
+    MEMBER_BYTES,
+    PENDING_BYTES,
+    Member,
+    Roster,
+)
 
 
 def member(name: str, *protocols: str, instance_id: str | None = None) -> Member:
@@ -130,8 +136,11 @@ def test_what_members_and_given_ids_take_is_counted_and_given_back():
     assert alone == one.held_bytes > MEMBER_BYTES
     growing.put(one._replace(join_ticket="ticket"))
     assert growing.held_bytes == alone
-    growing.put(one._replace(assignment=bytes(1000)))
-    growing.put(one._replace(assignment=bytes(1000), protocols=(("range", b"12"),)))
+    growing.put(one._replace(assignment=bytes(ASSIGNED_BYTES)))
+    assert growing.held_bytes == alone
+    given = bytes(ASSIGNED_BYTES + 1000)
+    growing.put(one._replace(assignment=given))
+    growing.put(one._replace(assignment=given, protocols=(("range", b"12"),)))
     assert growing.held_bytes == alone + 1000 + 2 - len("range")
     growing.expect("pending")
     growing.expect_no_more("nobody")

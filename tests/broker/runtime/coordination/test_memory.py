@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from broker.groups.commands import Heartbeat, Join, Joined, Leaver, Refused, Sync
+from broker.groups.members import ASSIGNED_BYTES
 from broker.groups.offsets import Committed
 from broker.protocol.errors import ErrorCode, KafkaError
 from tests.support.coordinating import FLIGHTS, housed, story
@@ -131,5 +132,48 @@ def test_a_static_member_that_comes_back_adds_nothing(tmp_path):
             more = a_join(instance_id="s", protocols=(("range", bytes(8 * KIB)),))
             assert (await house.groups.join("g", more)).code is FULL
             assert house.groups.memory.held_bytes <= 64 * KIB
+
+    story(play)
+
+
+def test_who_is_left_of_a_group_takes_over_what_the_others_had(tmp_path):
+    async def play():
+        async with housed(tmp_path, memory_bytes_max=64 * KIB) as house:
+            groups = house.groups
+            first = await groups.join("g", a_join())
+            joining = groups.join("g", a_join())
+            await groups.join("g", a_join(first.member_id))
+            both = (first.member_id, (await joining).member_id)
+            sync = Sync(both[0], 2, tuple((one, bytes(400)) for one in both))
+            assert (await groups.sync("g", sync)).assignment == bytes(400)
+            await groups.leave("g", [Leaver(both[1])])
+            with pytest.raises(KafkaError):
+                for number in range(1_000):
+                    key = FLIGHTS.key(0)
+                    await groups.commit(f"h-{number}", {key: Committed(1)})
+            assert (await groups.join("g", a_join(both[0]))).generation == 3
+            sync = Sync(both[0], 3, ((both[0], bytes(1_000)),))
+            assert (await groups.sync("g", sync)).assignment == bytes(1_000)
+            assert groups.memory.held_bytes <= 64 * KIB
+
+    story(play)
+
+
+def test_what_one_member_is_given_is_no_room_for_what_another_is(tmp_path):
+    async def play():
+        async with housed(tmp_path, memory_bytes_max=64 * KIB) as house:
+            groups = house.groups
+            first = await groups.join("g", a_join())
+            joining = [groups.join("g", a_join()) for _ in range(7)]
+            await groups.join("g", a_join(first.member_id))
+            await asyncio.gather(*joining)
+            room = 64 * KIB - groups.memory.held_bytes
+            much = bytes(room + 2 * ASSIGNED_BYTES)
+            sync = Sync(first.member_id, 2, ((first.member_id, much),))
+            assert (await groups.sync("g", sync)).code is FULL
+            most = bytes(room + ASSIGNED_BYTES)
+            sync = Sync(first.member_id, 2, ((first.member_id, most),))
+            assert (await groups.sync("g", sync)).assignment == most
+            assert groups.memory.held_bytes == 64 * KIB
 
     story(play)
