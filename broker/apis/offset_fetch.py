@@ -16,9 +16,15 @@ from typing import NamedTuple
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import ITEMS_A_TURN, Steps, emptied_in_turns, in_turns
+from broker.dispatch.turns import (
+    COUNTED_A_TURN,
+    ITEMS_A_TURN,
+    Steps,
+    emptied_in_turns,
+    in_turns,
+)
 from broker.groups.offsets import Committed
-from broker.ids import TopicNumber, TopicPartition
+from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.offset_fetch import (
@@ -72,7 +78,8 @@ def _fetch(request: OffsetFetchRequest, context: Context) -> Steps[OffsetFetchRe
     never = UNKNOWN if context.version == 0 else ErrorCode.NONE
     if request.topics is None:
         rows: Iterable[tuple[str, Iterable[_Found | None]]]
-        rows = [(topic.name, found) for topic, found in _all(offsets, broker)]
+        every = yield from _all(offsets, broker)
+        rows = ((topic.name, found) for topic, found in every)
     else:
         rows = (
             (asked.name, _new(_some(offsets, topic, indexes), answered, asked.name))
@@ -102,7 +109,13 @@ def _group(
     asked: OffsetFetchRequestGroup, answered: Answered, context: Context
 ) -> Steps[OffsetFetchResponseGroup]:
     topics, work = [], 0
-    for name, topic_id, found in _rows(asked, answered, context):
+    rows = _rows(asked, answered, context)
+    if asked.topics is None and (asked.group_id,) not in answered:
+        answered.add((asked.group_id,))
+        broker = context.broker
+        every = yield from _all(broker.groups.fetch(asked.group_id), broker)
+        rows = ((topic.name, topic.id, found) for topic, found in every)
+    for name, topic_id, found in rows:
         answers: list[OffsetFetchResponsePartitions] = []
         topics.append(OffsetFetchResponseTopics(name, topic_id, answers))
         for one in chain((None,), found):
@@ -120,12 +133,7 @@ def _rows(
     """Name, id and what was found of each topic, looked up as it is asked for."""
     broker = context.broker
     offsets = broker.groups.fetch(asked.group_id)
-    if asked.topics is None:
-        if (asked.group_id,) not in answered:
-            answered.add((asked.group_id,))
-            yield from ((t.name, t.id, found) for t, found in _all(offsets, broker))
-        return
-    for topic in asked.topics:
+    for topic in asked.topics or ():
         indexes = topic.partition_indexes
         if context.version >= 10:
             found = _by_id(offsets, broker, topic.topic_id, indexes)
@@ -146,13 +154,28 @@ def _new(
         answered.add(key)
 
 
-def _all(offsets: Offsets, broker: Broker) -> list[tuple[Topic, list[_Found]]]:
+def _all(
+    offsets: Offsets, broker: Broker
+) -> Steps[list[tuple[Topic, Iterator[_Found]]]]:
     """Everything the group has, of topics that exist."""
-    found: dict[TopicNumber, list[_Found]] = {}
-    for (number, index), committed in offsets.items():
-        found.setdefault(number, []).append(_Found(index, committed))
-    topics = ((broker.topics.by_number(number), found[number]) for number in found)
-    return [(topic, partitions) for topic, partitions in topics if topic is not None]
+    indexes: dict[TopicNumber, list[PartitionNumber]] = {}
+    for count, (number, index) in enumerate(tuple(offsets), 1):
+        indexes.setdefault(number, []).append(index)
+        if count % COUNTED_A_TURN == 0:
+            yield
+    topics = ((broker.topics.by_number(number), indexes[number]) for number in indexes)
+    known = ((topic, them) for topic, them in topics if topic is not None)
+    return [(topic, _there(offsets, topic, them)) for topic, them in known]
+
+
+def _there(
+    offsets: Offsets, topic: Topic, indexes: Iterable[PartitionNumber]
+) -> Iterator[_Found]:
+    """Those that are still there when they are looked at."""
+    for index in indexes:
+        committed = offsets.get(topic.key(index))
+        if committed is not None:
+            yield _Found(index, committed)
 
 
 def _some(

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from broker.groups.offsets import Committed
+from broker.ids import PartitionNumber
 from broker.protocol.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
@@ -166,5 +168,31 @@ def test_a_request_of_a_hundred_thousand_names(name: str, tmp_path: Path) -> Non
                 gc.enable()
             sys.stdout.write(f"{name}: longest turn {least:.1f} ms\n")
             assert least < budget_ms(), f"{name}: {least:.1f} ms in one turn"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [7, 8])
+def test_all_that_a_group_committed(version: int, tmp_path: Path) -> None:
+    each = 10_000
+    topics = [Topic(n, bytes([n]) * 16, f"t{n}", each) for n in range(1, 11)]
+    group = OffsetFetchRequestGroup("g", None, -1, None)
+    asked = OffsetFetchRequest("g", None, [group])
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker, serving((), broker) as server:
+            broker.topics.load(topics)
+            broker.groups.offsets._commits.groups["g"] = {
+                topic.key(PartitionNumber(index)): Committed(1)
+                for topic in topics
+                for index in range(each)
+            }
+            gc.disable()
+            try:
+                least = await longest_callback_ms(server, asked, version, BUDGET_MS)
+            finally:
+                gc.enable()
+            sys.stdout.write(f"all offsets, v{version}: longest turn {least:.1f} ms\n")
+            assert least < budget_ms(), f"{least:.1f} ms in one turn"
 
     run(scenario)
