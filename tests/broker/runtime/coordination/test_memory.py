@@ -136,6 +136,12 @@ def test_a_static_member_that_comes_back_adds_nothing(tmp_path):
     story(play)
 
 
+async def fill_up(groups):
+    """Commit for one group after the other until that is refused."""
+    for number in range(1_000):
+        await groups.commit(f"h-{number}", {FLIGHTS.key(0): Committed(1)})
+
+
 def test_who_is_left_of_a_group_takes_over_what_the_others_had(tmp_path):
     async def play():
         async with housed(tmp_path, memory_bytes_max=64 * KIB) as house:
@@ -148,9 +154,7 @@ def test_who_is_left_of_a_group_takes_over_what_the_others_had(tmp_path):
             assert (await groups.sync("g", sync)).assignment == bytes(400)
             await groups.leave("g", [Leaver(both[1])])
             with pytest.raises(KafkaError):
-                for number in range(1_000):
-                    key = FLIGHTS.key(0)
-                    await groups.commit(f"h-{number}", {key: Committed(1)})
+                await fill_up(groups)
             assert (await groups.join("g", a_join(both[0]))).generation == 3
             sync = Sync(both[0], 3, ((both[0], bytes(1_000)),))
             assert (await groups.sync("g", sync)).assignment == bytes(1_000)
