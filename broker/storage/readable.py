@@ -25,11 +25,9 @@ PIECE_BYTES: Final = 1 << 20
 def read(files: Files, file: int, length: int, position: int) -> bytes:
     """As `Files.pread`, with zeros for pages that cannot be read. Raises OSError for
     what is no fault of single pages."""
-    try:
-        return files.pread(file, length, position)
-    except OSError as error:
-        if error.errno != errno.EIO:
-            raise
+    whole = _readable(files, file, length, position)
+    if whole is not None:
+        return whole
     end = min(position + length, files.size(file))
     pages = _pages(files, file, position, end)
     return b"".join(page or bytes(size) for _, size, page in pages)
@@ -66,13 +64,10 @@ def view(files: Files, file: int, size: int, start: int = 0) -> Iterator[memoryv
 
 
 def _is_readable(files: Files, file: int, size: int, start: int) -> bool:
-    try:
-        for position in range(start, size, PIECE_BYTES):
-            files.pread(file, min(PIECE_BYTES, size - position), position)
-    except OSError as error:
-        if error.errno != errno.EIO:
-            raise
-        return False
+    for position in range(start, size, PIECE_BYTES):
+        length = min(PIECE_BYTES, size - position)
+        if _readable(files, file, length, position) is None:
+            return False
     return True
 
 
@@ -87,6 +82,7 @@ def _pages(
 
 
 def _readable(files: Files, file: int, length: int, position: int) -> bytes | None:
+    """As `Files.pread`; None if one of the pages cannot be read."""
     try:
         return files.pread(file, length, position)
     except OSError as error:
