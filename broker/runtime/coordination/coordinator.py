@@ -188,17 +188,15 @@ class Coordinator:
 
     def _added_by(self, group_id: str, command: Join) -> int:
         """How much more its group would take with a join."""
-        hosted = self._hosted.get(group_id)
+        hosted, said = self._hosted.get(group_id), size_of(command.protocols)
         if hosted is None:
-            return (
-                GROUP_BYTES + MEMBER_BYTES + ASSIGNED_BYTES + size_of(command.protocols)
-            )
+            return GROUP_BYTES + MEMBER_BYTES + ASSIGNED_BYTES + said
         roster = hosted.group.roster
         there = command.member_id or roster.static_id(command.instance_id) or ""
         member = roster.get(there)
         if member is None:
-            return MEMBER_BYTES + ASSIGNED_BYTES + size_of(command.protocols)
-        return size_of(command.protocols) - size_of(member.protocols)
+            return MEMBER_BYTES + ASSIGNED_BYTES + said
+        return said - size_of(member.protocols)
 
     def has_member(self, group_id: str, member_id: str) -> bool:
         """Whether the group has this member now."""
@@ -213,7 +211,7 @@ class Coordinator:
             ticket.set_result(Refused(self._unknown(group_id)))
             return ticket
         added = sum(beyond_counted(given) for _, given in command.assignments)
-        if not self.memory.has_room(added - hosted.assigned_bytes()):
+        if added and not self.memory.has_room(added - hosted.assigned_bytes()):
             ticket.set_result(Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return ticket
         hosted.machine.ask(replace(command, ticket=ticket))

@@ -4,8 +4,9 @@ The problem: a group costs its client one small request and us some kilobytes, f
 long as somebody is in it, or for a week if an offset was committed. Kafka leaves the
 sum to the size of its heap. The idea: what groups, members and offsets take is counted
 as they change, and what would add to it is refused above a bound, with an error after
-which every client asks again later. Whoever is here goes on: heartbeats, rejoins and
-commits of offsets that are here add nothing. The price: the count is an estimate.
+which every client asks again later. Whoever is here goes on: heartbeats, rejoins that
+say no more than before and commits of offsets that are here add nothing. The price: the
+count is an estimate.
 """
 
 import structlog
