@@ -5,7 +5,6 @@ at each name, and to say so. Each goes over a real connection, from its bytes to
 of its answer.
 """
 
-import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,12 @@ from broker.protocol.messages.sync_group import (
 from broker.topics.topic import Topic
 from tests.support.rig import rig, run
 from tests.support.serving import serving
-from tests.support.turns import BUDGET_MS, budget_ms, longest_callback_ms
+from tests.support.turns import (
+    BUDGET_MS,
+    budget_ms,
+    longest_callback_ms,
+    uncollected,
+)
 
 MANY = 100_000
 NAMES = [f"n{number}" for number in range(MANY)]
@@ -161,11 +165,8 @@ def test_a_request_of_a_hundred_thousand_names(name: str, tmp_path: Path) -> Non
     async def scenario() -> None:
         async with rig(tmp_path) as broker, serving((), broker) as server:
             broker.topics.load([Topic(1, bytes(15) + b"\1", HERE, 1)])
-            gc.disable()  # a broker's collector looks seldom
-            try:
+            with uncollected():
                 least = await longest_callback_ms(server, request, version, BUDGET_MS)
-            finally:
-                gc.enable()
             sys.stdout.write(f"{name}: longest turn {least:.1f} ms\n")
             assert least < budget_ms(), f"{name}: {least:.1f} ms in one turn"
 
@@ -187,11 +188,8 @@ def test_all_that_a_group_committed(version: int, tmp_path: Path) -> None:
                 for topic in topics
                 for index in range(each)
             }
-            gc.disable()
-            try:
+            with uncollected():
                 least = await longest_callback_ms(server, asked, version, BUDGET_MS)
-            finally:
-                gc.enable()
             sys.stdout.write(f"all offsets, v{version}: longest turn {least:.1f} ms\n")
             assert least < budget_ms(), f"{least:.1f} ms in one turn"
 

@@ -97,11 +97,9 @@ def test_the_power_goes_again_and_again(seed: int, first: int, second: int) -> N
     check(files, told)
 
 
-@pytest.mark.parametrize(
-    "point", ["carry.begun", "carry.written", "carry.sealed", "carry.listed"]
-)
-def test_a_kill_at_each_step_leaves_the_old_ones_or_the_new_one(point: str) -> None:
-    files, told = ForgetfulFiles(), Told()
+def killed_at(point: str, told: Told) -> ForgetfulFiles:
+    """What a kill at a step of a carry leaves of a log."""
+    files = ForgetfulFiles()
     driver = open_log(files)
     fill(driver, told)
     kept: list[ForgetfulFiles] = []
@@ -117,6 +115,15 @@ def test_a_kill_at_each_step_leaves_the_old_ones_or_the_new_one(point: str) -> N
         failpoints.watch(None)
     driver.close()
     [killed] = kept
+    return killed
+
+
+@pytest.mark.parametrize(
+    "point", ["carry.begun", "carry.written", "carry.sealed", "carry.listed"]
+)
+def test_a_kill_at_each_step_leaves_the_old_ones_or_the_new_one(point: str) -> None:
+    told = Told()
+    killed = killed_at(point, told)
     check(killed, told)
     driver = open_log(killed.after_kill())
     assert len(held(driver.recovery, driver.wal)[1, STUCK]) == 10
@@ -128,22 +135,8 @@ def test_a_kill_at_each_step_leaves_the_old_ones_or_the_new_one(point: str) -> N
 
 @pytest.mark.parametrize("point", ["carry.begun", "carry.written", "carry.sealed"])
 def test_a_kill_at_a_step_and_a_lost_manifest_are_no_damage(point: str) -> None:
-    files, told = ForgetfulFiles(), Told()
-    driver = open_log(files)
-    fill(driver, told)
-    kept: list[ForgetfulFiles] = []
-
-    def look(name: str) -> None:
-        if name == point:
-            kept.append(files.after_kill())
-
-    failpoints.watch(look)
-    try:
-        assert carry_all(driver, told) is not None
-    finally:
-        failpoints.watch(None)
-    driver.close()
-    [killed] = kept
+    told = Told()
+    killed = killed_at(point, told)
     killed.unlink(WAL / "checkpoint")
     for damage in (["the checkpoint is missing; replaying all"], []):
         driver = open_log(killed)
