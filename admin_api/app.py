@@ -7,6 +7,10 @@ from contextlib import asynccontextmanager
 from fastapi import Depends, FastAPI
 
 from admin_api import problems
+from admin_api.access.audit import Audit
+from admin_api.access.callers import Callers
+from admin_api.access.guards import VIEWER
+from admin_api.access.tokens import Tokens
 from admin_api.acls import endpoints as acls
 from admin_api.bodies import BodyLimit
 from admin_api.brokers import endpoints as brokers
@@ -59,14 +63,20 @@ LAKEHOUSE = (
     overview,
     own_settings,
 )
-OWN = (health, metrics, docs)
+OPEN = (health, docs)
+"""What anybody may ask: whether it lives, and the manual, everywhere the same."""
 
 
 def create_app(
-    bootstrap: str, settings: Settings, timeout_s: float = TIMEOUT_S
+    bootstrap: str,
+    settings: Settings,
+    timeout_s: float = TIMEOUT_S,
+    *,
+    is_closed: bool = False,
 ) -> FastAPI:
     """An admin plane for the broker at ``bootstrap``, of the data directory that the
-    settings name."""
+    settings name. With ``is_closed`` it asks for a token although none was made yet.
+    """
     data_dir = settings.data_dir
     producer = RecordProducer(bootstrap, timeout_s)
 
@@ -85,6 +95,8 @@ def create_app(
         dependencies=[Depends(decode_names)],
     )
     app.add_middleware(BodyLimit)
+    app.add_middleware(Audit)
+    app.add_middleware(Callers, tokens=Tokens(data_dir), is_closed=is_closed)
     app.add_middleware(EncodedSlashes)
     app.state.kafka = Kafka(bootstrap, timeout_s)
     app.state.producer = producer
@@ -96,8 +108,10 @@ def create_app(
     app.state.lake = Lake(data_dir)
     app.state.facts = FactsReader(app.state.lake)
     problems.install(app)
-    for module in OWN:
+    for module in OPEN:
         app.include_router(module.router)
-    for module in (*CONFLUENT, *LAKEHOUSE):
-        app.include_router(module.router, responses=problems.DOCUMENTED)
+    for module in (metrics, *CONFLUENT, *LAKEHOUSE):
+        app.include_router(
+            module.router, responses=problems.DOCUMENTED, dependencies=[VIEWER]
+        )
     return app

@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 
+from admin_api.access.callers import Refused
 from admin_api.reading.filter_tokens import FilterError
 from admin_api.resources import printable
 from broker.catalog.errors import CatalogError
@@ -137,6 +138,7 @@ _CONVERTERS: dict[type[Exception], Callable[[Any], Problem]] = {
     CatalogError: lambda error: Problem(50302, str(error)),
     RequestValidationError: of_validation,
     ValidationError: of_validation,
+    Refused: lambda error: Problem(error.error_code, error.detail),
     HTTPException: lambda error: Problem(
         error.status_code, f"HTTP {error.status_code} {error.detail}"
     ),
@@ -157,7 +159,8 @@ def install(app: FastAPI) -> None:
         problem = problem_of(error)
         message = printable(problem.message)
         body = {"error_code": problem.error_code, "message": message}
-        return JSONResponse(body, status_code=problem.status)
+        headers = {"www-authenticate": "Bearer"} if problem.status == 401 else None
+        return JSONResponse(body, status_code=problem.status, headers=headers)
 
     for kind in _CONVERTERS:
         if kind is not ValidationError:  # in an answer it would be our own fault

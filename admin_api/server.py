@@ -5,6 +5,9 @@ from collections.abc import Callable
 
 import uvicorn
 
+from admin_api import logs
+from admin_api.access import exposure
+from admin_api.access.tokens import Tokens
 from admin_api.app import create_app
 from broker.settings import Settings
 
@@ -50,22 +53,33 @@ def run(
     bootstrap: str,
     settings: Settings,
     announce: Callable[[str], None],
+    *,
+    insecure: bool = False,
 ) -> None:
     """Serve until SIGTERM or ctrl-C; says ``ready admin=http://HOST:PORT`` once.
 
-    ``bound`` is what ``listen`` gave.
+    ``bound`` is what ``listen`` gave. Raises ExposureRefused, TokensUnreadable.
     """
+    exposure.check(bound, Tokens(settings.data_dir), insecure=insecure)
+    tls = settings.admin_tls
+    scheme = "https" if exposure.check_certificate(tls) else "http"
     host, port = bound.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    app = create_app(bootstrap, settings)
+    is_closed = not (insecure or exposure.is_loopback(bound))
+    app = create_app(bootstrap, settings, is_closed=is_closed)
+    logs.capture()
     config = uvicorn.Config(
         app,
+        log_config=None,
         log_level="warning",
+        server_header=False,
+        ssl_certfile=tls.certificate,
+        ssl_keyfile=tls.key,
         timeout_graceful_shutdown=3,
     )
     server = _Announcing(
         config,
-        lambda: announce(f"ready admin=http://{shown}:{port}"),
+        lambda: announce(f"ready admin={scheme}://{shown}:{port}"),
         app.state.readers.stopping.set,
     )
     server.run(sockets=[bound])

@@ -236,6 +236,18 @@ class LogSettings(_Group):
     )
 
 
+class AdminTlsSettings(_Group):
+    """The certificate of the admin plane."""
+
+    certificate: Path | None = Field(
+        default=None, description="PEM file: the admin plane speaks TLS with it"
+    )
+    key: Path | None = Field(
+        default=None,
+        description="PEM file of its private key; the certificate's file if not set",
+    )
+
+
 class Settings(_Group):
     """Everything a user may tune."""
 
@@ -251,6 +263,7 @@ class Settings(_Group):
     admin: Address = Field(
         default="127.0.0.1:8082", description="address of the admin plane"
     )
+    admin_tls: AdminTlsSettings = AdminTlsSettings()
     node_id: int = Field(default=1, ge=0, description="this broker's number")
     wal: WalSettings = WalSettings()
     lake: LakeSettings = LakeSettings()

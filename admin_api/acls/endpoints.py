@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, Response
 
+from admin_api.access.guards import ADMIN
 from admin_api.acls.schemas import (
     AclDeletionDep,
     AclList,
@@ -26,7 +27,7 @@ async def search_acls(
     return AclList(metadata=cluster.place.listed("acls"), data=data)
 
 
-@router.post("/acls", status_code=201, summary="Create an ACL")
+@router.post("/acls", dependencies=[ADMIN], status_code=201, summary="Create an ACL")
 async def create_acl(cluster: ClusterDep, kafka: KafkaDep, body: CreateAcl) -> Response:
     """Create one ACL; `Location` says where it is."""
     binding = body.binding()
@@ -35,7 +36,9 @@ async def create_acl(cluster: ClusterDep, kafka: KafkaDep, body: CreateAcl) -> R
     return Response(status_code=201, headers={"Location": own})
 
 
-@router.post("/acls:batch", status_code=201, summary="Create ACLs")
+@router.post(
+    "/acls:batch", dependencies=[ADMIN], status_code=201, summary="Create ACLs"
+)
 async def create_acls(
     cluster: ClusterDep, kafka: KafkaDep, body: CreateAcls
 ) -> Response:
@@ -44,7 +47,7 @@ async def create_acls(
     return Response(status_code=201)
 
 
-@router.delete("/acls", summary="Delete ACLs")
+@router.delete("/acls", dependencies=[ADMIN], summary="Delete ACLs")
 async def delete_acls(
     cluster: ClusterDep, kafka: KafkaDep, query: AclDeletionDep
 ) -> DeletedAcls:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
+from admin_api.access.guards import OPERATOR
 from admin_api.compaction.operations import Operations
 from admin_api.compaction.schemas import Operation, State
 from admin_api.dependencies import (
@@ -31,6 +32,7 @@ OperationsDep = Annotated[Operations, Depends(_operations)]
 
 @router.post(
     "/tables/{topic_name}:compact",
+    dependencies=[OPERATOR],
     summary="Compact a table now",
     responses={202: {"model": Operation, "description": "It is not done yet."}},
 )

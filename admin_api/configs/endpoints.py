@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from admin_api.access.guards import ADMIN, OPERATOR
 from admin_api.configs import owners
 from admin_api.configs.owners import Owner, broker_owner, cluster_owner, topic_owner
 from admin_api.configs.routes import config_routes
@@ -56,6 +57,7 @@ async def list_all_topics_configs(
 
 @router.post(
     "/topics/-/configs:alter",
+    dependencies=[OPERATOR],
     status_code=204,
     tags=["Configs"],
     summary="Alter several topics' configs",
@@ -88,14 +90,24 @@ async def list_all_brokers_configs(
 
 router.include_router(
     config_routes(
-        "/topics/{topic_name}/configs", _of_topic, TopicConfig, TopicConfigList
+        "/topics/{topic_name}/configs",
+        _of_topic,
+        TopicConfig,
+        TopicConfigList,
+        OPERATOR,
     )
 )
 router.include_router(
     config_routes(
-        "/brokers/{broker_id}/configs", _of_broker, BrokerConfig, BrokerConfigList
+        "/brokers/{broker_id}/configs",
+        _of_broker,
+        BrokerConfig,
+        BrokerConfigList,
+        ADMIN,
     )
 )
 router.include_router(
-    config_routes("/broker-configs", _of_cluster, ClusterConfig, ClusterConfigList)
+    config_routes(
+        "/broker-configs", _of_cluster, ClusterConfig, ClusterConfigList, ADMIN
+    )
 )

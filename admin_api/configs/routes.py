@@ -18,9 +18,15 @@ from admin_api.dependencies import ConfigName, KafkaDep
 
 
 def config_routes(
-    path: str, owner: Callable[..., Owner], model: type[Config], listing: type[Any]
+    path: str,
+    owner: Callable[..., Owner],
+    model: type[Config],
+    listing: type[Any],
+    may_alter: Any,
 ) -> APIRouter:
-    """Routes at ``path``; the dependency ``owner`` says whose configurations."""
+    """Routes at ``path``; the dependency ``owner`` says whose configurations, and the
+    dependency ``may_alter`` refuses whoever may not change them.
+    """
     router = APIRouter(tags=["Configs"])
 
     @router.get(path, response_model=listing, summary="List configurations")
@@ -31,7 +37,12 @@ def config_routes(
         found = await owners.describe(kafka, own)
         return listing(metadata=own.listed(), data=own.render_all(model, found))
 
-    @router.post(f"{path}:alter", status_code=204, summary="Alter configurations")
+    @router.post(
+        f"{path}:alter",
+        dependencies=[may_alter],
+        status_code=204,
+        summary="Alter configurations",
+    )
     async def alter_configs(
         own: Annotated[Owner, Depends(owner)], body: AlterConfigs, kafka: KafkaDep
     ) -> None:
@@ -45,7 +56,12 @@ def config_routes(
         """One of them."""
         return own.render(model, await owners.find(kafka, own, name))
 
-    @router.put(path + "/{name}", status_code=204, summary="Set a configuration")
+    @router.put(
+        path + "/{name}",
+        dependencies=[may_alter],
+        status_code=204,
+        summary="Set a configuration",
+    )
     async def update_config(
         own: Annotated[Owner, Depends(owner)],
         name: ConfigName,
@@ -55,7 +71,12 @@ def config_routes(
         """Give one of them a value."""
         await owners.alter(kafka, own, [Alteration(name=name, value=body.value)])
 
-    @router.delete(path + "/{name}", status_code=204, summary="Reset a configuration")
+    @router.delete(
+        path + "/{name}",
+        dependencies=[may_alter],
+        status_code=204,
+        summary="Reset a configuration",
+    )
     async def reset_config(
         own: Annotated[Owner, Depends(owner)], name: ConfigName, kafka: KafkaDep
     ) -> None:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
+from admin_api.access.guards import OPERATOR
 from admin_api.bodies import StreamedBody
 from admin_api.dependencies import ClusterDep, KafkaDep, ProducerDep, TopicNameDep
 from admin_api.problems import Problem
@@ -108,7 +109,11 @@ TargetDep = Annotated[Target, Depends(_target)]
 
 
 @router.post(
-    "/records", summary="Produce records", response_model=Report, openapi_extra=BODY
+    "/records",
+    dependencies=[OPERATOR],
+    summary="Produce records",
+    response_model=Report,
+    openapi_extra=BODY,
 )
 async def produce(request: Request, target: TargetDep) -> Any:
     """Produce the records of the body, concatenated JSON objects.
@@ -133,6 +138,7 @@ async def produce(request: Request, target: TargetDep) -> Any:
 
 @router.post(
     "/records:batch",
+    dependencies=[OPERATOR],
     status_code=207,
     summary="Produce a batch of records",
     response_model_exclude_none=True,

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from admin_api.access.guards import OPERATOR
 from admin_api.dependencies import ClusterDep, KafkaDep, TopicNameDep
 from admin_api.paging import PageDep, cut
 from admin_api.topics.schemas import (
@@ -51,6 +52,7 @@ async def list_topics(
 
 @router.post(
     "",
+    dependencies=[OPERATOR],
     status_code=201,
     summary="Create a topic",
     responses={200: {"model": Topic, "description": "It was only validated."}},
@@ -81,7 +83,9 @@ async def get_topic(
     return of_description(cluster.place, cluster.id, found)
 
 
-@router.patch("/{topic_name}", summary="Add partitions to a topic")
+@router.patch(
+    "/{topic_name}", dependencies=[OPERATOR], summary="Add partitions to a topic"
+)
 async def update_topic(
     cluster: ClusterDep, name: TopicNameDep, body: UpdateTopic, kafka: KafkaDep
 ) -> Topic:
@@ -91,7 +95,9 @@ async def update_topic(
     return of_description(cluster.place, cluster.id, found)
 
 
-@router.delete("/{topic_name}", status_code=204, summary="Delete a topic")
+@router.delete(
+    "/{topic_name}", dependencies=[OPERATOR], status_code=204, summary="Delete a topic"
+)
 async def delete_topic(
     cluster: ClusterDep, name: TopicNameDep, kafka: KafkaDep
 ) -> None:

@@ -2,7 +2,7 @@
 
 import typer
 
-from broker.cli import config, consume, groups, produce, run, tables, topics
+from broker.cli import admin, config, consume, groups, produce, run, tables, topics
 
 app = typer.Typer(
     help="A Kafka broker whose topics are Delta tables.",
@@ -14,7 +14,7 @@ app = typer.Typer(
 app.command()(run.up)
 app.command()(run.broker)
 app.command()(run.compactor)
-app.command()(run.admin)
+app.add_typer(admin.app, name="admin")
 app.add_typer(topics.app, name="topic")
 app.add_typer(groups.app, name="group")
 app.command()(produce.produce)

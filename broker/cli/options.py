@@ -29,6 +29,12 @@ Admin = Annotated[
     str | None,
     typer.Option("--admin", help=f"HOST:PORT for REST; else {DEFAULTS.admin}."),
 ]
+Insecure = Annotated[
+    bool,
+    typer.Option(
+        "--insecure", help="Let the admin plane be open to others without tokens."
+    ),
+]
 Extra = Annotated[
     list[str] | None, typer.Option("-X", help="key=value: any setting; repeatable.")
 ]

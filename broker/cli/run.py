@@ -1,25 +1,24 @@
-"""``lakelog up | broker | compactor | admin``: the parts, together or each alone."""
+"""``lakelog up | broker | compactor``: the parts, together or each alone."""
 
 import asyncio
 import os
 import re
 import shutil
-import socket
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from broker.cli.admin import admin_socket
 from broker.cli.failures import UserError
 from broker.cli.options import (
-    BOOTSTRAP_DEFAULT,
     Admin,
     Advertised,
-    Bootstrap,
     Config,
     DataDir,
     Extra,
+    Insecure,
     Listener,
     settings_of,
 )
@@ -65,6 +64,7 @@ def up(
     no_admin: Annotated[
         bool, typer.Option("--no-admin", help="No REST plane.")
     ] = False,
+    insecure: Insecure = False,
 ) -> None:
     """A broker, a compactor with an embedded Spark, and the admin plane."""
     from broker.runtime.process.logging import configure_logging
@@ -74,13 +74,14 @@ def up(
     )
     configure_logging(settings)
     if not no_admin:
-        _admin_socket(settings.admin).close()
+        admin_socket(settings, insecure=insecure).close()
     compactor = not no_compactor
     if compactor and not java_found():
         typer.echo(f"{NO_JAVA}: Kafka is served, tables are not written", err=True)
         compactor = False
     shared = _shared(data_dir, listener, advertised, admin, config, extra)
-    supervisor = Supervisor(shared, not no_admin, compactor, say)
+    flags = ["--insecure"] if insecure else []
+    supervisor = Supervisor(shared, not no_admin, compactor, say, flags)
     raise typer.Exit(asyncio.run(supervisor.run()))
 
 
@@ -142,37 +143,6 @@ def _redirect_output(log: Path) -> None:
     sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
     with log.open("wb") as file:
         os.dup2(file.fileno(), 2)
-
-
-def admin(
-    data_dir: DataDir = None,
-    admin_address: Admin = None,
-    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
-    config: Config = None,
-    extra: Extra = None,
-    listener: Annotated[str | None, typer.Option("--listener", hidden=True)] = None,
-    advertised: Annotated[str | None, typer.Option("--advertised", hidden=True)] = None,
-) -> None:
-    """The admin plane alone: REST over HTTP."""
-    die_with_parent()
-    del listener, advertised
-    settings = settings_of(data_dir, config, extra, admin=admin_address)
-    from admin_api import server
-
-    bound = _admin_socket(settings.admin)
-    server.run(bound, bootstrap, settings, say)
-
-
-def _admin_socket(address: str) -> socket.socket:
-    from admin_api.server import listen
-
-    host, _, port = address.rpartition(":")
-    try:
-        return listen(host.strip("[]"), int(port))
-    except OSError as error:
-        raise UserError(
-            f"cannot listen on {address}: {error.strerror}; choose another --admin"
-        ) from None
 
 
 def _shared(

@@ -14,7 +14,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -182,8 +182,9 @@ class Supervisor:
         admin_wanted: bool,
         compactor_wanted: bool,
         say: Callable[[str], None],
+        admin_flags: Sequence[str] = (),
     ) -> None:
-        self.shared, self.say = shared, say
+        self.shared, self.say, self.admin_flags = shared, say, admin_flags
         self.admin_wanted, self.compactor_wanted = admin_wanted, compactor_wanted
         self.broker = Child("broker", ["broker", *shared], self._on_line)
         self.others: list[Child] = []
@@ -214,7 +215,7 @@ class Supervisor:
         await self.broker.ready.wait()
         if self.admin_wanted:
             bootstrap = ["--bootstrap", self.facts["kafka"]]
-            arguments = ["admin", *self.shared, *bootstrap]
+            arguments = ["admin", *self.shared, *self.admin_flags, *bootstrap]
             self.others.append(
                 Child("admin", arguments, self._on_line, self._go_without_admin)
             )

@@ -11,6 +11,7 @@ import httpx
 import pytest
 import uvicorn
 
+from admin_api.access.tokens import FILE, Role, Tokens
 from admin_api.app import create_app
 from admin_api.server import listen
 from broker.settings import Settings
@@ -74,6 +75,15 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     yield plane
     plane.close()
     part.end()
+
+
+@pytest.fixture
+def guarded(plane: Plane) -> Iterator[dict[Role, dict[str, str]]]:
+    """The plane with a token for each role: the headers that send it."""
+    tokens = Tokens(plane.data_dir)
+    made = {role: tokens.create(role, "", 0)[1] for role in Role}
+    yield {role: {"authorization": f"Bearer {text}"} for role, text in made.items()}
+    (plane.data_dir / FILE).unlink()
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ import structlog
 from broker.settings import Settings
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+_IN_TRACEBACK = {code: text for code, text in _CONTROL.items() if chr(code) != "\n"}
 _TEXT_MAX = 8_192
 
 Event = MutableMapping[str, Any]
@@ -39,9 +40,11 @@ def configure_logging(settings: Settings) -> None:
 
 
 def _one_line(_logger: Any, _method: str, event: Event) -> Event:
-    """Escape what could break a line, except in our own tracebacks."""
+    """Escape what could break a line; our own tracebacks have several of them."""
     for key, value in event.items():
-        if isinstance(value, str) and key != "exception":
+        if isinstance(value, str) and key == "exception":
+            event[key] = value.translate(_IN_TRACEBACK)
+        elif isinstance(value, str):
             event[key] = value[:_TEXT_MAX].translate(_CONTROL)
     return event
 

@@ -1,0 +1,1 @@
+"""Who may: tokens, roles, and where the plane may listen."""

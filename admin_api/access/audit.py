@@ -1,0 +1,61 @@
+"""One line in the log for each change and each refusal: who, what, from where.
+
+Never a query, a header or a body: what is produced and filtered for is nobody else's.
+"""
+
+from typing import Any, Final
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from admin_api.access.callers import ANYONE, CALLER
+
+log = structlog.get_logger("lakelog.admin")
+
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_RECORDS: Final = ("/records", "/records:batch")
+_REFUSED: Final = (401, 403)
+
+
+class Audit:
+    """Middleware: logs requests that were refused and those that changed something."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Call the application, and log how it answered if that is worth a line."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 500  # whoever raises is answered so
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        finally:
+            if status in _REFUSED:
+                log.warning("refused", **_facts(scope, status))
+            elif _changes(scope):
+                log.info("changed", **_facts(scope, status))
+
+
+def _changes(scope: Scope) -> bool:
+    """Whether it is meant to change something; records that are produced are not."""
+    return scope["method"] not in _READING and not scope["path"].endswith(_RECORDS)
+
+
+def _facts(scope: Scope, status: int) -> dict[str, Any]:
+    client = scope.get("client")
+    return {
+        "method": scope["method"],
+        "path": scope["path"],
+        "status": status,
+        "caller": scope.get(CALLER, ANYONE).name,
+        "peer": client[0] if client else "",
+    }

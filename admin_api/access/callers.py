@@ -1,0 +1,114 @@
+"""Who asks: looked up before anything of a request's body is read.
+
+A request that needs a token and has none that is known goes on as a stranger's. Routes
+that anybody may ask answer it; the guard of every other one refuses it, and so does its
+body, for a framework reads bodies before it asks a guard.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from admin_api.access.tokens import (
+    TOKEN_CHARACTERS_MAX,
+    Role,
+    Tokens,
+    TokensUnreadable,
+    find,
+)
+
+CALLER: Final = "lakelog.caller"
+_BEARER: Final = "bearer"
+
+
+class Refused(HTTPException):
+    """Not served to this caller; ``error_code`` is Confluent's."""
+
+    def __init__(self, error_code: int, detail: str) -> None:
+        super().__init__(error_code // 100, detail)
+        self.error_code = error_code
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whoever asks: by which token, and in which role; or why in none."""
+
+    name: str
+    role: Role | None
+    refusal: Refused | None = None
+
+    def require(self, role: Role) -> None:
+        """Raises Refused unless they may what ``role`` may."""
+        if self.refusal is not None:
+            raise self.refusal
+        if self.role is None or not self.role.includes(role):
+            raise Refused(
+                40301, f"This needs the role {role}; the token has {self.role}."
+            )
+
+
+ANYONE: Final = Caller("anyone", Role.ADMIN)
+"""Whoever asks while no token is asked for."""
+
+
+def _stranger(error_code: int, why: str) -> Caller:
+    return Caller("stranger", None, Refused(error_code, why))
+
+
+class Callers:
+    """Middleware: says in the scope of each request who asks.
+
+    With ``is_closed`` a token is asked for although none was ever made.
+    """
+
+    def __init__(self, app: ASGIApp, tokens: Tokens, *, is_closed: bool) -> None:
+        self._app, self._tokens, self._is_closed = app, tokens, is_closed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Call the application with a known caller, or with a body that refuses."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        caller = await self._caller(scope)
+
+        async def refusing() -> Message:
+            message = await receive()
+            if message["type"] == "http.request" and caller.refusal is not None:
+                raise caller.refusal
+            return message
+
+        known = caller.refusal is None
+        scope = {**scope, CALLER: caller}
+        await self._app(scope, receive if known else refusing, send)
+
+    async def _caller(self, scope: Scope) -> Caller:
+        try:
+            tokens = await asyncio.to_thread(self._tokens.read)
+        except TokensUnreadable as error:
+            return _stranger(50301, f"Nobody is let in: {error}.")
+        if tokens is None and not self._is_closed:
+            return ANYONE
+        text = bearer(scope["headers"])
+        if text is None:
+            return _stranger(40101, "This needs a token: Authorization: Bearer TOKEN.")
+        token = find(tokens or {}, text)
+        if token is None:
+            return _stranger(40101, "The token is not known, or was revoked.")
+        return Caller(token.id, token.role)
+
+
+def bearer(headers: list[tuple[bytes, bytes]] | Mapping[bytes, bytes]) -> str | None:
+    """The token of the one Authorization header; None if there is none or several."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    values = [value for name, value in pairs if name == b"authorization"]
+    if len(values) != 1:
+        return None
+    scheme, _, text = values[0].decode("latin-1").partition(" ")
+    text = text.strip()
+    if scheme.lower() != _BEARER or not 0 < len(text) <= TOKEN_CHARACTERS_MAX:
+        return None
+    return text

@@ -1,0 +1,53 @@
+"""Where the plane may listen, and by which certificate."""
+
+import ipaddress
+import socket
+import ssl
+
+from admin_api.access.tokens import Tokens
+from broker.settings import AdminTlsSettings
+
+
+class ExposureRefused(Exception):
+    """The plane may not listen so; the message is one sentence for people."""
+
+
+def is_loopback(bound: socket.socket) -> bool:
+    """Whether only this machine reaches the socket."""
+    host = str(bound.getsockname()[0]).partition("%")[0]
+    address = ipaddress.ip_address(host)
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def check(bound: socket.socket, tokens: Tokens, *, insecure: bool) -> None:
+    """Raises ExposureRefused where others reach the socket and nobody needs a token,
+    unless that is what is wanted (``insecure``); TokensUnreadable."""
+    if insecure or is_loopback(bound) or tokens.read() is not None:
+        return
+    host = bound.getsockname()[0]
+    raise ExposureRefused(
+        f"the admin plane on {host} would be open to whoever reaches it: make a token "
+        "(lakelog admin token create --role admin), or say --insecure"
+    )
+
+
+def check_certificate(tls: AdminTlsSettings) -> bool:
+    """Whether the plane speaks TLS. Raises ExposureRefused if it cannot and should."""
+    if tls.certificate is None and tls.key is None:
+        return False
+    if tls.certificate is None:
+        raise ExposureRefused("admin_tls.key is set, and admin_tls.certificate is not")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(tls.certificate, tls.key, password=_no_password)
+    except (OSError, ValueError) as error:
+        raise ExposureRefused(
+            f"admin_tls.certificate={tls.certificate} cannot be used: {error}"
+        ) from error
+    return True
+
+
+def _no_password() -> str:
+    """Instead of a question on the terminal that nobody answers."""
+    raise ValueError("its key is encrypted")

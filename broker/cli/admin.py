@@ -1,0 +1,75 @@
+"""``lakelog admin``: the REST plane alone; ``lakelog admin token``: who may ask it."""
+
+import socket
+from typing import Annotated
+
+import typer
+
+from broker.cli import tokens
+from broker.cli.failures import UserError
+from broker.cli.options import (
+    BOOTSTRAP_DEFAULT,
+    Admin,
+    Bootstrap,
+    Config,
+    DataDir,
+    Extra,
+    Insecure,
+    settings_of,
+)
+from broker.cli.supervisor import die_with_parent
+from broker.settings import Settings
+
+app = typer.Typer(help="The admin plane: REST over HTTP.", invoke_without_command=True)
+app.add_typer(tokens.app, name="token")
+
+
+@app.callback()
+def admin(
+    context: typer.Context,
+    data_dir: DataDir = None,
+    admin_address: Admin = None,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    config: Config = None,
+    extra: Extra = None,
+    insecure: Insecure = False,
+    listener: Annotated[str | None, typer.Option("--listener", hidden=True)] = None,
+    advertised: Annotated[str | None, typer.Option("--advertised", hidden=True)] = None,
+) -> None:
+    """The admin plane alone: REST over HTTP. Or, with a word more, its tokens."""
+    if context.invoked_subcommand is not None:
+        return
+    die_with_parent()
+    del listener, advertised  # `up` hands the same options to every part
+    settings = settings_of(data_dir, config, extra, admin=admin_address)
+    from admin_api import server
+    from broker.runtime.process.logging import configure_logging
+
+    configure_logging(settings)
+    bound = admin_socket(settings, insecure=insecure)
+    server.run(bound, bootstrap, settings, typer.echo, insecure=insecure)
+
+
+def admin_socket(settings: Settings, *, insecure: bool) -> socket.socket:
+    """A socket where the plane may listen. Raises UserError if it cannot or may not."""
+    from admin_api.access import exposure
+    from admin_api.access.tokens import Tokens, TokensUnreadable
+    from admin_api.server import listen
+
+    host, _, port = settings.admin.rpartition(":")
+    try:
+        exposure.check_certificate(settings.admin_tls)
+        bound = listen(host.strip("[]"), int(port))
+    except exposure.ExposureRefused as error:
+        raise UserError(str(error)) from None
+    except OSError as error:
+        raise UserError(
+            f"cannot listen on {settings.admin}: {error.strerror}; "
+            "choose another --admin"
+        ) from None
+    try:
+        exposure.check(bound, Tokens(settings.data_dir), insecure=insecure)
+    except (exposure.ExposureRefused, TokensUnreadable) as error:
+        bound.close()
+        raise UserError(str(error)) from None
+    return bound

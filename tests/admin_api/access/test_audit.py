@@ -1,0 +1,69 @@
+"""A line for each change and each refusal, without what was sent."""
+
+import asyncio
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from admin_api.access.audit import Audit
+from admin_api.access.tokens import Role
+
+
+def logged(plane, method, path, **more):
+    with capture_logs() as events:
+        plane.ask(method, path, **more)
+    return events
+
+
+def test_a_refusal_says_who_and_what_and_nothing_that_was_sent(plane, guarded):
+    assert guarded
+    [event] = logged(plane, "GET", "/v1/topics/t/records?filter=value=='s3cret'")
+    assert event == {
+        "event": "refused",
+        "log_level": "warning",
+        "method": "GET",
+        "path": "/v1/topics/t/records",
+        "status": 401,
+        "caller": "stranger",
+        "peer": "127.0.0.1",
+    }
+    header = guarded[Role.VIEWER]
+    [event] = logged(plane, "DELETE", "/v3/clusters/x/topics/t", headers=header)
+    assert (event["status"], event["caller"]) == (
+        403,
+        header["authorization"].split("_")[1],
+    )
+    assert header["authorization"].split("_")[2] not in str(event)
+
+
+def test_a_change_is_logged_with_its_outcome(plane):
+    body = {"topic_name": "audited"}
+    [event] = logged(plane, "POST", f"{plane.cluster}/topics", json=body)
+    assert (event["event"], event["status"]) == ("changed", 201)
+    assert event["caller"] == "anyone"
+    assert "audited" not in str(event)
+
+
+def test_reading_and_producing_are_not_logged(plane):
+    plane.create("quiet")
+    records = f"{plane.cluster}/topics/quiet/records"
+    body = {"value": {"type": "STRING", "data": "s3cret"}}
+    assert logged(plane, "POST", records, json=body) == []
+    assert logged(plane, "GET", "/v1/topics/quiet/records") == []
+
+
+def test_a_request_that_fails_is_logged_as_what_it_is_answered():
+    async def app(_scope, _receive, _send):
+        raise RuntimeError("s3cret")
+
+    async def story():
+        transport = httpx.ASGITransport(app=Audit(app))
+        async with httpx.AsyncClient(transport=transport) as client:
+            await client.post("http://plane/x")
+
+    with capture_logs() as events, pytest.raises(RuntimeError):
+        asyncio.run(story())
+    [event] = events
+    assert (event["event"], event["status"]) == ("changed", 500)
+    assert "s3cret" not in str(event)

@@ -1,0 +1,88 @@
+"""``lakelog admin`` as a process: where it listens, with which certificate, to whom."""
+
+import json
+import ssl
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests.support.ports import nobody
+from tests.support.process import Part, lakelog, told
+
+PEM = Path(__file__).parents[2] / "admin_api" / "access" / "localhost.pem"
+
+
+@pytest.fixture
+def part(tmp_path):
+    """An admin plane before no broker, not started."""
+    with nobody() as address:
+        part = Part("admin", tmp_path / "data")
+        part.arguments = ["--bootstrap", address, "--admin", "127.0.0.1:0"]
+        yield part
+        part.end()
+
+
+def status(url: str, token: str = "", **more: object) -> int:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    try:
+        with urlopen(Request(url, headers=headers), **more) as answer:
+            return answer.status
+    except HTTPError as error:
+        return error.code
+
+
+def made(data_dir: Path, role: str) -> str:
+    where = ["--data-dir", str(data_dir), "--json"]
+    said = lakelog("admin", "token", "create", "--role", role, *where)
+    return json.loads(said)["token"]
+
+
+def test_it_asks_for_tokens_from_the_moment_that_one_is_made(part):
+    plane = part.start().facts["admin"]
+    assert status(f"{plane}/v1/config") == 200
+    token = made(part.data_dir, "viewer")
+    assert status(f"{plane}/v1/config") == 401
+    assert status(f"{plane}/v1/config", token) == 200
+    assert status(f"{plane}/livez") == 200
+    part.stop()
+    assert "refused" in part.tail()
+    assert token not in part.tail()
+
+
+def test_it_speaks_tls_with_a_certificate(part):
+    part.settings = [f"admin_tls.certificate={PEM}"]
+    plane = part.start().facts["admin"]
+    assert plane.startswith("https://127.0.0.1:")
+    trusting = ssl.create_default_context(cafile=str(PEM))
+    assert status(f"{plane}/livez", context=trusting) == 200
+
+
+@pytest.mark.parametrize("command", ["admin", "up"])
+def test_it_is_not_open_to_others_unless_that_is_said(tmp_path, command):
+    where = ["--data-dir", str(tmp_path), "--admin", "0.0.0.0:0"]
+    done = told(command, *where)
+    assert (done.code, done.output) == (1, "")
+    assert "say --insecure" in done.errors
+    done = told(command, *where, "-X", f"admin_tls.certificate={tmp_path}/none")
+    assert done.code == 1
+    assert "admin_tls.certificate" in done.errors
+
+
+def test_it_is_open_to_others_if_that_is_said(part):
+    part.arguments[-1] = "0.0.0.0:0"
+    part.arguments.append("--insecure")
+    port = part.start().facts["admin"].rpartition(":")[2]
+    assert status(f"http://127.0.0.1:{port}/v1/config") == 200
+
+
+def test_to_others_it_stays_closed_when_the_tokens_are_taken_away(part):
+    part.arguments[-1] = "0.0.0.0:0"
+    token = made(part.data_dir, "viewer")
+    port = part.start().facts["admin"].rpartition(":")[2]
+    url = f"http://127.0.0.1:{port}/v1/config"
+    assert status(url, token) == 200
+    (part.data_dir / "admin-tokens.json").unlink()
+    assert status(url) == 401
+    assert status(url, token) == 401
