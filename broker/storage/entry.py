@@ -181,6 +181,19 @@ def read_entry(
     return Entry(topic, partition, base, head[6], head[8], body, length, synced)
 
 
+def claimed_end(view: memoryview, position: int, generation: int, limit: int) -> int:
+    """How far the entry that starts at ``position`` reaches, by its header; if that
+    does not verify, how far the header would reach. At most ``limit``."""
+    body = position + ENTRY_HEADER_BYTES
+    if body > limit:
+        return limit
+    magic, found, *_, length, _, checksum = _ENTRY.unpack_from(view, position)
+    is_header = (magic, found) == (MAGIC, generation) and (
+        crc32c(view[position : body - 4], position) == checksum
+    )
+    return min(body + length, limit) if is_header else body
+
+
 def name_of(
     topic_number: TopicNumber, partition: PartitionNumber, base_offset: int
 ) -> str:

@@ -16,9 +16,13 @@ whole before they are listed: one that is not on the list counts for nothing, wh
 its number. The first version of the file knew none; below ``spaced_from`` any number
 may be the writer's.
 
-A damaged segment that was never sealed has its end in ``ends``: the start that found it
-was told by the committed position how far it was durable and where the refused begins;
-from then on that is another segment's. The second version of the file knew no ends.
+A damaged segment that was never sealed has its extent in ``damaged``: the start that
+found it was told by the committed position how far it was durable and where the refused
+begins; from then on that is another segment's. And what the disk could not read then
+may be readable the next time, when its offsets were given again: it stays lost. In the
+file each number of an extent is a pair with the segment's: start and end of each hole,
+then the end. The second version of the file knew none; a reader that knows no holes
+takes the last pair of a segment, which is its end.
 
 A compactor or check that is older than the file calls it damaged ("not the shape of
 one") and takes nothing: an upgrade changes them together with the broker.
@@ -28,14 +32,15 @@ some kilobytes, once per 64 MiB of log.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final
 
 from crc32c import crc32c
 
 from broker.storage.objects import Objects
-from broker.storage.segment import is_odd
+from broker.storage.segment import DamagedExtent, is_odd
 
 NAME: Final = "checkpoint"
 UNSPACED: Final = 1 << 62
@@ -60,8 +65,8 @@ class Manifest:
     """Everything before (``sequence``, ``position``) is in ``payload``.
 
     ``payload`` is None until somebody made a checkpoint. ``more`` is written behind it
-    and read back as a part of it: what is large is not joined first. ``ends``: where
-    the entries end in those that are alive and will never be sealed.
+    and read back as a part of it: what is large is not joined first. ``damaged``: of
+    those that are alive and will never be sealed.
     """
 
     sequence: int = 0
@@ -71,7 +76,7 @@ class Manifest:
     payload: bytes | None = None
     more: tuple[bytes, ...] = ()
     spaced_from: int = UNSPACED
-    ends: Mapping[int, int] = field(default_factory=dict)
+    damaged: Mapping[int, DamagedExtent] = field(default_factory=dict)
 
     def is_carried(self, sequence: int) -> bool:
         """Whether it is the number of a segment that holds carried batches."""
@@ -84,8 +89,8 @@ class Manifest:
         return sequence > self.known and not self.is_carried(sequence)
 
     def with_live(self, live: frozenset[int], known: int) -> "Manifest":
-        ends = {each: end for each, end in self.ends.items() if each in live}
-        return replace(self, live=live, known=known, ends=ends)
+        damaged = {each: it for each, it in self.damaged.items() if each in live}
+        return replace(self, live=live, known=known, damaged=damaged)
 
 
 def pack(manifest: Manifest) -> bytes:
@@ -95,14 +100,18 @@ def pack(manifest: Manifest) -> bytes:
 def pieces(manifest: Manifest) -> list[bytes]:
     """What the file holds, piece by piece."""
     payload = [manifest.payload or b"", *manifest.more]
+    pairs = [
+        number
+        for sequence, extent in sorted(manifest.damaged.items())
+        for place in (*chain.from_iterable(extent.holes), extent.end)
+        for number in (sequence, place)
+    ]
     head = _HEAD.pack(
         _MAGIC, manifest.sequence, manifest.position, manifest.known,
         len(manifest.live), manifest.payload is not None, sum(map(len, payload)),
-        manifest.spaced_from, len(manifest.ends),
+        manifest.spaced_from, len(pairs) // 2,
     )  # fmt: skip
-    numbers = sorted(manifest.live)
-    for pair in sorted(manifest.ends.items()):
-        numbers += pair
+    numbers = sorted(manifest.live) + pairs
     head += struct.pack(f"<{len(numbers)}Q", *numbers)
     checksum = 0
     for piece in payload:
@@ -127,12 +136,22 @@ def unpack(data: bytes) -> Manifest:
     _check(data[:end], data[end : end + _CHECKSUM.size])
     _check(payload, data[-_CHECKSUM.size :])
     numbers = struct.unpack_from(f"<{count + 2 * ends}Q", data, form.size)
-    pairs = zip(numbers[count::2], numbers[count + 1 :: 2], strict=True)
     live, kept = frozenset(numbers[:count]), payload if present else None
     return Manifest(
         sequence, position, known, live, kept,
-        spaced_from=int(spaced_from), ends=dict(pairs),
+        spaced_from=int(spaced_from), damaged=_damaged(numbers[count:]),
     )  # fmt: skip
+
+
+def _damaged(numbers: Sequence[int]) -> dict[int, DamagedExtent]:
+    """The extents by segment, out of pairs of a segment and one of its places."""
+    places: dict[int, list[int]] = {}
+    for sequence, place in zip(numbers[::2], numbers[1::2], strict=True):
+        places.setdefault(sequence, []).append(place)
+    return {
+        sequence: DamagedExtent(end, tuple(zip(holes[::2], holes[1::2], strict=True)))
+        for sequence, (*holes, end) in places.items()
+    }
 
 
 def _check(data: bytes, checksum: bytes) -> None:

@@ -49,6 +49,18 @@ def pieces(
                 yield place, page
 
 
+def unreadable_end(files: Files, file: int, start: int, end: int) -> int:
+    """Where the last page of [start, end) ends that cannot be read; 0 if each can be.
+    Raises OSError as `read` does."""
+    if end <= start or _readable(files, file, end - start, start) is not None:
+        return 0
+    pages = _pages(files, file, start, end)
+    return (
+        max(place - place % PAGE_BYTES for place, _, page in pages if page is None)
+        + PAGE_BYTES
+    )
+
+
 @contextmanager
 def view(files: Files, file: int, size: int, start: int = 0) -> Iterator[memoryview]:
     """The first ``size`` bytes of a file, of which only those from ``start`` on may be

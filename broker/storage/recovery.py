@@ -45,6 +45,7 @@ from broker.storage.missing_segments import missing_segments, unexplained_number
 from broker.storage.objects import LocalObjects
 from broker.storage.scan import Scan
 from broker.storage.segment import (
+    Holes,
     SealedSegment,
     SegmentInfo,
     Slot,
@@ -101,7 +102,8 @@ class FoundSegment:
 
     ``end``, ``ranges`` and ``batches``: as in `SegmentInfo`. ``is_end_known``: nothing
     that counts can have stood behind ``end``. ``is_blank``: it has no entry, not even a
-    damaged one. ``scanned``: the footer of one that has no right one.
+    damaged one. ``scanned``: the footer of one that has no right one; ``holes``: where
+    the scan found it damaged.
     """
 
     sequence: int
@@ -115,6 +117,7 @@ class FoundSegment:
     is_blank: bool = False
     sealed_at_ms: int = 0
     scanned: bytes = b""
+    holes: Holes = ()
     batches: int = 0
     ranges: Ranges = field(default_factory=dict)
 
@@ -396,8 +399,8 @@ class _Judgement:
         """The footer if the segment is sealed, else what a scan finds."""
         segment = self._segment
         noted = found.committed_position
-        kept_end = found.manifest.ends.get(segment.sequence)
-        seal = self._file.seal() if kept_end is None else None
+        extent = found.manifest.damaged.get(segment.sequence)
+        seal = self._file.seal() if extent is None else None
         rows = None if seal is None else self._footer(seal, is_last)
         if seal is not None and rows is not None:
             segment.end, segment.is_sealed = seal.data_end, True
@@ -407,14 +410,15 @@ class _Judgement:
             self._damage("it has a successor and no readable seal")
         durable_end = _durable_end(noted, segment.sequence)
         limit = segment.slot.size if seal is None else seal.data_end
-        if kept_end is not None:
-            limit = durable_end = kept_end
+        if extent is not None:
+            limit = durable_end = extent.end
         elif segment.carried or (seal is not None and not is_last):
             durable_end = limit  # it was whole before it was listed, or had a successor
         if noted is not None and noted.final and noted.sequence == segment.sequence:
             limit = min(limit, noted.position)
         segment.is_end_known = is_last or durable_end == limit
-        return self._scanned(is_last, durable_end, limit)
+        found_before = () if extent is None else extent.holes
+        return self._scanned(is_last, durable_end, limit, found_before)
 
     def verified(self, rows: Rows, start: int) -> Rows:
         """Without those from ``start`` on that do not verify, which are reported."""
@@ -437,13 +441,16 @@ class _Judgement:
             self._damage("the footer fails its checksum")
         return rows
 
-    def _scanned(self, is_last: bool, durable_end: int, limit: int) -> Rows:
-        found = self._file.scan(limit, durable_end=durable_end)
+    def _scanned(
+        self, is_last: bool, durable_end: int, limit: int, holes: Holes
+    ) -> Rows:
+        found = self._file.scan(limit, durable_end=durable_end, holes=holes)
         for text in found.damage:
             self._damage(text)
         for hole in found.holes:
             self._lose(*hole)
         self._segment.end, self._segment.scanned = found.end, bytes(found.rows)
+        self._segment.holes = tuple(found.holes)
         self._segment.is_blank = found == Scan()
         self._torn = found.torn
         if found.torn is not None and not is_last:

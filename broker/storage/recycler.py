@@ -234,7 +234,7 @@ class SegmentRecycler:
         kept, known = self._manifest, self._last_durable()
         missing = self._missing if manifest is kept else frozenset()
         live = self._segments.listed(known) - without | missing
-        manifest = replace(manifest, spaced_from=kept.spaced_from, ends=kept.ends)
+        manifest = replace(manifest, spaced_from=kept.spaced_from, damaged=kept.damaged)
         manifest = manifest.with_live(live, known)
         write_manifest(self._objects, manifest)
         self._manifest, self._missing = manifest, missing

@@ -36,7 +36,13 @@ from broker.storage.layout import HEADER_BLOCK_BYTES, read_seal
 from broker.storage.manifest import write_manifest
 from broker.storage.objects import LocalObjects
 from broker.storage.recovery import Found, FoundSegment
-from broker.storage.segment import STEP, SealedSegment, Slot, even_from
+from broker.storage.segment import (
+    STEP,
+    DamagedExtent,
+    SealedSegment,
+    Slot,
+    even_from,
+)
 
 
 def begin_anew(
@@ -48,14 +54,14 @@ def begin_anew(
     """
     _remove_unlisted(files, directory, found)
     last = max((n for n, s in found.segments.items() if not s.carried), default=0)
-    ends: dict[int, int] = {}
+    damaged: dict[int, DamagedExtent] = {}
     for sequence, segment in list(found.segments.items()):
         if not segment.intact:  # no seal is written to it, nor anything else but this
             if not segment.is_sealed:
                 segment.sealed_at_ms = now_ms
-                _wipe_refused(files, found, segment)
+                _write_damaged_again(files, found, segment)
                 if segment.is_end_known:
-                    ends[sequence] = segment.end
+                    damaged[sequence] = DamagedExtent(segment.end, segment.holes)
         elif segment.empty:
             del found.segments[sequence]
             found.free.append(segment.slot)
@@ -66,7 +72,7 @@ def begin_anew(
     found.manifest = replace(
         found.manifest.with_live(live, found.highest_sequence),
         spaced_from=min(found.manifest.spaced_from, found.highest_sequence),
-        ends=ends,
+        damaged=damaged,
     )
     write_manifest(LocalObjects(files, directory), found.manifest)
     return [segment.sealed() for segment in found.segments.values()]
@@ -82,6 +88,21 @@ def _remove_unlisted(files: Files, directory: Path, found: Found) -> None:
         found.unlisted.clear()
 
 
+def _write_damaged_again(files: Files, found: Found, segment: FoundSegment) -> None:
+    """As `_seal_durably`, of a damaged segment that gets no seal. What the disk refuses
+    stays as it is: it is damaged, and the manifest knows its end."""
+    slot = segment.slot
+    try:
+        if segment.scanned:
+            start = max(_synced_end(files, found, segment), HEADER_BLOCK_BYTES)
+            _write_again(files, slot, start, segment.end)
+        _wipe_refused(files, found, segment)
+        files.fdatasync(slot.file)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+
+
 def _wipe_refused(files: Files, found: Found, segment: FoundSegment) -> None:
     """What was refused behind the end of a damaged segment is no entry any more, also
     where the manifest, which keeps that end, is lost: no seal says where it is, and the
@@ -89,15 +110,8 @@ def _wipe_refused(files: Files, found: Found, segment: FoundSegment) -> None:
     noted, slot = found.committed_position, segment.slot
     if noted is None or not noted.final or noted.sequence != segment.sequence:
         return
-    if segment.end + ENTRY_HEADER_BYTES > slot.size:
-        return
-    try:
+    if segment.end + ENTRY_HEADER_BYTES <= slot.size:
         files.pwritev(slot.file, [bytes(ENTRY_HEADER_BYTES)], segment.end)
-        files.fdatasync(slot.file)
-    except OSError as error:
-        # The place that refused the entry refuses this, too. The manifest's end holds.
-        if error.errno != errno.EIO:
-            raise
 
 
 def _seal_durably(

@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.storage.columns import Ranges
 
@@ -14,6 +14,18 @@ lies behind, whatever was moved."""
 
 _PREFIX: Final = "segment-"
 _SUFFIX: Final = ".log"
+
+
+Holes = tuple[tuple[int, int], ...]
+"""Bytes [start, end) of a segment that are damaged, ascending."""
+
+
+class DamagedExtent(NamedTuple):
+    """Where the entries of a damaged segment end that will never be sealed, and which
+    places before that are damaged, as the start saw it that found it so."""
+
+    end: int
+    holes: Holes = ()
 
 
 class StaleSegment(Exception):

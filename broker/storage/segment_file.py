@@ -14,6 +14,7 @@ The price. Nothing is kept: each call reads again.
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 
 from crc32c import crc32c
 
@@ -29,7 +30,7 @@ from broker.storage.layout import (
     read_seal,
 )
 from broker.storage.scan import Scan, scan
-from broker.storage.segment import StaleSegment
+from broker.storage.segment import Holes, StaleSegment
 
 
 def identity_of(files: Files, file: int) -> Identity | None:
@@ -63,18 +64,25 @@ class SegmentFile:
         return rows_of(footer)
 
     def scan(
-        self, limit: int, *, durable_end: int, start: int = HEADER_BLOCK_BYTES
+        self,
+        limit: int,
+        *,
+        durable_end: int,
+        start: int = HEADER_BLOCK_BYTES,
+        holes: Holes = (),
     ) -> Scan:
         """What a walk through the entries in ``[start, limit)`` finds, also in a file
-        that was cut off before ``start``."""
+        that was cut off before ``start``. ``holes``: as in `scan.scan`."""
         size = self.files.size(self.file)
         limit = min(limit, max(size, start))
         if limit <= start and durable_end <= start:
             return Scan(end=start)
         with self.view(min(limit, size), start) as view:
             return scan(
-                view, self.sequence, limit=limit, durable_end=durable_end, start=start
-            )
+                view, self.sequence, limit=limit, durable_end=durable_end, start=start,
+                holes=holes,
+                unreadable_end=partial(readable.unreadable_end, self.files, self.file),
+            )  # fmt: skip
 
     def faults(self, rows: Rows, start: int, end: int) -> Iterator[tuple[int, str]]:
         """The index of each row from byte ``start`` on whose entry does not verify, and

@@ -44,7 +44,13 @@ from broker.storage.layout import (
 from broker.storage.manifest import Manifest, ManifestDamaged, read_manifest
 from broker.storage.missing_segments import missing_segments
 from broker.storage.objects import LocalObjects, Objects
-from broker.storage.segment import SegmentInfo, StaleSegment, slot_number
+from broker.storage.segment import (
+    DamagedExtent,
+    Holes,
+    SegmentInfo,
+    StaleSegment,
+    slot_number,
+)
 from broker.storage.segment_file import SegmentFile, identity_of
 from broker.storage.unnamed import find_unnamed
 
@@ -347,8 +353,8 @@ class LocalSegmentStore(LocalObjects):
                     self._report(
                         f"segment {segment.sequence}: its first sector is unreadable"
                     )
-                kept_end = manifest.ends.get(identity.sequence)
-                self._advance(known, segment, committed_position, kept_end)
+                extent = manifest.damaged.get(identity.sequence)
+                self._advance(known, segment, committed_position, extent)
                 segment.check_current()
                 return known
         except (FileNotFoundError, StaleSegment):
@@ -359,15 +365,15 @@ class LocalSegmentStore(LocalObjects):
         known: _Known,
         segment: SegmentFile,
         committed_position: CommittedPosition | None,
-        kept_end: int | None,
+        extent: DamagedExtent | None,
     ) -> None:
-        """Read the entries that came since the last look. ``kept_end``: that of a
-        damaged segment that will never be sealed, as the manifest has it."""
+        """Read the entries that came since the last look. ``extent``: that of a damaged
+        segment that will never be sealed, as the manifest has it."""
         if known.read_to_end:
             return
         known.seal = seal = segment.seal()
-        if kept_end is not None:
-            self._walk(known, segment, kept_end)
+        if extent is not None:
+            self._walk(known, segment, extent.end, holes=extent.holes)
             known.read_to_end = True
         elif seal is not None:
             if known.end == HEADER_BLOCK_BYTES and self._read_footer(
@@ -402,12 +408,19 @@ class LocalSegmentStore(LocalObjects):
         return True
 
     def _walk(
-        self, known: _Known, segment: SegmentFile, limit: int, *, durable: bool = True
+        self,
+        known: _Known,
+        segment: SegmentFile,
+        limit: int,
+        *,
+        durable: bool = True,
+        holes: Holes = (),
     ) -> None:
         if limit <= known.end:
             return
+        durable_end = limit if durable else 0
         found = segment.scan(
-            limit, durable_end=limit if durable else 0, start=known.end
+            limit, durable_end=durable_end, start=known.end, holes=holes
         )
         segment.check_current()
         for text in found.damage:

@@ -21,8 +21,9 @@ from broker.storage.scan import generation_of, is_durable
 def find_unnamed(
     files: Files, file: int, counts: Callable[[int], bool]
 ) -> tuple[int, bool]:
-    """The generation of an open file that does not name it, and whether its entries say
-    that some of it was durable; 0 if it holds none that counts, or names one.
+    """The generation of an open file that does not name it, and whether some of it was
+    durable: its entries say so, or the disk cannot read its first page, which is none
+    that a power cut left; 0 if it holds none that counts, or names one.
 
     Raises OSError.
     """
@@ -33,4 +34,5 @@ def find_unnamed(
         return 0, False
     with readable.view(files, file, size) as view:
         sequence = generation_of(view, counts)
-        return sequence, sequence > 0 and is_durable(view, sequence)
+        is_torn = not readable.unreadable_end(files, file, 0, HEADER_BLOCK_BYTES)
+        return sequence, sequence > 0 and (not is_torn or is_durable(view, sequence))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from broker.ids import TopicPartition
 from broker.storage import readable
 from broker.storage.columns import ROW_BYTES
 from broker.storage.directory import DataDirectory, DirectoryRefused
@@ -15,7 +16,7 @@ from broker.storage.manifest import read_manifest
 from broker.storage.objects import LocalObjects
 from broker.storage.store import LocalSegmentStore
 from tests.broker.storage.driver import WAL, Driver, an_append, batch, held
-from tests.support.files import ForgetfulFiles, ForgetfulMap
+from tests.support.files import ForgetfulFiles, ForgetfulMap, nothing
 
 PAGE = readable.PAGE_BYTES
 
@@ -147,6 +148,79 @@ def test_a_page_that_cannot_be_read_is_damage_to_a_start_and_to_others(
     assert [one for one in seen if one in kept] == kept
 
 
+@pytest.mark.parametrize("page", [0, 1, 2, 3])
+def test_after_a_power_cut_a_page_that_cannot_be_read_is_no_torn_tail(
+    page: int,
+) -> None:
+    """The cut took the position, so nothing says that the only group was durable; but
+    what a cut tears can be read."""
+    appends, files = a_group(page, is_cut=True)
+    again = Driver(files)
+    assert again.recovery.damage
+    assert again.recovery.torn is None
+    assert bool(again.recovery.lost) == (page > 0)
+    assert held(again.recovery, again.wal) == apart_from(page, appends)
+    again.close()
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize(("page", "partition"), [(1, 0), (2, 0), (2, 1), (3, 1)])
+def test_what_a_start_could_not_read_does_not_come_back_at_a_later_one(
+    page: int, partition: int, is_cut: bool
+) -> None:
+    """Its offsets were given again meanwhile."""
+    appends, files = a_group(page, is_cut=is_cut)
+    driver = Driver(files)
+    lost, there = driver.recovery.lost, apart_from(page, appends)
+    kept = there.get((1, partition), [])
+    assert (len(lost), held(driver.recovery, driver.wal)) == (1, there)
+    again = batch(len(kept), 900, seed=9)
+    one = an_append(again, partition, done=driver.finished.append)
+    driver.wal.append(one)
+    driver.finish([one])
+    left = files.after_kill()
+    driver.close()
+    for life in (left, left.after_kill()):
+        reader = LocalSegmentStore(life, WAL)
+        old = reader.live()[0].sequence
+        assert reader.columns(old).keys() == there.keys()
+        assert reader.holes(old) == [tuple(map(position_of, lost[0][:2]))]
+        third = Driver(life)
+        assert held(third.recovery, third.wal) == {
+            **there,
+            (1, partition): [*kept, again],
+        }
+        assert third.recovery.lost == lost
+        third.close()
+
+
+def a_group(page: int, *, is_cut: bool) -> tuple[list[Append], WornFiles]:
+    """Four batches of each of two partitions, written together; what a kill or a power
+    cut left, in which a page of their file cannot be read."""
+    driver = Driver(ForgetfulFiles())
+    appends = [driver.append(size=1000, partition=n // 4) for n in range(8)]
+    driver.finish(appends)
+    (info,) = driver.wal.segments()
+    left = driver.files.after_power_cut(nothing) if is_cut else driver.files
+    files = worn(left)
+    driver.close()
+    files.bad = files.names[info.path], page * PAGE
+    return appends, files
+
+
+def apart_from(
+    page: int, appends: Sequence[Append]
+) -> dict[TopicPartition, list[bytes]]:
+    """The batches of whose entries nothing lies in the page."""
+    kept: dict[TopicPartition, list[bytes]] = {}
+    for one in appends:
+        place = position_of(one.location)
+        start, end = place - ENTRY_HEADER_BYTES, place + len(one.batch)
+        if end <= page * PAGE or (page + 1) * PAGE <= start:
+            kept.setdefault((1, one.partition), []).append(bytes(one.batch))
+    return kept
+
+
 def test_a_page_that_cannot_be_read_behind_the_end_holds_up_no_start() -> None:
     driver = Driver(ForgetfulFiles())
     appends = [driver.append(size=100) for _ in range(25)]
@@ -226,9 +300,12 @@ def test_a_sector_that_takes_no_write_and_cannot_be_read_stops_no_start(
     again.finish([more])
     assert more.error is None
     again.close()
-    files.bad = None  # what was refused stays so, also when the page can be read again
+    # What was refused stays so, also when the page can be read again; and so does what
+    # was lost with it, whose offset may be another batch's.
+    files.bad = None
     third = Driver(files)
-    assert held(third.recovery, third.wal)[1, 0] == [kept.batch, more.batch]
+    assert held(third.recovery, third.wal)[1, 0] == [more.batch]
+    assert third.recovery.lost == again.recovery.lost
     third.close()
 
 

@@ -289,12 +289,14 @@ def times(driver: Driver) -> list[tuple[int, int]]:
     return [(info.created_ms, info.sealed_at_ms) for info in driver.wal.segments()]
 
 
-def damaged(files: ForgetfulFiles, one: Append) -> None:
-    """Some bytes of a batch in the only segment are not as they were written."""
+def damaged(files: ForgetfulFiles, one: Append, *, sync: bool = True) -> None:
+    """Some bytes of a batch in the only segment are not as they were written. Without
+    ``sync`` nothing that waits reaches the disk with them."""
     (info,) = LocalSegmentStore(files, WAL).live()
     file = files.open(info.path)
     files.pwritev(file, [b"damage"], position_of(one.location) + 100)
-    files.fdatasync(file)
+    if sync:
+        files.fdatasync(file)
     files.close(file)
 
 
@@ -324,6 +326,19 @@ def test_what_was_refused_behind_damage_does_not_come_back_either(
     old, new = (info.ranges for info in store.live())
     assert old == {(1, 0): (0, 3)}
     assert new.keys() == {(1, partition)}
+    killed(again)
+
+
+def test_what_a_restart_has_shown_of_a_damaged_segment_survives_a_power_cut() -> None:
+    files, appends = killed_before_the_sync(2)
+    damaged(files, appends[0], sync=False)
+    driver = Driver(files)
+    assert len(driver.recovery.damage) == 1
+    assert held(driver.recovery, driver.wal)[1, 0] == batches(appends[1:])
+    left = files.after_power_cut(nothing)
+    killed(driver)
+    again = Driver(left)
+    assert held(again.recovery, again.wal)[1, 0][-1:] == batches(appends[2:])
     killed(again)
 
 

@@ -1,5 +1,8 @@
 """Where a segment ends: torn tail, damage, or simply the end."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from broker.storage.columns import rows_of
@@ -31,9 +34,14 @@ def place(entry: int) -> int:
     return HEADER_BLOCK_BYTES + entry * STRIDE
 
 
-def scanned(data: bytearray, durable_end: int = 0) -> Scan:
+def scanned(data: bytearray, durable_end: int = 0, **known: Any) -> Scan:
     view = memoryview(bytes(data) + bytes(1000))
-    return scan(view, GENERATION, limit=len(view), durable_end=durable_end)
+    return scan(view, GENERATION, limit=len(view), durable_end=durable_end, **known)
+
+
+def unreadable(first: int, end: int) -> Callable[[int, int], int]:
+    """Of a file where the disk cannot read [first, end)."""
+    return lambda start, stop: end if start < end and first < stop else 0
 
 
 def offsets(found: Scan) -> list[int]:
@@ -111,3 +119,51 @@ def test_an_entry_inside_a_batch_is_no_entry() -> None:
     found = scanned(data)
     assert offsets(found) == [0]
     assert found.damage == []
+
+
+@pytest.mark.parametrize("entry", [2, 3, 4])
+@pytest.mark.parametrize("at", [0, 20, 60, 147])
+def test_what_cannot_be_read_is_no_torn_tail(entry: int, at: int) -> None:
+    """Nothing proves that it was durable, nor that it was not."""
+    data = a_segment(2, 3)
+    bad = place(entry) + at, place(entry) + at + 1
+    data[bad[0]] ^= 0xFF
+    found = scanned(data, unreadable_end=unreadable(*bad))
+    assert offsets(found) == [each for each in range(5) if each != entry]
+    assert found.torn is None
+    assert "cannot be read, and may have been durable" in found.damage[0]
+    last = entry == 4
+    assert found.holes == [(place(entry), bad[1] if last else place(entry + 1))]
+
+
+def test_a_place_that_cannot_be_read_behind_the_next_entrys_is_nothing() -> None:
+    data = a_segment(2, 3)
+    found = scanned(data, unreadable_end=unreadable(place(5) + 48, place(9)))
+    assert offsets(found) == [0, 1, 2, 3, 4]
+    assert (found.end, found.torn, found.damage) == (place(5), None, [])
+
+
+def test_behind_a_durable_place_that_is_damaged_the_walk_goes_on() -> None:
+    """After a power cut the position may be older than the truth."""
+    data = a_segment(3)
+    data[place(0) + 60] ^= 0xFF
+    found = scanned(data, durable_end=place(1))
+    assert offsets(found) == [1, 2]
+    assert found.holes == [(place(0), place(1))]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_nothing_counts_in_a_place_that_was_found_damaged_before(
+    *, is_whole: bool
+) -> None:
+    data = a_segment(2, 3)
+    holes = (place(1), place(3)), (place(4), place(5))
+    if not is_whole:
+        data[place(1) + 60] ^= 0xFF
+    found = scanned(data, holes=holes)
+    assert offsets(found) == [0, 3]
+    assert tuple(found.holes) == holes
+    assert len(found.damage) == 2
+    assert ("were durable and are damaged" in found.damage[0]) != is_whole
+    rest = scanned(data, holes=holes, start=place(3))
+    assert (offsets(rest), tuple(rest.holes)) == ([3], holes[1:])

@@ -283,7 +283,7 @@ def test_what_is_behind_damage_in_the_last_group_is_not_known_to_be_nothing(
     objects = LocalObjects(left, WAL)
     manifest = read_manifest(objects)
     assert manifest is not None
-    write_manifest(objects, replace(manifest, ends={}))
+    write_manifest(objects, replace(manifest, damaged={}))
     reader = LocalSegmentStore(left, WAL)
     assert seen(reader) == expected([appends[0], later])
     start = position_of(appends[1].location) - ENTRY_HEADER_BYTES
