@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from jobs.check_report import Report
 from lakehouse.actions import DataFile
 from lakehouse.errors import FileVanished
-from lakehouse.large_groups import BATCH_ROWS, as_written
+from lakehouse.large_groups import BATCH_ROWS, as_written, with_offsets
 from lakehouse.plain import numbers
 from lakehouse.repeated import once_of, open_parquet
 
@@ -46,14 +46,18 @@ class Span(NamedTuple):
 
 
 def check_file(path: str, file: DataFile, where: str, report: Report) -> Span | None:
-    """Read a file whole, and hold it against its ``add``; None if it has no rows.
+    """Read a file whole, and hold it against its ``add``; None if it has no records.
 
     Raises FileVanished, and whatever Arrow does when it is damaged.
     """
     full = os.path.join(path, file.relative_path)
-    span = _read(full)
-    rows = 0 if span is None else span.rows
+    span, others = _read(full)
+    rows = others + (0 if span is None else span.rows)
     report.count("rows", rows)
+    if others:
+        report.remarks.append(
+            f"{where} has {others} rows without an offset: its owner's, and no records"
+        )
     if os.path.getsize(full) != file.size:
         report.problems.append(f"{where} has not the size that the log says")
     if file.rows not in (-1, rows):
@@ -74,20 +78,23 @@ def _check_bounds(where: str, file: DataFile, span: Span, report: Report) -> Non
         report.problems.append(f"{where} has timestamps outside its statistics")
 
 
-def _read(path: str) -> Span | None:
+def _read(path: str) -> tuple[Span | None, int]:
+    """What the records of a file span, and how many rows have no offset."""
     with open_parquet(path) as parquet:
         metadata = parquet.metadata
-    span = None
+    span, others = None, 0
     for number in range(metadata.num_row_groups):
         once = once_of(metadata.row_group(number))
         with open_parquet(path, metadata, buffered=True, once=once) as parquet:
             for batch in parquet.iter_batches(
                 BATCH_ROWS, row_groups=[number], use_threads=False
             ):
-                if batch.num_rows:
+                missing = _rows_without_offset(batch)
+                others += missing
+                if batch.num_rows > missing:
                     some = _span_of(path, batch)
                     span = some if span is None else _joined(span, some)
-    return span
+    return span, others
 
 
 def _span_of(path: str, batch: Any) -> Span:
@@ -95,6 +102,8 @@ def _span_of(path: str, batch: Any) -> Span:
     import pyarrow as pa
 
     known = as_written(pa.Table.from_batches([batch]), ["offset", "timestamp"])
+    if _rows_without_offset(batch):
+        known = with_offsets(known)
     offsets, micros = numbers(known["offset"]), numbers(known["timestamp"])
     partitions: list[int] = []
     if "partition" in batch.schema.names:
@@ -109,6 +118,12 @@ def _span_of(path: str, batch: Any) -> Span:
         bool((np.diff(offsets) > 0).all()),
         frozenset(partitions),
     )
+
+
+def _rows_without_offset(batch: Any) -> int:
+    """None, if the file has not even the column."""
+    known = "offset" in batch.schema.names
+    return batch.column("offset").null_count if known else 0
 
 
 def _joined(one: Span, other: Span) -> Span:
@@ -175,7 +190,7 @@ def _offsets(path: str, share: int, shares: int) -> Iterator[Any]:
                 OFFSETS_A_READ, columns=["offset"], use_threads=False
             ):
                 known = as_written(pa.Table.from_batches([batch]), ["offset"])
-                offsets = numbers(known["offset"])
+                offsets = numbers(with_offsets(known)["offset"])
                 mixed = offsets.astype(np.uint64) * np.uint64(_SPREAD)
                 yield offsets[(mixed >> np.uint64(32)) % np.uint64(shares) == share]
     except FileVanished:

@@ -26,6 +26,9 @@ COLUMN_BYTES = 1_000
 """For each column of each row group."""
 WHOLE_BYTES_MAX = 64 << 20
 """A row group that takes more is never decoded as a whole."""
+NO_OFFSET = -(1 << 63)
+"""Of a row that is no record: its owner's, who left the offset out. It lies in no range
+that anybody asks for."""
 VALUE_BYTES = 32
 """What a header takes in memory beside its bytes, with all that is made of it."""
 
@@ -36,6 +39,7 @@ class RowGroup(NamedTuple):
     first_offset: int
     last_offset: int
     rows: int
+    """0 if none of them has an offset."""
     bytes: int
     """Uncompressed; of what a dictionary has once, what the rows take."""
     timestamp_max_ms: int
@@ -85,8 +89,13 @@ class Footers:
         return open_parquet(path, metadata, buffered=True, once=once)
 
     def offsets(self, path: str, group: int) -> Any:
-        """The offsets of a row group, in the order of its rows. Raises FileVanished or
-        TableUnreadable; ValueError if a row has none."""
+        """The offsets of a row group, in the order of its rows; of an owner's row that
+        has none, none. Raises FileVanished or TableUnreadable."""
+        found = self.offsets_by_row(path, group)
+        return found[found != NO_OFFSET]
+
+    def offsets_by_row(self, path: str, group: int) -> Any:
+        """The offset of each row of a row group, or NO_OFFSET. Raises as `offsets`."""
         with self.open(path) as file:
             try:
                 table = file.read_row_group(
@@ -94,7 +103,7 @@ class Footers:
                 )
             except (pa.ArrowException, OSError) as error:
                 raise TableUnreadable(f"{path}: {error}") from error
-        return numbers(table.column(0))
+        return numbers(table.column(0).fill_null(NO_OFFSET))
 
     def clear(self) -> None:
         """Drop all that is kept."""
@@ -172,7 +181,8 @@ def _row_group(
         column = group.column(timestamp)
         if _has_bounds(column) and column.physical_type == "INT64":
             newest = column.statistics.max_raw // 1000
-    rows, size = group.num_rows, group.total_byte_size
+    rows = group.num_rows if first <= last else 0
+    size = group.total_byte_size
     values = (group.column(n).num_values for n in range(group.num_columns))
     headers_bytes = VALUE_BYTES * sum(count - rows for count in values if count > rows)
     return RowGroup(first, last, rows, size, newest, headers_bytes)
@@ -185,10 +195,11 @@ def _has_bounds(column: Any) -> bool:
 def _offset_bounds(
     file: Any, group: Any, number: int, column_index: int
 ) -> tuple[int, int]:
-    """From the statistics; from the column itself when there are none."""
+    """From the statistics; from the column itself when there are none. (0, -1) if no
+    row has an offset."""
     column = group.column(column_index)
     if _has_bounds(column):
         return column.statistics.min, column.statistics.max
     table = file.read_row_group(number, columns=["offset"], use_threads=False)
-    values = numbers(table.column(0))
+    values = numbers(table.column(0).drop_null())
     return (int(values.min()), int(values.max())) if len(values) else (0, -1)

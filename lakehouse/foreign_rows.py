@@ -125,7 +125,7 @@ def _rows_in(
 
 def _offsets_in(path: str, wanted: tuple[int, int]) -> list[Any]:
     """Of each row group the offsets in the range. Raises FileVanished and
-    TableUnreadable; ValueError if a row has none."""
+    TableUnreadable; ValueError if offsets are no int64."""
     first, end = wanted
     low, high = _span(path)
     if low >= end or high < first:

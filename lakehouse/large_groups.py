@@ -104,7 +104,7 @@ class LargeGroups:
 
     def _read(self, path: str, number: int, low: int, high: int) -> _Slab:
         group = self._footers.get(path).groups[number]
-        offsets = self._footers.offsets(path, number)
+        offsets = self._footers.offsets_by_row(path, number)
         above = np.sort(offsets[offsets >= low])
         guess = max(1, SLAB_BYTES * group.rows // max(1, group.bytes))
         growing = _Growing(
@@ -202,6 +202,12 @@ def as_written(table: Any, columns: list[str], *, once: bool = False) -> Any:
             column if column.type == wanted else column.cast(wanted, safe=False)
         )
     return pa.table(dict(zip(columns, arrays, strict=True)))
+
+
+def with_offsets(table: Any) -> Any:
+    """Without rows that have no offset: an owner's, and no records."""
+    column = table.column("offset")
+    return table.filter(column.is_valid()) if column.null_count else table
 
 
 def sorted_rows(table: Any) -> Any:

@@ -1,7 +1,8 @@
 """Rows of a table from an offset on, sorted, whatever its owner did to the files.
 
 The problem: the broker serves old offsets from the table, and the table is its owner's:
-rows may be deleted, files rewritten unsorted, merged, vacuumed. The idea: the index
+rows may be deleted, files rewritten unsorted, merged, vacuumed, rows inserted that have
+no offset and so are no records. The idea: the index
 finds the cluster of files, its plan finds the chunk, and a chunk is read whole; rows
 are sorted by offset when they are not. An offset that is not there is a gap, which is
 legal. A file that is not there raises FileVanished: the caller's index is old.
@@ -24,7 +25,13 @@ from lakehouse.chunks import Chunk, Piece, plan
 from lakehouse.errors import ChunkTooLarge, FileVanished, TableUnreadable
 from lakehouse.footers import WHOLE_BYTES_MAX, Footers
 from lakehouse.index import Cluster, PartitionFiles
-from lakehouse.large_groups import LargeGroups, as_written, batch_rows, sorted_rows
+from lakehouse.large_groups import (
+    LargeGroups,
+    as_written,
+    batch_rows,
+    sorted_rows,
+    with_offsets,
+)
 from lakehouse.plain import column_of, numbers
 from lakehouse.schema import READ
 
@@ -231,12 +238,12 @@ class TableReader:
             columns == READ
             and self._footers.get(piece.path).groups[piece.row_group].is_guess
         ):
-            return as_written(self._counted(piece), columns)
+            return with_offsets(as_written(self._counted(piece), columns))
         with self._footers.open(piece.path) as file:
             table = file.read_row_group(
                 piece.row_group, columns=columns, use_threads=False
             )
-        return as_written(table, columns)
+        return with_offsets(as_written(table, columns))
 
     def _counted(self, piece: Piece) -> Any:
         """A row group as a whole, of which nobody knows what it takes. Raises

@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,9 +13,9 @@ from hypothesis import strategies as st
 from jobs import check_files
 from jobs.check_files import Span, check_file, doubled
 from jobs.check_report import Report
-from lakehouse.actions import data_file
+from lakehouse.actions import DataFile, data_file
 from lakehouse.new_file import add_action
-from tests.support.tables import rows, write_file
+from tests.support.tables import FIRST_MS, rows, write_file
 
 Offsets = st.lists(st.integers(-50, 200), min_size=1, max_size=40)
 
@@ -89,3 +91,28 @@ def test_rows_are_held_some_at_a_time(
     monkeypatch.setattr(check_files, "BATCH_ROWS", 10)
     span = span_of(tmp_path, "f", np.arange(100).tolist(), 100)
     assert (max(held), sum(held), span.rows) == (10, 100, 100)
+
+
+def test_rows_without_an_offset_are_remarked_and_no_problem(tmp_path: Path) -> None:
+    table = rows(0, [*range(90), *range(30, 40)])
+    for count in (100, 10):  # all of them, and the last ten
+        offsets = [*range(100 - count), *[None] * count]
+        column = pa.array(offsets, pa.int64())
+        at = table.schema.get_field_index("offset")
+        name = f"{count}.parquet"
+        pq.write_table(table.set_column(at, "offset", column), tmp_path / name)
+        size = (tmp_path / name).stat().st_size
+        file = DataFile(
+            name, 0, size, 100, 0, 89, FIRST_MS, FIRST_MS + 89, 0,
+            has_deletion_vector=False,
+        )  # fmt: skip
+        report = Report()
+        span = check_file(str(tmp_path), file, name, report)
+        assert report.problems == []
+        assert [f"has {count} rows without an offset" in r for r in report.remarks] == [
+            True
+        ]
+        assert report.counts == {"rows": 100}
+        assert (span is None) == (count == 100)
+        spans = [] if span is None else [span, span]
+        assert doubled(spans) == (100 - count) * (count == 10)

@@ -15,9 +15,10 @@ from lakehouse.chunks import WHOLE_ROWS_MAX
 from lakehouse.delta_log import load
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.footers import Footers
+from lakehouse.foreign_rows import has_rows
 from lakehouse.index import OffsetIndex
 from lakehouse.reader import TableReader
-from lakehouse.schema import READ
+from lakehouse.schema import READ, WRITE
 from tests.support.tables import FIRST_MS, Writer, rows
 
 
@@ -69,6 +70,36 @@ def test_gaps_are_passed_over(writer: Writer) -> None:
     assert_holds(read_all(writer), present)
     later = read_all(writer, offset=95)["offset"].to_pylist()
     assert min(o for o in later if o >= 95) == 130
+
+
+def rows_without_offsets(count: int) -> pa.Table:
+    """What an owner's INSERT may leave out is null."""
+    table = rows(0, [0] * count)
+    for name in WRITE.names:
+        if name not in ("partition", "value"):
+            at = table.schema.get_field_index(name)
+            field = table.schema.field(at)
+            table = table.set_column(at, field, pa.nulls(count, field.type))
+    return table
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+@pytest.mark.parametrize("count", [1, 150, WHOLE_ROWS_MAX])
+def test_rows_of_an_owner_without_an_offset_are_no_records(
+    writer: Writer, count: int, *, is_compacted: bool
+) -> None:
+    writer.add(0, 0, 250)
+    deltalake.write_deltalake(writer.path, rows_without_offsets(count), mode="append")
+    if is_compacted:  # into one row group with records
+        deltalake.DeltaTable(writer.path).optimize.compact()
+    writer.add(0, 250, 300)
+    assert_holds(read_all(writer), list(range(300)))
+    files, reader = OffsetIndex.of(load(writer.path)).files_of(0), TableReader()
+    times = (270, FIRST_MS + 270), (299, FIRST_MS + 299)
+    assert reader.find_timestamp(writer.path, files, FIRST_MS + 270) == times[0]
+    assert reader.max_timestamp(writer.path, files) == times[1]
+    alone = files.files[-1:] if is_compacted else []
+    assert not has_rows(writer.path, alone, 0, (300, 400))
 
 
 def test_rows_that_the_owner_deleted_are_a_gap(writer: Writer) -> None:
