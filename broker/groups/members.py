@@ -17,9 +17,12 @@ from broker.machine import Ticket
 
 MEMBER_BYTES, PENDING_BYTES = 2 << 10, 1 << 10
 """What they take beside their texts and bytes, timers included; rounded up."""
-ASSIGNED_BYTES = 1 << 10
-"""Of what it is assigned, so much is counted from its join on: so it goes on with a
-share of its group when there is no room for anybody new. 200 partitions of a topic."""
+METADATA_BYTES, ASSIGNED_BYTES = 1 << 10, 1 << 10
+"""Of what it says of its assignors and of what it is assigned, so much is counted from
+its join on, said or not: so it goes on with a share of its group, and names what it
+owns (cooperative), when there is no room for anybody new. 200 partitions of a topic."""
+JOINED_BYTES = MEMBER_BYTES + METADATA_BYTES + ASSIGNED_BYTES
+"""What a member takes that says and is assigned no more than that."""
 
 
 class Member(NamedTuple):
@@ -54,8 +57,8 @@ class Member(NamedTuple):
     def held_bytes(self) -> int:
         """About what it takes in memory."""
         texts = (self.member_id, self.instance_id or "", self.client_id)
-        held = MEMBER_BYTES + size_of(self.protocols) + sum(map(len, texts))
-        return held + ASSIGNED_BYTES + beyond_counted(self.assignment)
+        held = JOINED_BYTES + sum(map(len, texts))
+        return held + uncounted_metadata(self.protocols) + uncounted(self.assignment)
 
     def parked(self) -> bool:
         """Whether a join or a sync of it waits for our answer: it is alive, then."""
@@ -198,7 +201,12 @@ def size_of(protocols: Protocols) -> int:
     return sum(len(name) + len(metadata) for name, metadata in protocols)
 
 
-def beyond_counted(assignment: bytes) -> int:
+def uncounted_metadata(protocols: Protocols) -> int:
+    """Bytes of names and metadata that are not counted from the join on."""
+    return max(size_of(protocols) - METADATA_BYTES, 0)
+
+
+def uncounted(assignment: bytes) -> int:
     """Bytes of an assignment that are not counted from the join on."""
     return max(len(assignment) - ASSIGNED_BYTES, 0)
 

@@ -173,10 +173,12 @@ def test_a_request_of_a_hundred_thousand_names(name: str, tmp_path: Path) -> Non
     run(scenario)
 
 
+@pytest.mark.parametrize(("count", "each"), [(10, 10_000), (50_000, 1)])
 @pytest.mark.parametrize("version", [7, 8])
-def test_all_that_a_group_committed(version: int, tmp_path: Path) -> None:
-    each = 10_000
-    topics = [Topic(n, bytes([n]) * 16, f"t{n}", each) for n in range(1, 11)]
+def test_all_that_a_group_committed(
+    version: int, count: int, each: int, tmp_path: Path
+) -> None:
+    topics = [Topic(n, n.to_bytes(16), f"t{n}", each) for n in range(1, count + 1)]
     group = OffsetFetchRequestGroup("g", None, -1, None)
     asked = OffsetFetchRequest("g", None, [group])
 

@@ -38,12 +38,7 @@ from broker.groups.commands import (
 )
 from broker.groups.group import GROUP_BYTES, Group, GroupView
 from broker.groups.limits import GroupLimits
-from broker.groups.members import (
-    ASSIGNED_BYTES,
-    MEMBER_BYTES,
-    beyond_counted,
-    size_of,
-)
+from broker.groups.members import JOINED_BYTES, Roster, uncounted, uncounted_metadata
 from broker.groups.offsets import Committed, RetentionState, expired
 from broker.groups.snapshot import GroupSnapshot
 from broker.groups.states import GroupState
@@ -76,7 +71,7 @@ class _Hosted:
 
     def assigned_bytes(self) -> int:
         """What its members are assigned now, beyond what each is counted with."""
-        return sum(beyond_counted(member.assignment) for member in self.group.roster)
+        return sum(uncounted(member.assignment) for member in self.group.roster)
 
 
 def limits_of(settings: Any) -> GroupLimits:
@@ -187,16 +182,16 @@ class Coordinator:
         return ErrorCode.NONE
 
     def _added_by(self, group_id: str, command: Join) -> int:
-        """How much more its group would take with a join."""
-        hosted, said = self._hosted.get(group_id), size_of(command.protocols)
-        if hosted is None:
-            return GROUP_BYTES + MEMBER_BYTES + ASSIGNED_BYTES + said
-        roster = hosted.group.roster
+        """How much more all groups would take with a join; nothing if it is refused."""
+        hosted, said = self._hosted.get(group_id), uncounted_metadata(command.protocols)
+        roster = Roster() if hosted is None else hosted.group.roster
         there = command.member_id or roster.static_id(command.instance_id) or ""
         member = roster.get(there)
-        if member is None:
-            return MEMBER_BYTES + ASSIGNED_BYTES + said
-        return said - size_of(member.protocols)
+        if member is not None:
+            return said - uncounted_metadata(member.protocols)
+        if there and there not in roster.pending:
+            return 0  # it was evicted, say, and has to hear UNKNOWN_MEMBER_ID
+        return (GROUP_BYTES if hosted is None else 0) + JOINED_BYTES + said
 
     def has_member(self, group_id: str, member_id: str) -> bool:
         """Whether the group has this member now."""
@@ -210,7 +205,7 @@ class Coordinator:
         if hosted is None:
             ticket.set_result(Refused(self._unknown(group_id)))
             return ticket
-        added = sum(beyond_counted(given) for _, given in command.assignments)
+        added = sum(uncounted(given) for _, given in command.assignments)
         if added and not self.memory.has_room(added - hosted.assigned_bytes()):
             ticket.set_result(Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return ticket

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from broker.groups.members import (
     ASSIGNED_BYTES,
-    MEMBER_BYTES,
+    JOINED_BYTES,
+    METADATA_BYTES,
     PENDING_BYTES,
     Member,
     Roster,
@@ -133,21 +134,27 @@ def test_what_members_and_given_ids_take_is_counted_and_given_back():
     one, growing = member("a"), roster()
     growing.put(one)
     alone = growing.held_bytes
-    assert alone == one.held_bytes > MEMBER_BYTES
+    assert alone == one.held_bytes == JOINED_BYTES + len("a")
     growing.put(one._replace(join_ticket="ticket"))
     assert growing.held_bytes == alone
-    growing.put(one._replace(assignment=bytes(ASSIGNED_BYTES)))
+    named = METADATA_BYTES - len("range")
+    growing.put(
+        one._replace(
+            assignment=bytes(ASSIGNED_BYTES), protocols=(("range", bytes(named)),)
+        )
+    )
     assert growing.held_bytes == alone
     given = bytes(ASSIGNED_BYTES + 1000)
     growing.put(one._replace(assignment=given))
-    growing.put(one._replace(assignment=given, protocols=(("range", b"12"),)))
-    assert growing.held_bytes == alone + 1000 + 2 - len("range")
+    said = (("range", bytes(named + 2)),)
+    growing.put(one._replace(assignment=given, protocols=said))
+    assert growing.held_bytes == alone + 1000 + 2
     growing.expect("pending")
     growing.expect_no_more("nobody")
     assert (
         growing.copy().held_bytes
         == growing.held_bytes
-        == (alone + 1000 + 2 - len("range") + PENDING_BYTES + len("pending"))
+        == (alone + 1000 + 2 + PENDING_BYTES + len("pending"))
     )
     growing.expect_no_more("pending")
     growing.remove("a")

@@ -1,6 +1,8 @@
 """All groups together take so much and no more; who is here goes on."""
 
 import asyncio
+import struct
+from dataclasses import replace
 
 import pytest
 
@@ -43,14 +45,14 @@ def test_a_full_broker_takes_no_more_groups_and_serves_those_it_has(tmp_path):
     async def play():
         async with housed(tmp_path, memory_bytes_max=64 * KIB) as house:
             members = await filled(house)
-            assert 8 <= len(members) <= 32
+            assert len(members) == 7  # 8 KiB each, and their ids
             assert house.groups.memory.held_bytes <= 64 * KIB
             for group_id, member_id in members.items():
                 beat = Heartbeat(member_id, 1)
                 assert house.groups.heartbeat(group_id, beat) is ErrorCode.NONE
                 again = await house.groups.join(group_id, a_join(member_id))
                 assert again.generation == 2
-            more = a_join(members["group-0"], protocols=(("range", bytes(8 * KIB)),))
+            more = a_join(members["group-0"], protocols=(("range", bytes(16 * KIB)),))
             assert (await house.groups.join("group-0", more)).code is FULL
             for group_id, member_id in members.items():
                 await house.groups.leave(group_id, [Leaver(member_id)])
@@ -179,5 +181,58 @@ def test_what_one_member_is_given_is_no_room_for_what_another_is(tmp_path):
             sync = Sync(first.member_id, 2, ((first.member_id, most),))
             assert (await groups.sync("g", sync)).assignment == most
             assert groups.memory.held_bytes == 64 * KIB
+
+    story(play)
+
+
+def what_it_owns(partitions):
+    """A cooperative consumer's metadata: it names the partitions that it owns."""
+    flights = struct.pack(">h7s", 7, b"flights")
+    owned = struct.pack(f">ii{partitions}i", 1, partitions, *range(partitions))
+    subscription = struct.pack(">hi", 1, 1) + flights + struct.pack(">i", -1)
+    return subscription + owned[:4] + flights + owned[4:]
+
+
+def test_a_cooperative_member_names_what_it_owns_and_goes_on(tmp_path):
+    async def play():
+        async with housed(tmp_path, memory_bytes_max=64 * KIB) as house:
+            groups, owned = house.groups, what_it_owns(200)
+            fresh = a_join(protocols=(("cooperative-sticky", what_it_owns(0)),))
+            first = await groups.join("g", fresh)
+            given = Sync(first.member_id, 1, ((first.member_id, owned),))
+            await groups.sync("g", given)
+            with pytest.raises(KafkaError):
+                await fill_up(groups)
+            assert KIB > len(owned) > 800
+            again = replace(
+                fresh,
+                member_id=first.member_id,
+                protocols=(("cooperative-sticky", owned),),
+            )
+            held = groups.memory.held_bytes
+            assert (await groups.join("g", again)).generation == 2
+            assert groups.memory.held_bytes == held <= 64 * KIB
+
+    story(play)
+
+
+def test_who_is_not_known_any_more_is_told_so_when_there_is_no_room(tmp_path):
+    async def play():
+        async with housed(tmp_path, memory_bytes_max=64 * KIB) as house:
+            groups, gone = house.groups, ErrorCode.UNKNOWN_MEMBER_ID
+            evicted = (await groups.join("g", a_join())).member_id
+            await groups.leave("g", [Leaver(evicted)])
+            await groups.commit("offsets-only", {FLIGHTS.key(0): Committed(1)})
+            given = await groups.join("g", a_join(requires_member_id=True))
+            with pytest.raises(KafkaError):
+                await fill_up(groups)
+            for group_id in ("g", "offsets-only", "nobody's"):
+                reply = await groups.join(group_id, a_join(evicted))
+                assert reply.code is gone, group_id
+            held = groups.memory.held_bytes
+            for _ in range(100):
+                assert (await groups.join("g", a_join("who"))).code is gone
+            assert (await groups.join("g", a_join(given.member_id))).code is FULL
+            assert groups.memory.held_bytes == held <= 64 * KIB
 
     story(play)
