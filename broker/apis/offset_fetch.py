@@ -20,6 +20,7 @@ from broker.dispatch.turns import (
     COUNTED_A_TURN,
     ITEMS_A_TURN,
     Steps,
+    drained,
     emptied_in_turns,
     in_turns,
 )
@@ -156,16 +157,16 @@ def _new(
 
 def _all(
     offsets: Offsets, broker: Broker
-) -> Steps[list[tuple[Topic, Iterator[_Found]]]]:
-    """Everything the group has, of topics that exist."""
-    indexes: dict[TopicNumber, list[PartitionNumber]] = {}
+) -> Steps[Iterator[tuple[Topic, Iterator[_Found]]]]:
+    """Everything the group has, of topics that exist; each is looked up as it comes."""
+    known: dict[TopicNumber, tuple[Topic, list[PartitionNumber]]] = {}
     for count, (number, index) in enumerate(tuple(offsets), 1):
-        indexes.setdefault(number, []).append(index)
+        topic = broker.topics.by_number(number)
+        if topic is not None:
+            known.setdefault(number, (topic, []))[1].append(index)
         if count % COUNTED_A_TURN == 0:
             yield
-    topics = ((broker.topics.by_number(number), indexes[number]) for number in indexes)
-    known = ((topic, them) for topic, them in topics if topic is not None)
-    return [(topic, _there(offsets, topic, them)) for topic, them in known]
+    return ((topic, _there(offsets, topic, them)) for topic, them in drained(known))
 
 
 def _there(

@@ -8,6 +8,7 @@ written is dropped from there, so that there is nothing to undo.
 The price: all offsets of all groups are in memory (a tuple each).
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -111,6 +112,8 @@ class Commits:
     writes: int = 0
     held_bytes: int = 0
     """About what the durable offsets take in memory, and the changes that are not."""
+    held_of: Counter[str] = field(default_factory=Counter)
+    """About what the durable offsets of a group take."""
 
     def decide(
         self, command: OffsetCommand, now_ms: int
@@ -147,19 +150,30 @@ class Commits:
         return ended
 
     def show(self, changing: OffsetsChanging) -> None:
-        """Make a change of the durable offsets."""
+        """Make a change of the durable offsets.
+
+        Those of a group that goes are left as they are, for whoever looks at them yet.
+        """
         group_id, removed = changing.group_id, changing.removed
-        self.held_bytes += self.added_bytes(group_id, {})
+        if removed is None:
+            self._forget(group_id)
+        self._count(group_id, self.added_bytes(group_id, {}))
         offsets = self.groups.setdefault(group_id, {})
-        for key in tuple(offsets) if removed is None else removed:
-            before = offsets.pop(key, None)
-            if before is not None:
-                self.held_bytes -= OFFSET_BYTES + len(before.metadata)
-        self.held_bytes += self.added_bytes(group_id, changing.upserts)
+        gone = [offsets.pop(key) for key in removed or () if key in offsets]
+        freed = sum(OFFSET_BYTES + len(before.metadata) for before in gone)
+        added = self.added_bytes(group_id, changing.upserts)
+        self._count(group_id, added - freed)
         offsets.update(changing.upserts)
         if not offsets:
-            del self.groups[group_id]
-            self.held_bytes -= GROUP_OFFSETS_BYTES + len(group_id)
+            self._forget(group_id)
+
+    def _count(self, group_id: str, added: int) -> None:
+        self.held_bytes += added
+        self.held_of[group_id] += added
+
+    def _forget(self, group_id: str) -> None:
+        self.groups.pop(group_id, None)
+        self.held_bytes -= self.held_of.pop(group_id, 0)
 
     def added_bytes(
         self, group_id: str, upserts: Mapping[TopicPartition, Committed]

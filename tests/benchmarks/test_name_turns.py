@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from broker.groups.commits import OffsetsChanging
 from broker.groups.offsets import Committed
 from broker.ids import PartitionNumber
 from broker.protocol.messages.alter_configs import (
@@ -27,6 +28,7 @@ from broker.protocol.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from broker.protocol.messages.delete_groups import DeleteGroupsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -40,6 +42,16 @@ from broker.protocol.messages.incremental_alter_configs import (
 )
 from broker.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
+)
+from broker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from broker.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
 )
 from broker.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -173,7 +185,7 @@ def test_a_request_of_a_hundred_thousand_names(name: str, tmp_path: Path) -> Non
     run(scenario)
 
 
-@pytest.mark.parametrize(("count", "each"), [(10, 10_000), (50_000, 1)])
+@pytest.mark.parametrize(("count", "each"), [(10, 10_000), (100_000, 1)])
 @pytest.mark.parametrize("version", [7, 8])
 def test_all_that_a_group_committed(
     version: int, count: int, each: int, tmp_path: Path
@@ -194,5 +206,62 @@ def test_all_that_a_group_committed(
                 least = await longest_callback_ms(server, asked, version, BUDGET_MS)
             sys.stdout.write(f"all offsets, v{version}: longest turn {least:.1f} ms\n")
             assert least < budget_ms(), f"{least:.1f} ms in one turn"
+
+    run(scenario)
+
+
+CHANGES: dict[str, tuple[Any, int]] = {
+    "delete a group": (DeleteGroupsRequest(["g"]), 2),
+    "delete offsets": (
+        OffsetDeleteRequest(
+            "g",
+            [
+                OffsetDeleteRequestTopic(
+                    HERE, [OffsetDeleteRequestPartition(i) for i in range(MANY)]
+                )
+            ],
+        ),
+        0,
+    ),
+    "commit offsets": (
+        OffsetCommitRequest(
+            group_id="g",
+            generation_id_or_member_epoch=-1,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=HERE,
+                    partitions=[
+                        OffsetCommitRequestPartition(i, 7, committed_metadata="")
+                        for i in range(MANY)
+                    ],
+                )
+            ],
+        ),
+        8,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_of_a_hundred_thousand_offsets(name: str, tmp_path: Path) -> None:
+    request, version = CHANGES[name]
+    here = Topic(1, bytes(15) + b"\1", HERE, MANY)
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker, serving((), broker) as server:
+            broker.topics.load([here])
+            commits = broker.groups.offsets._commits
+
+            def prepare() -> None:
+                offsets = {here.key(i): Committed(1) for i in range(MANY)}
+                commits.show(OffsetsChanging(0, "g", {}, None))
+                commits.show(OffsetsChanging(0, "g", offsets, ()))
+
+            with uncollected():
+                least = await longest_callback_ms(
+                    server, request, version, BUDGET_MS, prepare
+                )
+            sys.stdout.write(f"{name}: longest turn {least:.1f} ms\n")
+            assert least < budget_ms(), f"{name}: {least:.1f} ms in one turn"
 
     run(scenario)

@@ -141,13 +141,21 @@ def callbacks_ms() -> Iterator[list[float]]:
 
 
 async def longest_callback_ms(
-    server: Any, request: Any, version: int, enough_ms: float = ENOUGH_MS
+    server: Any,
+    request: Any,
+    version: int,
+    enough_ms: float = ENOUGH_MS,
+    prepare: Callable[[], Any] = lambda: None,
 ) -> float:
-    """The longest callback while this is asked; the least of some rounds."""
+    """The longest callback while this is asked; the least of some rounds.
+
+    ``prepare`` is called before each of them.
+    """
     host, port = server.address
     peer = await asyncio.to_thread(Peer, f"{host}:{port}")
     least = float("inf")
     for _ in range(ASKED):
+        prepare()
         gc.collect()
         with callbacks_ms() as turns:
             await asyncio.to_thread(peer.ask, request, version)

@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, Protocol
 
 from broker.clock import Clock
@@ -45,7 +46,10 @@ from broker.groups.states import GroupState
 from broker.ids import TopicNumber, TopicPartition
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.coordination import coordinator_members as stored_groups
-from broker.runtime.coordination.coordinator_offsets import CommittedOffsets
+from broker.runtime.coordination.coordinator_offsets import (
+    CHANGED_A_TURN,
+    CommittedOffsets,
+)
 from broker.runtime.coordination.journal import Journal
 from broker.runtime.coordination.machines import Hosted, resolve
 from broker.runtime.coordination.memory import GroupMemory
@@ -282,15 +286,24 @@ class Coordinator:
         """Make offsets durable, then visible; done when they are both.
 
         Raises (from the future) KafkaError COORDINATOR_NOT_AVAILABLE if the catalog
-        failed, or there is no room for more: nothing was committed then, and the client
-        may try again.
+        failed, or there is no room for more: nothing was committed then (of more than
+        ``CHANGED_A_TURN``: not all), and the client may try again.
         """
+        if len(offsets) > CHANGED_A_TURN:
+            return asyncio.ensure_future(self._commit_in_parts(group_id, offsets))
         if not self.memory.has_room(self.offsets.added_bytes(group_id, offsets)):
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             refused: asyncio.Future[Any] = _future()
             refused.set_exception(KafkaError(code, "No room for more offsets."))
             return refused
         return self.offsets.commit(group_id, offsets)
+
+    async def _commit_in_parts(
+        self, group_id: str, offsets: Mapping[TopicPartition, Committed]
+    ) -> None:
+        left = iter(offsets.items())
+        while part := dict(islice(left, CHANGED_A_TURN)):
+            await self.commit(group_id, part)
 
     def fetch(self, group_id: str) -> Mapping[TopicPartition, Committed]:
         """The durable offsets of a group; empty for a group nobody knows."""
@@ -349,7 +362,7 @@ class Coordinator:
         assert self.delete_refusal(group_id) is ErrorCode.NONE
         hosted = self._hosted.pop(group_id, None)
         self.memory.forget(group_id)
-        done = self.offsets.delete(group_id)
+        done = self.offsets.delete_group(group_id)
         if hosted is not None:
             snapshot = hosted.group.snapshot()
             hosted.machine.ask(Delete())

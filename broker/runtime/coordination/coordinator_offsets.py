@@ -6,6 +6,8 @@ and says which rows an event is.
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection
@@ -26,6 +28,10 @@ from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.coordination.journal import Journal
 from broker.runtime.coordination.machines import Hosted, Shape
 from broker.timing.delayed import Timers
+
+CHANGED_A_TURN = 5_000
+"""So many offsets are changed or forgotten in a turn: a millisecond or two. More are
+changed in parts, each when the one before is durable: a failure leaves some changed."""
 
 
 class CommittedOffsets:
@@ -71,10 +77,26 @@ class CommittedOffsets:
         return self._change(group_id, offsets, ())
 
     def delete(
-        self, group_id: str, keys: Collection[TopicPartition] | None = None
+        self, group_id: str, keys: Collection[TopicPartition]
     ) -> "asyncio.Future[Any]":
-        """Forget some offsets of a group, or the group with all; as ``commit``."""
-        return self._change(group_id, {}, None if keys is None else tuple(keys))
+        """Forget some offsets of a group; as ``commit``."""
+        if len(keys) > CHANGED_A_TURN:
+            return asyncio.ensure_future(self._delete_in_parts(group_id, keys))
+        return self._change(group_id, {}, tuple(keys))
+
+    async def _delete_in_parts(
+        self, group_id: str, keys: Collection[TopicPartition]
+    ) -> None:
+        left = iter(keys)
+        while part := tuple(islice(left, CHANGED_A_TURN)):
+            await self.delete(group_id, part)
+
+    def delete_group(self, group_id: str) -> "asyncio.Future[Any]":
+        """Forget a group with all its offsets; as ``commit``."""
+        offsets = self._commits.groups.get(group_id, {})
+        done = self._change(group_id, {}, None)
+        done.add_done_callback(partial(_empty_if_deleted, offsets))
+        return asyncio.shield(done)  # it is done when they are gone, whoever waits
 
     def expire(self, group_id: str, keys: Collection[TopicPartition]) -> None:
         """Forget offsets that nobody waits for: a failure is told in the log.
@@ -100,6 +122,21 @@ class CommittedOffsets:
         ticket: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._hosted.ask(ChangeOffsets(group_id, upserts, removed, ticket))
         return ticket
+
+
+def _empty_if_deleted(
+    offsets: dict[TopicPartition, Committed], done: "asyncio.Future[Any]"
+) -> None:
+    if done.exception() is None:
+        _empty(offsets)
+
+
+def _empty(offsets: dict[TopicPartition, Committed]) -> None:
+    """Empty it in the turns that follow: to forget many at once takes too long."""
+    for _ in range(min(CHANGED_A_TURN, len(offsets))):
+        offsets.popitem()
+    if offsets:
+        asyncio.get_running_loop().call_soon(_empty, offsets)
 
 
 def _store(connection: Connection, event: OffsetsChanging) -> None:

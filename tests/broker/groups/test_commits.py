@@ -145,3 +145,21 @@ def test_what_they_take_is_the_sum_of_what_is_there(changes):
         metadata = sum(len(one.metadata) for one in each)
         ids = sum(GROUP_OFFSETS_BYTES + len(group_id) for group_id in commits.groups)
         assert commits.held_bytes == ids + metadata + OFFSET_BYTES * len(each)
+        for group_id, offsets in commits.groups.items():
+            metadata = sum(len(one.metadata) for one in offsets.values())
+            offsets_bytes = OFFSET_BYTES * len(offsets) + metadata
+            held = GROUP_OFFSETS_BYTES + len(group_id) + offsets_bytes
+            assert commits.held_of[group_id] == held
+        assert commits.held_of.keys() == commits.groups.keys()
+
+
+def test_who_looks_at_a_group_that_goes_sees_what_it_had():
+    commits = Commits()
+    asked(
+        commits,
+        OffsetsWritten(asked(commits, ChangeOffsets("g", {(1, 0): Committed(5)}))),
+    )
+    before = commits.of("g")
+    asked(commits, OffsetsWritten(asked(commits, ChangeOffsets("g", {}, None))))
+    assert before == {(1, 0): Committed(5)}
+    assert not commits.of("g")

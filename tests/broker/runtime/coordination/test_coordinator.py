@@ -15,6 +15,7 @@ from broker.runtime.coordination.coordinator import (
     SWEPT_A_TURN,
     limits_of,
 )
+from broker.runtime.coordination.coordinator_offsets import CHANGED_A_TURN
 from broker.settings import GroupSettings, Settings
 from tests.support.clock import ManualClock
 from tests.support.coordinating import FLIGHTS, WEATHER, House, housed, story
@@ -473,6 +474,30 @@ def test_a_sweep_gives_way_and_forgets_no_less(tmp_path):
                 await house.groups.offsets.flush()
                 left.append(len(house.groups.fetch("many")))
             assert len({*left}) > 2  # in some turns, and not in one
+
+    story(play)
+
+
+def test_offsets_too_many_for_a_turn_are_changed_in_parts(tmp_path):
+    many = {(1, n): Committed(n) for n in range(2 * CHANGED_A_TURN + 1)}
+    gone = list(many)[:-1]
+
+    async def play():
+        async with housed(tmp_path) as house:
+            seen = []
+            done = house.groups.commit("g", many)
+            while not done.done():
+                await asyncio.sleep(0)
+                seen.append(len(house.groups.fetch("g")))
+            assert len({*seen}) > 2
+        async with housed(tmp_path) as house:
+            assert house.groups.fetch("g") == many
+            await house.groups.offsets.delete("g", gone)
+            assert len(house.groups.fetch("g")) == 1
+            refused = house.groups.commit("g", many)
+            house.catalog.close()
+            with pytest.raises(KafkaError):
+                await refused
 
     story(play)
 

@@ -108,7 +108,7 @@ def test_changes_keep_their_order_in_the_catalog(tmp_path):
             offsets = offsets_of(catalog)
             steps = [
                 offsets.commit("g", {(1, 0): Committed(1), (1, 1): Committed(1)}),
-                offsets.delete("g"),
+                offsets.delete_group("g"),
                 offsets.commit("g", {(1, 1): Committed(2), (2, 0): Committed(3)}),
                 offsets.delete("g", [(2, 0), (9, 9)]),
                 offsets.commit("h", {(1, 0): Committed(7, 4, "note", 5, 6)}),
