@@ -18,11 +18,14 @@ from admin_api.clusters import endpoints as clusters
 from admin_api.commits import endpoints as commits
 from admin_api.compaction import endpoints as compaction
 from admin_api.configs import endpoints as configs
+from admin_api.connections import endpoints as connections
 from admin_api.consumer_groups import endpoints as consumer_groups
 from admin_api.docs import endpoints as docs
 from admin_api.health import endpoints as health
+from admin_api.internal import Internal
 from admin_api.kafka import TIMEOUT_S, Kafka
 from admin_api.lake import Lake
+from admin_api.loggers import endpoints as loggers
 from admin_api.metrics import endpoints as metrics
 from admin_api.overview import endpoints as overview
 from admin_api.partitions import endpoints as partitions
@@ -62,6 +65,8 @@ LAKEHOUSE = (
     reading,
     overview,
     own_settings,
+    connections,
+    loggers,
 )
 OPEN = (health, docs)
 """What anybody may ask: whether it lives, and the manual, everywhere the same."""
@@ -102,6 +107,7 @@ def create_app(
     app.state.producer = producer
     app.state.status = StatusFiles(data_dir)
     app.state.settings = settings
+    app.state.internal = Internal(data_dir)
     app.state.all_held = Held()
     app.state.readers = Readers(bootstrap)
     app.state.clock = SystemClock()

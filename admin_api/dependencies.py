@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Request
 from pydantic import AfterValidator, StringConstraints
 
+from admin_api.internal import Internal
 from admin_api.kafka import Kafka
 from admin_api.lake import Lake
 from admin_api.problems import Problem
@@ -86,6 +87,11 @@ def _settings(request: Request) -> Settings:
     return settings
 
 
+def _internal(request: Request) -> Internal:
+    internal: Internal = request.app.state.internal
+    return internal
+
+
 def _base(request: Request) -> str:
     return str(request.base_url).rstrip("/")
 
@@ -98,6 +104,7 @@ FactsDep = Annotated[FactsReader, Depends(_facts)]
 ReadersDep = Annotated[Readers, Depends(_readers)]
 ClockDep = Annotated[Clock, Depends(_clock)]
 SettingsDep = Annotated[Settings, Depends(_settings)]
+InternalDep = Annotated[Internal, Depends(_internal)]
 BaseDep = Annotated[str, Depends(_base)]
 """Where the plane is, without a slash at the end."""
 

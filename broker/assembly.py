@@ -195,8 +195,9 @@ def bring_maintenance(
 
 async def listen(
     assembly: Assembly, host: str, port: int, ends: contextlib.AsyncExitStack
-) -> tuple[str, int]:
-    """Let clients come; the address that was bound (port 0 chooses a free one).
+) -> tuple[tuple[str, int], Hub]:
+    """Let clients come; the address that was bound (port 0 chooses a free one), and
+    what its connections share.
 
     Raises OSError: the address cannot be had.
     """
@@ -213,7 +214,7 @@ async def listen(
     listener = Listener(hub)
     address = await listener.start(host, port)
     ends.push_async_callback(_close_to_clients, broker, listener)
-    return address
+    return address, hub
 
 
 async def _close_to_clients(broker: Broker, listener: Listener) -> None:

@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -31,10 +31,13 @@ from broker.clock import SystemClock
 from broker.ids import TopicNumber
 from broker.lake.lake import Lake
 from broker.memory import give_back_compiler, give_back_free, limit_heaps
+from broker.network.connection_facts import describe
+from broker.network.hub import Hub
 from broker.protocol.api_keys import ApiKey
 from broker.records import inspect
 from broker.runtime.partitions import timestamps
-from broker.runtime.process.logging import configure_logging
+from broker.runtime.process.internal import InternalEndpoint, Question, Row
+from broker.runtime.process.logging import configure_logging, levels, recent
 from broker.runtime.process.loop_timers import LoopTimers
 from broker.runtime.process.maintenance import MaintenanceScheduler
 from broker.runtime.process.status import Counters, StatusFile
@@ -184,13 +187,41 @@ class Node:
     async def _listen(self, assembly: Assembly) -> None:
         host, port = _host_and_port(self.settings.listener)
         try:
-            self.address = await listen(assembly, host, port, self._ends)
+            self.address, hub = await listen(assembly, host, port, self._ends)
         except OSError as error:
             raise StartRefused(
                 f"cannot listen on {self.settings.listener}: "
                 f"{error.strerror or error}; choose another --listener"
             ) from error
         self.broker.advertised = self._advertised()
+        self._bring_internal(hub)
+
+    def _bring_internal(self, hub: Hub) -> None:
+        """Let the admin plane ask; without it the broker serves all the same."""
+        endpoint = InternalEndpoint(
+            self.directory.run,
+            {
+                "connections": Question(lambda: describe(hub)),
+                "segments": Question(self._segments),
+                "log": Question(_recent_lines, is_of_loop=False),
+            },
+            levels,
+            asyncio.get_running_loop().call_soon_threadsafe,
+        )
+        try:
+            endpoint.start()
+        except OSError as error:
+            log.warning("there is no internal endpoint", why=str(error))
+        else:
+            self._ends.callback(endpoint.close)
+
+    def _segments(self) -> Iterator[Row]:
+        for segment in self.broker.wal.segments():
+            yield {
+                "sequence": segment.sequence,
+                "bytes": segment.bytes,
+                "sealed": segment.sealed,
+            }
 
     def _advertised(self) -> tuple[str, int]:
         """Where clients are told to connect to; port 0 is the one that was chosen."""
@@ -362,6 +393,11 @@ def _tune_garbage_collection() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 20, 50)
+
+
+def _recent_lines() -> Iterator[Row]:
+    for line in list(recent):
+        yield {"line": line}
 
 
 def _unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

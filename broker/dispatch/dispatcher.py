@@ -192,6 +192,12 @@ class Session:
         self.peer_host = peer_host
         self.software = Software()
 
+    @property
+    def client_id(self) -> str | None:
+        """What the client calls itself, as its requests say; None before the first."""
+        known = next(reversed(self._known.values()), None)
+        return None if known is None else known.context.client_id
+
     def start(self, frame: memoryview) -> tuple[Route, int, Any]:
         """Start a request: its route, its correlation id, and what the handler gave.
 

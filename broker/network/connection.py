@@ -55,29 +55,31 @@ class Connection(asyncio.BufferedProtocol):
         self._large: LargeRequest | None = None
         self._out: list[Buffer] = []
         self._unsent = self._held = 0
+        self.bytes_in = self.bytes_out = 0
         self._closing = self._refused = False
         self._waits_for_bytes = self._resuming = False
         self.reading_paused = self.writing_paused = False
-        self._liveness = Liveness(self, hub, self._receiver)
+        self.liveness = Liveness(self, hub, self._receiver)
 
     # What the transport tells
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
-        self.peer = str(peer[0]) if peer else "?"
-        self._session = self._hub.dispatcher.session(self.peer)
+        self.peer, self.port = (str(peer[0]), int(peer[1])) if peer else ("?", 0)
+        self.session = self._hub.dispatcher.session(self.peer)
         if not self._hub.admit(self):
             self.abort()
             return
         self._transport.set_write_buffer_limits(high=self._limits.unsent_bytes_max)
-        self._liveness.start()
+        self.liveness.start()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._receiver.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         self._counters.network_bytes_in += nbytes
+        self.bytes_in += nbytes
         held_up = self._out or self._large or self._closing or self.reading_paused
         if not (held_up or self._is_full() or self._hub.is_short):
             frame = self._receiver.only_frame(nbytes, self._next_keys())
@@ -101,7 +103,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
         self._receiver.close()
-        self._liveness.stop()
+        self.liveness.stop()
         self._out.clear()
         self._sending.close()
         self._abandon_pipeline()
@@ -119,6 +121,10 @@ class Connection(asyncio.BufferedProtocol):
     def awaits_handlers(self) -> bool:
         """Whether a request is open."""
         return bool(self._pipeline)
+
+    @property
+    def open_requests(self) -> int:
+        return len(self._pipeline)
 
     @property
     def unsent_bytes(self) -> int:
@@ -168,7 +174,7 @@ class Connection(asyncio.BufferedProtocol):
                 del frame  # nothing of ours may keep the buffer in use
         except ProtocolError as error:
             self.refuse(error)
-        self._liveness.note_progress(started)
+        self.liveness.note_progress(started)
         self.flush()
         if not self._closing:
             self._read_on(stalled)
@@ -181,7 +187,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start_alone(self, frame: memoryview) -> None:
         """As `_advance`, with a frame that came alone and may start now."""
-        self._liveness.note_whole()
+        self.liveness.note_whole()
         self._start(frame)
         del frame  # nothing of ours may keep the buffer in use
         if self._out:
@@ -205,7 +211,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start(self, frame: memoryview) -> None:
         try:
-            route, correlation_id, result = self._session.start(frame)
+            route, correlation_id, result = self.session.start(frame)
         except Exception as error:  # noqa: BLE001 - told by broken
             self.broken(error)
             return
@@ -348,6 +354,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out.extend(parts)
         self._unsent += size
         self._counters.network_bytes_out += size
+        self.bytes_out += size
 
     def flush(self) -> None:
         """Hand what was gathered to the transport, in one call."""
@@ -430,7 +437,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def evict_if_slow(self, now_ms: int) -> None:
         """Others wait for memory: a frame that does not come fast gives its up."""
-        self._liveness.evict_if_slow(now_ms)
+        self.liveness.evict_if_slow(now_ms)
 
     def _evict_slow_reader(self) -> None:
         """Others wait for the memory of answers that this peer does not read."""
@@ -450,7 +457,7 @@ class Connection(asyncio.BufferedProtocol):
     def refuse(self, error: ProtocolError) -> None:
         """The peer does not speak the protocol: what was started is still answered."""
         self._counters.protocol_errors += 1
-        software = self._session.software
+        software = self.session.software
         self._hub.log_refusal(
             "connection closed: not what we speak",
             why=str(error),

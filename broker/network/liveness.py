@@ -43,7 +43,7 @@ class Liveness:
 
     __slots__ = (
         "_active_ms", "_hub", "_partial_since_ms", "_peer", "_receiver", "_timer",
-        "_unsent_bytes", "_was_active",
+        "_unsent_bytes", "_was_active", "since_ms",
     )  # fmt: skip
 
     def __init__(self, peer: Peer, hub: Hub, receiver: Receiver) -> None:
@@ -51,17 +51,22 @@ class Liveness:
         self._was_active = False  # since the last look
         self._partial_since_ms: int | None = None  # since when a frame is arriving
         self._active_ms = self._unsent_bytes = 0
+        self.since_ms = 0  # when the connection was made, by the monotonic clock
         self._timer: Any = None
 
     def start(self) -> None:
         """Look from now on, until stopped."""
-        self._active_ms = self._hub.clock.monotonic_ms()
+        self.since_ms = self._active_ms = self._hub.clock.monotonic_ms()
         self._look()
 
     def stop(self) -> None:
         """Look no more."""
         if self._timer is not None:
             self._timer.cancel()
+
+    def idle_ms(self, now_ms: int) -> int:
+        """How long it has said nothing: 0 if it spoke since the last look."""
+        return 0 if self._was_active else now_ms - self._active_ms
 
     def note_whole(self) -> None:
         """Note that a request came, and nothing behind it."""

@@ -40,7 +40,7 @@ from broker.storage.segment_registry import SegmentRegistry
 
 Steps = Generator[None, None, tuple[SealedSegment, Carried]]
 
-log = structlog.get_logger("broker.storage")
+log = structlog.get_logger("lakelog.storage")
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ NEW_SUFFIX = ".new"
 PIECE_BYTES: Final = 1 << 20
 _ZEROS: Final = memoryview(bytes(PIECE_BYTES))
 
-log = structlog.get_logger("broker.storage")
+log = structlog.get_logger("lakelog.storage")
 
 
 class NoSlot(Exception):

@@ -38,7 +38,7 @@ QUIET_MS: Final = 200
 """So long must nobody have written before the disk is used for what can wait."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
-log = structlog.get_logger("broker.storage")
+log = structlog.get_logger("lakelog.storage")
 
 
 class SegmentRecycler:

@@ -31,7 +31,7 @@ _RESERVE_SHARE: Final = 4
 _RESERVE_BYTES_MAX: Final = 4 << 20
 _MIB: Final = 1 << 20
 
-log = structlog.get_logger("broker.storage")
+log = structlog.get_logger("lakelog.storage")
 
 
 class Space:

@@ -54,7 +54,7 @@ Action = Callable[[], None]
 ProducerKey = tuple[int, int, int]
 """Topic number, partition, producer id: batches that follow each other."""
 
-log = structlog.get_logger("broker.storage")
+log = structlog.get_logger("lakelog.storage")
 
 
 class Writer:

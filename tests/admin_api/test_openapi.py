@@ -64,6 +64,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/acls:batch"): {"data": [ACL]},
     ("post", "/records"): RECORD,
     ("post", "/records:batch"): {"entries": [RECORD | {"id": "a"}]},
+    ("put", "/loggers/{logger_name}"): {"level": "info"},
 }
 """What each operation with a body takes, by how its path ends; the longest counts."""
 
@@ -159,6 +160,7 @@ def known(plane):
         "consumer_id": "walker",
         "name": "retention.ms",
         "operation_id": "1",
+        "logger_name": "lakelog.network",
     }
 
 

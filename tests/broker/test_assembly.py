@@ -59,7 +59,7 @@ def test_clients_come_when_it_listens_and_not_after_its_end(tmp_path):
             around = surroundings(ForgetfulFiles(), Tables())
             assembly = assemble(settings(tmp_path), around, ends)
             bring_maintenance(assembly, ends)
-            address = await listen(assembly, "127.0.0.1", 0, ends)
+            address, _ = await listen(assembly, "127.0.0.1", 0, ends)
             wire = await Wire.open(address)
             answer = await wire.ask(MetadataRequest(topics=[]), 12)
             assert answer.cluster_id == assembly.broker.cluster_id

@@ -3,20 +3,31 @@
 Standard output belongs to the few lines that scripts wait for. What comes from outside
 (a client id, a topic's name) may hold line breaks or escape sequences; no value can
 forge a second line, in either format.
+
+The last lines stay in memory, for whoever asks what happened before; how much each
+logger says can be changed (`levels.py`).
 """
 
-import logging
 import sys
+from collections import deque
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
+from broker.runtime.process.levels import ROOT, LeveledLogger, Levels, NamedLogger
 from broker.settings import Settings
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _IN_TRACEBACK = {code: text for code, text in _CONTROL.items() if chr(code) != "\n"}
 _TEXT_MAX = 8_192
+KEPT_LINES: Final = 1_000
+_KEPT_CHARACTERS: Final = 2_048
+
+recent: deque[str] = deque(maxlen=KEPT_LINES)
+"""What was said last, each event cut to 2 KiB."""
+levels = Levels("info")
+"""Of this process; `configure_logging` sets the one that it starts with."""
 
 Event = MutableMapping[str, Any]
 
@@ -24,7 +35,7 @@ Event = MutableMapping[str, Any]
 def configure_logging(settings: Settings) -> None:
     """Set up structlog for this process, once, before anything is said."""
     as_json = settings.log.format == "json"
-    level = logging.getLevelNamesMapping()[settings.log.level.upper()]
+    levels.change(ROOT, settings.log.level)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -32,11 +43,23 @@ def configure_logging(settings: Settings) -> None:
             structlog.processors.format_exc_info,
             _one_line,
             structlog.processors.JSONRenderer(default=str) if as_json else _text,
+            _keep,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        wrapper_class=LeveledLogger,
+        logger_factory=_named,
         cache_logger_on_first_use=True,
     )
+
+
+def _named(*names: str) -> NamedLogger:
+    return NamedLogger(names[0] if names else ROOT, levels, sys.stderr)
+
+
+def _keep(_logger: Any, _method: str, line: Any) -> str:
+    """Remember what is said."""
+    text = str(line)
+    recent.append(text[:_KEPT_CHARACTERS])
+    return text
 
 
 def _one_line(_logger: Any, _method: str, event: Event) -> Event:

@@ -1,0 +1,200 @@
+"""The broker's internal endpoint: what only it knows, for the admin plane beside it.
+
+The problem: connections, loggers and stacks are in the broker's memory, and whoever
+asks for them must not hold up its loop. The idea: a thread of its own serves HTTP on a
+Unix socket in the data directory, which its owner alone may use; what belongs to the
+loop is fetched from there a few rows in each turn, and written out by the thread. An
+answer is a line of JSON for each row, so that neither side has it whole as text.
+
+The price: requests are served one after another; there are few. Who takes nothing of an
+answer for `TIMEOUT_S` is left.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import structlog
+
+from broker.runtime.process.levels import NAMES, OF_BROKER, ROOT, Levels
+from broker.status.unix_socket import NAME, short_path
+
+TIMEOUT_S: Final = 5.0
+ROWS_A_TURN: Final = 100
+_FRAMES_MAX: Final = 60
+
+log = structlog.get_logger("lakelog.internal")
+
+Row = Mapping[str, Any]
+Rows = Callable[[], Iterator[Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What can be asked: rows that are read on the loop, or here on the thread."""
+
+    rows: Rows
+    is_of_loop: bool = True
+
+
+class InternalEndpoint:
+    """Serves ``questions`` by their names at the socket in ``directory``."""
+
+    def __init__(
+        self,
+        directory: Path,
+        questions: Mapping[str, Question],
+        levels: Levels,
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        """``call_soon`` runs a function on the loop, asked from any thread."""
+        self._directory, self._levels, self._call_soon = directory, levels, call_soon
+        self._questions = {
+            **questions,
+            "loggers": Question(self._loggers, is_of_loop=False),
+            "stacks": Question(stacks, is_of_loop=False),
+        }
+        self._socket: socket.socket | None = None
+
+    def start(self) -> None:
+        """Serve from now on. Raises OSError where there can be no such socket."""
+        bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with short_path(self._directory) as path:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+                bound.bind(path)
+                os.chmod(path, 0o600)
+            bound.listen(8)
+        except OSError:
+            bound.close()
+            raise
+        self._socket = bound
+        thread = threading.Thread(
+            target=self._serve, args=(bound,), name="internal", daemon=True
+        )
+        thread.start()
+
+    def close(self) -> None:
+        """Serve nothing more."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
+            self._socket.close()
+            with contextlib.suppress(OSError):
+                (self._directory / NAME).unlink()
+
+    def _serve(self, bound: socket.socket) -> None:
+        while True:
+            try:
+                asking, _ = bound.accept()
+            except OSError:
+                return
+            with asking:
+                asking.settimeout(TIMEOUT_S)
+                try:
+                    self._answer(asking)
+                except OSError:
+                    continue  # it went, or takes nothing
+                except Exception:
+                    log.exception("an internal question failed")
+
+    def _answer(self, asking: socket.socket) -> None:
+        from http.server import BaseHTTPRequestHandler
+
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                endpoint._get(self)
+
+            def do_PUT(self) -> None:
+                endpoint._put(self)
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+                """Log nothing: the plane does."""
+
+        Handler(asking, ("", 0), None)  # type: ignore[arg-type]
+
+    def _get(self, asked: Any) -> None:
+        question = self._questions.get(urlsplit(asked.path).path.strip("/"))
+        if question is None:
+            asked.send_error(404)
+            return
+        parts = self._parts(question)
+        try:
+            first = next(parts, [])
+        except TimeoutError:
+            asked.send_error(503, "the loop does not answer")
+            return
+        asked.send_response(200)
+        asked.send_header("Content-Type", "application/x-ndjson")
+        asked.end_headers()
+        for part in (first, *([] if not first else parts)):
+            for row in part:
+                asked.wfile.write(json.dumps(row).encode() + b"\n")
+
+    def _put(self, asked: Any) -> None:
+        """``PUT /loggers/NAME?level=debug``."""
+        parsed = urlsplit(asked.path)
+        kind, _, name = parsed.path.strip("/").partition("/")
+        level = parse_qs(parsed.query).get("level", [""])[0]
+        if kind != "loggers" or name not in (ROOT, *OF_BROKER):
+            asked.send_error(404)
+        elif level not in NAMES:
+            asked.send_error(400)
+        else:
+            self._levels.change(name, level)
+            log.warning("a level was changed", logger=name, level=level)
+            asked.send_response(204)
+            asked.end_headers()
+
+    def _parts(self, question: Question) -> Iterator[list[Row]]:
+        """The rows, so many at a time. Raises TimeoutError if the loop hangs."""
+        run = self._on_loop if question.is_of_loop else _here
+        rows = run(question.rows)
+        while part := run(lambda: list(islice(rows, ROWS_A_TURN))):
+            yield part
+
+    def _on_loop(self, wanted: Callable[[], Any]) -> Any:
+        done: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(wanted())
+            except Exception as error:  # noqa: BLE001 - raised where it was asked
+                done.set_exception(error)
+
+        try:
+            self._call_soon(run)
+        except RuntimeError as error:  # the loop is closed
+            raise TimeoutError from error
+        return done.result(TIMEOUT_S)
+
+    def _loggers(self) -> Iterator[Row]:
+        for name in (ROOT, *OF_BROKER):
+            yield {"name": name, "level": self._levels.name_of(name)}
+
+
+def _here(wanted: Callable[[], Any]) -> Any:
+    return wanted()
+
+
+def stacks() -> Iterator[Row]:
+    """Where each thread of this process is now; places, no values."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, frame in sys._current_frames().items():
+        found = traceback.extract_stack(frame, _FRAMES_MAX)
+        places = [f"{one.filename}:{one.lineno} {one.name}" for one in found]
+        yield {"thread": names.get(ident, str(ident)), "stack": places}
