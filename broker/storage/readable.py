@@ -14,9 +14,10 @@ The price. That reading: some 0.1 ms for each MiB.
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.storage.files import Files
+from broker.storage.segment import Holes
 
 PAGE_BYTES: Final = 4096
 PIECE_BYTES: Final = 1 << 20
@@ -49,28 +50,26 @@ def pieces(
                 yield place, page
 
 
-def unreadable_end(files: Files, file: int, start: int, end: int) -> int:
-    """Where the last page of [start, end) ends that cannot be read; 0 if each can be.
-    Raises OSError as `read` does."""
-    if end <= start or _readable(files, file, end - start, start) is not None:
-        return 0
-    pages = _pages(files, file, start, end)
-    return (
-        max(place - place % PAGE_BYTES for place, _, page in pages if page is None)
-        + PAGE_BYTES
-    )
+class View(NamedTuple):
+    """Bytes of a file; ``unread``: the [start, end) that zeros stand for in them."""
+
+    bytes: memoryview
+    unread: Holes
 
 
 @contextmanager
-def view(files: Files, file: int, size: int, start: int = 0) -> Iterator[memoryview]:
+def view(files: Files, file: int, size: int, start: int = 0) -> Iterator[View]:
     """The first ``size`` bytes of a file, of which only those from ``start`` on may be
     looked at; unmapped at the end of the context. Raises OSError."""
     if not _is_readable(files, file, size, start):
-        yield memoryview(bytes(start) + read(files, file, size - start, start))
+        pages = list(_pages(files, file, start, size))
+        unread = ((place, place + length) for place, length, p in pages if p is None)
+        parts = [page or bytes(length) for _, length, page in pages]
+        yield View(memoryview(b"".join([bytes(start), *parts])), tuple(unread))
         return
     mapped = files.map(file, size)
     try:
-        yield mapped.view
+        yield View(mapped.view, ())
     finally:
         mapped.close()
 

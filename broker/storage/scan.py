@@ -71,21 +71,21 @@ def scan(
     durable_end: int = 0,
     start: int = HEADER_BLOCK_BYTES,
     holes: Holes = (),
-    unreadable_end: Callable[[int, int], int] = lambda _start, _end: 0,
+    unread: Holes = (),
 ) -> Scan:
     """Every entry of ``generation`` in ``[start, limit)`` that is to be kept.
 
     ``durable_end``, of the committed position: below it everything was durable.
     ``holes``: damaged places that were found before, ascending; nothing in them counts.
-    ``unreadable_end``: as in `readable`, of the file.
+    ``unread``: the pages that zeros stand for, since the disk cannot read them.
     """
     found = Scan(end=start)
     for first, end in holes:
         if start <= first < limit:
-            walk = _Walk(view, generation, first, first, unreadable_end, found)
+            walk = _Walk(view, generation, first, first, unread, found)
             walk.to_the_end()
             walk.skip_known(end)
-    _Walk(view, generation, limit, durable_end, unreadable_end, found).to_the_end()
+    _Walk(view, generation, limit, durable_end, unread, found).to_the_end()
     return found
 
 
@@ -152,7 +152,7 @@ class _Walk:
     generation: int
     limit: int
     durable_end: int
-    unreadable_end: Callable[[int, int], int]
+    unread: Holes
     found: Scan
 
     def to_the_end(self) -> None:
@@ -177,7 +177,7 @@ class _Walk:
         if durable_to is not None:
             self._skip(durable_to, _damaged(why))
             return True
-        unread = self.unreadable_end(stop, self._claimed_end(stop))
+        unread = self._unread_end(stop, self._claimed_end(stop))
         if unread:
             whole = next(self._whole(stop), None)
             resume = min(unread, self.limit) if whole is None else whole[0]
@@ -194,12 +194,17 @@ class _Walk:
         """Go on behind a place that was found damaged before."""
         stop = self.found.end
         entry = read_entry(self.view, stop, self.generation, min(end, len(self.view)))
-        if self.unreadable_end(stop, min(end, len(self.view))):
+        if self._unread_end(stop, end):
             self._skip(end, UNREADABLE)
         elif isinstance(entry, str):
             self._skip(end, _damaged(entry))
         else:
             self._skip(end, "could not be read by an earlier start")
+
+    def _unread_end(self, start: int, end: int) -> int:
+        """Where the last page ends that could not be read of [start, end); 0: none."""
+        ends = (upto for first, upto in self.unread if first < end and start < upto)
+        return max(ends, default=0)
 
     def _claimed_end(self, stop: int) -> int:
         return claimed_end(self.view, stop, self.generation, self.limit)

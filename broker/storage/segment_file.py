@@ -12,9 +12,8 @@ The price. Nothing is kept: each call reads again.
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 from crc32c import crc32c
 
@@ -77,11 +76,10 @@ class SegmentFile:
         limit = min(limit, max(size, start))
         if limit <= start and durable_end <= start:
             return Scan(end=start)
-        with self.view(min(limit, size), start) as view:
+        with readable.view(self.files, self.file, min(limit, size), start) as seen:
             return scan(
-                view, self.sequence, limit=limit, durable_end=durable_end, start=start,
-                holes=holes,
-                unreadable_end=partial(readable.unreadable_end, self.files, self.file),
+                seen.bytes, self.sequence, limit=limit, durable_end=durable_end,
+                start=start, holes=holes, unread=seen.unread,
             )  # fmt: skip
 
     def faults(self, rows: Rows, start: int, end: int) -> Iterator[tuple[int, str]]:
@@ -109,6 +107,8 @@ class SegmentFile:
         if identity is None or identity.sequence != self.sequence:
             raise StaleSegment(self.sequence)
 
-    def view(self, size: int, start: int) -> AbstractContextManager[memoryview]:
+    @contextmanager
+    def view(self, size: int, start: int) -> Iterator[memoryview]:
         """The first ``size`` bytes, mapped; nothing before ``start`` is looked at."""
-        return readable.view(self.files, self.file, size, start)
+        with readable.view(self.files, self.file, size, start) as seen:
+            yield seen.bytes

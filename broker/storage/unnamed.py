@@ -32,7 +32,8 @@ def find_unnamed(
     # A new file of zeros, or one whose identity is of a segment that was released.
     if size <= HEADER_BLOCK_BYTES or read_identity(block) or not any(block):
         return 0, False
-    with readable.view(files, file, size) as view:
+    with readable.view(files, file, size) as seen:
+        view, unread = seen
         sequence = generation_of(view, counts)
-        is_torn = not readable.unreadable_end(files, file, 0, HEADER_BLOCK_BYTES)
+        is_torn = not unread or unread[0][0] > 0
         return sequence, sequence > 0 and (not is_torn or is_durable(view, sequence))

@@ -70,12 +70,27 @@ def test_zeros_stand_for_a_page_that_cannot_be_read(position: int, length: int) 
     expected = data[:PAGE] + bytes(PAGE) + data[2 * PAGE :]
     there = expected[position : position + length]
     assert readable.read(files, file, length, position) == there
-    with readable.view(files, file, len(data), 100) as view:
-        assert view[100:] == expected[100:]
+    with readable.view(files, file, len(data), 100) as seen:
+        assert seen.bytes[100:] == expected[100:]
+        assert seen.unread == ((PAGE, 2 * PAGE),)
     files.bad = None
     files.fail("pread", OSError(errno.EACCES, "Permission denied"))
     with pytest.raises(PermissionError):
         readable.read(files, file, length, position)
+
+
+@pytest.mark.parametrize("nth", range(1, 10))
+def test_a_page_that_can_be_read_the_second_time_is_whole(nth: int) -> None:
+    driver = Driver(ForgetfulFiles())
+    appends = [driver.append(size=1000) for _ in range(8)]
+    driver.finish(appends)
+    files = driver.files.after_kill()
+    driver.close()
+    files.fail("pread", OSError(errno.EIO, "Input/output error"), nth)
+    again = Driver(files)
+    assert held(again.recovery, again.wal)[1, 0] == [one.batch for one in appends]
+    assert not again.recovery.damage
+    again.close()
 
 
 @pytest.mark.parametrize("name", ["checkpoint", "horizon"])

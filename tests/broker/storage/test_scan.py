@@ -1,6 +1,5 @@
 """Where a segment ends: torn tail, damage, or simply the end."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -37,11 +36,6 @@ def place(entry: int) -> int:
 def scanned(data: bytearray, durable_end: int = 0, **known: Any) -> Scan:
     view = memoryview(bytes(data) + bytes(1000))
     return scan(view, GENERATION, limit=len(view), durable_end=durable_end, **known)
-
-
-def unreadable(first: int, end: int) -> Callable[[int, int], int]:
-    """Of a file where the disk cannot read [first, end)."""
-    return lambda start, stop: end if start < end and first < stop else 0
 
 
 def offsets(found: Scan) -> list[int]:
@@ -128,7 +122,7 @@ def test_what_cannot_be_read_is_no_torn_tail(entry: int, at: int) -> None:
     data = a_segment(2, 3)
     bad = place(entry) + at, place(entry) + at + 1
     data[bad[0]] ^= 0xFF
-    found = scanned(data, unreadable_end=unreadable(*bad))
+    found = scanned(data, unread=(bad,))
     assert offsets(found) == [each for each in range(5) if each != entry]
     assert found.torn is None
     assert "cannot be read, and may have been durable" in found.damage[0]
@@ -138,7 +132,7 @@ def test_what_cannot_be_read_is_no_torn_tail(entry: int, at: int) -> None:
 
 def test_a_place_that_cannot_be_read_behind_the_next_entrys_is_nothing() -> None:
     data = a_segment(2, 3)
-    found = scanned(data, unreadable_end=unreadable(place(5) + 48, place(9)))
+    found = scanned(data, unread=((place(5) + 48, place(9)),))
     assert offsets(found) == [0, 1, 2, 3, 4]
     assert (found.end, found.torn, found.damage) == (place(5), None, [])
 
