@@ -13,29 +13,23 @@ file is never used again.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.records.batch import BatchHeader, read_header
 from broker.storage.columns import (
     EntryColumns,
-    Ranges,
     Rows,
     Unordered,
     copies_of,
     group_all,
     newest_copies,
     ranges_of,
-    rows_of,
 )
 from broker.storage.committed_position import CommittedPosition, read_committed_position
 from broker.storage.entry import location_of
 from broker.storage.files import Files
-from broker.storage.layout import (
-    HEADER_BLOCK_BYTES,
-    Identity,
-    Seal,
-)
+from broker.storage.judgement import FoundSegment, LostPlace, SegmentJudgement
+from broker.storage.layout import Identity
 from broker.storage.manifest import (
     Manifest,
     ManifestDamaged,
@@ -43,34 +37,16 @@ from broker.storage.manifest import (
 )
 from broker.storage.missing_segments import missing_segments, unexplained_numbers
 from broker.storage.objects import LocalObjects
-from broker.storage.scan import Scan
 from broker.storage.segment import (
-    Holes,
-    SealedSegment,
-    SegmentInfo,
     Slot,
     is_odd,
     slot_number,
 )
-from broker.storage.segment_file import SegmentFile, identity_of
+from broker.storage.segment_file import identity_of
 from broker.storage.unnamed import find_unnamed
-
-POSITION_MAX = (1 << 32) - 1
-"""The last byte of the largest segment."""
 
 Columns = dict[TopicPartition, EntryColumns]
 Replayed = tuple[TopicNumber, PartitionNumber, BatchHeader, int]
-
-
-class LostPlace(NamedTuple):
-    """Locations [start, end) where entries were durable, and none can be read now.
-
-    ``damaged``: the bytes are there, and not as they were written.
-    """
-
-    start: int
-    end: int
-    damaged: bool
 
 
 @dataclass(slots=True)
@@ -94,44 +70,6 @@ class Recovery:
     damage: list[str] = field(default_factory=list)
     lost: list[LostPlace] = field(default_factory=list)
     lost_ends: dict[TopicPartition, int] = field(default_factory=dict)
-
-
-@dataclass(slots=True, eq=False)
-class FoundSegment:
-    """What a start found of a segment; one thread reads it up and judges it.
-
-    ``end``, ``ranges`` and ``batches``: as in `SegmentInfo`. ``is_end_known``: nothing
-    that counts can have stood behind ``end``. ``is_blank``: it has no entry, not even a
-    damaged one. ``scanned``: the footer of one that has no right one; ``holes``: where
-    the scan found it damaged.
-    """
-
-    sequence: int
-    slot: Slot
-    created_ms: int
-    carried: bool = False
-    intact: bool = True
-    end: int = HEADER_BLOCK_BYTES
-    is_end_known: bool = False
-    is_sealed: bool = False
-    is_blank: bool = False
-    sealed_at_ms: int = 0
-    scanned: bytes = b""
-    holes: Holes = ()
-    batches: int = 0
-    ranges: Ranges = field(default_factory=dict)
-
-    @property
-    def empty(self) -> bool:
-        return self.end == HEADER_BLOCK_BYTES
-
-    def sealed(self) -> SealedSegment:
-        """The segment as it is from now on."""
-        info = SegmentInfo(
-            self.sequence, True, self.end, self.ranges, self.created_ms,
-            self.sealed_at_ms, self.slot.path, self.intact, self.batches,
-        )  # fmt: skip
-        return SealedSegment(self.slot, info, self.carried)
 
 
 @dataclass(slots=True)
@@ -272,12 +210,6 @@ def _find_unnamed(files: Files, found: Found, recovery: Recovery) -> None:
         recovery.damage.append(f"segment {sequence}: its first sector is unreadable")
 
 
-def _durable_end(committed_position: CommittedPosition | None, sequence: int) -> int:
-    """How far entries of a segment were durable for sure; 0 if none was."""
-    end = 0 if committed_position is None else committed_position.durable_end(sequence)
-    return end if end > HEADER_BLOCK_BYTES else 0
-
-
 def _report_missing(found: Found, recovery: Recovery) -> None:
     """Segments that were never released and are not there."""
     noted, present = found.committed_position, found.segments.keys()
@@ -297,11 +229,12 @@ def _report_missing(found: Found, recovery: Recovery) -> None:
 def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
     found_rows: list[tuple[Rows, int]] = []
     noted_rows: list[tuple[Rows, int]] = []
-    judgements: dict[int, _Judgement] = {}
+    judgements: dict[int, SegmentJudgement] = {}
     last = max((n for n, s in found.segments.items() if not s.carried), default=0)
     for sequence, segment in sorted(found.segments.items()):
-        judgement = judgements[sequence] = _Judgement(files, segment)
-        rows = judgement.rows(found, is_last=sequence == last)
+        judgement = judgements[sequence] = SegmentJudgement(files, segment)
+        noted = found.committed_position
+        rows = judgement.rows(found.manifest, noted, is_last=sequence == last)
         noted_rows.append((rows, sequence))
         if sequence >= found.manifest.sequence:
             rows = judgement.verified(rows, _start_of_replay(found, sequence))
@@ -316,7 +249,7 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
         if is_listed and columns is not None:
             recovery.damage.append("what was carried was listed twice: one is kept")
     for sequence in found.segments:
-        judgements[sequence].report(recovery, is_last=sequence == last)
+        _report(judgements[sequence], recovery, is_last=sequence == last)
     if columns is None:
         recovery.damage.append("offsets are in two segments: one batch of each counts")
         copies = newest_copies(found_rows)
@@ -333,6 +266,16 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
             if len(behind):  # the file of an empty one may be removed as a spare
                 replay.append((sequence, segment.slot, behind))
     recovery.replay = Replay(files, replay)
+
+
+def _report(judgement: SegmentJudgement, recovery: Recovery, *, is_last: bool) -> None:
+    """Add what was found of a segment that counts."""
+    recovery.damage += judgement.damage
+    recovery.lost += judgement.lost
+    for key, (_, end) in judgement.lost_ranges.items():
+        recovery.lost_ends[key] = max(recovery.lost_ends.get(key, 0), end)
+    if is_last:
+        recovery.torn = judgement.torn
 
 
 def _in_order(found_rows: list[tuple[Rows, int]]) -> Columns | None:
@@ -373,98 +316,3 @@ def _without_copies(
 def _start_of_replay(found: Found, sequence: int) -> int:
     """The byte of a segment behind the checkpoint from which on it is replayed."""
     return found.manifest.position * (sequence == found.manifest.sequence)
-
-
-class _Judgement:
-    """What a start takes of one segment, and what is wrong with it."""
-
-    def __init__(self, files: Files, segment: FoundSegment) -> None:
-        self._file = SegmentFile(files, segment.slot.file, segment.sequence)
-        self._segment = segment
-        self._torn: str | None = None
-        self._damaged: list[str] = []
-        self._lost: list[LostPlace] = []
-        self._lost_ranges: Ranges = {}
-
-    def report(self, recovery: Recovery, *, is_last: bool) -> None:
-        """Add what was found to the recovery's report: the segment counts."""
-        recovery.damage += self._damaged
-        recovery.lost += self._lost
-        for key, (_, end) in self._lost_ranges.items():
-            recovery.lost_ends[key] = max(recovery.lost_ends.get(key, 0), end)
-        if is_last:
-            recovery.torn = self._torn
-
-    def rows(self, found: Found, *, is_last: bool) -> Rows:
-        """The footer if the segment is sealed, else what a scan finds."""
-        segment = self._segment
-        noted = found.committed_position
-        extent = found.manifest.damaged.get(segment.sequence)
-        seal = self._file.seal() if extent is None else None
-        rows = None if seal is None else self._footer(seal, is_last)
-        if seal is not None and rows is not None:
-            segment.end, segment.is_sealed = seal.data_end, True
-            segment.sealed_at_ms = seal.sealed_at_ms
-            return rows
-        if seal is None and not is_last:
-            self._damage("it has a successor and no readable seal")
-        durable_end = _durable_end(noted, segment.sequence)
-        limit = segment.slot.size if seal is None else seal.data_end
-        if extent is not None:
-            limit = durable_end = extent.end
-        elif segment.carried or (seal is not None and not is_last):
-            durable_end = limit  # it was whole before it was listed, or had a successor
-        if noted is not None and noted.final and noted.sequence == segment.sequence:
-            limit = min(limit, noted.position)
-        segment.is_end_known = is_last or durable_end == limit
-        found_before = () if extent is None else extent.holes
-        return self._scanned(is_last, durable_end, limit, found_before)
-
-    def verified(self, rows: Rows, start: int) -> Rows:
-        """Without those from ``start`` on that do not verify, which are reported."""
-        segment = self._segment
-        if not segment.is_sealed:
-            return rows
-        good = rows["position"] >= 0
-        for index, why in self._file.faults(rows, start, segment.end):
-            good[index] = False
-            position = int(rows["position"][index])
-            self._damage(f"byte {position}: {why}")
-            self._lose(position, position + 1)
-        self._lost_ranges = ranges_of(rows[~good])
-        return rows[good]
-
-    def _footer(self, seal: Seal, is_last: bool) -> Rows | None:
-        rows = self._file.footer(seal)
-        # That of the last one was being written: nothing was promised of it.
-        if rows is None and not is_last:
-            self._damage("the footer fails its checksum")
-        return rows
-
-    def _scanned(
-        self, is_last: bool, durable_end: int, limit: int, holes: Holes
-    ) -> Rows:
-        found = self._file.scan(limit, durable_end=durable_end, holes=holes)
-        for text in found.damage:
-            self._damage(text)
-        for hole in found.holes:
-            self._lose(*hole)
-        self._segment.end, self._segment.scanned = found.end, bytes(found.rows)
-        self._segment.holes = tuple(found.holes)
-        self._segment.is_blank = found == Scan()
-        self._torn = found.torn
-        if found.torn is not None and not is_last:
-            self._damage(found.torn)
-        if not self._segment.is_end_known:
-            self._lose(found.end, POSITION_MAX)
-        return rows_of(self._segment.scanned)
-
-    def _lose(self, start: int, end: int) -> None:
-        """Entries in the bytes [start, end) cannot be read any more."""
-        base = location_of(self._segment.sequence, 0)
-        self._lost.append(LostPlace(base + start, base + end, damaged=True))
-
-    def _damage(self, text: str) -> None:
-        self._segment.intact = False
-        name = f"segment {self._segment.sequence}: "
-        self._damaged.append(name + text.removeprefix(name))

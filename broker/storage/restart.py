@@ -32,10 +32,11 @@ from broker.storage.columns import rows_of
 from broker.storage.committed_position import CommittedPositionFile
 from broker.storage.entry import ENTRY_HEADER_BYTES, HEAD
 from broker.storage.files import Files
+from broker.storage.judgement import FoundSegment
 from broker.storage.layout import HEADER_BLOCK_BYTES, read_seal
 from broker.storage.manifest import write_manifest
 from broker.storage.objects import LocalObjects
-from broker.storage.recovery import Found, FoundSegment
+from broker.storage.recovery import Found
 from broker.storage.segment import (
     STEP,
     DamagedExtent,
