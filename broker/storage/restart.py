@@ -60,7 +60,8 @@ def begin_anew(
         if not segment.intact:  # no seal is written to it, nor anything else but this
             if not segment.is_sealed:
                 segment.sealed_at_ms = now_ms
-                _write_damaged_again(files, found, segment)
+                if sequence == last and sequence not in found.manifest.damaged:
+                    _write_damaged_again(files, found, segment)
                 if segment.is_end_known:
                     damaged[sequence] = DamagedExtent(segment.end, segment.holes)
         elif segment.empty:
@@ -90,8 +91,9 @@ def _remove_unlisted(files: Files, directory: Path, found: Found) -> None:
 
 
 def _write_damaged_again(files: Files, found: Found, segment: FoundSegment) -> None:
-    """As `_seal_durably`, of a damaged segment that gets no seal. What the disk refuses
-    stays as it is: it is damaged, and the manifest knows its end."""
+    """As `_seal_durably`, of a damaged segment that gets no seal; the start that finds
+    it does so. What the disk refuses stays as it is: it is damaged, and the manifest
+    knows its end."""
     slot = segment.slot
     try:
         if segment.scanned:

@@ -342,6 +342,21 @@ def test_what_a_restart_has_shown_of_a_damaged_segment_survives_a_power_cut() ->
     killed(again)
 
 
+def test_a_damaged_segment_is_written_once_more_by_one_start_alone() -> None:
+    files, appends = damaged_last_group(ForgetfulFiles())
+    (info,) = LocalSegmentStore(files, WAL).live()
+    written: list[object] = []
+    for _ in range(3):
+        files.names[info.path].write = lambda *write: written.append(write)  # type: ignore[method-assign]
+        driver = Driver(files)
+        assert len(held(driver.recovery, driver.wal)[1, 0]) == len(appends) - 1
+        written.append(None)
+        files = files.after_kill()
+        killed(driver)
+    assert written.index(None) > 0
+    assert written[written.index(None) :] == [None] * 3
+
+
 def test_whole_batches_behind_damage_in_the_last_group_stay_for_ever() -> None:
     """Only the first start is told by the committed position that they were durable; no
     later manifest forgets what it wrote down."""
