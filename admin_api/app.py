@@ -20,10 +20,13 @@ from admin_api.compaction import endpoints as compaction
 from admin_api.configs import endpoints as configs
 from admin_api.connections import endpoints as connections
 from admin_api.consumer_groups import endpoints as consumer_groups
+from admin_api.debug import endpoints as debug
 from admin_api.docs import endpoints as docs
 from admin_api.health import endpoints as health
 from admin_api.internal import Internal
 from admin_api.kafka import TIMEOUT_S, Kafka
+from admin_api.lag_history import endpoints as lag_history
+from admin_api.lag_history.recorder import LagRecorder
 from admin_api.lake import Lake
 from admin_api.loggers import endpoints as loggers
 from admin_api.metrics import endpoints as metrics
@@ -34,6 +37,8 @@ from admin_api.reading.readers import Readers
 from admin_api.records import endpoints as records
 from admin_api.records.backlog import Held
 from admin_api.records.producer import RecordProducer
+from admin_api.resets import endpoints as resets
+from admin_api.security import endpoints as security
 from admin_api.settings import endpoints as own_settings
 from admin_api.slashes import EncodedSlashes, decode_names
 from admin_api.snippets import endpoints as snippets
@@ -67,6 +72,10 @@ LAKEHOUSE = (
     own_settings,
     connections,
     loggers,
+    resets,
+    lag_history,
+    security,
+    debug,
 )
 OPEN = (health, docs)
 """What anybody may ask: whether it lives, and the manual, everywhere the same."""
@@ -87,7 +96,9 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        recording = asyncio.create_task(app.state.lag_recorder.run())
         yield
+        recording.cancel()
         await asyncio.to_thread(producer.close)
 
     app = FastAPI(
@@ -111,6 +122,10 @@ def create_app(
     app.state.all_held = Held()
     app.state.readers = Readers(bootstrap)
     app.state.clock = SystemClock()
+    app.state.lag_recorder = LagRecorder(app.state.kafka, app.state.clock)
+    app.state.bundles = asyncio.Semaphore(1)
+    app.state.is_closed, app.state.address = is_closed, ""
+    app.state.recent = ()
     app.state.lake = Lake(data_dir)
     app.state.facts = FactsReader(app.state.lake)
     problems.install(app)

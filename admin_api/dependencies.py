@@ -8,6 +8,7 @@ from pydantic import AfterValidator, StringConstraints
 
 from admin_api.internal import Internal
 from admin_api.kafka import Kafka
+from admin_api.lag_history.recorder import LagRecorder
 from admin_api.lake import Lake
 from admin_api.problems import Problem
 from admin_api.reading.readers import Readers
@@ -87,6 +88,11 @@ def _settings(request: Request) -> Settings:
     return settings
 
 
+def _lag_recorder(request: Request) -> LagRecorder:
+    recorder: LagRecorder = request.app.state.lag_recorder
+    return recorder
+
+
 def _internal(request: Request) -> Internal:
     internal: Internal = request.app.state.internal
     return internal
@@ -104,6 +110,7 @@ FactsDep = Annotated[FactsReader, Depends(_facts)]
 ReadersDep = Annotated[Readers, Depends(_readers)]
 ClockDep = Annotated[Clock, Depends(_clock)]
 SettingsDep = Annotated[Settings, Depends(_settings)]
+LagRecorderDep = Annotated[LagRecorder, Depends(_lag_recorder)]
 InternalDep = Annotated[Internal, Depends(_internal)]
 BaseDep = Annotated[str, Depends(_base)]
 """Where the plane is, without a slash at the end."""

@@ -233,6 +233,20 @@ class Kafka:
             if one.offset >= 0
         }
 
+    async def commit(
+        self, group_id: str, offsets: Mapping[tuple[str, int], int]
+    ) -> None:
+        """The group has committed these offsets. Raises what one of them came to."""
+        parts = [TopicPartition(*key, offset) for key, offset in offsets.items()]
+        asked = self._client.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group_id, parts)],
+            request_timeout=self.timeout_s,
+        )
+        found = await self._answer(asked[group_id])
+        for one in found.topic_partitions:
+            if one.error is not None:
+                raise KafkaException(one.error)
+
     async def acls(self, wanted: AclBindingFilter) -> list[AclBinding]:
         """The ACLs that match. Raises SECURITY_DISABLED without an authorizer.
 

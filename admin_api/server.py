@@ -1,7 +1,7 @@
 """The admin plane as a process: uvicorn on one socket, said when it listens."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import uvicorn
 
@@ -55,10 +55,12 @@ def run(
     announce: Callable[[str], None],
     *,
     insecure: bool = False,
+    recent: Sequence[str] = (),
 ) -> None:
     """Serve until SIGTERM or ctrl-C; says ``ready admin=http://HOST:PORT`` once.
 
-    ``bound`` is what ``listen`` gave. Raises ExposureRefused, TokensUnreadable.
+    ``bound`` is what ``listen`` gave; ``recent`` has the lines that this process logged
+    last. Raises ExposureRefused, TokensUnreadable.
     """
     exposure.check(bound, Tokens(settings.data_dir), insecure=insecure)
     tls = settings.admin_tls
@@ -67,6 +69,7 @@ def run(
     shown = f"[{host}]" if ":" in host else host
     is_closed = not (insecure or exposure.is_loopback(bound))
     app = create_app(bootstrap, settings, is_closed=is_closed)
+    app.state.address, app.state.recent = f"{shown}:{port}", recent
     logs.capture()
     config = uvicorn.Config(
         app,

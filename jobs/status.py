@@ -97,6 +97,7 @@ def table_states(
                 ends=known_ends.get(number, {}),
                 pending_bytes=sum(one.bytes for one in pending),
                 lag_ms=max((now_ms - one.since_ms for one in pending), default=0),
+                lags_ms={one.key[1]: now_ms - one.since_ms for one in pending},
             )
         )
     states.sort(key=lambda state: (not state.stuck, state.readable, -state.lag_ms))

@@ -93,9 +93,14 @@ def _part(
     yield from tables(status.tables, prefix)
 
 
-@router.get("/metrics", response_class=PlainTextResponse)
-def metrics(status: StatusDep) -> Response:
+def text(status: StatusFiles) -> bytes:
     """All metrics in the text format of Prometheus."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(PartsCollector(status))
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE)
+    return generate_latest(registry)
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+def metrics(status: StatusDep) -> Response:
+    """All metrics in the text format of Prometheus."""
+    return Response(text(status), media_type=CONTENT_TYPE)

@@ -71,6 +71,9 @@ class TablePartition(BaseModel):
     last_stable_offset: int | None = Field(description=f"{UNKNOWN}.")
     high_watermark: int | None = Field(description=f"{UNKNOWN}.")
     lag_records: int | None
+    lag_seconds: float | None = Field(
+        description="Age of the oldest record that waits; null: nobody said it."
+    )
     rows: int | None
     files: int
     bytes: int

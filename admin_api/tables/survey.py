@@ -143,10 +143,24 @@ def _partition(one: Surveyed, number: int) -> TablePartition:
         last_stable_offset=marks.last_stable_offset if marks else None,
         high_watermark=marks.high_watermark if marks else None,
         lag_records=lag,
+        lag_seconds=_partition_lag_seconds(one, number, lag),
         rows=files.rows if facts.ends_are_known else None,
         files=files.count,
         bytes=files.bytes,
     )
+
+
+def _partition_lag_seconds(
+    one: Surveyed, number: int, lag_records: int | None
+) -> float | None:
+    """By the compactor's word, which names what waits; None if it said nothing."""
+    if lag_records == 0:
+        return 0.0
+    states = one.compactor.tables if one.compactor else ()
+    for state in states:
+        if state.topic == one.topic.name and number in state.lags_ms:
+            return state.lags_ms[number] / 1000
+    return None
 
 
 def _sum(lags: Sequence[int | None]) -> int | None:

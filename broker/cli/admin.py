@@ -43,11 +43,11 @@ def admin(
     del listener, advertised  # `up` hands the same options to every part
     settings = settings_of(data_dir, config, extra, admin=admin_address)
     from admin_api import server
-    from broker.runtime.process.logging import configure_logging
+    from broker.runtime.process.logging import configure_logging, recent
 
     configure_logging(settings)
     bound = admin_socket(settings, insecure=insecure)
-    server.run(bound, bootstrap, settings, typer.echo, insecure=insecure)
+    server.run(bound, bootstrap, settings, typer.echo, insecure=insecure, recent=recent)
 
 
 def admin_socket(settings: Settings, *, insecure: bool) -> socket.socket:

@@ -39,6 +39,8 @@ class TableState:
     pending_bytes: int = 0
     lag_ms: int = 0
     """Age of the oldest record that is not in the table."""
+    lags_ms: Mapping[int, int] = field(default_factory=dict)
+    """Partition -> the same; those that wait for nothing are left out."""
 
 
 @dataclass(frozen=True, slots=True)

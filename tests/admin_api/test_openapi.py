@@ -65,6 +65,11 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/records"): RECORD,
     ("post", "/records:batch"): {"entries": [RECORD | {"id": "a"}]},
     ("put", "/loggers/{logger_name}"): {"level": "info"},
+    ("post", ":reset-offsets"): {
+        "topics": [{"topic_name": "walked", "partitions": [0]}],
+        "to": "OFFSET",
+        "value": 1,
+    },
 }
 """What each operation with a body takes, by how its path ends; the longest counts."""
 

@@ -61,6 +61,7 @@ def test_stuck_tables_come_first_with_their_reason() -> None:
         (5_000_040, 70, 10), (0, 0, 0), (0, 90, 10),
     ]  # fmt: skip
     assert states[3].ends == {0: 5, 1: 6}
+    assert [state.lags_ms for state in states] == [{0: 70}, {}, {0: 90}, {0: 10}]
     assert [state.request_id for state in states] == [50, None, None, None]
     assert problems_of(topics, stuck) == ("t2 cannot be compacted: it takes no commit",)
 

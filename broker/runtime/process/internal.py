@@ -14,9 +14,7 @@ import contextlib
 import json
 import os
 import socket
-import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -28,11 +26,11 @@ from urllib.parse import parse_qs, urlsplit
 import structlog
 
 from broker.runtime.process.levels import NAMES, OF_BROKER, ROOT, Levels
+from broker.status.stacks import stacks
 from broker.status.unix_socket import NAME, short_path
 
 TIMEOUT_S: Final = 5.0
 ROWS_A_TURN: Final = 100
-_FRAMES_MAX: Final = 60
 
 log = structlog.get_logger("lakelog.internal")
 
@@ -189,12 +187,3 @@ class InternalEndpoint:
 
 def _here(wanted: Callable[[], Any]) -> Any:
     return wanted()
-
-
-def stacks() -> Iterator[Row]:
-    """Where each thread of this process is now; places, no values."""
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    for ident, frame in sys._current_frames().items():
-        found = traceback.extract_stack(frame, _FRAMES_MAX)
-        places = [f"{one.filename}:{one.lineno} {one.name}" for one in found]
-        yield {"thread": names.get(ident, str(ident)), "stack": places}

@@ -59,6 +59,16 @@ def test_the_compactors_last_error_is_shown():
     assert found.lag_seconds == 1.5
 
 
+def test_the_age_of_what_waits_is_told_of_each_partition():
+    late = status(lag_ms=1500, lags_ms={0: 1500})
+    lags = [one.lag_seconds for one in partitions_of(surveyed(compactor=late))]
+    assert lags == [1.5, 0.0]
+    unseen = status(lag_ms=1500, lags_ms={1: 700})
+    lags = [one.lag_seconds for one in partitions_of(surveyed(compactor=unseen))]
+    assert lags == [None, 0.0]
+    assert partitions_of(surveyed())[0].lag_seconds is None
+
+
 AT_THE_END = {key: Watermarks(0, 5, 5) for key in MARKS}
 LATE = status(lag_ms=1500)
 

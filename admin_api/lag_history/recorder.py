@@ -1,0 +1,60 @@
+"""Asks the broker for all groups' lags once a minute and keeps them for six hours.
+
+Groups are asked one after another, and no more than the ring has room for. A broker
+that does not answer leaves a gap; the plane's own end ends the recorder.
+"""
+
+import asyncio
+from typing import Final
+
+import structlog
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import OffsetSpec
+
+from admin_api.kafka import Kafka
+from admin_api.lag_history.ring import Key, LagRing
+from broker.clock import Clock
+
+INTERVAL_S: Final = 60.0
+SLOTS: Final = 360
+SERIES_MAX: Final = 4_000
+"""Each takes 8 bytes a slot: 12 MB together."""
+GROUPS_MAX: Final = 500
+
+log = structlog.get_logger("lakelog.admin")
+
+
+class LagRecorder:
+    """Fills a ring."""
+
+    def __init__(self, kafka: Kafka, clock: Clock) -> None:
+        self._kafka, self._clock = kafka, clock
+        self.ring = LagRing(SLOTS, SERIES_MAX)
+
+    async def run(self) -> None:
+        """Record until cancelled."""
+        while True:
+            try:
+                await self.record()
+            except KafkaException as error:
+                log.debug("no lags were recorded", code=error.args[0].code())
+            except Exception:
+                log.exception("no lags were recorded")
+            await asyncio.sleep(INTERVAL_S)
+
+    async def record(self) -> None:
+        """Keep the lags of now. Raises KafkaException, and then keeps none."""
+        committed: dict[Key, int] = {}
+        for group in sorted(await self._kafka.groups())[:GROUPS_MAX]:
+            for own, offset in (await self._kafka.committed(group)).items():
+                committed[group, *own] = offset
+            if len(committed) > SERIES_MAX:
+                break
+        wanted = {key[1:] for key in committed}
+        ends = await self._kafka.offsets(wanted, OffsetSpec.latest())
+        lags = {
+            key: max(0, ends[key[1:]] - offset)
+            for key, offset in committed.items()
+            if key[1:] in ends
+        }
+        self.ring.add(self._clock.now_ms(), lags)

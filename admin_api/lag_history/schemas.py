@@ -1,0 +1,71 @@
+"""Lag over time, as ``/v1`` shows it."""
+
+from pydantic import BaseModel, Field
+
+from admin_api.lag_history.ring import LagRing, Series, total
+from admin_api.problems import Problem
+
+ROWS_MAX = 200
+
+
+class LagPoint(BaseModel):
+    """The lag at a time."""
+
+    time_ms: int = Field(description="Since 1970.")
+    lag: int = Field(description="Records.")
+
+
+class LagRow(BaseModel):
+    """The lags of a topic, or of one of its partitions."""
+
+    topic_name: str
+    partition_id: int | None = Field(description="null: of all partitions together.")
+    points: list[LagPoint]
+
+
+class LagHistory(BaseModel):
+    """How far a group was behind."""
+
+    consumer_group_id: str
+    interval_ms: int = Field(description="A point is taken so often.")
+    total: list[LagPoint] = Field(description="Of all that is in `data` or left out.")
+    data: list[LagRow] = Field(
+        description=f"The {ROWS_MAX} that are behind the most now."
+    )
+
+
+def history(
+    ring: LagRing, group: str, topic: str | None, since_ms: int, interval_ms: int
+) -> LagHistory:
+    """The lags of a group by topic; of one topic by partition. Raises Problem 404."""
+    found = [one for one in ring.series(group, since_ms) if topic in (None, one.topic)]
+    if not found:
+        raise Problem(404, f"No lag of consumer group {group} was kept yet.")
+    rows = _by_topic(found) if topic is None else [_row(one) for one in found]
+    rows.sort(key=lambda row: -row.points[-1].lag)
+    return LagHistory(
+        consumer_group_id=group,
+        interval_ms=interval_ms,
+        total=_points(total(found)),
+        data=rows[:ROWS_MAX],
+    )
+
+
+def _by_topic(found: list[Series]) -> list[LagRow]:
+    topics: dict[str, list[Series]] = {}
+    for one in found:
+        topics.setdefault(one.topic, []).append(one)
+    return [
+        LagRow(topic_name=name, partition_id=None, points=_points(total(own)))
+        for name, own in topics.items()
+    ]
+
+
+def _row(one: Series) -> LagRow:
+    return LagRow(
+        topic_name=one.topic, partition_id=one.partition, points=_points(one.points)
+    )
+
+
+def _points(found: list[tuple[int, int]]) -> list[LagPoint]:
+    return [LagPoint(time_ms=at_ms, lag=lag) for at_ms, lag in found]

@@ -1,0 +1,82 @@
+"""Where a group is to read on, as ``/v1`` takes and shows it."""
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import BaseModel, Field, StringConstraints, model_validator
+
+from admin_api.dependencies import ID_MAX, Text
+from admin_api.resources import Body
+
+TOPICS_MAX = 1_000
+INT64_MAX = 2**63 - 1
+
+
+class Target(StrEnum):
+    """As `kafka-consumer-groups --reset-offsets` has them."""
+
+    EARLIEST = "EARLIEST"
+    LATEST = "LATEST"
+    CURRENT = "CURRENT"
+    OFFSET = "OFFSET"
+    TIMESTAMP = "TIMESTAMP"
+    SHIFT = "SHIFT"
+    DURATION = "DURATION"
+
+
+WITH_VALUE = frozenset({Target.OFFSET, Target.TIMESTAMP, Target.SHIFT, Target.DURATION})
+
+
+class ResetTopic(Body):
+    """A topic, or some of its partitions."""
+
+    topic_name: Annotated[Text, StringConstraints(min_length=1, max_length=249)]
+    partitions: list[Annotated[int, Field(ge=0, le=ID_MAX)]] | None = Field(
+        default=None, max_length=10_000, description="All of them if null."
+    )
+
+
+class ResetOffsets(Body):
+    """Which partitions, and where to."""
+
+    topics: list[ResetTopic] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=TOPICS_MAX,
+        description="All that the group has committed offsets of if null.",
+    )
+    to: Target
+    value: Annotated[int, Field(ge=-INT64_MAX, le=INT64_MAX)] | None = Field(
+        default=None,
+        description="OFFSET: an offset; TIMESTAMP: milliseconds since 1970; "
+        "SHIFT: records, back if negative; DURATION: milliseconds back from now.",
+    )
+    dry_run: bool = Field(default=True, description="Only say what would be committed.")
+
+    @model_validator(mode="after")
+    def _has_its_value(self) -> Self:
+        if (self.value is not None) is not (self.to in WITH_VALUE):
+            wanted = "needs a value" if self.to in WITH_VALUE else "takes no value"
+            raise ValueError(f"{self.to} {wanted}")
+        if self.value is not None and self.value < 0 and self.to is not Target.SHIFT:
+            raise ValueError(f"{self.to} takes no negative value")
+        return self
+
+
+class ResetPartition(BaseModel):
+    """A partition: where the group was, and where it reads on."""
+
+    topic_name: str
+    partition_id: int
+    current_offset: int | None = Field(description="null: it had committed none.")
+    new_offset: int
+    earliest_offset: int
+    latest_offset: int
+
+
+class Reset(BaseModel):
+    """What was committed, or in a dry run would be."""
+
+    consumer_group_id: str
+    dry_run: bool
+    data: list[ResetPartition]

@@ -1,0 +1,42 @@
+"""The recorder: gaps while the broker is away, and an end."""
+
+import asyncio
+
+import pytest
+from confluent_kafka import KafkaException
+from structlog.testing import capture_logs
+
+from admin_api.lag_history import recorder
+
+
+def test_without_a_broker_nothing_is_kept_and_it_goes_on(lonely, monkeypatch):
+    recording = lonely.app.state.lag_recorder
+    rounds = []
+
+    async def passed(_s):
+        rounds.append(len(recording.ring))
+        if len(rounds) == 2:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(recorder.asyncio, "sleep", passed)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(recording.run())
+    assert rounds == [0, 0]
+    with pytest.raises(KafkaException):
+        asyncio.run(recording.record())
+
+
+def test_a_fault_of_ours_is_logged_and_does_not_end_it(lonely, monkeypatch):
+    recording = lonely.app.state.lag_recorder
+
+    async def broken():
+        raise ZeroDivisionError
+
+    async def passed(_s):
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(recording, "record", broken)
+    monkeypatch.setattr(recorder.asyncio, "sleep", passed)
+    with capture_logs() as events, pytest.raises(asyncio.CancelledError):
+        asyncio.run(recording.run())
+    assert [event["log_level"] for event in events] == ["error"]
