@@ -140,6 +140,7 @@ class _Known:
     batches: int = 0
     read_to_end: bool = False
     holes: list[tuple[int, int]] = field(default_factory=list)
+    extent: DamagedExtent | None = None
 
     def info(self) -> SegmentInfo:
         sealed_at_ms = 0 if self.seal is None else self.seal.sealed_at_ms
@@ -345,16 +346,18 @@ class LocalSegmentStore(LocalObjects):
                     identity = Identity(number, self._files.size(file), 0)
                 if identity is None or not manifest.counts(identity.sequence):
                     return None
+                extent = manifest.damaged.get(identity.sequence)
                 known = self._known.get(identity.sequence)
-                known = known or _Known(path, identity)
+                # A start may have been able to read less: what it found is the log.
+                if known is None or known.extent != extent:
+                    known = _Known(path, identity, extent=extent)
                 known.is_unnamed = is_unnamed
                 segment = SegmentFile(self._files, file, identity.sequence, is_unnamed)
                 if is_unnamed:
                     self._report(
                         f"segment {segment.sequence}: its first sector is unreadable"
                     )
-                extent = manifest.damaged.get(identity.sequence)
-                self._advance(known, segment, committed_position, extent)
+                self._advance(known, segment, committed_position)
                 segment.check_current()
                 return known
         except (FileNotFoundError, StaleSegment):
@@ -365,13 +368,12 @@ class LocalSegmentStore(LocalObjects):
         known: _Known,
         segment: SegmentFile,
         committed_position: CommittedPosition | None,
-        extent: DamagedExtent | None,
     ) -> None:
-        """Read the entries that came since the last look. ``extent``: that of a damaged
-        segment that will never be sealed, as the manifest has it."""
+        """Read the entries that came since the last look."""
         if known.read_to_end:
             return
         known.seal = seal = segment.seal()
+        extent = known.extent
         if extent is not None:
             self._walk(known, segment, extent.end, holes=extent.holes)
             known.read_to_end = True

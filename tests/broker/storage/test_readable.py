@@ -209,6 +209,33 @@ def test_what_a_start_could_not_read_does_not_come_back_at_a_later_one(
         third.close()
 
 
+def test_who_read_more_than_a_start_could_forgets_it() -> None:
+    """The compactor follows the log: what the start found of it counts from then on."""
+    appends, files = a_group(2, is_cut=False)
+    reader, page, files.bad = LocalSegmentStore(files, WAL), files.bad, None
+    assert _seen(reader) == {(1, 0): [0, 1, 2, 3], (1, 1): [0, 1, 2, 3]}
+    files.bad = page
+    driver = Driver(files)
+    assert held(driver.recovery, driver.wal) == apart_from(2, appends)
+    files.bad = None
+    one = an_append(batch(3, 900, seed=9), done=driver.finished.append)
+    driver.wal.append(one)
+    driver.finish([one])
+    for _ in range(2):
+        assert _seen(reader) == {(1, 0): [0, 1, 2, 3]}
+    assert _seen(LocalSegmentStore(files, WAL)) == {(1, 0): [0, 1, 2, 3]}
+    driver.close()
+
+
+def _seen(reader: LocalSegmentStore) -> dict[TopicPartition, list[int]]:
+    """The offsets of all batches, in the order of segments."""
+    found: dict[TopicPartition, list[int]] = {}
+    for info in reader.live():
+        for key, columns in reader.columns(info.sequence).items():
+            found.setdefault(key, []).extend(columns.base.tolist())
+    return found
+
+
 def a_group(page: int, *, is_cut: bool) -> tuple[list[Append], WornFiles]:
     """Four batches of each of two partitions, written together; what a kill or a power
     cut left, in which a page of their file cannot be read."""
