@@ -1,5 +1,6 @@
 """A data directory with its broker and compactors, as the crash tests use them."""
 
+import json
 import os
 from pathlib import Path
 
@@ -90,6 +91,16 @@ class House:
                 raise Doubled(f"row {partition}/{offset} stands twice in the table")
             found[partition, offset] = value
         return found
+
+    def problems(self) -> list[str]:
+        """What /readyz tells of the broker."""
+        status = json.loads((self.data_dir / "run" / "broker.json").read_text())
+        problems: list[str] = status["problems"]
+        return problems
+
+    def lost(self) -> list[str]:
+        """Those of its problems which say that offsets are gone."""
+        return [each for each in self.problems() if "are in no segment" in each]
 
     def check(self) -> None:
         """What ``lakelog check`` verifies."""

@@ -6,7 +6,6 @@ sync that failed it takes none until it is started anew, since nobody knows what
 disk has then.
 """
 
-import json
 from contextlib import suppress
 
 import pytest
@@ -59,12 +58,6 @@ def fill(ballast):
             file.write(bytes(4096))
 
 
-def problems(house):
-    """What /readyz tells of the broker."""
-    status = json.loads((house.data_dir / "run" / "broker.json").read_text())
-    return status["problems"]
-
-
 # Plain producers, where messages may time out: librdkafka sends those that were in
 # flight beside one that timed out again, with a new epoch, and they stand twice.
 
@@ -79,14 +72,14 @@ def test_a_full_disk_refuses_and_loses_nothing(disk, house):
         ballast = disk.root / "ballast"
         fill(ballast)
         wait_for(lambda: len(load.refused) > 100)
-    wait_for(lambda: "nothing can be written" in str(problems(house)))
+    wait_for(lambda: "nothing can be written" in str(house.problems()))
     assert set(load.refused) <= {"_MSG_TIMED_OUT", "KAFKA_STORAGE_ERROR"}
     assert house.broker.alive
     judge([load], read_everything(bootstrap, "t", house.partitions))
     create_topic(bootstrap, "another", 3)  # the reserve is given up for it
 
     ballast.unlink()
-    wait_for(lambda: problems(house) == [])  # before anybody produces
+    wait_for(lambda: house.problems() == [])  # before anybody produces
     later = house.load("later", value_bytes=2000, pause_s=0.01)
     with running(later):
         wait_for(lambda: len(later.acknowledged) > 200)
@@ -109,7 +102,7 @@ def test_a_disk_that_the_log_has_filled_heals_by_itself(disk, house):
     load = house.load("p", value_bytes=20_000, timeout_s=2, idempotent=False)
     with running(load):
         refused_after_some(load)
-    wait_for(lambda: "nothing can be written" in str(problems(house)))
+    wait_for(lambda: "nothing can be written" in str(house.problems()))
     judge([first, load], read_everything(bootstrap, "t", house.partitions))
     create_topic(bootstrap, "another", 3)
     house.broker.kill()
@@ -120,7 +113,7 @@ def test_a_disk_that_the_log_has_filled_heals_by_itself(disk, house):
         house.compactor.start(wait=False)
         wait_for(lambda: len(later.acknowledged) > 200)
     assert not later.refused
-    wait_for(lambda: problems(house) == [])
+    wait_for(lambda: house.problems() == [])
     judge([first, load, later], read_everything(bootstrap, "t", house.partitions))
     house.check()
     tell("filled disk", 1, [first, load, later])

@@ -183,8 +183,11 @@ def a_consumer(
     return consumer
 
 
-def read_everything(bootstrap: str, topic: str, partitions: int) -> Found:
-    """(partition, offset) -> value, from offset 0 to the end, by a new client."""
+def read_everything(
+    bootstrap: str, topic: str, partitions: int, *, lost: Callable[[], object] = list
+) -> Found:
+    """(partition, offset) -> value, from offset 0 to the end, by a new client. Raises
+    Lost if a partition has no end, at once when ``lost`` says what is gone."""
     consumer = a_consumer(bootstrap, topic, partitions)
     waiting = set(range(partitions))
     found: Found = {}
@@ -192,7 +195,10 @@ def read_everything(bootstrap: str, topic: str, partitions: int) -> Found:
     while waiting:
         if not patience.lasts((len(found), len(waiting))):  # refused, not skipped
             raise Lost(f"no end of partitions {waiting}")
-        for message in consumer.consume(1000, timeout=0.5):
+        messages = consumer.consume(1000, timeout=0.5)
+        if not messages and lost():
+            raise Lost(lost())
+        for message in messages:
             error = message.error()
             if error is None:
                 key = (message.partition(), message.offset())
