@@ -29,9 +29,9 @@ session.stop()
 """
 
 
-@pytest.fixture(params=["warehouse", "ware house"])
-def path(tmp_path, request):
-    writer = Writer(str(tmp_path / request.param))
+@pytest.fixture
+def path(tmp_path):
+    writer = Writer(str(tmp_path / "ware house"))
     writer.add(0, 0, 8)
     writer.add(1, 8, 20)
     return writer.path
