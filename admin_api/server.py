@@ -9,6 +9,7 @@ from admin_api import logs
 from admin_api.access import exposure
 from admin_api.access.tokens import Tokens
 from admin_api.app import create_app
+from admin_api.unread import Connection
 from broker.settings import Settings
 
 
@@ -73,6 +74,7 @@ def run(
     logs.capture()
     config = uvicorn.Config(
         app,
+        http=Connection,
         log_config=None,
         log_level="warning",
         server_header=False,

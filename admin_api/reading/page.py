@@ -3,7 +3,7 @@
 The problem: an answer is up to 16 MiB of records, and a server keeps what its client
 does not read. The idea: it is handed on a part at a time, each when the client took the
 one before, and until then its reader is nobody else's. The price: who reads slowly
-keeps others from reading; who takes nothing of a part for so long is left.
+keeps others from reading, and is left when his time is over.
 """
 
 import asyncio
@@ -17,7 +17,8 @@ from admin_api.reading.readers import Reader
 
 PART_BYTES: Final = 64 << 10
 UNREAD_S: Final = 30.0
-"""So long a client may take for a part."""
+PACE_BYTES_S: Final = 256 << 10
+"""A client may take ``UNREAD_S`` for an answer, and a second more for so much of it."""
 
 
 class Page(Response):
@@ -30,7 +31,8 @@ class Page(Response):
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         try:
             with suppress(TimeoutError):
-                await self._send(send)
+                async with asyncio.timeout(UNREAD_S + len(self.body) / PACE_BYTES_S):
+                    await self._send(send)
         finally:
             if self._reader is not None:
                 self._reader.close()
@@ -43,13 +45,7 @@ class Page(Response):
                 "headers": self.raw_headers,
             }
         )
+        part = {"type": "http.response.body", "more_body": True}
         for first in range(0, len(self.body), PART_BYTES):
-            part = self.body[first : first + PART_BYTES]
-            await _send_part(send, bytes(part), more=True)
-        await _send_part(send, b"", more=False)
-
-
-async def _send_part(send: Send, part: bytes, *, more: bool) -> None:
-    """Returns once the client has most of the parts before. Raises TimeoutError."""
-    async with asyncio.timeout(UNREAD_S):
-        await send({"type": "http.response.body", "body": part, "more_body": more})
+            await send(part | {"body": bytes(self.body[first : first + PART_BYTES])})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -11,7 +11,7 @@ they may, each has room again when its own client has read nearly all that waits
 import asyncio
 import zlib
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 BYTES_MAX = 8 << 20
 """Of one stream, compressed: the reports of about half a million records."""
@@ -28,6 +28,20 @@ class Held:
 
     bytes_max: int = ALL_BYTES_MAX
     bytes: int = 0
+    backlogs: "set[Backlog]" = field(default_factory=set)
+
+    def hold(self, more: int) -> None:
+        """Count more bytes, or fewer; all hear of it when there is room again."""
+        was_full = self.is_full
+        self.bytes += more
+        if was_full and not self.is_full:
+            for backlog in self.backlogs:
+                backlog.signal()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether they hold more than they may."""
+        return self.bytes > self.bytes_max
 
 
 class Backlog:
@@ -35,6 +49,7 @@ class Backlog:
 
     def __init__(self, all_held: Held, bytes_max: int = BYTES_MAX) -> None:
         self._all = all_held
+        all_held.backlogs.add(self)
         self._bytes_max = bytes_max
         self._parts: deque[bytes] = deque()
         self._last = bytearray()
@@ -52,16 +67,17 @@ class Backlog:
             self._parts.append(part)
             self._hold(len(part))
             self._last.clear()
-        self._signal()
+        self.signal()
 
     def end(self) -> None:
         """Nothing is put any more."""
         self._ended = True
-        self._signal()
+        self.signal()
 
     def forget(self) -> None:
         """Nothing is taken any more, nor put."""
         self._parts.clear()
+        self._all.backlogs.discard(self)
         self._hold(-self._held)
 
     async def has_room(self, stuck_s: float) -> bool:
@@ -71,7 +87,6 @@ class Backlog:
             try:
                 await asyncio.wait_for(self._room.wait(), stuck_s)
             except TimeoutError:
-                self._signal()  # others may have made room meanwhile
                 if self._taken == taken:
                     return self._room.is_set()
         return True
@@ -88,17 +103,18 @@ class Backlog:
             part = bytes(self._last)
             self._last.clear()
         self._taken += 1
-        self._signal()
+        self.signal()
         return part
 
     def _hold(self, more: int) -> None:
         self._held += more
-        self._all.bytes += more
+        self._all.hold(more)
 
-    def _signal(self) -> None:
+    def signal(self) -> None:
+        """Wake who waits for what there is now."""
         _set(self._filled, bool(self._parts or self._last or self._ended))
-        all_full = self._all.bytes > self._all.bytes_max
-        at_most = min(self._bytes_max, PART_BYTES) if all_full else self._bytes_max
+        full = self._all.is_full
+        at_most = min(self._bytes_max, PART_BYTES) if full else self._bytes_max
         _set(self._room, self._held <= at_most)
 
 

@@ -1,5 +1,6 @@
 """An answer that nobody reads is in memory: its reader is in use as long as it is."""
 
+import asyncio
 import socket
 from contextlib import contextmanager
 
@@ -59,6 +60,32 @@ def test_its_reader_is_free_once_the_client_is_gone(plane, address, path):
 
 def test_a_client_that_reads_nothing_is_left(plane, address, path, monkeypatch):
     monkeypatch.setattr(page, "UNREAD_S", 0.0)
+    monkeypatch.setattr(page, "PACE_BYTES_S", 1 << 40)
     with unreading(address, path) as client:
         wait_until(lambda: plane.app.state.readers.open == 0)
         assert rest(client) < RECORDS * len(VALUE)
+
+
+class Kept:
+    """A reader that says whether it was closed."""
+
+    closed = False
+
+    def close(self):
+        self.closed = True
+
+
+def test_a_client_that_takes_a_part_now_and_then_is_left(monkeypatch):
+    monkeypatch.setattr(page, "UNREAD_S", 0.5)
+    monkeypatch.setattr(page, "PACE_BYTES_S", 1 << 40)
+    monkeypatch.setattr(page, "PART_BYTES", 1)
+    reader, taken = Kept(), []
+
+    async def send(message):
+        taken.append(message)
+        await asyncio.sleep(0.01)
+
+    answer = page.Page(b"x" * 100_000, reader)
+    asyncio.run(answer({"type": "http"}, None, send))
+    assert reader.closed
+    assert len(taken) < 100_000

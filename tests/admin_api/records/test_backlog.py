@@ -96,16 +96,20 @@ def test_all_streams_together_hold_so_much_and_who_reads_goes_on():
     asyncio.run(story())
 
 
-def test_room_that_other_streams_made_is_found_before_a_client_is_given_up():
+def test_room_that_other_streams_made_is_heard_of_at_once():
     async def story():
         together = Held(bytes_max=2 * PART_BYTES)
         gone, waiting = Backlog(together), Backlog(together)
         for backlog in (gone, gone, waiting, waiting):
             backlog.put(half_a_part(0))
         assert not await waiting.has_room(SOON_S)
+        room = asyncio.create_task(waiting.has_room(NEVER_S))
+        await asyncio.sleep(0)
+        assert not room.done()
         gone.forget()
-        assert await waiting.has_room(SOON_S)
+        assert await room
         waiting.forget()
         assert together.bytes == 0
+        assert not together.backlogs
 
     asyncio.run(story())

@@ -2,9 +2,11 @@
 
 import json
 import socket
+from contextlib import suppress
 
 import pytest
 
+from admin_api import unread
 from admin_api.records import backlog
 from tests.support.confluent import read
 from tests.support.patience import IDLE_S, wait_until
@@ -194,6 +196,14 @@ class Streaming:
     def rest(self):
         return list(iter(self.report, None))
 
+    def left(self):
+        """What comes before the connection ends, however it does."""
+        found = b""
+        with suppress(ConnectionResetError):
+            while some := self._socket.recv(1 << 16):
+                found += some
+        return found
+
     def close(self):
         self._answer.close()
         self._socket.close()
@@ -253,6 +263,20 @@ def test_what_a_client_that_goes_has_not_read_is_forgotten(plane, address):
     wait_until(lambda: held.bytes)
     stream.close()
     wait_until(lambda: not held.bytes)
+
+
+def test_what_a_client_that_stays_does_not_read_is_forgotten(
+    plane, address, monkeypatch
+):
+    monkeypatch.setattr(unread, "UNREAD_S", 0.05)
+    held = plane.app.state.all_held
+    stream = Streaming(address, path_of(plane, "stays"), len(BODY))
+    with suppress(OSError):  # it may be cut off while it writes
+        stream.write_raw(BODY)
+    wait_until(lambda: not held.backlogs)
+    assert held.bytes == 0
+    assert not stream.left().endswith(b"0\r\n\r\n")
+    stream.close()
 
 
 @pytest.mark.parametrize("chunked", [True, False])
