@@ -30,6 +30,7 @@ from admin_api.lag_history.recorder import LagRecorder
 from admin_api.lake import Lake
 from admin_api.loggers import endpoints as loggers
 from admin_api.metrics import endpoints as metrics
+from admin_api.metrics.exporter import Exporter
 from admin_api.overview import endpoints as overview
 from admin_api.partitions import endpoints as partitions
 from admin_api.reading import endpoints as reading
@@ -123,6 +124,7 @@ def create_app(
     app.state.readers = Readers(bootstrap)
     app.state.clock = SystemClock()
     app.state.lag_recorder = LagRecorder(app.state.kafka, app.state.clock)
+    app.state.exporter = Exporter(app.state.kafka, app.state.clock)
     app.state.bundles = asyncio.Semaphore(1)
     app.state.is_closed, app.state.address = is_closed, ""
     app.state.recent = ()

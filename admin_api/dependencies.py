@@ -10,6 +10,7 @@ from admin_api.internal import Internal
 from admin_api.kafka import Kafka
 from admin_api.lag_history.recorder import LagRecorder
 from admin_api.lake import Lake
+from admin_api.metrics.exporter import Exporter
 from admin_api.problems import Problem
 from admin_api.reading.readers import Readers
 from admin_api.records.producer import RecordProducer
@@ -93,6 +94,11 @@ def _lag_recorder(request: Request) -> LagRecorder:
     return recorder
 
 
+def _exporter(request: Request) -> Exporter:
+    exporter: Exporter = request.app.state.exporter
+    return exporter
+
+
 def _internal(request: Request) -> Internal:
     internal: Internal = request.app.state.internal
     return internal
@@ -111,6 +117,7 @@ ReadersDep = Annotated[Readers, Depends(_readers)]
 ClockDep = Annotated[Clock, Depends(_clock)]
 SettingsDep = Annotated[Settings, Depends(_settings)]
 LagRecorderDep = Annotated[LagRecorder, Depends(_lag_recorder)]
+ExporterDep = Annotated[Exporter, Depends(_exporter)]
 InternalDep = Annotated[Internal, Depends(_internal)]
 BaseDep = Annotated[str, Depends(_base)]
 """Where the plane is, without a slash at the end."""

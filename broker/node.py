@@ -38,6 +38,7 @@ from broker.records import inspect
 from broker.runtime.partitions import timestamps
 from broker.runtime.process.internal import InternalEndpoint, Question, Row
 from broker.runtime.process.logging import configure_logging, levels, recent
+from broker.runtime.process.loop_lag import LoopLag
 from broker.runtime.process.loop_timers import LoopTimers
 from broker.runtime.process.maintenance import MaintenanceScheduler
 from broker.runtime.process.status import Counters, StatusFile
@@ -137,6 +138,9 @@ class Node:
         timers = LoopTimers(loop, self._clock)
         self._ends.callback(timers.close)
         self._bring_status(timers)
+        lag = LoopLag(loop, self._counters.loop_lag)
+        lag.start()
+        self._ends.callback(lag.close)
         around = Surroundings(loop, self._files, self._clock, timers, self._bring_lake)
         assembly = assemble(self.settings, around, self._ends, self._counters)
         self.broker = assembly.broker
@@ -244,6 +248,8 @@ class Node:
             connections_open=self._counters.connections_open,
             counters=self._counters.totals(),
             requests=self._counters.requests_by_name(API_NAMES),
+            request_times=self._counters.times_by_name(API_NAMES),
+            loop_lag=self._counters.loop_lag.state(),
         )
         if self._state == "starting":
             return status
@@ -256,6 +262,8 @@ class Node:
             topics=len(broker.topics),
             partitions=broker.partitions.count,
             waiting=len(broker.purgatory),
+            sync_times=broker.wal.sync_times(),
+            group_batches=broker.wal.group_sizes(),
             tables=self._unreadable_tables(),
             wal=WalState(len(segments), sum(segment.bytes for segment in segments)),
         )

@@ -6,17 +6,22 @@ table that records wait for, or that cannot be read, has gauges labelled by its 
 The hot path counts in plain ints; nobody waits for a scrape.
 """
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from admin_api.dependencies import StatusDep
+from admin_api.dependencies import ExporterDep, StatusDep
+from admin_api.metrics.exporter import Figures, families
+from admin_api.metrics.histograms import histograms
+from admin_api.metrics.jmx import jmx
+from admin_api.metrics.process import process
 from admin_api.status import StatusFiles
 from broker.status.schema import (
     COUNTERS_HELP,
@@ -76,6 +81,8 @@ class PartsCollector(Collector):
         if broker is not None:
             requests = {f"{api}_total": count for api, count in broker.requests.items()}
             yield from counters(requests, "lakelog_broker_requests")
+            yield from histograms(broker)
+            yield from jmx(broker)
         yield from _part("lakelog_compactor", compactor)
 
 
@@ -91,16 +98,46 @@ def _part(
     yield from gauges(status, prefix)
     yield from counters(status.counters, prefix)
     yield from tables(status.tables, prefix)
+    if status.pid:
+        yield from process(prefix, status.pid)
 
 
-def text(status: StatusFiles) -> bytes:
-    """All metrics in the text format of Prometheus."""
+class Collected(Collector):
+    """Families that were made before."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        """They."""
+        yield from self._families
+
+
+def text(status: StatusFiles, figures: Figures | None = None) -> bytes:
+    """All metrics in the text format of Prometheus; of topics and groups only with
+    what the broker said of them. Blocks for a moment."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(PartsCollector(status))
+    if figures is not None:
+        registry.register(Collected(list(families(figures))))
     return generate_latest(registry)
 
 
-@router.get("/metrics", response_class=PlainTextResponse)
-def metrics(status: StatusDep) -> Response:
-    """All metrics in the text format of Prometheus."""
-    return Response(text(status), media_type=CONTENT_TYPE)
+@router.get("/metrics", response_class=PlainTextResponse, summary="Get metrics")
+async def metrics(
+    status: StatusDep,
+    exporter: ExporterDep,
+    per_topic: Annotated[
+        bool, Query(description="Whether to have series of topics and groups.")
+    ] = True,
+) -> Response:
+    """All metrics in the text format of Prometheus.
+
+    Names that begin with `lakelog_` are ours, those with `kafka_` are kafka_exporter's
+    and the JMX exporter's. Series of topics and groups are of the first 10,000
+    partitions and 500 groups, at most ten seconds old, and missing while the broker
+    does not answer.
+    """
+    figures = await exporter.figures() if per_topic else None
+    found = await asyncio.to_thread(text, status, figures)
+    return Response(found, media_type=CONTENT_TYPE)

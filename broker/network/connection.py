@@ -25,6 +25,7 @@ from typing import Any, cast
 
 import structlog
 
+from broker.clock import ticks_ns
 from broker.dispatch.dispatcher import Route
 from broker.dispatch.pending import PendingBytes
 from broker.dispatch.turns import Reading
@@ -55,7 +56,7 @@ class Connection(asyncio.BufferedProtocol):
         self._large: LargeRequest | None = None
         self._out: list[Buffer] = []
         self._unsent = self._held = 0
-        self.bytes_in = self.bytes_out = 0
+        self.bytes_in = self.bytes_out = self._started_ns = 0
         self._closing = self._refused = False
         self._waits_for_bytes = self._resuming = False
         self.reading_paused = self.writing_paused = False
@@ -210,6 +211,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _start(self, frame: memoryview) -> None:
+        self._started_ns = ticks_ns()
         try:
             route, correlation_id, result = self.session.start(frame)
         except Exception as error:  # noqa: BLE001 - told by broken
@@ -231,6 +233,7 @@ class Connection(asyncio.BufferedProtocol):
         weight = size + OPEN_BYTES
         if isinstance(result, PendingBytes):
             exchange = Exchange(self, route, number, weight, result)
+            exchange.started_ns = self._started_ns
             self._pipeline.append(exchange)
             self._producing.take(weight)
             result.add_done_callback(exchange)
@@ -245,9 +248,11 @@ class Connection(asyncio.BufferedProtocol):
             self._pipeline.append(exchange)
             self._complete(exchange, result)
             self._answer_in_order()
+            self._counters.times[route.key].add_time(ticks_ns() - self._started_ns)
 
     def _await(self, exchange: Exchange) -> None:
         """Put an open request into the pipeline, and call back when it is done."""
+        exchange.started_ns = self._started_ns
         self._pipeline.append(exchange)
         budget = self._hub.budget_of(exchange.route.is_write)
         budget.take(exchange.weight)
@@ -262,6 +267,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def finished(self, exchange: Exchange, future: Any) -> None:
         """Answer a request whose handler is done; called by its future."""
+        took_ns = ticks_ns() - exchange.started_ns
+        self._counters.times[exchange.route.key].add_time(took_ns)
         self._give_back(exchange)
         # Also of an answer that comes too late: it is released with the connection.
         exchange.reservation = getattr(future, "reservation", None)

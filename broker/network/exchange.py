@@ -31,7 +31,7 @@ class Exchange:
 
     __slots__ = (
         "_is_abandoned", "correlation_id", "done", "owner", "parts", "reservation",
-        "result", "route", "size", "weight",
+        "result", "route", "size", "started_ns", "weight",
     )  # fmt: skip
 
     def __init__(
@@ -52,7 +52,7 @@ class Exchange:
         self.reservation: Any = None
         """Memory that the answer takes until it is sent; None: none is counted."""
         self.parts: list[Buffer] = []
-        self.size = 0
+        self.size = self.started_ns = 0
         self.done = False
         self._is_abandoned = False
 

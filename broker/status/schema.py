@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from broker.status.histogram import HistogramState
+
 
 def _says(sentence: str, default: Any = 0) -> Any:
     """A field whose metric is explained by ``sentence``."""
@@ -76,6 +78,14 @@ class BrokerStatus:
     counters: Mapping[str, int] = field(default_factory=dict)
     requests: Mapping[str, int] = field(default_factory=dict)
     """Name of an API -> requests that were answered."""
+    request_times: Mapping[str, HistogramState] = field(default_factory=dict)
+    """Name of an API -> how long they took, in nanoseconds."""
+    sync_times: HistogramState = field(default_factory=HistogramState)
+    """How long syncs of the log took, in nanoseconds."""
+    group_batches: HistogramState = field(default_factory=HistogramState)
+    """How many batches were acknowledged together."""
+    loop_lag: HistogramState = field(default_factory=HistogramState)
+    """How late the event loop was, in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)

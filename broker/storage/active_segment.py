@@ -22,6 +22,7 @@ from typing import Final
 
 from crc32c import crc32c
 
+from broker.clock import ticks_ns
 from broker.failpoints import passing
 from broker.storage.columns import ROW_BYTES, Ranges, Rows, ranges_of, rows_of
 from broker.storage.entry import ENTRY_HEADER_BYTES, Append, location_of
@@ -52,6 +53,7 @@ class ActiveSegment:
 
     __slots__ = (
         "_files", "carried", "created_ms", "end", "ranges", "rows", "sequence", "slot",
+        "sync_ns",
         "synced",
     )  # fmt: skip
 
@@ -70,6 +72,7 @@ class ActiveSegment:
         self.created_ms = created_ms
         self.carried = carried
         self.end = self.synced = HEADER_BLOCK_BYTES
+        self.sync_ns = 0
         self.rows = bytearray()
         self.ranges: Ranges = {}
 
@@ -110,7 +113,7 @@ class ActiveSegment:
         self._files.pwritev(slot.file, parts, position)
         passing("wal.after_write")
         if sync:
-            self._files.fdatasync(slot.file)
+            self.sync()
         passing("wal.after_sync")
 
     def add_appends(self, appends: Sequence[Append], rows: Sequence[bytes]) -> None:
@@ -135,8 +138,10 @@ class ActiveSegment:
         self.end = _end_of(new)
 
     def sync(self) -> None:
-        """Make durable what was written without it. Raises OSError."""
+        """Make durable what was written. Raises OSError."""
+        started_ns = ticks_ns()
         self._files.fdatasync(self.slot.file)
+        self.sync_ns = ticks_ns() - started_ns
 
     def seal(self, now_ms: int) -> SealedSegment:
         """Close it with footer and seal, durably. Raises OSError."""

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from broker.clock import Clock
+from broker.status.histogram import TIMES, Histogram
 from broker.storage.active_segment import ActiveSegment
 from broker.storage.columns import ROW_BYTES, pack_row
 from broker.storage.committed_position import CommittedPositionFile
@@ -57,6 +58,8 @@ class SegmentAppender:
         self._next_sequence = next_sequence
         self._sync = sync
         self.active: ActiveSegment | None = None
+        self.syncs = Histogram(TIMES)
+        """How long syncs of groups took; those of seals are not among them."""
         self.last_durable = next_sequence - 1
         """The highest sequence whose segment would survive a power cut."""
         self.last_write_ms = clock.monotonic_ms() - LONG_AGO_MS
@@ -144,6 +147,7 @@ class SegmentAppender:
     def _note_synced(self, segment: ActiveSegment) -> None:
         """All of the segment up to its end would survive a power cut."""
         segment.synced = segment.end
+        self.syncs.add_time(segment.sync_ns)
         self.last_durable = segment.sequence
 
 

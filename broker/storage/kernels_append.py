@@ -34,6 +34,7 @@ from broker.records.layout import (
     LEADER_EPOCH_AT,
     RECORD_COUNT_AT,
 )
+from broker.status.histogram import TIMES, UNIT_NS
 
 # Fields of a row of the table: one batch.
 ADDRESS: Final = 0
@@ -78,7 +79,11 @@ CALLS: Final = 16
 """How often Python was called, behind what was announced."""
 SYNCED: Final = 17
 """Up to where the segment would survive a power cut."""
-STATE: Final = 20
+SYNC_NS: Final = 18
+"""How long all syncs took."""
+SYNC_TIMES: Final = 20
+"""How often a sync took so long: buckets as `broker.status.histogram` has them."""
+STATE: Final = SYNC_TIMES + TIMES
 
 # Why `serve` came back.
 CALLED: Final = 0
@@ -100,6 +105,7 @@ _MAGIC: Final = 0x1E6B57A1
 _COMMITTED_POSITION_MAGIC: Final = int.from_bytes(b"LAKEHRZ1", "little")
 _COMMITTED_POSITION_BYTES: Final = 28
 _EINTR: Final = 4
+_CLOCK_MONOTONIC: Final = 1
 _EIO: Final = 5
 _POLYNOMIAL: Final = 0x82F63B78  # CRC-32C, reflected
 
@@ -108,6 +114,7 @@ _read = types.ExternalFunction("read", _i64(_i32, _u64, _u64))
 _write = types.ExternalFunction("write", _i64(_i32, _u64, _u64))
 _pwrite = types.ExternalFunction("pwrite", _i64(_i32, _u64, _u64, _i64))
 _pwritev = types.ExternalFunction("pwritev", _i64(_i32, _u64, _i32, _i64))
+_clock_gettime = types.ExternalFunction("clock_gettime", _i32(_i32, _u64))
 _fdatasync = types.ExternalFunction("fdatasync", _i32(_i32))
 _errno_at = types.ExternalFunction("__errno_location", types.CPointer(_i32)())
 
@@ -329,7 +336,29 @@ def _note_committed_position(state, end, record):  # type: ignore[no-untyped-def
 
 
 @njit(nogil=True, cache=True)
-def _commit(state, count, end, vector, joined, record):  # type: ignore[no-untyped-def]
+def _now_ns(instant):  # type: ignore[no-untyped-def]
+    """A clock that never goes back."""
+    _clock_gettime(np.int32(_CLOCK_MONOTONIC), np.uint64(instant.ctypes.data))
+    return instant[0] * 1_000_000_000 + instant[1]
+
+
+@njit(nogil=True, cache=True)
+def _sync(state, instant):  # type: ignore[no-untyped-def]
+    """Sync the file and count how long it took; 0, or what is wrong."""
+    started_ns = _now_ns(instant)
+    if _fdatasync(np.int32(state[FILE])) != 0:
+        return _errno()
+    took_ns = _now_ns(instant) - started_ns
+    left, number = took_ns // UNIT_NS, np.int64(0)
+    while left > 0 and number < TIMES - 1:
+        left, number = left >> 1, number + 1
+    state[SYNC_TIMES + number] += 1
+    state[SYNC_NS] += took_ns
+    return np.int64(0)
+
+
+@njit(nogil=True, cache=True)
+def _commit(state, count, end, vector, joined, record, instant):  # type: ignore[no-untyped-def]
     """Make the prepared batches durable; returns 0 or what is wrong."""
     total = end - state[END]
     if total <= JOINED_BYTES_MAX and total < _JOIN_BELOW * count:
@@ -337,8 +366,8 @@ def _commit(state, count, end, vector, joined, record):  # type: ignore[no-untyp
         error = _write_all(state[FILE], joined.ctypes.data, total, state[END])
     else:
         error = _write_parts(state[FILE], vector, 2 * count, state[END], total)
-    if error == 0 and state[SYNC] != 0 and _fdatasync(np.int32(state[FILE])) != 0:
-        error = _errno()
+    if error == 0 and state[SYNC] != 0:
+        error = _sync(state, instant)
     if error == 0:
         error = _note_committed_position(state, end, record)
     return error
@@ -366,6 +395,7 @@ def serve(state, table, heads, rows, joined):  # type: ignore[no-untyped-def]
     seen = np.zeros(7, np.int64)
     record = np.zeros(32, np.uint8)
     number = np.zeros(1, np.int64)
+    instant = np.zeros(2, np.int64)
     while True:
         if state[ANNOUNCED] == state[DONE]:
             if state[CALLS] != 0:
@@ -379,7 +409,7 @@ def serve(state, table, heads, rows, joined):  # type: ignore[no-untyped-def]
         count, end = _prepare(state, table, heads, rows, vector, seen)
         if count == 0:
             return UNUSUAL
-        state[ERRNO] = _commit(state, count, end, vector, joined, record)
+        state[ERRNO] = _commit(state, count, end, vector, joined, record, instant)
         if state[ERRNO] != 0:
             return FAILED
         state[END] = end

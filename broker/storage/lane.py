@@ -25,6 +25,7 @@ from typing import Any, Final
 import numpy as np
 
 from broker.records.limits import HEADERS_MAX, RECORDS_MAX
+from broker.status.histogram import TIMES, HistogramState
 from broker.storage import kernels_append as kernels
 from broker.storage.active_segment import ActiveSegment
 from broker.storage.appender import SegmentAppender
@@ -200,6 +201,12 @@ class Lane:
         return self._rows[self._folded * ROW_BYTES : rows * ROW_BYTES].tobytes()
 
     # Any thread's
+
+    def sync_times(self) -> HistogramState:
+        """How long its syncs took."""
+        first, state = kernels.SYNC_TIMES, self._state
+        buckets = state[first : first + TIMES].tolist()
+        return HistogramState(tuple(buckets), int(state[kernels.SYNC_NS]))
 
     def pending(self) -> tuple[int, Rows]:
         """The segment that the compiled loop writes, 0 if none, and the rows of batches

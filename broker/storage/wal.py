@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from broker.clock import Clock, SystemClock
 from broker.ids import TopicNumber
 from broker.protocol.errors import KafkaError
+from broker.status.histogram import HistogramState
 from broker.storage.active_segment import ActiveSegment
 from broker.storage.appender import SegmentAppender
 from broker.storage.batch_reader import BatchReader
@@ -243,6 +244,14 @@ class Wal:
             return str(failed)
         short = self._space.refusal
         return self.stalled or (str(short) if short else self._pool.trouble)
+
+    def sync_times(self) -> HistogramState:
+        """How long the syncs of groups of batches took."""
+        return self._writer.sync_times()
+
+    def group_sizes(self) -> HistogramState:
+        """How many batches were acknowledged together."""
+        return self._writer.groups.state()
 
     def look_at_space(self) -> None:
         """See soon, on a thread, how much of the disk is free."""

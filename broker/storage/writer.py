@@ -33,6 +33,7 @@ import structlog
 from broker.failpoints import passing
 from broker.ids import TopicNumber
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.status.histogram import SIZES, Histogram, HistogramState, merged
 from broker.storage.appender import SegmentAppender
 from broker.storage.columns import Rows, rows_of
 from broker.storage.entry import Append, position_of, sequence_of
@@ -90,6 +91,8 @@ class Writer:
         self._broken: Counter[ProducerKey] = (
             Counter()
         )  # refusals that the loop knows not of
+        self.groups = Histogram(SIZES)
+        """How many batches were handed back together."""
         self.failed: KafkaError | None = None
         self.finished = appender.position()
         """What lies before this (sequence, position) was handed back to the loop."""
@@ -129,6 +132,11 @@ class Writer:
         """
         lane = self._lane
         return (0, rows_of(b"")) if lane is None else lane.pending()
+
+    def sync_times(self) -> HistogramState:
+        """How long the syncs of groups took. Any thread."""
+        lane, own = self._lane, self._appender.syncs.state()
+        return own if lane is None else merged(own, lane.sync_times())
 
     def start(self) -> None:
         self._thread.start()
@@ -321,6 +329,7 @@ class Writer:
     def _complete_group(self, group: list[Append]) -> None:
         """Complete its appends; from now on the loop knows of what was refused."""
         self._several = len(group) > 1
+        self.groups.add_size(len(group))
         refused = _finish(group)
         self.finished = _end_of(group) or self.finished
         if refused:

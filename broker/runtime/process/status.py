@@ -17,6 +17,7 @@ import structlog
 
 from broker.clock import Clock
 from broker.status import file
+from broker.status.histogram import TIMES, Histogram, HistogramState
 from broker.status.schema import BrokerStatus
 from broker.storage.files import Files
 from broker.timing.delayed import Timers
@@ -44,6 +45,12 @@ class Counters:
     bytes_out: int = 0
     carried_bytes: int = 0
     requests: list[int] = field(default_factory=lambda: [0] * KEYS_MAX)
+    times: list[Histogram] = field(
+        default_factory=lambda: [Histogram(TIMES) for _ in range(KEYS_MAX)]
+    )
+    """How long requests took from their first step to their answer, by API."""
+    loop_lag: Histogram = field(default_factory=lambda: Histogram(TIMES))
+    """How late the loop came to what was due."""
 
     def totals(self) -> dict[str, int]:
         """What only grows, under names that end in ``_total``, as Prometheus asks."""
@@ -55,8 +62,16 @@ class Counters:
         asked = ((key, count) for key, count in enumerate(self.requests) if count)
         return {names.get(key, str(key)): count for key, count in asked}
 
+    def times_by_name(self, names: Mapping[int, str]) -> dict[str, HistogramState]:
+        """How long requests took, by API; of APIs that nobody asked nothing."""
+        return {
+            names.get(key, str(key)): self.times[key].state()
+            for key, count in enumerate(self.requests)
+            if count
+        }
 
-_NOT_GROWING = frozenset({"connections_open", "requests"})
+
+_NOT_GROWING = frozenset({"connections_open", "requests", "times", "loop_lag"})
 
 
 def _total(name: str) -> str:

@@ -54,6 +54,24 @@ def test_answers_leave_in_the_order_of_their_requests() -> None:
     on_loop(story)
 
 
+def test_each_answer_is_counted_with_how_long_it_took() -> None:
+    async def story() -> None:
+        beats = Beats()
+        async with serving([beats.handler]) as server:
+            wire = await Wire.open(server.address)
+            wire.send(beat("held", 1), beat("at once", 2), beat("coroutine", 3))
+            await beats.until(3)
+            times = server.hub.counters.times[ApiKey.HEARTBEAT]
+            await until(lambda: sum(times.state().buckets) == 2)
+            await asyncio.sleep(0.3)
+            beats.open["held"].set_result(HeartbeatResponse())
+            assert await wire.correlation_ids(3) == [1, 2, 3]
+            assert sum(times.state().buckets) == 3
+            assert times.state().total >= 0.25 * 1e9
+
+    on_loop(story)
+
+
 def test_a_frame_may_come_byte_by_byte() -> None:
     async def story() -> None:
         beats = Beats()

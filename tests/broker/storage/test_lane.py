@@ -130,6 +130,21 @@ def test_both_writers_give_the_same_answers_and_the_same_log(
     assert any(isinstance(one, tuple) and len(one) == 3 for one in outcomes[0])
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_syncs_and_groups_are_counted_by_whoever_makes_them(
+    tmp_path: Path, *, compiled: bool
+) -> None:
+    loop = Loop(tmp_path, compiled=compiled)
+    before = sum(loop.wal.sync_times().buckets)
+    for number in range(5):
+        loop.finish([loop.put(values(1))])
+        assert sum(loop.wal.sync_times().buckets) == before + number + 1
+    assert loop.wal.sync_times().total > 0
+    groups = loop.wal.group_sizes()
+    assert (groups.total, groups.buckets[0]) == (5, 5)
+    loop.close()
+
+
 def test_a_segment_in_use_says_what_is_durable_in_it(tmp_path: Path) -> None:
     loop = Loop(tmp_path)
     for count in (1, 4, 2):

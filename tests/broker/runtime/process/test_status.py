@@ -67,6 +67,10 @@ def test_counters_name_the_requests() -> None:
         "api_versions": 2,
         "99": 1,
     }
+    counters.times[18].add_time(5)
+    times = counters.times_by_name({18: "api_versions"})
+    assert times.keys() == {"api_versions", "99"}
+    assert times["api_versions"].total == 5
     totals = counters.totals()
     assert totals["bytes_in_total"] == 5
     assert totals["connections_total"] == 0

@@ -1,0 +1,170 @@
+"""Topics and groups under kafka_exporter's names, so that its dashboards light up.
+
+The broker is asked for them, at most once in `FRESH_MS` whoever scrapes how often, and
+for no more than `PARTITIONS_MAX` partitions and `GROUPS_MAX` groups: what is beyond is
+counted and left out. No label is anything that a client makes up beside names of topics
+and groups.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from admin_api.kafka import Kafka, Watermarks
+from broker.clock import Clock
+
+FRESH_MS: Final = 10_000
+TIMEOUT_S: Final = 5.0
+PARTITIONS_MAX: Final = 10_000
+GROUPS_MAX: Final = 500
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the broker said."""
+
+    nodes: tuple[Any, ...] = ()
+    partitions: Mapping[Key, Any] = field(default_factory=dict)
+    """librdkafka's PartitionMetadata."""
+    marks: Mapping[Key, Watermarks] = field(default_factory=dict)
+    committed: Mapping[str, Mapping[Key, int]] = field(default_factory=dict)
+    members: Mapping[str, int] = field(default_factory=dict)
+    left_out: int = 0
+
+
+class Exporter:
+    """Figures of the broker, a few seconds old at most."""
+
+    def __init__(self, kafka: Kafka, clock: Clock) -> None:
+        self._kafka, self._clock = kafka, clock
+        self._figures: Figures | None = None
+        self._at_ms: int | None = None
+        self._asking = asyncio.Lock()
+
+    async def figures(self) -> Figures | None:
+        """What there is; None while the broker does not answer."""
+        async with self._asking:
+            now_ms = self._clock.monotonic_ms()
+            if self._at_ms is None or now_ms - self._at_ms >= FRESH_MS:
+                self._figures = await self._ask()
+                self._at_ms = self._clock.monotonic_ms()
+        return self._figures
+
+    async def _ask(self) -> Figures | None:
+        try:
+            return await self._gather()
+        except KafkaException:
+            return None
+
+    async def _gather(self) -> Figures:
+        kafka = self._kafka
+        nodes = (await kafka.cluster(TIMEOUT_S)).nodes
+        every = {
+            (name, number): partition
+            for name, topic in sorted((await kafka.topics()).items())
+            for number, partition in sorted(topic.partitions.items())
+        }
+        chosen = dict(list(every.items())[:PARTITIONS_MAX])
+        marks = await kafka.watermarks(list(chosen), TIMEOUT_S)
+        groups = sorted(await kafka.groups())
+        described = await kafka.describe_groups(groups[:GROUPS_MAX])
+        committed = {
+            one.group_id: await kafka.committed(one.group_id) for one in described
+        }
+        left_out = len(every) - len(chosen) + max(0, len(groups) - GROUPS_MAX)
+        members = {one.group_id: len(one.members) for one in described}
+        return Figures(tuple(nodes), chosen, marks, committed, members, left_out)
+
+
+def families(found: Figures) -> Iterator[Metric]:
+    """All of them; a label has the names that kafka_exporter gives it."""
+    yield GaugeMetricFamily("kafka_brokers", "Brokers.", float(len(found.nodes)))
+    info = GaugeMetricFamily("kafka_broker_info", "A broker.", labels=["id", "address"])
+    for node in found.nodes:
+        info.add_metric([str(node.id), f"{node.host}:{node.port}"], 1.0)
+    yield info
+    yield GaugeMetricFamily(
+        "lakelog_metrics_left_out",
+        "Partitions and groups that are too many to be shown.",
+        float(found.left_out),
+    )
+    yield from _topics(found)
+    yield from _groups(found)
+
+
+def _topics(found: Figures) -> Iterator[Metric]:
+    counts: dict[str, int] = {}
+    for name, _ in found.partitions:
+        counts[name] = counts.get(name, 0) + 1
+    total = GaugeMetricFamily("kafka_topic_partitions", "Partitions.", labels=["topic"])
+    for name, count in counts.items():
+        total.add_metric([name], float(count))
+    yield total
+    figures = {
+        "current_offset": ("The end of the log.", _end_of),
+        "oldest_offset": ("The start of the log.", _start_of),
+        "leader": ("The broker that leads it.", lambda _, p: p.leader),
+        "replicas": ("Copies.", lambda _, p: len(p.replicas)),
+        "in_sync_replica": ("Copies that are in sync.", lambda _, p: len(p.isrs)),
+        "leader_is_preferred": ("Always.", lambda _, p: p.leader == p.replicas[0]),
+        "under_replicated_partition": (
+            "Whether copies are missing.",
+            lambda _, p: len(p.isrs) < len(p.replicas),
+        ),
+    }
+    for name, (sentence, value_of) in figures.items():
+        family = GaugeMetricFamily(
+            f"kafka_topic_partition_{name}", sentence, labels=["topic", "partition"]
+        )
+        for key, partition in found.partitions.items():
+            value = value_of(found.marks.get(key), partition)
+            if value is not None:
+                family.add_metric([key[0], str(key[1])], float(value))
+        yield family
+
+
+def _end_of(marks: Watermarks | None, _: Any) -> int | None:
+    return None if marks is None else marks.high_watermark
+
+
+def _start_of(marks: Watermarks | None, _: Any) -> int | None:
+    return None if marks is None else marks.log_start
+
+
+def _groups(found: Figures) -> Iterator[Metric]:
+    prefix = "kafka_consumergroup"
+    each, by_topic = ["consumergroup", "topic", "partition"], ["consumergroup", "topic"]
+    offset = GaugeMetricFamily(f"{prefix}_current_offset", "Committed.", labels=each)
+    lag = GaugeMetricFamily(f"{prefix}_lag", "Records to be read.", labels=each)
+    offsets = GaugeMetricFamily(
+        f"{prefix}_current_offset_sum", "Committed.", labels=by_topic
+    )
+    lags = GaugeMetricFamily(
+        f"{prefix}_lag_sum", "Records to be read.", labels=by_topic
+    )
+    members = GaugeMetricFamily(
+        f"{prefix}_members", "Members.", labels=["consumergroup"]
+    )
+    for group, count in found.members.items():
+        members.add_metric([group], float(count))
+    for group, committed in found.committed.items():
+        sums: dict[str, tuple[int, int]] = {}
+        for (topic, number), at in sorted(committed.items()):
+            marks = found.marks.get((topic, number))
+            if marks is None:
+                continue
+            behind = max(0, marks.last_stable_offset - at)
+            offset.add_metric([group, topic, str(number)], float(at))
+            lag.add_metric([group, topic, str(number)], float(behind))
+            before = sums.get(topic, (0, 0))
+            sums[topic] = before[0] + at, before[1] + behind
+        for topic, (at, behind) in sums.items():
+            offsets.add_metric([group, topic], float(at))
+            lags.add_metric([group, topic], float(behind))
+    yield from (offset, lag, offsets, lags, members)

@@ -1,0 +1,121 @@
+"""Alert rules and the dashboard name metrics that a running system shows."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker.status.file import encode, path_of
+from broker.status.schema import CompactorStatus, TableState
+from jobs.status import Counters
+from tests.support.confluent import produce_all
+from tests.support.patience import wait_until
+
+INFRA = Path(__file__).parents[3] / "infra"
+RULES = (INFRA / "prometheus" / "alerts.yml").read_text()
+BOOK = (INFRA / "prometheus" / "README.md").read_text()
+DASHBOARD = json.loads((INFRA / "grafana" / "lakelog.json").read_text())
+NAME = re.compile(r"\b(?:lakelog|kafka)_[a-z0-9_]+")
+LATEST = {
+    "lakelog_broker_request_duration_seconds_bucket",
+    "lakelog_broker_requests_produce_total",
+    "kafka_consumergroup_lag_sum",
+}
+"""What is shown some seconds after it happened."""
+LABEL = re.compile(r"[{,]\s*([a-z_]+)\s*=|by \(([a-z_, ]+)\)")
+
+
+@pytest.fixture(scope="module")
+def shown(plane):
+    """Name of each sample of a busy system -> names of its labels."""
+    plane.create("watched")
+    produce_all(plane.bootstrap, "watched", [(None, b"v", None, 0)])
+    body = {"to": "LATEST", "topics": [{"topic_name": "watched"}], "dry_run": False}
+    assert plane.post("/v1/groups/watchers:reset-offsets", body).is_success
+    wait_until(lambda: scraped(plane).keys() >= LATEST)
+    return scraped(plane)
+
+
+def scraped(plane):
+    said = CompactorStatus(
+        tables=(TableState("watched", lag_ms=5),), counters=Counters().totals()
+    )
+    path_of(plane.data_dir, CompactorStatus).write_bytes(encode(said))
+    found = {}
+    for family in text_string_to_metric_families(plane.get("/metrics").text):
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+def alerts():
+    return re.findall(r"- alert: (\w+)\n\s+expr: (.+)\n", RULES)
+
+
+def queries():
+    found = [expr for _, expr in alerts()]
+    for panel in DASHBOARD["panels"]:
+        found += [target["expr"] for target in panel["targets"]]
+    return found
+
+
+def test_every_query_names_a_metric_that_exists_with_labels_that_it_has(shown):
+    asked = queries()
+    assert len(asked) > 40
+    for query in asked:
+        names = NAME.findall(query)
+        assert names or query.startswith("up{"), query
+        assert not [name for name in names if name not in shown], query
+        labels = {
+            label.strip()
+            for one, several in LABEL.findall(query)
+            for label in (one or several).split(",")
+        }
+        for name in names:
+            missing = labels - shown[name]
+            assert not missing, (query, missing)
+
+
+def test_every_alert_has_its_page_of_the_runbook():
+    names = [name for name, _ in alerts()]
+    assert len(names) == len(set(names)) == RULES.count("- alert:")
+    for name in names:
+        assert f"\n### {name}\n" in BOOK
+        assert f'runbook: "infra/prometheus/README.md#{name.lower()}"' in RULES
+    assert BOOK.count("\n### ") == len(names)
+
+
+def test_panels_have_places_of_their_own():
+    places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in DASHBOARD["panels"]]
+    assert len(set(places)) == len(places)
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(places)
+
+
+KAFKA_EXPORTER = {
+    "kafka_brokers": set(),
+    "kafka_broker_info": {"id", "address"},
+    "kafka_topic_partitions": {"topic"},
+    **{
+        f"kafka_topic_partition_{name}": {"topic", "partition"}
+        for name in (
+            "current_offset",
+            "oldest_offset",
+            "leader",
+            "replicas",
+            "in_sync_replica",
+            "leader_is_preferred",
+            "under_replicated_partition",
+        )
+    },
+    "kafka_consumergroup_current_offset": {"consumergroup", "topic", "partition"},
+    "kafka_consumergroup_lag": {"consumergroup", "topic", "partition"},
+    "kafka_consumergroup_current_offset_sum": {"consumergroup", "topic"},
+    "kafka_consumergroup_lag_sum": {"consumergroup", "topic"},
+    "kafka_consumergroup_members": {"consumergroup"},
+}
+
+
+def test_all_of_kafka_exporters_names_are_there_with_their_labels(shown):
+    assert {name: shown.get(name) for name in KAFKA_EXPORTER} == KAFKA_EXPORTER

@@ -1,0 +1,74 @@
+"""Topics and groups in kafka_exporter's names."""
+
+import asyncio
+from types import SimpleNamespace
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from admin_api.kafka import Watermarks
+from admin_api.metrics import exporter
+from admin_api.metrics.exporter import Exporter, Figures, families
+from tests.support.clock import ManualClock
+from tests.support.confluent import produce_all
+
+
+def samples(found):
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in families(found)
+        for sample in family.samples
+    }
+
+
+def test_a_group_is_behind_where_it_committed_and_a_topic_is_there():
+    partition = SimpleNamespace(leader=1, replicas=[1], isrs=[1])
+    found = samples(
+        Figures(
+            nodes=(SimpleNamespace(id=1, host="h", port=9),),
+            partitions={("t", 0): partition, ("t", 1): partition},
+            marks={("t", 0): Watermarks(2, 10, 12)},
+            committed={"g": {("t", 0): 4, ("gone", 0): 5}},
+            members={"g": 3},
+            left_out=7,
+        )
+    )
+    assert found["kafka_brokers",] == 1
+    assert found["kafka_broker_info", "1", "h:9"] == 1
+    assert found["kafka_topic_partitions", "t"] == 2
+    assert found["kafka_topic_partition_current_offset", "t", "0"] == 12
+    assert found["kafka_topic_partition_oldest_offset", "t", "0"] == 2
+    assert ("kafka_topic_partition_oldest_offset", "t", "1") not in found
+    assert found["kafka_topic_partition_under_replicated_partition", "t", "1"] == 0
+    assert found["kafka_consumergroup_lag", "g", "t", "0"] == 6
+    assert found["kafka_consumergroup_lag_sum", "g", "t"] == 6
+    assert found["kafka_consumergroup_members", "g"] == 3
+    assert ("kafka_consumergroup_lag", "g", "gone", "0") not in found
+    assert found["lakelog_metrics_left_out",] == 7
+
+
+def test_it_asks_no_more_often_than_it_says_and_for_no_more(plane, monkeypatch):
+    plane.create("exported", 3)
+    produce_all(plane.bootstrap, "exported", [(None, b"v", None, 0)])
+    clock = ManualClock()
+    monkeypatch.setattr(exporter, "PARTITIONS_MAX", 2)
+    asking = Exporter(plane.app.state.kafka, clock)
+    first = asyncio.run(asking.figures())
+    assert len(first.partitions) == 2
+    assert first.left_out >= 1
+    assert asyncio.run(asking.figures()) is first
+    clock.advance(exporter.FRESH_MS)
+    assert asyncio.run(asking.figures()) is not first
+
+
+def test_series_of_topics_can_be_switched_off(plane):
+    plane.create("seen")
+
+    def names(path):
+        found = text_string_to_metric_families(plane.get(path).text)
+        return {family.name for family in found}
+
+    assert "kafka_topic_partitions" in names("/metrics")
+    without = names("/metrics?per_topic=false")
+    assert "lakelog_broker_up" in without
+    assert not [name for name in without if name.startswith("kafka_topic")]
+    assert not [name for name in without if name.startswith("kafka_consumergroup")]
