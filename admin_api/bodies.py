@@ -1,10 +1,14 @@
 """The bodies of requests: gathered up to a length, or read as they come.
 
 An endpoint that asks FastAPI for a body gets it when all of it is there, and in memory
-several times over; so there is a limit. What is read piece by piece has none.
+several times over; so there is a limit. What is read piece by piece has none. Bytes are
+not all: a Python object is some fifty bytes, and three bytes of JSON make one. So what
+is parsed has so many values and no more, counted before.
 """
 
+import re
 from collections.abc import AsyncIterator
+from itertools import accumulate
 from typing import Final
 
 from fastapi import Request
@@ -15,11 +19,26 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from admin_api.problems import Problem
 
 BODY_BYTES_MAX: Final = 16 << 20
+VALUES_MAX: Final = 1_000_000
+"""Of one JSON text: they take 80 MB at most."""
+_MARKS: Final = (b",", b":", b"[", b"{")
+"""As many as there are values, but for the first."""
+_TEXT_OR_MARK: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|([,:\[{])', re.DOTALL)
 _UNLIMITED: Final = "lakelog.receive"
 
 
+def check_values(text: bytes | bytearray) -> None:
+    """Raise HTTPException 413 for JSON of more values than may be parsed."""
+    if sum(text.count(mark) for mark in _MARKS) <= VALUES_MAX:
+        return  # even if those within texts were marks
+    marks = (1 for found in _TEXT_OR_MARK.finditer(text) if found.lastindex)
+    if any(count > VALUES_MAX for count in accumulate(marks)):
+        raise HTTPException(413, f"It has more than {VALUES_MAX} values.")
+
+
 class BodyLimit:
-    """Middleware: a body that is longer than allowed is a 413, before it is read."""
+    """Middleware: a body that is longer than allowed is a 413, before it is read; one
+    of too many values, before it is parsed."""
 
     def __init__(self, app: ASGIApp, bytes_max: int = BODY_BYTES_MAX) -> None:
         self._app, self._bytes_max = app, bytes_max
@@ -29,14 +48,16 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        gathered = 0
+        gathered = bytearray()
 
         async def limited() -> Message:
-            nonlocal gathered
             self._check(_announced(scope))
             message = await receive()
-            gathered += len(message.get("body", b""))
-            self._check(gathered)
+            gathered.extend(message.get("body", b""))
+            self._check(len(gathered))
+            if not message.get("more_body"):
+                check_values(gathered)
+                gathered.clear()
             return message
 
         await self._app({**scope, _UNLIMITED: receive}, limited, send)

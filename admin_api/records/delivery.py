@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
 
+from admin_api.bodies import check_values
 from admin_api.problems import Problem, problem_of
 from admin_api.records.formats import encode, header
 from admin_api.records.json_stream import JsonStream
@@ -84,7 +85,8 @@ def _reported(said: ProduceData | None, sent: bytes | None) -> ReportedData | No
 
 
 def parse(text: bytes) -> ProduceRecord:
-    """A record. Raises Problem 400 saying what in it is wrong."""
+    """A record. Raises Problem 400 saying what in it is wrong, HTTPException 413."""
+    check_values(text)
     try:
         return ProduceRecord.model_validate(json.loads(text))
     except (ValueError, RecursionError) as error:

@@ -1,8 +1,9 @@
 """Bodies have a limit where they are gathered, and none where they are streamed."""
 
 import pytest
+from starlette.exceptions import HTTPException
 
-from admin_api.bodies import BODY_BYTES_MAX
+from admin_api.bodies import BODY_BYTES_MAX, VALUES_MAX, check_values
 
 MIB = 1 << 20
 TOO_LONG = BODY_BYTES_MAX + 1
@@ -34,6 +35,34 @@ def test_a_body_as_long_as_allowed_is_read(plane):
     url = f"{plane.cluster}/topics"
     answer = plane.ask("POST", url, content=body, headers=JSON)
     assert answer.status_code == 201, answer.text
+
+
+MANY = VALUES_MAX // 2 + 1
+TINY = {
+    "lists": b"[" + b"[]," * MANY + b"0]",
+    "objects": b"[" + b'{"a":0},' * MANY + b"0]",
+    "after a text": b'["\\"", ' + b"0," * 2 * MANY + b'"' + b'"]',
+}
+
+
+@pytest.mark.parametrize("values", TINY)
+@pytest.mark.parametrize("path", ["", "/bodies/records:batch", "/bodies/records"])
+def test_more_values_than_may_be_parsed_are_a_413(plane, path, values):
+    if "bodies" not in plane.get(f"{plane.cluster}/topics").text:
+        plane.create("bodies")
+    url = f"{plane.cluster}/topics{path}"
+    body = b'{"value": ' + TINY[values] + b"}"
+    answer = plane.ask("POST", url, content=body, headers=JSON)
+    assert answer.status_code == 413, answer.text
+    assert answer.json()["error_code"] == 413
+    assert str(VALUES_MAX) in answer.json()["message"]
+
+
+def test_what_looks_like_values_in_a_text_is_no_value():
+    text = b'{"\\\\": "' + b",[{:" * VALUES_MAX + b'\\""'
+    check_values(text + b"," * (VALUES_MAX - 2) + b"}")
+    with pytest.raises(HTTPException):
+        check_values(text + b"," * (VALUES_MAX - 1) + b"}")
 
 
 def test_a_stream_may_be_longer(plane):
