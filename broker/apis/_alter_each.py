@@ -5,10 +5,11 @@ topics cost a few transactions and not a thousand. Source: Kafka's
 ``ConfigurationControlManager``, which refuses what is named twice.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
-from broker.dispatch.turns import completed, drained, grouped_in_turns, side_by_side
+from broker.dispatch.turns import completed, counted_in_turns, side_by_side
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.topics.config_alter import Resource
 
@@ -32,17 +33,24 @@ async def alter_each(
     result_type: Callable[[], T],
     change: Callable[[R], Awaitable[object]],
 ) -> list[T]:
-    """Change each resource by itself; the results.
+    """Change each resource by itself; a result for each time that one is named.
 
-    A KafkaError of ``change``, or that a resource was named twice, goes into one.
+    A KafkaError of ``change``, or that a resource was named twice, goes into it.
     """
-    each = await completed(
-        grouped_in_turns(resources, lambda one: (one.resource_type, one.resource_name))
-    )
+    times = await completed(counted_in_turns(_name(one) for one in resources))
     return await side_by_side(
-        _alter(resource, times, result_type(), change)
-        for resource, times in drained(each)
+        _alter(resource, _taken(times, _name(resource)), result_type(), change)
+        for resource in resources
     )
+
+
+def _name(resource: Resource) -> tuple[int, str]:
+    return resource.resource_type, resource.resource_name
+
+
+def _taken(times: Counter[tuple[int, str]], name: tuple[int, str]) -> int:
+    """How often it is named; one that is named once is forgotten with that."""
+    return times.pop(name) if times[name] == 1 else times[name]
 
 
 async def _alter(

@@ -40,7 +40,9 @@ async def _alter(
     resource: AlterConfigsResource, validate_only: bool, broker: Broker
 ) -> None:
     given = await completed(_given(resource))  # a twin or a null is refused first
-    topic = topic_to_alter(resource, broker.topics, broker.node_id)
+    topic = topic_to_alter(
+        resource, broker.topics, broker.node_id, lambda: validate(given)
+    )
     configs = validate(given)
     if not validate_only:
         await broker.topics.alter_configs(topic, lambda _: configs)

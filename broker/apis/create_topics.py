@@ -3,7 +3,9 @@
 Behavior: one node, so a replication factor is 1 (or -1, the default) and a manual
 assignment names this node alone and excludes counts. A topic is durable in the catalog
 before it is answered; the client's timeout is therefore never needed. More partitions
-than one request may make, or than this broker may have, are POLICY_VIOLATION.
+than one request may make, or than this broker may have, are POLICY_VIOLATION. Of two
+names that collide in metrics (``a.b``, ``a_b``) the second is refused, in one request
+also, of which Kafka makes both.
 Version notes: v1 messages and validate_only; v4 the default counts (-1, KIP-464);
 v5 the configurations in the answer (KIP-525); v7 the topic's id (KIP-516).
 """

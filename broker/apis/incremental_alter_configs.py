@@ -47,12 +47,12 @@ async def _alter(
             for config in resource.configs
         )
     )
-    topic = topic_to_alter(resource, broker.topics, broker.node_id)
     defaults = topic_defaults(broker.settings)
 
     def altered(configs: Mapping[str, str]) -> dict[str, str]:
         return alter(configs, alterations, defaults)
 
+    topic = topic_to_alter(resource, broker.topics, broker.node_id, lambda: altered({}))
     if validate_only:
         altered(topic.configs)
     else:

@@ -5,6 +5,7 @@ and its file, and are read-only for clients: an alteration is refused in words. 
 Kafka's ``ConfigAdminManager``.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -32,9 +33,12 @@ def check_broker_name(name: str, node_id: int) -> None:
         )
 
 
-def topic_to_alter(resource: Resource, topics: Topics, node_id: int) -> Topic:
+def topic_to_alter(
+    resource: Resource, topics: Topics, node_id: int, check: Callable[[], object]
+) -> Topic:
     """The topic that is meant. Raises INVALID_REQUEST for what cannot be altered,
-    INVALID_TOPIC_EXCEPTION for what is no name, UNKNOWN_TOPIC_OR_PARTITION."""
+    INVALID_TOPIC_EXCEPTION for what is no name, UNKNOWN_TOPIC_OR_PARTITION; before
+    that what ``check`` raises for what it is to be altered to, as in Kafka."""
     if resource.resource_type == BROKER:
         check_broker_name(resource.resource_name, node_id)
         raise KafkaError(
@@ -59,6 +63,7 @@ def topic_to_alter(resource: Resource, topics: Topics, node_id: int) -> Topic:
             f"Topic '{topic.name}' is internal: it cannot be changed.",
         )
     if topic is None:
+        check()
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"The topic '{resource.resource_name}' does not exist.",

@@ -33,6 +33,7 @@ def test_all_are_under_way_at_once_and_each_has_its_result() -> None:
         ("a", ErrorCode.INVALID_REQUEST),
         ("b", 0),
         ("refused", ErrorCode.INVALID_CONFIG),
+        ("a", ErrorCode.INVALID_REQUEST),
         ("c", 0),
         ("d", 0),
     ]
@@ -40,6 +41,7 @@ def test_all_are_under_way_at_once_and_each_has_its_result() -> None:
         "Each resource must appear at most once.",
         None,
         "no",
+        "Each resource must appear at most once.",
         None,
         None,
     ]

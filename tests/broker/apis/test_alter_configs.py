@@ -119,8 +119,8 @@ def test_a_resource_named_twice_is_refused(tmp_path: Path) -> None:
             request = asked(TOPIC, "t", retention_ms="5")
             request.resources.append(request.resources[0])
             response = await call(alter_configs, request, broker)
-            (result,) = response.responses
-            assert result.error_code == ErrorCode.INVALID_REQUEST
+            codes = [result.error_code for result in response.responses]
+            assert codes == [ErrorCode.INVALID_REQUEST] * 2
 
     run(scenario)
 
@@ -158,6 +158,7 @@ def test_a_key_named_twice_is_refused_first_and_then_a_null(
     [
         ("nobody", ["1", "2"], ErrorCode.INVALID_REQUEST),
         ("nobody", [None], ErrorCode.INVALID_REQUEST),
+        ("nobody", ["one"], ErrorCode.INVALID_CONFIG),
         ("nobody", ["1"], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("a b", ["1", "2"], ErrorCode.INVALID_REQUEST),
         ("a b", ["1"], ErrorCode.INVALID_TOPIC_EXCEPTION),

@@ -121,3 +121,48 @@ def test_unknown_topics_are_told(tmp_path: Path) -> None:
             assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     run(scenario)
+
+
+def test_a_resource_named_twice_is_refused_each_time(tmp_path: Path) -> None:
+    """As a Kafka 4.3.1 answers."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", retention_ms="5")
+            await create(broker, "u")
+            request = asked(("retention.ms", SET, "6"))
+            request.resources += asked(("retention.ms", SET, "7"), name="u").resources
+            request.resources += asked(("retention.ms", SET, "8")).resources
+            response = await call(incremental_alter_configs, request, broker)
+            assert [(r.resource_name, r.error_code) for r in response.responses] == [
+                ("t", ErrorCode.INVALID_REQUEST),
+                ("u", 0),
+                ("t", ErrorCode.INVALID_REQUEST),
+            ]
+            assert configs(broker) == {"retention.ms": "5"}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (("no.such", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (("retention.ms", SET, "one"), ErrorCode.INVALID_CONFIG),
+        (("retention.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+        (("no.such", DELETE, None), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (("retention.ms", SET, "1"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_what_is_asked_is_looked_at_before_the_topic_is(
+    tmp_path: Path, change: tuple[str, int, str | None], code: ErrorCode
+) -> None:
+    """As a Kafka 4.3.1 answers."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            request = asked(change, name="nobody")
+            response = await call(incremental_alter_configs, request, broker)
+            assert [r.error_code for r in response.responses] == [code]
+
+    run(scenario)

@@ -28,7 +28,7 @@ def topics() -> Topics:
 
 def test_a_topic_that_is_there_can_be_altered(topics: Topics) -> None:
     resource = SimpleNamespace(resource_type=TOPIC, resource_name="t")
-    assert topic_to_alter(resource, topics, NODE_ID) is MINE
+    assert topic_to_alter(resource, topics, NODE_ID, list) is MINE
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_anything_else_cannot(
 ) -> None:
     resource = SimpleNamespace(resource_type=kind, resource_name=name)
     with pytest.raises(KafkaError, match=why) as refused:
-        topic_to_alter(resource, topics, NODE_ID)
+        topic_to_alter(resource, topics, NODE_ID, list)
     assert refused.value.code == code
 
 
