@@ -5,6 +5,7 @@ that does not answer leaves a gap; the plane's own end ends the recorder.
 """
 
 import asyncio
+from itertools import islice
 from typing import Final
 
 import structlog
@@ -50,6 +51,7 @@ class LagRecorder:
                 committed[group, *own] = offset
             if len(committed) > SERIES_MAX:
                 break
+        committed = dict(islice(committed.items(), SERIES_MAX))
         wanted = {key[1:] for key in committed}
         ends = await self._kafka.offsets(wanted, OffsetSpec.latest())
         lags = {

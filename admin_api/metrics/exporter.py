@@ -1,9 +1,9 @@
 """Topics and groups under kafka_exporter's names, so that its dashboards light up.
 
 The broker is asked for them, at most once in `FRESH_MS` whoever scrapes how often, and
-for no more than `PARTITIONS_MAX` partitions and `GROUPS_MAX` groups: what is beyond is
-counted and left out. No label is anything that a client makes up beside names of topics
-and groups.
+for no more than `PARTITIONS_MAX` partitions, `GROUPS_MAX` groups and `OFFSETS_MAX` of
+their offsets: what is beyond is counted and left out. No label is anything that a
+client makes up beside names of topics and groups.
 """
 
 import asyncio
@@ -21,6 +21,8 @@ FRESH_MS: Final = 10_000
 TIMEOUT_S: Final = 5.0
 PARTITIONS_MAX: Final = 10_000
 GROUPS_MAX: Final = 500
+OFFSETS_MAX: Final = 20_000
+"""Of all groups together; a group is shown whole or not at all."""
 
 Key = tuple[str, int]
 
@@ -74,12 +76,24 @@ class Exporter:
         marks = await kafka.watermarks(list(chosen), TIMEOUT_S)
         groups = sorted(await kafka.groups())
         described = await kafka.describe_groups(groups[:GROUPS_MAX])
-        committed = {
-            one.group_id: await kafka.committed(one.group_id) for one in described
-        }
-        left_out = len(every) - len(chosen) + max(0, len(groups) - GROUPS_MAX)
+        committed, too_many = await self._committed([g.group_id for g in described])
+        left_out = len(every) - len(chosen) + len(groups) - len(described) + too_many
         members = {one.group_id: len(one.members) for one in described}
         return Figures(tuple(nodes), chosen, marks, committed, members, left_out)
+
+    async def _committed(
+        self, groups: list[str]
+    ) -> tuple[dict[str, dict[Key, int]], int]:
+        """The offsets of the groups that fit into `OFFSETS_MAX`; how many do not."""
+        found: dict[str, dict[Key, int]] = {}
+        room = OFFSETS_MAX
+        for group in groups:
+            offsets = await self._kafka.committed(group)
+            if len(offsets) > room:
+                continue
+            found[group] = offsets
+            room -= len(offsets)
+        return found, len(groups) - len(found)
 
 
 def families(found: Figures) -> Iterator[Metric]:

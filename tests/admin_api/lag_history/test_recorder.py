@@ -26,6 +26,27 @@ def test_without_a_broker_nothing_is_kept_and_it_goes_on(lonely, monkeypatch):
         asyncio.run(recording.record())
 
 
+def test_of_a_group_with_very_many_offsets_no_more_are_asked_for_than_kept(
+    plane, monkeypatch
+):
+    plane.create("very-broad", 6)
+    body = {"to": "LATEST", "topics": [{"topic_name": "very-broad"}]}
+    url = "/v1/groups/large:reset-offsets"
+    assert plane.post(url, body | {"dry_run": False}).is_success
+    recording = plane.app.state.lag_recorder
+    monkeypatch.setattr(recorder, "SERIES_MAX", 4)
+    asked = []
+    offsets = recording._kafka.offsets
+
+    async def noted(wanted, spec):
+        asked.extend(wanted)
+        return await offsets(wanted, spec)
+
+    monkeypatch.setattr(recording._kafka, "offsets", noted)
+    asyncio.run(recording.record())
+    assert len(asked) == 4
+
+
 def test_a_fault_of_ours_is_logged_and_does_not_end_it(lonely, monkeypatch):
     recording = lonely.app.state.lag_recorder
 

@@ -60,6 +60,25 @@ def test_it_asks_no_more_often_than_it_says_and_for_no_more(plane, monkeypatch):
     assert asyncio.run(asking.figures()) is not first
 
 
+def reset(plane, group, topic):
+    body = {"to": "LATEST", "topics": [{"topic_name": topic}], "dry_run": False}
+    assert plane.post(f"/v1/groups/{group}:reset-offsets", body).is_success
+
+
+def test_a_group_is_shown_whole_or_counted_as_left_out(plane, monkeypatch):
+    plane.create("narrow", 1)
+    plane.create("broad", 5)
+    reset(plane, "a-large-one", "broad")
+    reset(plane, "small", "narrow")
+    asking = Exporter(plane.app.state.kafka, ManualClock())
+    monkeypatch.setattr(exporter, "OFFSETS_MAX", 4)
+    found = asyncio.run(asking.figures())
+    assert "a-large-one" not in found.committed
+    assert found.committed["small"] == {("narrow", 0): 0}
+    assert found.members.keys() >= {"a-large-one", "small"}
+    assert found.left_out == 1
+
+
 def test_series_of_topics_can_be_switched_off(plane):
     plane.create("seen")
 
