@@ -8,7 +8,7 @@ from typing import Any, Final
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from admin_api.access.callers import ANYONE, CALLER
+from admin_api.access.callers import CALLER
 
 log = structlog.get_logger("lakelog.admin")
 
@@ -51,11 +51,11 @@ def _changes(scope: Scope) -> bool:
 
 
 def _facts(scope: Scope, status: int) -> dict[str, Any]:
-    client = scope.get("client")
+    client, asking = scope.get("client"), scope.get(CALLER)
     return {
         "method": scope["method"],
         "path": scope["path"],
         "status": status,
-        "caller": scope.get(CALLER, ANYONE).name,
+        "caller": asking.name if asking is not None else "",
         "peer": client[0] if client else "",
     }

@@ -1,4 +1,4 @@
-"""Who asks: looked up before anything of a request's body is read.
+"""Who asks: known before anything of a request's body is read.
 
 A request that needs a token and has none that is known goes on as a stranger's. Routes
 that anybody may ask answer it; the guard of every other one refuses it, and so does its
@@ -59,8 +59,46 @@ def _stranger(error_code: int, why: str) -> Caller:
     return Caller("stranger", None, Refused(error_code, why))
 
 
+class Asking:
+    """Who asks a request, looked up when somebody wants to know, and once.
+
+    `/livez` does not: it must answer while the disk that has the tokens does not.
+    """
+
+    def __init__(self, scope: Scope, tokens: Tokens, *, is_closed: bool) -> None:
+        self._headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self._tokens, self._is_closed = tokens, is_closed
+        self._known: Caller | None = None
+
+    @property
+    def name(self) -> str:
+        """For the log: whose token it is, as far as anybody looked."""
+        return self._known.name if self._known is not None else ANYONE.name
+
+    async def caller(self) -> Caller:
+        """Whoever asks."""
+        if self._known is None:
+            self._known = await self._look_up()
+        return self._known
+
+    async def _look_up(self) -> Caller:
+        try:
+            tokens = await asyncio.to_thread(self._tokens.read)
+        except TokensUnreadable as error:
+            return _stranger(50301, f"Nobody is let in: {error}.")
+        if tokens is None and not self._is_closed:
+            return ANYONE
+        text = bearer(self._headers)
+        if text is None:
+            return _stranger(40101, "This needs a token: Authorization: Bearer TOKEN.")
+        token = find(tokens or {}, text)
+        if token is None:
+            return _stranger(40101, "The token is not known, or was revoked.")
+        return Caller(token.id, token.role)
+
+
 class Callers:
-    """Middleware: says in the scope of each request who asks.
+    """Middleware: lets each request know who asks.
 
     With ``is_closed`` a token is asked for although none was ever made.
     """
@@ -69,36 +107,20 @@ class Callers:
         self._app, self._tokens, self._is_closed = app, tokens, is_closed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the application with a known caller, or with a body that refuses."""
+        """Call the application; a stranger's body refuses to be read."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        caller = await self._caller(scope)
+        asking = Asking(scope, self._tokens, is_closed=self._is_closed)
 
-        async def refusing() -> Message:
+        async def guarded() -> Message:
+            caller = await asking.caller()
             message = await receive()
             if message["type"] == "http.request" and caller.refusal is not None:
                 raise caller.refusal
             return message
 
-        known = caller.refusal is None
-        scope = {**scope, CALLER: caller}
-        await self._app(scope, receive if known else refusing, send)
-
-    async def _caller(self, scope: Scope) -> Caller:
-        try:
-            tokens = await asyncio.to_thread(self._tokens.read)
-        except TokensUnreadable as error:
-            return _stranger(50301, f"Nobody is let in: {error}.")
-        if tokens is None and not self._is_closed:
-            return ANYONE
-        text = bearer(scope["headers"])
-        if text is None:
-            return _stranger(40101, "This needs a token: Authorization: Bearer TOKEN.")
-        token = find(tokens or {}, text)
-        if token is None:
-            return _stranger(40101, "The token is not known, or was revoked.")
-        return Caller(token.id, token.role)
+        await self._app({**scope, CALLER: asking}, guarded, send)
 
 
 def bearer(headers: list[tuple[bytes, bytes]] | Mapping[bytes, bytes]) -> str | None:

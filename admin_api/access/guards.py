@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from admin_api.access.callers import ANYONE, CALLER, Caller
+from admin_api.access.callers import CALLER, Asking, Caller
 from admin_api.access.tokens import Role
 
 _documented = HTTPBearer(
@@ -20,12 +20,12 @@ _documented = HTTPBearer(
 )
 
 
-def _caller(
+async def _caller(
     request: Request,
     _: Annotated[HTTPAuthorizationCredentials | None, Security(_documented)],
 ) -> Caller:
-    caller: Caller = request.scope.get(CALLER, ANYONE)
-    return caller
+    asking: Asking = request.scope[CALLER]
+    return await asking.caller()
 
 
 CallerDep = Annotated[Caller, Depends(_caller)]

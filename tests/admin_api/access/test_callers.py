@@ -37,7 +37,7 @@ def asked(tmp_path, *, is_closed, headers=(), body=None):
     seen = {}
 
     async def app(scope, receive, send):
-        seen["caller"] = scope[CALLER]
+        seen["caller"] = await scope[CALLER].caller()
         if body is not None:
             try:
                 seen["body"] = await Request(scope, receive).body()

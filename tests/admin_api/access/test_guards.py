@@ -1,12 +1,14 @@
 """Every route of the application has its guard; those that have none are listed."""
 
 import asyncio
+import threading
 
 import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from admin_api.access.tokens import FILE, Role
+from admin_api.access.tokens import FILE, Role, Tokens
+from tests.support.patience import IDLE_S
 
 OPEN = {"/livez", "/readyz", "/status/ready", "/docs", "/docs/{name}"}
 """What anybody may ask: whether it lives, and the manual."""
@@ -146,6 +148,28 @@ def test_a_token_works_until_it_is_revoked(plane, guarded):
     answer = plane.ask("GET", "/v1/health", headers=guarded[Role.VIEWER])
     assert answer.status_code == 401
     (plane.data_dir / FILE).write_text(kept)
+
+
+def test_whether_it_lives_is_told_while_the_disk_of_the_tokens_hangs(
+    plane, monkeypatch
+):
+    asked, answers = threading.Event(), threading.Event()
+    were_held = []
+
+    def hang(_self):
+        asked.set()
+        were_held.append(answers.wait(IDLE_S))
+
+    monkeypatch.setattr(Tokens, "read", hang)
+    held = threading.Thread(target=plane.get, args=("/v1/config",))
+    held.start()
+    asked.wait()
+    try:
+        assert plane.get("/livez").status_code == 200
+    finally:
+        answers.set()
+        held.join()
+    assert were_held == [True]
 
 
 def test_other_sites_pages_are_given_nothing(plane):
