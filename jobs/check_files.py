@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from jobs.check_report import Report
-from lakehouse.actions import DataFile
+from lakehouse.actions import UNKNOWN_MAX, UNKNOWN_MIN, DataFile
 from lakehouse.errors import FileVanished
 from lakehouse.large_groups import BATCH_ROWS, as_written, with_offsets
 from lakehouse.plain import numbers
@@ -29,7 +29,8 @@ _SPREAD: Final = 0x9E3779B97F4A7C15
 
 
 class Span(NamedTuple):
-    """What the rows of a file span; offsets and times are inclusive.
+    """What the rows of a file span; offsets and times are inclusive, and times those of
+    rows that have one.
 
     ``rises``: each row's offset is above that of the row before it.
     """
@@ -104,7 +105,7 @@ def _span_of(path: str, batch: Any) -> Span:
     known = as_written(pa.Table.from_batches([batch]), ["offset", "timestamp"])
     if _rows_without_offset(batch):
         known = with_offsets(known)
-    offsets, micros = numbers(known["offset"]), numbers(known["timestamp"])
+    offsets, micros = numbers(known["offset"]), numbers(known["timestamp"].drop_null())
     partitions: list[int] = []
     if "partition" in batch.schema.names:
         partitions = batch.column("partition").unique().to_pylist()
@@ -113,8 +114,8 @@ def _span_of(path: str, batch: Any) -> Span:
         len(offsets),
         int(offsets.min()),
         int(offsets.max()),
-        int(micros.min()),
-        int(micros.max()),
+        int(micros.min(initial=UNKNOWN_MAX)),
+        int(micros.max(initial=UNKNOWN_MIN)),
         bool((np.diff(offsets) > 0).all()),
         frozenset(partitions),
     )

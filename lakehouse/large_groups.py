@@ -33,6 +33,8 @@ ROWS_BYTES_MAX = 512 << 20
 """Rows of one offset that take more are refused."""
 BATCH_ROWS = 1_000
 BATCH_ROWS_MIN = 16
+NO_TIMESTAMP_US = -1000
+"""Kafka's -1 ms, of a record that has none."""
 PORTION_BYTES = 16 << 20
 """So many bytes are made at once of what a dictionary has."""
 _SHRUNK = 3 / 4
@@ -123,7 +125,7 @@ class LargeGroups:
                 f"{path}: the rows at offset {growing.high} would take more than "
                 f"{ROWS_BYTES_MAX} bytes of memory"
             )
-        return _Slab(low, growing.high, sorted_rows(growing.table()))
+        return _Slab(low, growing.high, sorted_rows(as_records(growing.table())))
 
 
 def batch_rows(group: RowGroup) -> int:
@@ -208,6 +210,17 @@ def with_offsets(table: Any) -> Any:
     """Without rows that have no offset: an owner's, and no records."""
     column = table.column("offset")
     return table.filter(column.is_valid()) if column.null_count else table
+
+
+def as_records(table: Any) -> Any:
+    """`with_offsets`; a row whose owner left its timestamp out is a record without."""
+    rows = with_offsets(table)
+    at = rows.schema.get_field_index("timestamp")
+    if at < 0 or not rows.column(at).null_count:
+        return rows
+    known = rows.column(at)
+    micros = known.cast(pa.int64()).fill_null(NO_TIMESTAMP_US)
+    return rows.set_column(at, "timestamp", micros.cast(known.type))
 
 
 def sorted_rows(table: Any) -> Any:

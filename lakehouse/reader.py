@@ -27,10 +27,10 @@ from lakehouse.footers import WHOLE_BYTES_MAX, Footers
 from lakehouse.index import Cluster, PartitionFiles
 from lakehouse.large_groups import (
     LargeGroups,
+    as_records,
     as_written,
     batch_rows,
     sorted_rows,
-    with_offsets,
 )
 from lakehouse.plain import column_of, numbers
 from lakehouse.schema import READ
@@ -238,12 +238,12 @@ class TableReader:
             columns == READ
             and self._footers.get(piece.path).groups[piece.row_group].is_guess
         ):
-            return with_offsets(as_written(self._counted(piece), columns))
+            return as_records(as_written(self._counted(piece), columns))
         with self._footers.open(piece.path) as file:
             table = file.read_row_group(
                 piece.row_group, columns=columns, use_threads=False
             )
-        return with_offsets(as_written(table, columns))
+        return as_records(as_written(table, columns))
 
     def _counted(self, piece: Piece) -> Any:
         """A row group as a whole, of which nobody knows what it takes. Raises

@@ -117,3 +117,20 @@ def test_rows_without_an_offset_are_remarked_and_no_problem(tmp_path: Path) -> N
         assert (span is None) == (count == 100)
         spans = [] if span is None else [span, span]
         assert doubled(spans) == (100 - count) * (count == 10)
+
+
+@pytest.mark.parametrize("absent", [1, 40])
+def test_rows_without_a_timestamp_are_no_problem(tmp_path: Path, absent: int) -> None:
+    table = rows(0, range(40))
+    at = table.schema.get_field_index("timestamp")
+    times = [*table["timestamp"].to_pylist()[absent:], *[None] * absent]
+    column = pa.array(times, table.schema.field(at).type)
+    pq.write_table(table.set_column(at, "timestamp", column), tmp_path / "f")
+    file = DataFile(
+        "f", 0, (tmp_path / "f").stat().st_size, 40, 0, 39, FIRST_MS + absent,
+        FIRST_MS + 39, 0, has_deletion_vector=False,
+    )  # fmt: skip
+    report = Report()
+    span = check_file(str(tmp_path), file, "f", report)
+    assert span is not None
+    assert (span.rows, report.problems) == (40, [])

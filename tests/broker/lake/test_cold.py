@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import deltalake
@@ -103,6 +104,31 @@ def test_records_come_back_as_they_were(writer: Writer, bytes_max: int) -> None:
             assert [sans_type(r) for r in records] == [
                 sans_type(expected(o)) for o in present
             ]
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_row_whose_owner_took_its_timestamp_is_a_record_without_one(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch, *, is_large: bool
+) -> None:
+    writer.add(0, 0, 250)
+    table = deltalake.DeltaTable(writer.path)
+    table.update(updates={"timestamp": "NULL"}, predicate="offset = 17")
+    if is_large:
+        monkeypatch.setattr(chunks, "WHOLE_ROWS_MAX", 10)
+    absent = replace(expected(17), timestamp=-1)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            records = await all_of(lake)
+            assert [sans_type(r) for r in records] == [
+                sans_type(absent if o == 17 else expected(o)) for o in range(250)
+            ]
+            first = await lake.find_timestamp(TOPIC.number, 0, FIRST_MS + 17, 0)
+            assert first.found == (18, FIRST_MS + 18)
+            newest = await lake.max_timestamp(TOPIC.number, 0, 0)
+            assert newest.found == (249, FIRST_MS + 249)
 
     asyncio.run(check())
 
