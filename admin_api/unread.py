@@ -33,8 +33,13 @@ class Connection(H11Protocol):
     def connection_made(  # type: ignore[override]
         self, transport: asyncio.Transport
     ) -> None:
-        """Begin; a transport that holds a single byte says so."""
-        transport.set_write_buffer_limits(0)
+        """Begin; a transport that holds a single byte says so.
+
+        One of TLS says so from its limit on, others beyond it: with 0 bytes it would
+        hold nothing and wait for ever.
+        """
+        is_tls = transport.get_extra_info("sslcontext") is not None
+        transport.set_write_buffer_limits(1 if is_tls else 0)
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:

@@ -57,6 +57,8 @@ def test_it_speaks_tls_with_a_certificate(part):
     assert plane.startswith("https://127.0.0.1:")
     trusting = ssl.create_default_context(cafile=str(PEM))
     assert status(f"{plane}/livez", context=trusting) == 200
+    with urlopen(f"{plane}/docs/swagger-ui-bundle.js", context=trusting) as answer:
+        assert len(answer.read()) > 1 << 20  # more than any buffer on its way holds
 
 
 @pytest.mark.parametrize("command", ["admin", "up"])
