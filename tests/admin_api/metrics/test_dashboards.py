@@ -34,8 +34,15 @@ def shown(plane):
     produce_all(plane.bootstrap, "watched", [(None, b"v", None, 0)])
     body = {"to": "LATEST", "topics": [{"topic_name": "watched"}], "dry_run": False}
     assert plane.post("/v1/groups/watchers:reset-offsets", body).is_success
-    wait_until(lambda: scraped(plane).keys() >= LATEST)
-    return scraped(plane)
+    found = {}
+
+    def is_all_shown():
+        found.clear()
+        found.update(scraped(plane))
+        return found.keys() >= LATEST
+
+    wait_until(is_all_shown)
+    return found
 
 
 def scraped(plane):

@@ -1,5 +1,6 @@
 """A socket's path fits, however deep its directory is."""
 
+import contextlib
 import os
 import socket
 
@@ -19,7 +20,8 @@ def test_a_socket_lies_in_a_directory_whose_path_is_too_long_for_one(tmp_path):
 
 
 def test_no_handle_is_left(tmp_path):
-    before = os.listdir("/proc/self/fd")
-    with short_path(tmp_path):
-        pass
-    assert len(os.listdir("/proc/self/fd")) == len(before)
+    with short_path(tmp_path) as path:
+        handle = int(path.split("/")[4])
+        assert os.path.samestat(os.fstat(handle), os.stat(tmp_path))
+    with contextlib.suppress(OSError):  # another thread may have taken its number
+        assert not os.path.samestat(os.fstat(handle), os.stat(tmp_path))
