@@ -6,6 +6,7 @@ not all: a Python object is some fifty bytes, and three bytes of JSON make one. 
 is parsed has so many values and no more, counted before.
 """
 
+import json
 import re
 from collections.abc import AsyncIterator
 from itertools import accumulate
@@ -23,14 +24,20 @@ VALUES_MAX: Final = 1_000_000
 """Of one JSON text: they take 80 MB at most."""
 _MARKS: Final = (b",", b":", b"[", b"{")
 """As many as there are values, but for the first."""
-_TEXT_OR_MARK: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|([,:\[{])', re.DOTALL)
+_TEXT_OR_MARK: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([,:\[{])', re.DOTALL)
+"""A text that does not end is one, too: else each quote in it began another search."""
+_OF_BYTES: Final = ("utf-8", "utf-8-sig")
+"""In which a quote is a byte, and that byte nothing else; parsers take others, too."""
 _UNLIMITED: Final = "lakelog.receive"
 
 
 def check_values(text: bytes | bytearray) -> None:
-    """Raise HTTPException 413 for JSON of more values than may be parsed."""
+    """Raise HTTPException 413 for JSON of more values than may be parsed, 415 where
+    they cannot be counted."""
     if sum(text.count(mark) for mark in _MARKS) <= VALUES_MAX:
         return  # even if those within texts were marks
+    if json.detect_encoding(text) not in _OF_BYTES:
+        raise HTTPException(415, "JSON that is so long is written in UTF-8.")
     marks = (1 for found in _TEXT_OR_MARK.finditer(text) if found.lastindex)
     if any(count > VALUES_MAX for count in accumulate(marks)):
         raise HTTPException(413, f"It has more than {VALUES_MAX} values.")

@@ -65,6 +65,21 @@ def test_what_looks_like_values_in_a_text_is_no_value():
         check_values(text + b"," * (VALUES_MAX - 1) + b"}")
 
 
+def test_a_text_that_does_not_end_is_looked_at_once():
+    """Not once more from each quote in it, which is the square of its length."""
+    text = b'{"a": "' + b"," * VALUES_MAX + b'", "b": "' + b'\\"' * (4 << 20)
+    check_values(text)
+    check_values(text + b"\\")
+
+
+def test_values_that_other_encodings_hide_are_not_parsed():
+    hidden = '["\u2201", ' + "[]," * MANY + '""]'  # a byte of it is a quote in UTF-8
+    with pytest.raises(HTTPException) as refused:
+        check_values(hidden.encode("utf-16-le"))
+    assert refused.value.status_code == 415
+    check_values('{"\u2201": [1, 2]}'.encode("utf-16"))
+
+
 def test_a_stream_may_be_longer(plane):
     url = f"{plane.create('streamed-body')}/records"
     answer = plane.ask("POST", url, content=b"{}" + b" " * TOO_LONG + b"{}")
