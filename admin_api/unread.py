@@ -38,9 +38,9 @@ class Connection(H11Protocol):
         One of TLS says so from its limit on, others beyond it: with 0 bytes it would
         hold nothing and wait for ever.
         """
+        super().connection_made(transport)  # first: a handshake's last bytes may wait
         is_tls = transport.get_extra_info("sslcontext") is not None
         transport.set_write_buffer_limits(1 if is_tls else 0)
-        super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """Take in what the client sent."""

@@ -59,6 +59,7 @@ def test_it_speaks_tls_with_a_certificate(part):
     assert status(f"{plane}/livez", context=trusting) == 200
     with urlopen(f"{plane}/docs/swagger-ui-bundle.js", context=trusting) as answer:
         assert len(answer.read()) > 1 << 20  # more than any buffer on its way holds
+    assert "pause_writing" not in part.tail()
 
 
 @pytest.mark.parametrize("command", ["admin", "up"])
