@@ -5,7 +5,7 @@ and says which rows an event is.
 """
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -39,6 +39,7 @@ class CommittedOffsets:
 
     def __init__(self, journal: Journal, timers: Timers, clock: Clock) -> None:
         self._journal = journal
+        self._in_parts: dict[str, asyncio.Future[Any]] = {}
         self._commits = Commits()
         self._hosted = Hosted(self._commits, _SHAPE, journal, timers, clock)
 
@@ -74,6 +75,12 @@ class CommittedOffsets:
 
         Raises (from the future) KafkaError COORDINATOR_NOT_AVAILABLE.
         """
+        return self._in_order(group_id, partial(self.commit_part, group_id, offsets))
+
+    def commit_part(
+        self, group_id: str, offsets: Mapping[TopicPartition, Committed]
+    ) -> "asyncio.Future[Any]":
+        """As ``commit``, for what ``in_parts`` makes: it waits for nothing."""
         return self._change(group_id, offsets, ())
 
     def delete(
@@ -81,18 +88,25 @@ class CommittedOffsets:
     ) -> "asyncio.Future[Any]":
         """Forget some offsets of a group; as ``commit``."""
         if len(keys) > CHANGED_A_TURN:
-            return asyncio.ensure_future(self._delete_in_parts(group_id, keys))
-        return self._change(group_id, {}, tuple(keys))
+            return self.in_parts(
+                group_id, partial(self._delete_in_parts, group_id, keys)
+            )
+        return self._in_order(
+            group_id, partial(self._change, group_id, {}, tuple(keys))
+        )
 
     async def _delete_in_parts(
         self, group_id: str, keys: Collection[TopicPartition]
     ) -> None:
         left = iter(keys)
         while part := tuple(islice(left, CHANGED_A_TURN)):
-            await self.delete(group_id, part)
+            await self._change(group_id, {}, part)
 
     def delete_group(self, group_id: str) -> "asyncio.Future[Any]":
         """Forget a group with all its offsets; as ``commit``."""
+        return self._in_order(group_id, partial(self._delete_group, group_id))
+
+    def _delete_group(self, group_id: str) -> "asyncio.Future[Any]":
         offsets = self._commits.groups.get(group_id, {})
         done = self._change(group_id, {}, None)
         done.add_done_callback(partial(_empty_if_deleted, offsets))
@@ -103,11 +117,35 @@ class CommittedOffsets:
 
         Not one that is being committed anew: it is not the one that is too old.
         """
+        if group_id in self._in_parts:
+            return  # they may be among those; the next sweep sees what is left
         if keys:
             renewed = self._commits.are_written(group_id)
             keys = [key for key in keys if key not in renewed]
         if keys:
             self.delete(group_id, keys).add_done_callback(asyncio.Future.exception)
+
+    def in_parts(
+        self, group_id: str, make: Callable[[], Awaitable[Any]]
+    ) -> "asyncio.Future[Any]":
+        """Make a change that takes several turns, after those of the group before it;
+        those after it wait, so that the older of two never comes last."""
+        before = self._in_parts.get(group_id)
+        made = asyncio.ensure_future(_after(before, make))
+        self._in_parts[group_id] = made
+        made.add_done_callback(partial(self._made, group_id))
+        return asyncio.shield(made)  # it is made, whoever waits
+
+    def _in_order(
+        self, group_id: str, make: Callable[[], "asyncio.Future[Any]"]
+    ) -> "asyncio.Future[Any]":
+        if group_id not in self._in_parts:
+            return make()
+        return self.in_parts(group_id, make)
+
+    def _made(self, group_id: str, made: "asyncio.Future[Any]") -> None:
+        if self._in_parts.get(group_id) is made:
+            del self._in_parts[group_id]
 
     async def flush(self) -> None:
         """Wait until every change of groups so far is durable, or failed."""
@@ -122,6 +160,14 @@ class CommittedOffsets:
         ticket: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._hosted.ask(ChangeOffsets(group_id, upserts, removed, ticket))
         return ticket
+
+
+async def _after(
+    before: "asyncio.Future[Any] | None", make: Callable[[], Awaitable[Any]]
+) -> None:
+    if before is not None:
+        await asyncio.wait([before])  # whatever came of it
+    await make()
 
 
 def _empty_if_deleted(

@@ -502,6 +502,31 @@ def test_offsets_too_many_for_a_turn_are_changed_in_parts(tmp_path):
     story(play)
 
 
+def test_what_is_asked_during_a_change_in_parts_comes_after_it(tmp_path):
+    many = {(1, n): Committed(100) for n in range(2 * CHANGED_A_TURN + 1)}
+    last = (1, 2 * CHANGED_A_TURN)
+
+    async def play():
+        async with housed(tmp_path) as house:
+            groups = house.groups
+            await groups.commit("g", {last: Committed(1)})
+            done = groups.commit("g", many)
+            later = groups.commit("g", {last: Committed(500)})
+            later.cancel()  # its client went: it is made, and in its place
+            groups.offsets.expire("g", [last])
+            await done
+            await groups.commit("g", {(2, 0): Committed(7)})
+            assert groups.fetch("g")[last].offset == 500
+            doing = [groups.offsets.delete("g", list(many)), groups.delete("g")]
+            doing += [groups.commit("g", many), groups.delete("g")]
+            await asyncio.gather(*doing)
+            assert not groups.fetch("g")
+        async with housed(tmp_path) as house:
+            assert not house.groups.fetch("g")
+
+    story(play)
+
+
 def test_a_restart_makes_offsets_live_longer_never_shorter(tmp_path):
     async def play():
         clock = ManualClock()
