@@ -54,6 +54,13 @@ class ResetOffsets(Body):
     dry_run: bool = Field(default=True, description="Only say what would be committed.")
 
     @model_validator(mode="after")
+    def _names_a_topic_once(self) -> Self:
+        topics = [one.topic_name for one in self.topics or ()]
+        if len({*topics}) < len(topics):
+            raise ValueError("a topic is named twice: name all its partitions at once")
+        return self
+
+    @model_validator(mode="after")
     def _has_its_value(self) -> Self:
         if (self.value is not None) is not (self.to in WITH_VALUE):
             wanted = "needs a value" if self.to in WITH_VALUE else "takes no value"

@@ -16,6 +16,7 @@ from admin_api.resets.schemas import ResetOffsets
         {"to": "BEGINNING"},
         {"to": "LATEST", "topics": []},
         {"to": "SHIFT", "value": 2**63},
+        {"to": "LATEST", "topics": [{"topic_name": "a", "partitions": [0]}] * 2},
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong):
