@@ -64,6 +64,8 @@ def begin_anew(
                     _write_damaged_again(files, found, segment)
                 if segment.is_end_known:
                     damaged[sequence] = DamagedExtent(segment.end, segment.holes)
+            elif sequence == last:
+                _write_damaged_seal_again(files, segment)
         elif segment.empty:
             del found.segments[sequence]
             found.free.append(segment.slot)
@@ -101,6 +103,18 @@ def _write_damaged_again(files: Files, found: Found, segment: FoundSegment) -> N
             _write_again(files, slot, start, segment.end)
         _wipe_refused(files, found, segment)
         files.fdatasync(slot.file)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+
+
+def _write_damaged_seal_again(files: Files, segment: FoundSegment) -> None:
+    """As `_write_damaged_again`, of one that has a seal; all of it, since what its last
+    entry says of a sync may be what is damaged."""
+    try:
+        _write_again(files, segment.slot, 0, segment.end)
+        _write_footer_again(files, segment)
+        files.fdatasync(segment.slot.file)
     except OSError as error:
         if error.errno != errno.EIO:
             raise

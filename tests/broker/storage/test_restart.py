@@ -342,6 +342,27 @@ def test_what_a_restart_has_shown_of_a_damaged_segment_survives_a_power_cut() ->
     killed(again)
 
 
+def test_what_a_restart_has_shown_of_a_damaged_sealed_segment_survives_too() -> None:
+    """Its seal was written and not synced, and neither was its last group."""
+    files, appends = killed_before_the_sync(2)
+    files.fail("fdatasync", PowerCut("killed where a start seals"))
+    with pytest.raises(PowerCut):
+        Driver(files)
+    files = files.after_kill()
+    damaged(files, appends[0], sync=False)
+    driver = Driver(files)
+    (info,) = driver.wal.segments()
+    assert (info.intact, info.sealed) == (False, True)
+    assert held(driver.recovery, driver.wal)[1, 0] == batches(appends[1:])
+    damage = driver.recovery.damage
+    left = files.after_power_cut(nothing)
+    killed(driver)
+    again = Driver(left)
+    assert held(again.recovery, again.wal)[1, 0] == batches(appends[1:])
+    assert again.recovery.damage == damage
+    killed(again)
+
+
 def test_a_damaged_segment_is_written_once_more_by_one_start_alone() -> None:
     files, appends = damaged_last_group(ForgetfulFiles())
     (info,) = LocalSegmentStore(files, WAL).live()
