@@ -42,6 +42,8 @@ class Audit:
             if status in _REFUSED:
                 log.warning("refused", **_facts(scope, status))
             elif _changes(scope):
+                if CALLER in scope:  # nobody asked yet where no route did
+                    await scope[CALLER].caller()
                 log.info("changed", **_facts(scope, status))
 
 

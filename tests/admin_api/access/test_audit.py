@@ -34,7 +34,7 @@ def test_a_refusal_says_who_and_what_and_nothing_that_was_sent(plane, guarded):
         403,
         header["authorization"].split("_")[1],
     )
-    assert header["authorization"].split("_")[2] not in str(event)
+    assert header["authorization"].split("_", 2)[2] not in str(event)
 
 
 def test_a_change_is_logged_with_its_outcome(plane):
@@ -43,6 +43,17 @@ def test_a_change_is_logged_with_its_outcome(plane):
     assert (event["event"], event["status"]) == ("changed", 201)
     assert event["caller"] == "anyone"
     assert "audited" not in str(event)
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/nowhere"), ("PUT", "/livez")])
+def test_a_stranger_is_told_from_anyone_where_no_route_asks(
+    plane, guarded, method, path
+):
+    [event] = logged(plane, method, path)
+    assert event["status"] in (404, 405)
+    assert event["caller"] == "stranger"
+    [event] = logged(plane, method, path, headers=guarded[Role.VIEWER])
+    assert event["caller"] == guarded[Role.VIEWER]["authorization"].split("_")[1]
 
 
 def test_reading_and_producing_are_not_logged(plane):
