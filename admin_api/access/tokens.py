@@ -70,8 +70,9 @@ class Tokens:
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / FILE
-        self._seen: tuple[int, int, int] | None = None
-        self._tokens: dict[str, Token] | None = None
+        self._read: tuple[tuple[int, int, int], dict[str, Token]] | None = None
+        """The file as it was seen, and its tokens: one value, for threads read at once
+        and none may keep the older tokens as the newer file's."""
 
     def read(self) -> dict[str, Token] | None:
         """The tokens by id; None if none was ever made. Blocks.
@@ -82,16 +83,18 @@ class Tokens:
         try:
             found = os.stat(self._path)
             seen = found.st_mtime_ns, found.st_ino, found.st_size
-            if seen != self._seen:
-                kept = _Kept.model_validate_json(self._path.read_bytes())
-                self._tokens = {token.id: token for token in kept.tokens}
-                self._seen = seen
+            before = self._read
+            if before is not None and before[0] == seen:
+                return before[1]
+            kept = _Kept.model_validate_json(self._path.read_bytes())
         except FileNotFoundError:
-            self._seen = self._tokens = None
+            return None
         except (OSError, ValidationError) as error:
-            self._seen = None
+            self._read = None
             raise TokensUnreadable(f"{self._path} cannot be read as tokens") from error
-        return self._tokens
+        tokens = {token.id: token for token in kept.tokens}
+        self._read = seen, tokens
+        return tokens
 
     def create(self, role: Role, description: str, now_ms: int) -> tuple[Token, str]:
         """A new token, kept; and the text that its holder sends, kept nowhere.

@@ -113,3 +113,29 @@ def test_each_role_may_what_those_below_may():
         (Role.VIEWER, Role.ADMIN),
         (Role.OPERATOR, Role.ADMIN),
     }
+
+
+class Overtaken(Tokens):
+    """Reads anew; another thread ends an older reading each time it keeps something."""
+
+    older: Path | None = None
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if self.older is not None and name != "_path":
+            now, older = self._path, self.older
+            object.__setattr__(self, "older", None)
+            object.__setattr__(self, "_path", older)
+            self.read()
+            object.__setattr__(self, "_path", now)
+
+
+def test_a_reading_that_ends_late_lets_nobody_in_again(tmp_path):
+    tokens = Overtaken(tmp_path)
+    token, _ = tokens.create(Role.ADMIN, "", 0)
+    older = tmp_path / "older"
+    older.hardlink_to(tmp_path / FILE)
+    assert Tokens(tmp_path).revoke(token.id)
+    object.__setattr__(tokens, "older", older)
+    tokens.read()
+    assert tokens.read() == {}
