@@ -103,8 +103,26 @@ class CommittedOffsets:
             await self._change(group_id, {}, part)
 
     def delete_group(self, group_id: str) -> "asyncio.Future[Any]":
-        """Forget a group with all its offsets; as ``commit``."""
-        return self._in_order(group_id, partial(self._delete_group, group_id))
+        """Forget a group with all its offsets; as ``commit``.
+
+        What is stored of its members goes at once: it may be made anew by the time
+        that the offsets' turn has come.
+        """
+        if group_id not in self._in_parts:
+            return self._delete_group(group_id)
+        ticket: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._journal.write(
+            partial(groups.delete, group_id=group_id), partial(_notify, ticket)
+        )
+        return self.in_parts(
+            group_id, partial(self._delete_offsets_of, group_id, ticket)
+        )
+
+    async def _delete_offsets_of(
+        self, group_id: str, forgotten: "asyncio.Future[Any]"
+    ) -> None:
+        await forgotten
+        await self._delete_in_parts(group_id, tuple(self.of(group_id)))
 
     def _delete_group(self, group_id: str) -> "asyncio.Future[Any]":
         offsets = self._commits.groups.get(group_id, {})
@@ -168,6 +186,13 @@ async def _after(
     if before is not None:
         await asyncio.wait([before])  # whatever came of it
     await make()
+
+
+def _notify(ticket: "asyncio.Future[Any]", error: BaseException | None) -> None:
+    if error is None:
+        ticket.set_result(None)
+    else:
+        _fail(ticket, error)
 
 
 def _empty_if_deleted(

@@ -527,6 +527,26 @@ def test_what_is_asked_during_a_change_in_parts_comes_after_it(tmp_path):
     story(play)
 
 
+def test_a_group_made_anew_while_the_old_ones_deletion_waits_is_there_after_a_restart(
+    tmp_path,
+):
+    many = {(1, n): Committed(100) for n in range(2 * CHANGED_A_TURN)}
+
+    async def play():
+        async with housed(tmp_path) as house:
+            await house.groups.commit("g", {(1, 1): Committed(1)})
+            done = house.groups.commit("g", many)
+            gone = house.groups.delete("g")
+            member_id = await a_member(house)
+            await asyncio.gather(done, gone)
+            assert not house.groups.fetch("g")
+        async with housed(tmp_path) as house:
+            assert house.groups.has_member("g", member_id)
+            assert not house.groups.fetch("g")
+
+    story(play)
+
+
 def test_a_restart_makes_offsets_live_longer_never_shorter(tmp_path):
     async def play():
         clock = ManualClock()
