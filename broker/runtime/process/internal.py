@@ -30,6 +30,8 @@ from broker.status.stacks import stacks
 from broker.status.unix_socket import NAME, short_path
 
 TIMEOUT_S: Final = 5.0
+PAUSE_S: Final = 1.0
+"""Before a connection is taken again after none could be, for want of files, say."""
 ROWS_A_TURN: Final = 100
 
 log = structlog.get_logger("lakelog.internal")
@@ -64,6 +66,7 @@ class InternalEndpoint:
             "stacks": Question(stacks, is_of_loop=False),
         }
         self._socket: socket.socket | None = None
+        self._closed = threading.Event()
 
     def start(self) -> None:
         """Serve from now on. Raises OSError where there can be no such socket."""
@@ -80,12 +83,13 @@ class InternalEndpoint:
             raise
         self._socket = bound
         thread = threading.Thread(
-            target=self._serve, args=(bound,), name="internal", daemon=True
+            target=self.serve_on, args=(bound,), name="internal", daemon=True
         )
         thread.start()
 
     def close(self) -> None:
         """Serve nothing more."""
+        self._closed.set()
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
@@ -93,12 +97,20 @@ class InternalEndpoint:
             with contextlib.suppress(OSError):
                 (self._directory / NAME).unlink()
 
-    def _serve(self, bound: socket.socket) -> None:
-        while True:
+    def serve_on(self, bound: socket.socket) -> None:
+        """Serve until it is closed; what fails meanwhile is told once until it works
+        again."""
+        failed = False
+        while not self._closed.is_set():
             try:
                 asking, _ = bound.accept()
-            except OSError:
-                return
+            except OSError as error:
+                if not failed and not self._closed.is_set():
+                    log.error("no internal question can be taken", error=str(error))
+                failed = True
+                self._closed.wait(PAUSE_S)
+                continue
+            failed = False
             with asking:
                 asking.settimeout(TIMEOUT_S)
                 try:

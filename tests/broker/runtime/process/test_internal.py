@@ -1,6 +1,7 @@
 """The internal endpoint: one thread, rows from the loop a few at a time."""
 
 import asyncio
+import errno
 import http.client
 import json
 import socket
@@ -9,6 +10,7 @@ import threading
 from concurrent.futures import Future
 
 import pytest
+from structlog.testing import capture_logs
 
 from broker.runtime.process import internal
 from broker.runtime.process.internal import ROWS_A_TURN, InternalEndpoint, Question
@@ -152,3 +154,26 @@ def test_a_close_takes_the_socket_away_and_a_start_one_that_was_left(tmp_path, l
     second = Asker(tmp_path, loop)
     assert second.ask("GET", "/none") == (200, [])
     second.endpoint.close()
+
+
+def test_it_serves_on_after_no_connection_could_be_taken(asker, monkeypatch):
+    monkeypatch.setattr(internal, "PAUSE_S", 0.01)
+    failing = Failing(asker.endpoint, 3)
+    with capture_logs() as events:
+        asker.endpoint.serve_on(failing)
+    assert failing.left == 0
+    assert [event["log_level"] for event in events] == ["error"]
+
+
+class Failing:
+    """A socket that has no files for connections, and then is the closed one."""
+
+    def __init__(self, endpoint, times):
+        self.endpoint, self.left = endpoint, times
+
+    def accept(self):
+        if not self.left:
+            self.endpoint.close()
+            raise OSError(errno.EINVAL, "closed")
+        self.left -= 1
+        raise OSError(errno.EMFILE, "too many open files")
