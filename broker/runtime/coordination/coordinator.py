@@ -292,27 +292,26 @@ class Coordinator:
         if len(offsets) > CHANGED_A_TURN:
             parts = partial(self._commit_in_parts, group_id, offsets)
             return self.offsets.in_parts(group_id, parts)
-        return self._if_room(self.offsets.commit, group_id, offsets)
+        return self.offsets.in_order(
+            group_id, partial(self._commit_if_room, group_id, offsets)
+        )
 
-    def _if_room(
-        self,
-        commit: "Callable[..., asyncio.Future[Any]]",
-        group_id: str,
-        offsets: Mapping[TopicPartition, Committed],
+    def _commit_if_room(
+        self, group_id: str, offsets: Mapping[TopicPartition, Committed]
     ) -> "asyncio.Future[Any]":
         if not self.memory.has_room(self.offsets.added_bytes(group_id, offsets)):
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             refused: asyncio.Future[Any] = _future()
             refused.set_exception(KafkaError(code, "No room for more offsets."))
             return refused
-        return commit(group_id, offsets)
+        return self.offsets.commit(group_id, offsets)
 
     async def _commit_in_parts(
         self, group_id: str, offsets: Mapping[TopicPartition, Committed]
     ) -> None:
         left = iter(offsets.items())
         while part := dict(islice(left, CHANGED_A_TURN)):
-            await self._if_room(self.offsets.commit_part, group_id, part)
+            await self._commit_if_room(group_id, part)
 
     def fetch(self, group_id: str) -> Mapping[TopicPartition, Committed]:
         """The durable offsets of a group; empty for a group nobody knows."""

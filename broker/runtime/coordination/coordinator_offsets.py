@@ -73,14 +73,9 @@ class CommittedOffsets:
     ) -> "asyncio.Future[Any]":
         """Set offsets; done when they are durable and visible.
 
+        It waits for no change before it: ``in_parts`` and ``in_order`` make it.
         Raises (from the future) KafkaError COORDINATOR_NOT_AVAILABLE.
         """
-        return self._in_order(group_id, partial(self.commit_part, group_id, offsets))
-
-    def commit_part(
-        self, group_id: str, offsets: Mapping[TopicPartition, Committed]
-    ) -> "asyncio.Future[Any]":
-        """As ``commit``, for what ``in_parts`` makes: it waits for nothing."""
         return self._change(group_id, offsets, ())
 
     def delete(
@@ -91,9 +86,7 @@ class CommittedOffsets:
             return self.in_parts(
                 group_id, partial(self._delete_in_parts, group_id, keys)
             )
-        return self._in_order(
-            group_id, partial(self._change, group_id, {}, tuple(keys))
-        )
+        return self.in_order(group_id, partial(self._change, group_id, {}, tuple(keys)))
 
     async def _delete_in_parts(
         self, group_id: str, keys: Collection[TopicPartition]
@@ -154,9 +147,10 @@ class CommittedOffsets:
         made.add_done_callback(partial(self._made, group_id))
         return asyncio.shield(made)  # it is made, whoever waits
 
-    def _in_order(
+    def in_order(
         self, group_id: str, make: Callable[[], "asyncio.Future[Any]"]
     ) -> "asyncio.Future[Any]":
+        """Make a change, after those of the group that take several turns."""
         if group_id not in self._in_parts:
             return make()
         return self.in_parts(group_id, make)

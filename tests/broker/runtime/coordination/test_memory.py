@@ -10,6 +10,7 @@ from broker.groups.commands import Heartbeat, Join, Joined, Leaver, Refused, Syn
 from broker.groups.members import ASSIGNED_BYTES
 from broker.groups.offsets import Committed
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.runtime.coordination.coordinator_offsets import CHANGED_A_TURN
 from tests.support.coordinating import FLIGHTS, housed, story
 
 FULL = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -234,5 +235,26 @@ def test_who_is_not_known_any_more_is_told_so_when_there_is_no_room(tmp_path):
                 assert (await groups.join("g", a_join("who"))).code is gone
             assert (await groups.join("g", a_join(given.member_id))).code is FULL
             assert groups.memory.held_bytes == held <= 64 * KIB
+
+    story(play)
+
+
+def test_commits_that_waited_for_a_change_in_parts_take_no_more_than_there_is(
+    tmp_path,
+):
+    async def play():
+        async with housed(tmp_path, memory_bytes_max=4_096 * KIB) as house:
+            groups = house.groups
+            many = {(1, n): Committed(1) for n in range(CHANGED_A_TURN + 1)}
+            doing = [groups.commit("g", many)]
+            doing += [
+                groups.commit("g", {(number, n): Committed(1) for n in range(1_000)})
+                for number in range(2, 22)
+            ]
+            said = await asyncio.gather(*doing, return_exceptions=True)
+            refused = [one for one in said if one is not None]
+            assert {type(one) for one in refused} == {KafkaError}
+            assert said[:2] == [None, None]
+            assert groups.memory.held_bytes <= 4_096 * KIB
 
     story(play)
