@@ -1,0 +1,1 @@
+"""What a transaction is, as its coordinator sees it. Pure."""

@@ -1,0 +1,30 @@
+"""What a coordinator allows its transactions: Kafka's ``transaction.*`` values.
+
+The machine takes them as one frozen value, so that a test can have transactions that
+last three milliseconds.
+"""
+
+from dataclasses import dataclass
+
+_SECOND_MS = 1_000
+_MINUTE_MS = 60 * _SECOND_MS
+_DAY_MS = 24 * 60 * _MINUTE_MS
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionLimits:
+    """Kafka's defaults; times in milliseconds.
+
+    ``version`` is the finalized feature ``transaction.version``: how the coordinator
+    itself ends a transaction (fencing, timeout). What a producer ends goes by the
+    version of its request. ``completion_delay_ms`` and ``retry_ms`` are ours.
+    """
+
+    timeout_max_ms: int = 15 * _MINUTE_MS
+    id_expiration_ms: int = 7 * _DAY_MS
+    version: int = 1
+    # How long the row of a complete transaction is behind (see README): mostly the
+    # next transaction comes first, and its row says more.
+    completion_delay_ms: int = _SECOND_MS
+    # When what the catalog refused is tried again.
+    retry_ms: int = _SECOND_MS
