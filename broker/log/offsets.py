@@ -59,6 +59,12 @@ class LogOffsets:
         assert self.durable < end <= self.next, f"durable {self.durable} -> {end}"
         self.durable = self.stable = end
 
+    def restore_stable(self, stable: int) -> None:
+        """Set the last stable offset, back as well: at a start, while what is durable
+        is read and nobody has been told of an offset."""
+        assert self.start <= stable <= self.durable, f"stable {stable} of {self}"
+        self.stable = stable
+
     def __repr__(self) -> str:
         return (
             f"LogOffsets(start={self.start}, stable={self.stable}, "

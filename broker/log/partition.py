@@ -26,7 +26,11 @@ from broker.log.index import BatchIndex
 from broker.log.lost import Lost, Places, place_between
 from broker.log.offsets import LogOffsets
 from broker.log.producers import Duplicate, Producers
+from broker.log.transactions import AbortedTransaction, Transactions
+from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import BatchHeader
+from broker.records.layout import TRANSACTIONAL_BIT
+from broker.records.markers import Marker
 
 NOWHERE: Final = 1 << 63
 """Behind every location."""
@@ -45,17 +49,23 @@ class LogSnapshot(NamedTuple):
     durable: int
     producers: bytes
     holes: tuple[Hole, ...] | None = ()
+    transactions: bytes = b""
 
 
 class PartitionLog:
-    """Offsets, producers and index of one partition."""
+    """Offsets, producers, transactions and index of one partition."""
 
-    __slots__ = ("holes", "index", "lost", "offsets", "producers")
+    __slots__ = (
+        "_known_end", "holes", "index", "lost", "offsets", "producers", "transactions",
+    )  # fmt: skip
 
     def __init__(self, start: int = 0, durable: int | None = None) -> None:
         self.offsets = LogOffsets(start, durable)
         self.producers = Producers()
+        self.transactions = Transactions()
         self.index = BatchIndex()
+        self._known_end = 0
+        """Below it the checkpoint of the last start knew of all transactions."""
         self.holes: list[Hole] = []
         """Of those that may lie beyond the table's end: the newest ones."""
         self.lost: list[Lost] = []
@@ -68,7 +78,7 @@ class PartitionLog:
 
     @property
     def stable(self) -> int:
-        """The last stable offset."""
+        """The last stable offset: below it no transaction is open."""
         return self.offsets.stable
 
     @property
@@ -88,8 +98,12 @@ class PartitionLog:
         durable beyond its last one. Where the broker stamps the time, the header is
         that after stamping.
 
-        Raises KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH; then
-        nothing has changed.
+        Whether a transactional batch belongs to a transaction that its coordinator
+        knows is for the caller to check.
+
+        Raises KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
+        INVALID_TXN_STATE (a plain batch inside a transaction); then nothing has
+        changed.
         """
         offsets = self.offsets
         base = offsets.next
@@ -97,20 +111,77 @@ class PartitionLog:
             duplicate = self.producers.check(header)
             if duplicate is not None:
                 return duplicate
+            if header.attributes & TRANSACTIONAL_BIT:
+                self.transactions.admit(base, header.producer_id)
+            elif header.producer_id in self.transactions.admitted:
+                raise _outside_its_transaction(header)
             self.producers.record(header, base, now_ms)
         offsets.assign(base + header.last_offset_delta + 1)
+        return base
+
+    def admit_marker(
+        self, producer_id: ProducerId, epoch: int, *, bumps: bool = False
+    ) -> int:
+        """Place the marker that ends a producer's transaction, if one is open; its
+        offset. ``bumps``: its epoch must be higher than that of the records (KIP-890),
+        or the marker is one that was written before.
+
+        Raises KafkaError INVALID_PRODUCER_EPOCH; then nothing has changed.
+        """
+        is_open = producer_id in self.transactions.admitted
+        self.producers.check_marker(producer_id, epoch, bumps=bumps and is_open)
+        base = self.offsets.next
+        self.transactions.admit(base, producer_id, ends=True)
+        self.offsets.assign(base + 1)
         return base
 
     def commit(
         self, base: int, last: int, max_timestamp: int, location: int, length: int
     ) -> None:
-        """The batch is on disk: from now on it is read."""
-        offsets = self.offsets
-        assert base >= offsets.durable, "committed in the order of admission"
-        if base > offsets.durable:
-            self.holes.append((offsets.durable, base))
+        """The batch, which is of no transaction, is on disk: from now on it is read."""
+        self._place(base, last, max_timestamp, location, length)
+        if self.transactions.open:
+            self.offsets.move(durable=last + 1)
+        else:
+            self.offsets.advance(last + 1)
+
+    def commit_transactional(
+        self,
+        base: int,
+        header: BatchHeader,
+        location: int,
+        length: int,
+        marker: Marker | None = None,
+    ) -> None:
+        """The batch of a transaction is on disk, or its marker: it is read from now on,
+        by those who read what is committed once the last stable offset is behind it."""
+        last = base + header.last_offset_delta
+        self._place(base, last, header.max_timestamp, location, length)
+        if marker is None:
+            self.transactions.commit(base)
+        else:
+            self.transactions.commit(base, commits=marker.commit)
+            self._mark(header)
+        self.offsets.move(durable=last + 1, stable=self._stable_below(last + 1))
+
+    def _place(
+        self, base: int, last: int, max_timestamp: int, location: int, length: int
+    ) -> None:
+        durable = self.offsets.durable
+        assert base >= durable, "committed in the order of admission"
+        if base > durable:
+            self.holes.append((durable, base))
         self.index.append(base, last, max_timestamp, location, length)
-        offsets.advance(last + 1)
+
+    def _mark(self, header: BatchHeader) -> None:
+        self.producers.mark(
+            header.producer_id, header.producer_epoch, header.max_timestamp
+        )
+
+    def _stable_below(self, durable: int) -> int:
+        """The last stable offset, if all below ``durable`` is durable."""
+        first = self.transactions.first_open
+        return durable if first is None else max(first, self.offsets.start)
 
     def abandon(
         self, base: int, last: int, producer_id: ProducerId | None = None
@@ -125,6 +196,7 @@ class PartitionLog:
         assert offsets.durable <= base <= last < offsets.next
         if producer_id is None or producer_id >= 0:
             self.producers.abandon(base, producer_id)
+            self.transactions.abandon(base)
         if last + 1 == offsets.next:
             offsets.move(next_offset=offsets.durable)
 
@@ -135,8 +207,9 @@ class PartitionLog:
         """
         if offset <= self.offsets.start:
             return False
-        self.offsets.move(start=offset)
+        self.offsets.move(start=offset, stable=max(self.offsets.stable, offset))
         self.index.trim_below(offset)
+        self.transactions.trim(offset)
         self.holes = [hole for hole in self.holes if hole[1] > offset]
         self.lost = [lost for lost in self.lost if lost.end > offset]
         return True
@@ -144,7 +217,23 @@ class PartitionLog:
     def snapshot(self) -> LogSnapshot:
         """What is committed, for a checkpoint; the rest is replayed if it is there."""
         durable = self.offsets.durable
-        return LogSnapshot(durable, self.producers.snapshot(durable), tuple(self.holes))
+        return LogSnapshot(
+            durable,
+            self.producers.snapshot(durable),
+            tuple(self.holes),
+            self.transactions.snapshot(),
+        )
+
+    def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
+        """What a reader of committed records in ``[start, end)`` has to leave out, by
+        first offset; ``end`` is stable. What segments have no longer is not in it: the
+        table has no such records."""
+        return self.transactions.aborted(start, end)
+
+    def expire_producers(self, now_ms: int, ttl_ms: int) -> int:
+        """Forget producers that have been silent for ``ttl_ms``, but for those with an
+        open transaction. Returns how many."""
+        return self.producers.expire(now_ms, ttl_ms, self.transactions.admitted)
 
     def is_in_segments(self, offset: int) -> bool:
         """Whether all from ``offset`` to the next that is lost, or to the index's end,
@@ -173,18 +262,25 @@ class PartitionLog:
     def release(self, sequence: int) -> None:
         """Segment ``sequence`` was released: the table has what was in it."""
         self.index.release(sequence)
-        self._forget_holes()
+        self._forget_released()
 
     def move(self, old: Any, new: Any, left: Collection[int]) -> None:
         """Batches were carried out of the segments ``left``, from the locations ``old``
         to ``new``; the table has what else was in these."""
         self.index.move(old, new, left)
-        self._forget_holes()
+        self._forget_released()
 
-    def _forget_holes(self) -> None:
-        """Those before the table's end, but for the newest."""
+    @property
+    def _first_in_segments(self) -> int:
+        """The base of the first batch that is in segments; the durable end if none
+        is."""
         first = self.index.first_offset
-        end = self.offsets.durable if first is None else first
+        return self.offsets.durable if first is None else first
+
+    def _forget_released(self) -> None:
+        """Holes before the table's end, but for the newest, and what was aborted."""
+        end = self._first_in_segments
+        self.transactions.trim(end)
         self.lost = [lost for lost in self.lost if lost.end > end]
         # One hole may lie between the table's end and the first batch that is left.
         below = [hole for hole in self.holes if hole[1] <= end]
@@ -234,6 +330,7 @@ class PartitionLog:
         log._find_holes(snapshot, table_end, places, replayed_from)
         if snapshot:
             log.producers = Producers.restore(snapshot.producers)
+            log._restore_transactions(snapshot)
             if snapshot.holes is None:
                 log._abandon_refused(max(kept, table_end))
         return log
@@ -302,8 +399,41 @@ class PartitionLog:
             if not self.index.holds(base):
                 self.producers.abandon(base)
 
-    def replay(self, header: BatchHeader, now_ms: int) -> None:
-        """Take up an entry: what it says of its producer, unless that is known."""
+    def _restore_transactions(self, snapshot: LogSnapshot) -> None:
+        self.transactions = Transactions.restore(snapshot.transactions)
+        self.transactions.trim(self._first_in_segments)
+        self._known_end = snapshot.durable
+        self.offsets.restore_stable(self._stable_below(self.durable))
+
+    def replay(
+        self, header: BatchHeader, now_ms: int, marker: Marker | None = None
+    ) -> None:
+        """Take up an entry: what it says of its producer and of its transaction, unless
+        that is known. ``marker``: what a control batch says."""
         assert header.last_offset < self.offsets.durable
-        if header.producer_id >= 0:
+        if header.attributes & TRANSACTIONAL_BIT:
+            if header.base_offset >= self._known_end:
+                self._replay_transactional(header, now_ms, marker)
+        elif header.producer_id >= 0:
             self.producers.replay(header, now_ms)
+
+    def _replay_transactional(
+        self, header: BatchHeader, now_ms: int, marker: Marker | None
+    ) -> None:
+        if header.is_control and marker is None:
+            return  # none of ours: nobody knows what it says
+        base, producer_id = header.base_offset, header.producer_id
+        if marker is None:
+            self.producers.replay(header, now_ms)
+            self.transactions.replay(base, producer_id)
+        else:
+            self.producers.mark(producer_id, header.producer_epoch, now_ms)
+            self.transactions.replay(base, producer_id, commits=marker.commit)
+        self.offsets.restore_stable(self._stable_below(self.durable))
+
+
+def _outside_its_transaction(header: BatchHeader) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_TXN_STATE,
+        f"Expected transactional write from producer {header.producer_id}",
+    )

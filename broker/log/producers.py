@@ -20,6 +20,7 @@ because it is new or was expired, may start with any sequence, as in Kafka.
 """
 
 import struct
+from collections.abc import Container
 from typing import Final, NamedTuple
 
 from broker.ids import ProducerId
@@ -29,6 +30,8 @@ from broker.records.batch import BatchHeader
 BATCHES_RETAINED: Final = 5
 _SEQUENCE_MASK: Final = 2**31 - 1  # 2^31 - 1 is followed by 0
 _ABANDONED: Final = -1
+_NO_SEQUENCE: Final = -1
+_ANY_SEQUENCE: Final = -2
 _NOWHERE: Final = 1 << 63  # above every offset
 
 _COUNT: Final = struct.Struct(">BI")
@@ -127,7 +130,7 @@ class Producers:
             if first == (state.last_sequence + 1) & _SEQUENCE_MASK:
                 return None
             duplicate = state.duplicate(first, header.last_sequence)
-            if duplicate is None:
+            if duplicate is None and state.last_sequence != _ANY_SEQUENCE:
                 raise _out_of_order(header, state.last_sequence)
             return duplicate
         if epoch < state.epoch:
@@ -159,6 +162,33 @@ class Producers:
             del batches[0]
         batches.append((first, last, base_offset, header.max_timestamp))
 
+    def check_marker(self, producer_id: ProducerId, epoch: int, *, bumps: bool) -> None:
+        """Whether a marker of this epoch may come; ``bumps``: one that must carry a
+        higher epoch than the transaction's records (KIP-890).
+
+        Raises KafkaError INVALID_PRODUCER_EPOCH.
+        """
+        state = self._states.get(producer_id)
+        if state is not None and epoch < state.epoch + bumps:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"the marker's epoch of producer {producer_id} is {epoch}, the last "
+                f"seen epoch {state.epoch}",
+            )
+
+    def mark(self, producer_id: ProducerId, epoch: int, now_ms: int) -> None:
+        """Take down a marker that is durable: its epoch is the producer's, and of a
+        new one the sequence begins anew. Of a producer that is not known it does not
+        say whether it is new: that may go on with any sequence, as before."""
+        self._packed = None
+        state = self._states.get(producer_id)
+        if state is None:
+            self._states[producer_id] = ProducerState(epoch, _ANY_SEQUENCE, now_ms)
+        elif epoch > state.epoch:
+            self._states[producer_id] = ProducerState(epoch, _NO_SEQUENCE, now_ms)
+        else:
+            state.last_ms = now_ms
+
     def replay(self, header: BatchHeader, now_ms: int) -> None:
         """Take down a batch read back from the log, unless it is known."""
         state = self._states.get(header.producer_id)
@@ -182,8 +212,9 @@ class Producers:
         self._packed = None
         self._states.pop(producer_id, None)
 
-    def expire(self, now_ms: int, ttl_ms: int) -> int:
-        """Forget who has been silent for ``ttl_ms`` or longer. Returns how many.
+    def expire(self, now_ms: int, ttl_ms: int, kept: Container[ProducerId] = ()) -> int:
+        """Forget who has been silent for ``ttl_ms`` or longer, but for those that are
+        ``kept``. Returns how many.
 
         Silence is measured by the broker's clock, not by the records' timestamps:
         a producer of old records is not forgotten between two batches.
@@ -191,7 +222,7 @@ class Producers:
         silent = [
             producer_id
             for producer_id, state in self._states.items()
-            if now_ms - state.last_ms >= ttl_ms
+            if now_ms - state.last_ms >= ttl_ms and producer_id not in kept
         ]
         if silent:
             self._packed = None

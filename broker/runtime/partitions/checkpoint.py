@@ -46,7 +46,7 @@ class Checkpoint:
         for count, partition in enumerate(self._rest, 1):
             log = partition.log
             if log.offsets.next > 0 and not partition.deleted:
-                producers += log.producers.stale
+                producers += log.producers.stale + len(log.transactions)
                 self._payload.add(partition.key, log)
             if count >= STEP_PARTITIONS or producers >= STEP_PRODUCERS:
                 return False

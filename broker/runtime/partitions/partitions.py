@@ -276,7 +276,7 @@ class Partitions:
         for partition in list(self):
             producers = partition.log.producers
             looked_at += PARTITION_AS_PRODUCERS + len(producers)
-            producers.expire(now_ms, ttl_ms)
+            partition.log.expire_producers(now_ms, ttl_ms)
             if looked_at >= PRODUCERS_A_TURN:
                 looked_at = 0
                 await asyncio.sleep(0)

@@ -57,3 +57,14 @@ def test_offsets_are_given_away_and_become_durable_in_order() -> None:
             offsets.advance(wrong)
     with pytest.raises(AssertionError):
         offsets.assign(9)
+
+
+def test_a_start_sets_what_is_stable_back_and_nobody_else_does() -> None:
+    offsets = LogOffsets(3, 9)
+    offsets.restore_stable(5)
+    assert (offsets.stable, offsets.durable) == (5, 9)
+    offsets.restore_stable(7)
+    assert offsets.stable == 7
+    for wrong in (2, 10):
+        with pytest.raises(AssertionError):
+            offsets.restore_stable(wrong)

@@ -120,6 +120,76 @@ def test_a_forgotten_producer_is_unknown() -> None:
     assert producers.check(header(producer=1, sequence=99)) is None
 
 
+def test_a_producer_that_is_kept_is_never_silent_for_too_long() -> None:
+    producers = Producers()
+    producers.record(header(producer=1), 0, now_ms=0)
+    producers.record(header(producer=2), 1, now_ms=0)
+    assert producers.expire(1_000, ttl_ms=1_000, kept={2: 1}) == 1
+    assert 2 in producers
+    assert 1 not in producers
+
+
+def test_a_marker_of_the_same_epoch_keeps_the_sequence() -> None:
+    producers = Producers()
+    producers.record(header(2, producer=1, epoch=3), 0, now_ms=0)
+    producers.mark(1, 3, now_ms=5)
+    assert producers.check(header(producer=1, epoch=3, sequence=2)) is None
+    assert producers.check(header(2, producer=1, epoch=3)) == Duplicate(0, 1, 1_000)
+
+
+def test_a_marker_of_a_new_epoch_fences_the_old_and_begins_anew() -> None:
+    producers = Producers()
+    producers.record(header(2, producer=1, epoch=3), 0, now_ms=0)
+    producers.mark(1, 4, now_ms=5)
+    fenced = refused(producers, producer=1, epoch=3, sequence=2)
+    assert fenced == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refused(producers, producer=1, epoch=4, sequence=2) == 45
+    assert producers.check(header(producer=1, epoch=4)) is None
+    producers.mark(1, 2, now_ms=6)
+    assert producers.check(header(producer=1, epoch=4)) is None
+
+
+def test_a_producer_that_only_a_marker_tells_of_may_go_on_anywhere() -> None:
+    producers = Producers()
+    producers.mark(1, 3, now_ms=5)
+    producers = Producers.restore(producers.snapshot())
+    assert producers.check(header(producer=1, epoch=3, sequence=7)) is None
+    fenced = refused(producers, producer=1, epoch=2, sequence=7)
+    assert fenced == ErrorCode.INVALID_PRODUCER_EPOCH
+    producers.record(header(producer=1, epoch=3, sequence=7), 0, now_ms=6)
+    assert refused(producers, producer=1, epoch=3, sequence=9) == 45
+
+
+@pytest.mark.parametrize(
+    ("epoch", "bumps", "passes"),
+    [
+        (2, False, False),
+        (3, False, True),
+        (3, True, False),
+        (4, True, True),
+    ],
+)
+def test_a_marker_is_not_older_than_what_it_ends(epoch, bumps, passes) -> None:
+    producers = Producers()
+    producers.check_marker(1, 0, bumps=bumps)
+    producers.record(header(producer=1, epoch=3), 0, now_ms=0)
+    if passes:
+        producers.check_marker(1, epoch, bumps=bumps)
+        return
+    with pytest.raises(KafkaError) as caught:
+        producers.check_marker(1, epoch, bumps=bumps)
+    assert caught.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_snapshot_knows_of_a_marker_since_the_last() -> None:
+    producers = Producers()
+    producers.record(header(producer=1), 0, now_ms=0)
+    producers.snapshot()
+    producers.mark(1, 1, now_ms=1)
+    again = Producers.restore(producers.snapshot())
+    assert refused(again, producer=1, sequence=1) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 def test_replay_takes_up_only_what_is_new() -> None:
     producers = Producers()
     producers.record(header(2, producer=1), 0, now_ms=0)

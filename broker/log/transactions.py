@@ -1,0 +1,207 @@
+"""The transactions of one partition: which are open, and which were aborted where.
+
+The problem. A reader of committed records may read up to the first record whose
+transaction is open, and must leave out what was aborted; neither can be seen in a batch
+itself. Both are asked at each fetch, of partitions with thousands of transactions.
+
+The idea (KIP-98). Per producer the first offset of the transaction that is open here:
+the smallest of them bounds what is stable, and it is the one that was begun first. And
+for each aborted one a row of four numbers: producer, first offset, that of its marker,
+and what was stable after it. Rows are in the order of their markers, so the first that
+concerns a range is found by binary search; and once what was stable reaches the end of
+the range, no later row concerns it.
+
+What is *visible* changes when a batch is durable. What may be *admitted* is known
+earlier: a producer whose batch is on its way is inside a transaction. So beside the two
+there is the line of what was admitted and is not durable, and what follows from it.
+
+The price. 32 bytes for each aborted transaction whose marker is in segments still; of
+those that reach over many others, each fetch in between looks at the others as well.
+
+Source: Kafka's ``ProducerStateManager``, ``TransactionIndex``, ``AbortedTxn``.
+"""
+
+import struct
+from array import array
+from bisect import bisect_left
+from collections import deque
+from typing import Final, NamedTuple
+
+from broker.ids import ProducerId
+
+_FORMAT: Final = 1
+_HEAD: Final = struct.Struct(">BII")
+_OPEN: Final = struct.Struct(">qq")
+_ABORTED: Final = struct.Struct(">qqqq")
+
+
+class AbortedTransaction(NamedTuple):
+    """Records of this producer from this offset on, up to its next marker, do not
+    count."""
+
+    producer_id: ProducerId
+    first_offset: int
+
+
+class _InFlight(NamedTuple):
+    """A batch of a transaction that was admitted; or the marker that ends it."""
+
+    base_offset: int
+    producer_id: ProducerId
+    ends: bool
+
+
+class Transactions:
+    """The transactions of one partition."""
+
+    __slots__ = (
+        "_first", "_in_flight", "_last", "_producer", "_stable", "admitted", "open",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.open: dict[ProducerId, int] = {}
+        """First offset of each open transaction, ascending: of what is durable."""
+        self.admitted: dict[ProducerId, int] = {}
+        """The same, of all that was admitted."""
+        self._in_flight: deque[_InFlight] = deque()
+        self._producer = array("q")
+        self._first = array("q")
+        self._last = array("q")
+        self._stable = array("q")
+
+    def __len__(self) -> int:
+        return len(self.open) + len(self._last)
+
+    @property
+    def first_open(self) -> int | None:
+        """The offset at which the oldest open transaction begins; None: none is."""
+        for first in self.open.values():
+            return first
+        return None
+
+    # -- a batch's way ----------------------------------------------------------------
+
+    def admit(self, base: int, producer_id: ProducerId, *, ends: bool = False) -> None:
+        """A batch of a transaction, or its marker, was given its place."""
+        self._in_flight.append(_InFlight(base, producer_id, ends))
+        if ends:
+            self.admitted.pop(producer_id, None)
+        else:
+            self.admitted.setdefault(producer_id, base)
+
+    def commit(self, base: int, *, commits: bool | None = None) -> None:
+        """What was admitted at ``base`` is durable; ``commits`` is what a marker says.
+
+        Batches come here, or to ``abandon``, in the order in which they were admitted.
+        """
+        one = self._in_flight.popleft()
+        assert one.base_offset == base, "in the order of admission"
+        assert one.ends is (commits is not None)
+        if commits is None:
+            self.begin(base, one.producer_id)
+        else:
+            self.end(base, one.producer_id, commits=commits)
+
+    def abandon(self, base: int) -> None:
+        """What was admitted at ``base`` was refused by the writer, if it is ours."""
+        if not self._in_flight or self._in_flight[0].base_offset != base:
+            return
+        producer_id = self._in_flight.popleft().producer_id
+        first = self.open.get(producer_id)
+        for other in self._in_flight:
+            if other.producer_id != producer_id:
+                continue
+            if other.ends:
+                first = None
+            elif first is None:
+                first = other.base_offset
+        if first is None:
+            self.admitted.pop(producer_id, None)
+        else:
+            self.admitted[producer_id] = first
+
+    def begin(self, base: int, producer_id: ProducerId) -> None:
+        """A durable batch is of a transaction: it begins here unless it is open."""
+        self.open.setdefault(producer_id, base)
+
+    def end(self, base: int, producer_id: ProducerId, *, commits: bool) -> None:
+        """A durable marker ends a transaction; nothing happens if none is open."""
+        first = self.open.pop(producer_id, None)
+        if first is None or commits:
+            return
+        oldest = self.first_open
+        self._producer.append(producer_id)
+        self._first.append(first)
+        self._last.append(base)
+        self._stable.append(base + 1 if oldest is None else oldest)
+
+    # -- what a reader must know ------------------------------------------------------
+
+    def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
+        """The aborted transactions that reach into ``[start, end)``, by first offset.
+
+        ``end`` must be stable.
+        """
+        found: list[AbortedTransaction] = []
+        for at in range(bisect_left(self._last, start), len(self._last)):
+            if self._first[at] < end:
+                producer_id = ProducerId(self._producer[at])
+                found.append(AbortedTransaction(producer_id, self._first[at]))
+            if self._stable[at] >= end:
+                break
+        found.sort(key=lambda one: one.first_offset)
+        return found
+
+    def trim(self, offset: int) -> None:
+        """Forget the aborted transactions that end below ``offset``."""
+        count = bisect_left(self._last, offset)
+        if count:
+            for column in (self._producer, self._first, self._last, self._stable):
+                del column[:count]
+
+    # -- a start ----------------------------------------------------------------------
+
+    def replay(
+        self, base: int, producer_id: ProducerId, *, commits: bool | None = None
+    ) -> None:
+        """Take up a batch that was read back; ``commits`` is what a marker says."""
+        if commits is None:
+            self.begin(base, producer_id)
+            self.admitted.setdefault(producer_id, base)
+        else:
+            self.end(base, producer_id, commits=commits)
+            self.admitted.pop(producer_id, None)
+
+    def snapshot(self) -> bytes:
+        """What is durable, as bytes for a checkpoint; empty if there is nothing."""
+        if not len(self):
+            return b""
+        parts = [_HEAD.pack(_FORMAT, len(self.open), len(self._last))]
+        parts.extend(_OPEN.pack(*one) for one in self.open.items())
+        rows = zip(self._producer, self._first, self._last, self._stable, strict=True)
+        parts.extend(_ABORTED.pack(*row) for row in rows)
+        return b"".join(parts)
+
+    @classmethod
+    def restore(cls, payload: bytes) -> "Transactions":
+        """What ``snapshot`` gave. Raises ValueError if it is something else."""
+        transactions = cls()
+        if not payload:
+            return transactions
+        try:
+            version, opened, aborted = _HEAD.unpack_from(payload)
+        except struct.error as error:
+            raise ValueError("the snapshot of transactions is cut off") from error
+        if version != _FORMAT:
+            raise ValueError(f"a snapshot of transactions of format {version}")
+        rows = _HEAD.size + opened * _OPEN.size
+        if len(payload) != rows + aborted * _ABORTED.size:
+            raise ValueError("the snapshot of transactions has another length")
+        transactions.open.update(_OPEN.iter_unpack(payload[_HEAD.size : rows]))
+        transactions.admitted.update(transactions.open)
+        for producer_id, first, last, stable in _ABORTED.iter_unpack(payload[rows:]):
+            transactions._producer.append(producer_id)
+            transactions._first.append(first)
+            transactions._last.append(last)
+            transactions._stable.append(stable)
+        return transactions

@@ -1,0 +1,213 @@
+"""A partition's log with transactions in it: what is stable, aborted and refused."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from broker.log.partition import LogSnapshot, PartitionLog
+from broker.log.producers import Duplicate
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.records.markers import Marker
+from tests.broker.log.headers import header, marker_header
+
+NOW = 1_000
+
+
+class Written:
+    """A log whose batches are durable at once."""
+
+    def __init__(self, log: PartitionLog | None = None) -> None:
+        self.log = log or PartitionLog()
+        self.locations = iter(range(len(self.log.index) + 1, 100))
+
+    def record(self, producer: int, sequence: int = 0, epoch: int = 0) -> int:
+        one = header(
+            producer=producer, sequence=sequence, epoch=epoch, transactional=True
+        )
+        base = self.log.admit(one, NOW)
+        assert isinstance(base, int)
+        self.log.commit_transactional(base, one, next(self.locations), 10)
+        return base
+
+    def marker(self, producer: int, commit: bool, epoch: int = 0) -> int:
+        base = self.log.admit_marker(producer, epoch)
+        one, marker = marker_header(producer, epoch), Marker(commit)
+        self.log.commit_transactional(base, one, next(self.locations), 10, marker)
+        return base
+
+    def plain(self) -> int:
+        base = self.log.admit(header(), NOW)
+        assert isinstance(base, int)
+        self.log.commit(base, base, NOW, next(self.locations), 10)
+        return base
+
+
+def test_what_is_stable_ends_at_the_oldest_open_transaction() -> None:
+    written = Written()
+    log = written.log
+    written.plain()
+    written.record(1)
+    written.record(2)
+    written.plain()
+    assert (log.stable, log.durable) == (1, 4)
+    written.marker(1, commit=True)
+    assert (log.stable, log.durable) == (2, 5)
+    written.marker(2, commit=False)
+    assert (log.stable, log.durable) == (6, 6)
+    assert log.aborted(0, 6) == [(2, 2)]
+
+
+def test_a_transaction_opens_and_ends_when_it_is_durable() -> None:
+    log = PartitionLog()
+    one = header(producer=1, transactional=True)
+    log.admit(one, NOW)
+    log.admit_marker(1, 0)
+    assert (log.stable, log.durable) == (0, 0)
+    log.commit_transactional(0, one, 1, 10)
+    assert (log.stable, log.durable) == (0, 1)
+    log.commit_transactional(1, marker_header(1), 2, 10, Marker(True))
+    assert (log.stable, log.durable) == (2, 2)
+
+
+def test_a_plain_batch_inside_a_transaction_is_refused() -> None:
+    written = Written()
+    written.record(1)
+    with pytest.raises(KafkaError) as caught:
+        written.log.admit(header(producer=1, sequence=1), NOW)
+    assert caught.value.code is ErrorCode.INVALID_TXN_STATE
+    assert written.log.next == 1
+    written.marker(1, commit=True)
+    assert written.log.admit(header(producer=1, sequence=1), NOW) == 2
+
+
+def test_a_retry_inside_a_transaction_is_a_duplicate() -> None:
+    written = Written()
+    written.record(1)
+    again = written.log.admit(header(producer=1, transactional=True), NOW)
+    assert again == Duplicate(0, 0, 1_000)
+    assert written.log.transactions.open == {1: 0}
+
+
+def test_a_refused_batch_never_opened_a_transaction() -> None:
+    log = PartitionLog()
+    log.admit(header(producer=1, transactional=True), NOW)
+    log.abandon(0, 0, 1)
+    assert not log.transactions.admitted
+    assert log.admit(header(producer=1), NOW) == 0
+
+
+def test_a_refused_marker_is_written_again() -> None:
+    written = Written()
+    log = written.log
+    written.record(1)
+    base = log.admit_marker(1, 1, bumps=True)
+    log.abandon(base, base, 1)
+    assert (log.stable, log.durable, log.next) == (0, 1, 1)
+    base = log.admit_marker(1, 1, bumps=True)
+    log.commit_transactional(base, marker_header(1, 1), 5, 10, Marker(False))
+    assert (log.stable, log.aborted(0, 2)) == (2, [(1, 0)])
+
+
+def test_a_marker_must_bump_the_epoch_only_while_something_is_open() -> None:
+    written = Written()
+    written.record(1)
+    with pytest.raises(KafkaError) as caught:
+        written.log.admit_marker(1, 0, bumps=True)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    written.marker(1, True, epoch=1)
+    written.log.admit_marker(1, 1, bumps=True)  # one that is written again
+    with pytest.raises(KafkaError):
+        written.log.admit_marker(1, 0)
+
+
+def test_deleted_records_of_an_open_transaction_do_not_hold_the_rest_back() -> None:
+    written = Written()
+    log = written.log
+    written.record(1)
+    written.plain()
+    written.plain()
+    log.move_start(2)
+    assert (log.start, log.stable) == (2, 2)
+    written.plain()
+    assert log.stable == 2, "it is open still"
+    written.marker(1, commit=False)
+    assert log.stable == 5
+
+
+def test_deleting_and_releasing_forget_what_was_aborted_before() -> None:
+    written = Written()
+    log = written.log
+    for producer in (1, 2, 3):
+        written.record(producer)
+        written.marker(producer, commit=False)
+    log.move_start(2)
+    assert log.aborted(0, 6) == [(2, 2), (3, 4)]
+    log.index.trim_below(4)
+    log.release(0)  # the locations are of one segment
+    assert not log.aborted(0, 6)
+
+
+def columns_of(log: PartitionLog) -> SimpleNamespace:
+    entries = list(log.index)
+    return SimpleNamespace(
+        base=np.array([one.base for one in entries]),
+        last=np.array([one.last for one in entries]),
+        max_ts=np.array([one.max_timestamp for one in entries]),
+        location=np.array([one.location for one in entries]),
+        length=np.array([one.length for one in entries]),
+    )
+
+
+def test_a_start_knows_what_is_open_and_aborted_from_offset_zero_on() -> None:
+    written = Written()
+    written.record(1)
+    written.marker(1, commit=False)
+    written.record(2)
+    log = written.log
+    again = PartitionLog.restore(log.snapshot(), columns=columns_of(log))
+    assert (again.stable, again.durable) == (2, 3)
+    assert again.aborted(0, 2) == [(1, 0)]
+    Written(again).marker(2, commit=True)
+    assert again.stable == 4
+
+
+def test_what_came_after_the_checkpoint_is_replayed_once() -> None:
+    written = Written()
+    written.record(1)
+    written.marker(1, commit=False)
+    log = written.log
+    snapshot = log.snapshot()
+    written.record(1, sequence=1)
+    written.marker(1, commit=False)
+    again = PartitionLog.restore(snapshot, columns=columns_of(log))
+    for base, marker in ((0, None), (1, False), (2, None), (3, False)):
+        if marker is None:
+            one = header(producer=1, base=base, sequence=base // 2, transactional=True)
+            again.replay(one, NOW)
+        else:
+            again.replay(marker_header(1, base=base), NOW, Marker(marker))
+    assert again.aborted(0, 4) == log.aborted(0, 4) == [(1, 0), (1, 2)]
+    assert again.stable == 4
+
+
+def test_a_control_batch_that_says_nothing_that_we_know_is_passed_over() -> None:
+    again = PartitionLog.restore(None, table_end=2)
+    again.replay(header(producer=1, transactional=True), NOW)
+    again.replay(marker_header(1, base=1), NOW, None)
+    assert again.transactions.open == {1: 0}
+
+
+def test_a_checkpoint_without_transactions_is_read_as_ever() -> None:
+    older = LogSnapshot(3, PartitionLog().producers.snapshot())
+    again = PartitionLog.restore(older)
+    assert (again.stable, again.durable) == (3, 3)
+
+
+def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
+    written = Written()
+    written.record(1)
+    written.record(2)
+    written.marker(2, commit=True)
+    assert written.log.expire_producers(NOW + 100, 50) == 1
+    assert 1 in written.log.producers
