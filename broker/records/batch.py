@@ -145,11 +145,14 @@ def split(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
         position = end
 
 
-def check_produced(records: Buffer, bytes_max: int, version: int) -> BatchHeader:
+def check_produced(
+    records: Buffer, bytes_max: int, version: int, *, in_transaction: bool = False
+) -> BatchHeader:
     """Check the one batch that a producer sent for one partition.
 
     ``bytes_max`` is the topic's ``max.message.bytes``, ``version`` that of the
     Produce request. The base offset is the producer's and means nothing.
+    ``in_transaction``: a transactional batch is taken, its coordinator knows of it.
 
     Raises KafkaError: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE,
     UNSUPPORTED_COMPRESSION_TYPE, INVALID_TIMESTAMP,
@@ -161,6 +164,11 @@ def check_produced(records: Buffer, bytes_max: int, version: int) -> BatchHeader
     header = _check_bounds(records, bytes_max)
     if checksum(records) != header.crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch fails its checksum")
+    if header.is_transactional and not in_transaction:
+        raise NotAppended(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "Transactions are not served by this broker yet.",
+        )
     _check_attributes(header, version)
     _check_counts(header)
     return header
@@ -226,11 +234,6 @@ def _check_attributes(header: BatchHeader, version: int) -> None:
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd needs Produce {_ZSTD_SINCE_VERSION}",
         )
-    if header.is_transactional:
-        raise NotAppended(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "Transactions are not served by this broker yet.",
-        )
     if header.is_control:
         raise KafkaError(ErrorCode.INVALID_RECORD, "clients write no control batches")
     if header.timestamp_type == LOG_APPEND_TIME:
@@ -250,6 +253,8 @@ def _check_counts(header: BatchHeader) -> None:
         )
     if header.producer_id < NO_PRODUCER_ID:
         raise KafkaError(ErrorCode.INVALID_RECORD, "a producer id below -1")
+    if header.producer_id == NO_PRODUCER_ID and header.is_transactional:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a transaction of no producer")
     if header.producer_id != NO_PRODUCER_ID and (
         header.base_sequence < 0 or header.producer_epoch < 0
     ):

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
+from broker.protocol.errors import KafkaError
 from broker.records.batch import BatchHeader, read_header
+from broker.records.markers import Marker, read_marker
 from broker.storage.columns import (
     EntryColumns,
     Rows,
@@ -46,7 +48,16 @@ from broker.storage.segment_file import identity_of
 from broker.storage.unnamed import find_unnamed
 
 Columns = dict[TopicPartition, EntryColumns]
-Replayed = tuple[TopicNumber, PartitionNumber, BatchHeader, int]
+
+
+class Replayed(NamedTuple):
+    """A batch behind the checkpoint; of a marker also what it says."""
+
+    topic_number: TopicNumber
+    partition: PartitionNumber
+    header: BatchHeader
+    location: int
+    marker: Marker | None = None
 
 
 @dataclass(slots=True)
@@ -107,10 +118,23 @@ class Replay:
             try:
                 for topic, partition, *_, position, _length in rows.tolist():
                     header = read_header(mapped.view, position)
-                    location = location_of(sequence, position)
-                    yield topic, partition, header, location
+                    yield Replayed(
+                        topic,
+                        partition,
+                        header,
+                        location_of(sequence, position),
+                        _marker(mapped.view, position) if header.is_control else None,
+                    )
             finally:
                 mapped.close()
+
+
+def _marker(view: memoryview, position: int) -> Marker | None:
+    """What a marker says; None if another version of the program wrote it."""
+    try:
+        return read_marker(view, position)
+    except KafkaError:
+        return None
 
 
 def recover(files: Files, directory: Path) -> tuple[Found, Recovery]:

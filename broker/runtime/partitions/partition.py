@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from broker.ids import PartitionNumber, TopicNumber, TopicPartition
+from broker.ids import PartitionNumber, ProducerId, TopicNumber, TopicPartition
 from broker.log.partition import PartitionLog
 from broker.log.producers import Duplicate
 from broker.protocol.buffers import Buffer
@@ -26,7 +26,8 @@ from broker.records.batch import (
     read_header,
     stamp_log_append_time,
 )
-from broker.records.layout import LOG_OVERHEAD_BYTES
+from broker.records.layout import LOG_OVERHEAD_BYTES, TRANSACTIONAL_BIT
+from broker.records.markers import Marker, marker_batch, read_marker
 from broker.runtime.partitions.overdue import Waiting, timed_out
 from broker.runtime.process.status import Counters
 from broker.storage.entry import Append
@@ -153,19 +154,22 @@ class Partition:
         now_ms: int,
         reply: Reply,
         timeout_ms: int = TIMEOUT_MS,
+        *,
+        in_transaction: bool = False,
     ) -> None:
         """Take a producer's batch. It has its offset when this returns.
 
-        ``records`` is patched in place and must stay untouched until it is durable or
-        refused: who is told that time ran out is told before. ``timeout_ms`` counts
-        while the disk does not answer.
+        ``in_transaction``: the coordinator has said that the partition belongs to the
+        producer's open transaction. ``records`` is patched in place and must stay
+        untouched until it is durable or refused: who is told that time ran out is told
+        before. ``timeout_ms`` counts while the disk does not answer.
         """
         failed = self._wal.refusal
         if failed is not None:
             reply(-1, -1, failed)
             return
         try:
-            header = self._checked(records, version, now_ms)
+            header = self._checked(records, version, now_ms, in_transaction)
             base = self.log.admit(header, now_ms)
         except KafkaError as error:
             reply(-1, -1, bare(error))
@@ -175,6 +179,42 @@ class Partition:
             return
         assert records is not None
         assert not isinstance(records, bytes)
+        self._send(records, header, base, reply, timeout_ms)
+
+    def append_marker(
+        self,
+        producer_id: ProducerId,
+        producer_epoch: int,
+        marker: Marker,
+        now_ms: int,
+        reply: Reply,
+        *,
+        bumps: bool = False,
+    ) -> None:
+        """End a producer's transaction here, as ``append`` takes a batch; a marker
+        that was refused may be asked for again. ``bumps``: see the log."""
+        failed = self._wal.refusal
+        if failed is not None:
+            reply(-1, -1, failed)
+            return
+        try:
+            self._check_exists()
+            base = self.log.admit_marker(producer_id, producer_epoch, bumps=bumps)
+        except KafkaError as error:
+            reply(-1, -1, bare(error))
+            return
+        batch = marker_batch(producer_id, producer_epoch, marker, now_ms)
+        self._send(batch, read_header(batch), base, reply, TIMEOUT_MS)
+
+    def _send(
+        self,
+        records: bytearray | memoryview,
+        header: BatchHeader,
+        base: int,
+        reply: Reply,
+        timeout_ms: int,
+    ) -> None:
+        """Hand a batch that was admitted to the writer."""
         assign(records, base, LEADER_EPOCH)
         one = Waiting(
             self.number,
@@ -198,17 +238,22 @@ class Partition:
                 ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is internal."
             )
 
-    def _checked(
-        self, records: Buffer | None, version: int, now_ms: int
-    ) -> BatchHeader:
-        """The header of a batch that may be admitted, stamped if the topic says so."""
+    def _check_exists(self) -> None:
         if self.deleted:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it was deleted")
+
+    def _checked(
+        self, records: Buffer | None, version: int, now_ms: int, in_transaction: bool
+    ) -> BatchHeader:
+        """The header of a batch that may be admitted, stamped if the topic says so."""
+        self._check_exists()
         if self.number == SHOWN_NUMBER:
             self.check_stored()
         if records is None:
             raise NotAppended(ErrorCode.INVALID_RECORD, "there is no batch")
-        header = check_produced(records, self._batch_bytes_max, version)
+        header = check_produced(
+            records, self._batch_bytes_max, version, in_transaction=in_transaction
+        )
         if not self._is_stamped:
             return header
         assert not isinstance(records, bytes), "received into memory of our own"
@@ -268,13 +313,22 @@ class Partition:
         """Make the batch readable; the timestamp that the broker stamped, or -1."""
         header = append.header
         length = header.batch_length + LOG_OVERHEAD_BYTES
-        self.log.commit(
-            append.base_offset,
-            append.last_offset,
-            append.max_timestamp,
-            append.location,
-            length,
-        )
+        if header.attributes & TRANSACTIONAL_BIT:
+            self.log.commit_transactional(
+                append.base_offset,
+                header,
+                append.location,
+                length,
+                read_marker(append.batch) if header.is_control else None,
+            )
+        else:
+            self.log.commit(
+                append.base_offset,
+                append.last_offset,
+                append.max_timestamp,
+                append.location,
+                length,
+            )
         self.bytes_committed += length
         counters = self._counters
         counters.batches_in += 1

@@ -88,8 +88,8 @@ def _columns(found: Any) -> Any:
 def _replayed(
     recovery: Recovery, logs: Mapping[TopicPartition, PartitionLog], now_ms: int
 ) -> Iterator[None]:
-    for number, index, header, _ in recovery.replay:
-        replayed = logs.get((number, index))
+    for one in recovery.replay:
+        replayed = logs.get((one.topic_number, one.partition))
         if replayed is not None:
-            replayed.replay(header, now_ms)
+            replayed.replay(one.header, now_ms, one.marker)
             yield

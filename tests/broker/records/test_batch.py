@@ -129,6 +129,35 @@ def test_a_header_that_lies_is_refused(
     assert refusal(patch(make_batch(RECORDS), form, position, *values)) == code
 
 
+TRANSACTIONAL = 0x10
+
+
+def test_a_transactional_batch_is_taken_only_from_who_knows_its_transaction() -> None:
+    batch = patch(make_batch(RECORDS, producer=(7, 0, 0)), ">h", 21, TRANSACTIONAL)
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert refusal(batch) == code
+    assert check_produced(batch, BYTES_MAX, 9, in_transaction=True).is_transactional
+
+
+@pytest.mark.parametrize(
+    ("attributes", "producer", "code"),
+    [
+        (0x10, (-1, -1, -1), ErrorCode.INVALID_RECORD),
+        (0x10, (7, -1, 0), ErrorCode.INVALID_RECORD),
+        (0x30, (7, 0, 0), ErrorCode.INVALID_RECORD),
+        (0x18, (7, 0, 0), ErrorCode.INVALID_TIMESTAMP),
+        (0x15, (7, 0, 0), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    ],
+)
+def test_what_is_wrong_with_a_batch_is_so_inside_a_transaction_too(
+    attributes: int, producer: tuple[int, int, int], code: ErrorCode
+) -> None:
+    batch = patch(make_batch(RECORDS, producer=producer), ">h", 21, attributes)
+    with pytest.raises(KafkaError) as caught:
+        check_produced(batch, BYTES_MAX, 9, in_transaction=True)
+    assert caught.value.code == code
+
+
 def test_zstd_needs_produce_7() -> None:
     batch = make_batch(RECORDS, codec=4)
     check_produced(batch, BYTES_MAX, 7)

@@ -100,7 +100,7 @@ def test_a_restart_replays_nothing_of_it() -> None:
     assert result is not None
     driver.close()
     driver = open_log(files.after_kill())
-    replayed = {sequence_of(place) for *_, place in driver.recovery.replay}
+    replayed = {sequence_of(one.location) for one in driver.recovery.replay}
     assert result.sequence not in replayed
     assert driver.recovery.damage == []
     places = driver.recovery.columns[1, STUCK].location

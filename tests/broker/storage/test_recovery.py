@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.records.batch import seal
+from broker.records.markers import Marker, marker_batch
 from broker.storage.entry import (
     ENTRY_HEADER_BYTES,
     Append,
     location_of,
     sequence_of,
 )
-from tests.broker.storage.driver import WAL, Driver, held
+from tests.broker.storage.driver import WAL, Driver, an_append, held
 from tests.support.files import ForgetfulFiles, Inode
 
 
@@ -69,8 +71,27 @@ def test_everything_is_replayed_in_order_of_writing() -> None:
     driver = Driver(files)
     assert [
         (header.base_offset, location)
-        for _, _, header, location in driver.recovery.replay
+        for _, _, header, location, _ in driver.recovery.replay
     ] == [(one.base_offset, one.location) for one in appends]
+    driver.close()
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_what_a_marker_says_is_read_again(damaged: bool) -> None:
+    files = ForgetfulFiles()
+    driver = Driver(files)
+    batch = marker_batch(7, 0, Marker(False, 3), 1_000)
+    if damaged:  # by a version of the program that writes them in another way
+        batch[68] ^= 1
+        seal(batch)
+    one = an_append(bytes(batch), done=driver.finished.append)
+    driver.wal.append(one)
+    driver.finish([one])
+    driver.close()
+    driver = Driver(files.after_kill())
+    (found,) = driver.recovery.replay
+    assert found.header.is_control
+    assert found.marker == (None if damaged else Marker(False, 3))
     driver.close()
 
 

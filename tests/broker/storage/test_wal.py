@@ -376,7 +376,7 @@ def test_what_the_loop_had_not_heard_of_at_the_checkpoint_is_replayed(
     driver.close()
     again = Driver(files.after_kill())
     assert again.recovery.payload == b"after one"
-    replayed = [header.base_offset for _, _, header, _ in again.recovery.replay]
+    replayed = [header.base_offset for _, _, header, *_ in again.recovery.replay]
     assert replayed == [one.base_offset for one in unheard]
     again.close()
 

@@ -81,5 +81,5 @@ def check_found(driver: Driver, told: Told) -> None:
 def _check_replay(driver: Driver, told: Told) -> None:
     payload = json.loads(driver.recovery.payload or b"[]")
     known = {tuple(key) for key in payload}
-    known |= {(t, p, h.base_offset) for t, p, h, _ in driver.recovery.replay}
+    known |= {(t, p, h.base_offset) for t, p, h, *_ in driver.recovery.replay}
     assert told.acknowledged.keys() <= known

@@ -9,6 +9,7 @@ from broker.records.limits import (
     RECORD_ERRORS_MAX,
     RECORD_ERRORS_MIN,
 )
+from broker.records.markers import Marker, marker_batch
 from broker.runtime.partitions.inspector import Inspector, Rules
 from broker.storage.entry import Append
 from tests.support.batches import Record, make_batch, read_batch
@@ -127,3 +128,9 @@ def test_what_the_broker_stamped_stays() -> None:
 
 def test_a_topic_that_was_deleted_meanwhile_has_no_rules() -> None:
     assert looked_at(make_batch([Record(None)]), None).error is None
+
+
+def test_a_topics_rules_are_for_its_clients_and_not_for_markers() -> None:
+    rules = Rules(needs_keys=True, before_max_ms=0, after_max_ms=0)
+    batch = marker_batch(1, 0, Marker(True), NOW_MS - 1)
+    assert looked_at(batch, rules).max_timestamp == NOW_MS - 1
