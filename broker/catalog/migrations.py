@@ -25,8 +25,27 @@ def _add_group_metadata(connection: Connection) -> None:
     )
 
 
+def _add_transactions(connection: Connection) -> None:
+    without_rowid = " WITHOUT ROWID" if connection.dialect.name == "sqlite" else ""
+    connection.exec_driver_sql(
+        "CREATE TABLE pending_offsets ("
+        "group_id TEXT NOT NULL, producer_id BIGINT NOT NULL, "
+        "topic_number INTEGER NOT NULL, partition INTEGER NOT NULL, "
+        "committed_offset BIGINT NOT NULL, leader_epoch INTEGER NOT NULL, "
+        "metadata TEXT NOT NULL, committed_ms BIGINT NOT NULL, "
+        "PRIMARY KEY (group_id, producer_id, topic_number, partition)"
+        ")" + without_rowid
+    )
+    connection.exec_driver_sql(
+        "CREATE TABLE transactions ("
+        "transactional_id TEXT NOT NULL, value TEXT NOT NULL, "
+        "PRIMARY KEY (transactional_id)"
+        ")" + without_rowid
+    )
+
+
 # Statements are written out: a step makes the table of its version, not of today's.
-STEPS: Final[Sequence[Step]] = (_add_group_metadata,)
+STEPS: Final[Sequence[Step]] = (_add_group_metadata, _add_transactions)
 """``STEPS[n]`` turns version n + 1 into version n + 2."""
 
 

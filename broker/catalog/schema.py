@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 metadata: Final = MetaData()
 
@@ -84,6 +84,29 @@ group_metadata = Table(
     metadata,
     Column("group_id", Text, primary_key=True),
     Column("value", Text, nullable=False, comment="broker/groups/snapshot.py"),
+    sqlite_with_rowid=False,
+)
+
+pending_offsets = Table(
+    "pending_offsets",
+    metadata,
+    Column("group_id", Text, primary_key=True),
+    Column("producer_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("topic_number", Integer, primary_key=True, autoincrement=False),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("committed_offset", BigInteger, nullable=False),
+    Column("leader_epoch", Integer, nullable=False),
+    Column("metadata", Text, nullable=False),
+    Column("committed_ms", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+    comment="committed within a transaction that is open",
+)
+
+transactions = Table(
+    "transactions",
+    metadata,
+    Column("transactional_id", Text, primary_key=True),
+    Column("value", Text, nullable=False, comment="broker/transactions/snapshot.py"),
     sqlite_with_rowid=False,
 )
 

@@ -1,12 +1,13 @@
 """An old catalog walks the steps to the new version, all of them or none."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, inspect
 
-from broker.catalog import groups, migrations, topics
+from broker.catalog import groups, migrations, schema, topics, transactions
 from broker.catalog.catalog import Catalog
 from broker.catalog.engine import WRITING, open_engine
 from broker.catalog.errors import CatalogTooNew
@@ -24,17 +25,22 @@ def interrupted(connection: Connection) -> None:
     raise InterruptedError
 
 
-def old_catalog(path: Path) -> None:
-    """One of version 1, with a topic."""
+SINCE = {"group_metadata": 2, "pending_offsets": 3, "transactions": 3}
+"""Table -> the version that brought it."""
+
+
+def old_catalog(path: Path, version: int = 1) -> None:
+    """One of an old version, with a topic."""
     with Catalog.open(path) as catalog:
         catalog.change(lambda c: topics.create(c, "t", bytes(16), 1, {}, 0))
-        catalog.change(_take_back)
+        catalog.change(partial(_take_back, version=version))
 
 
-def _take_back(connection: Connection) -> None:
-    connection.exec_driver_sql("drop table group_metadata")
+def _take_back(connection: Connection, version: int) -> None:
+    for table in [name for name, since in SINCE.items() if since > version]:
+        connection.exec_driver_sql(f"drop table {table}")
     connection.exec_driver_sql(
-        "update about set value = '1' where key = 'schema_version'"
+        f"update about set value = '{version}' where key = 'schema_version'"
     )
 
 
@@ -56,13 +62,15 @@ def tables(path: Path) -> dict[str, Any]:
     return found
 
 
-def test_an_old_catalog_becomes_what_a_new_one_is(tmp_path: Path) -> None:
-    old_catalog(tmp_path / "old.db")
+@pytest.mark.parametrize("version", range(1, schema.VERSION))
+def test_an_old_catalog_becomes_what_a_new_one_is(tmp_path: Path, version: int) -> None:
+    old_catalog(tmp_path / "old.db", version)
     Catalog.open(tmp_path / "new.db").close()
     assert tables(tmp_path / "old.db") != tables(tmp_path / "new.db")
     with Catalog.open(tmp_path / "old.db") as catalog:
         assert [topic.name for topic in catalog.read(topics.load)] == ["t"]
         catalog.change(lambda c: groups.store(c, "g", "value"))
+        catalog.change(lambda c: transactions.store(c, "t", "value"))
     assert tables(tmp_path / "old.db") == tables(tmp_path / "new.db")
 
 
@@ -81,11 +89,11 @@ def migrate(path: Path, *steps: migrations.Step) -> None:
 def test_the_steps_are_walked_once_and_in_order(tmp_path: Path) -> None:
     path = tmp_path / "catalog.db"
     old_catalog(path)
-    migrate(path, add_colour, paint)
-    migrate(path, interrupted, interrupted)  # it is up to date: no step runs
+    migrate(path, add_colour, paint, paint)
+    migrate(path, *[interrupted] * 3)  # it is up to date: no step runs
     engine = open_engine(path)
     with engine.connect() as connection:
-        assert migrations.version(connection) == 3
+        assert migrations.version(connection) == 4
         colour = connection.exec_driver_sql("select colour from topics").scalar()
         assert colour == "green"
     engine.dispose()

@@ -1,0 +1,101 @@
+"""Offsets that groups committed within transactions that are open.
+
+They are nobody's offsets until the transaction ends: then they become the group's, or
+they never were. By group and producer, since each producer ends its own.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from sqlalchemy import Connection, and_, bindparam, select
+from sqlalchemy import delete as delete_from
+
+from broker.catalog import offsets
+from broker.catalog.offsets import CommittedOffset, Stored
+from broker.catalog.schema import pending_offsets
+from broker.catalog.upserts import upsert
+from broker.ids import ProducerId, TopicPartition
+
+ByProducer = dict[ProducerId, dict[TopicPartition, CommittedOffset]]
+
+
+def add(
+    connection: Connection,
+    group_id: str,
+    producer_id: ProducerId,
+    pending: Mapping[TopicPartition, Stored],
+) -> None:
+    """Write what a producer commits for these partitions, over what it had."""
+    upsert(
+        connection,
+        pending_offsets,
+        (
+            {
+                "group_id": group_id,
+                "producer_id": producer_id,
+                "topic_number": number,
+                "partition": partition,
+                "committed_offset": offset,
+                "leader_epoch": leader_epoch,
+                "metadata": metadata,
+                "committed_ms": committed_ms,
+            }
+            for (number, partition), (
+                offset, leader_epoch, metadata, committed_ms, _,
+            ) in pending.items()
+        ),
+    )  # fmt: skip
+
+
+def load(connection: Connection) -> dict[str, ByProducer]:
+    """All that is pending, by group and producer."""
+    groups: dict[str, ByProducer] = {}
+    for group_id, producer_id, number, partition, *stored in connection.execute(
+        select(pending_offsets)
+    ):
+        of_producer = groups.setdefault(group_id, {}).setdefault(producer_id, {})
+        of_producer[number, partition] = CommittedOffset(*stored)
+    return groups
+
+
+def end(
+    connection: Connection, group_id: str, producer_id: ProducerId, *, commits: bool
+) -> None:
+    """Make what a producer left pending the group's, or forget it."""
+    columns = pending_offsets.c
+    of_producer = and_(columns.group_id == group_id, columns.producer_id == producer_id)
+    if commits:
+        found = connection.execute(select(pending_offsets).where(of_producer))
+        offsets.commit(
+            connection,
+            group_id,
+            {(row[2], row[3]): CommittedOffset(*row[4:]) for row in found},
+        )
+    connection.execute(delete_from(pending_offsets).where(of_producer))
+
+
+def supersede(
+    connection: Connection, group_id: str, partitions: Iterable[TopicPartition]
+) -> None:
+    """Forget what is pending for these partitions, of every producer: the group has
+    said something newer."""
+    rows = [
+        {"of_group": group_id, "of_topic": number, "of_partition": partition}
+        for number, partition in partitions
+    ]
+    columns = pending_offsets.c
+    if rows:
+        connection.execute(
+            delete_from(pending_offsets).where(
+                columns.group_id == bindparam("of_group"),
+                columns.topic_number == bindparam("of_topic"),
+                columns.partition == bindparam("of_partition"),
+            ),
+            rows,
+        )
+
+
+def delete_group(connection: Connection, group_id: str) -> None:
+    """Forget all that is pending of a group."""
+    connection.execute(
+        delete_from(pending_offsets).where(pending_offsets.c.group_id == group_id)
+    )
