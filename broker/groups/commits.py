@@ -5,17 +5,25 @@ a change is *written* first (its event is durable), and only the command that sa
 shows it. Until then it is in ``writing``, by its serial, and one that could not be
 written is dropped from there, so that there is nothing to undo.
 
+Offsets that are committed within a transaction are *pending* until it ends
+(TxnOffsetCommit): nobody is given them, and what they may become is not given as stable
+either. Then they are the group's, or never were. What the group says outside of
+transactions meanwhile is newer, so it takes the place of what is pending.
+
 The price: all offsets of all groups are in memory (a tuple each).
+
+Source, of what is pending: Kafka's ``OffsetMetadataManager``
+(``replayEndTransactionMarker``, ``pendingTransactionalOffsets``).
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
 from broker.groups.offsets import Committed
-from broker.ids import TopicPartition
+from broker.ids import ProducerId, TopicPartition
 from broker.machine import Decision, Ticket
 from broker.protocol.errors import ErrorCode
 
@@ -39,6 +47,27 @@ class ChangeOffsets:
 
 
 @dataclass(frozen=True, slots=True)
+class AddPending:
+    """Set offsets of a group within a producer's transaction."""
+
+    group_id: str
+    producer_id: ProducerId
+    offsets: Mapping[TopicPartition, Committed]
+    ticket: Ticket = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndPending:
+    """A producer's transaction is over: what it left pending in a group counts if it
+    ``commits``. May be asked again."""
+
+    group_id: str
+    producer_id: ProducerId
+    commits: bool
+    ticket: Ticket = None
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetsWritten:
     """A change is durable, or could not be written (``code``)."""
 
@@ -53,7 +82,8 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsChanging:
-    """A change is to be durable; nobody sees it yet."""
+    """A change is to be durable; nobody sees it yet. ``supersedes``: something may be
+    pending whose place it takes."""
 
     durable: ClassVar[bool] = True
 
@@ -61,6 +91,7 @@ class OffsetsChanging:
     group_id: str
     upserts: Mapping[TopicPartition, Committed]
     removed: tuple[TopicPartition, ...] | None
+    supersedes: bool = False
 
     def change(self, commits: "Commits") -> None:
         commits.begin(self)
@@ -68,9 +99,71 @@ class OffsetsChanging:
     @property
     def held_bytes(self) -> int:
         """About what it takes until it is made."""
-        metadata = sum(len(one.metadata) for one in self.upserts.values())
-        offsets = OFFSET_BYTES * len(self.upserts) + metadata
-        return GROUP_OFFSETS_BYTES + len(self.group_id) + offsets
+        return _bytes_of(self.group_id, self.upserts)
+
+    def show(self, commits: "Commits") -> None:
+        commits.put(self.group_id, self.upserts, self.removed)
+        gone = None if self.removed is None else (*self.removed, *self.upserts)
+        commits.supersede(self.group_id, gone)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingAdding:
+    """Offsets are to be pending, durably."""
+
+    durable: ClassVar[bool] = True
+
+    serial: int
+    group_id: str
+    producer_id: ProducerId
+    upserts: Mapping[TopicPartition, Committed]
+
+    def change(self, commits: "Commits") -> None:
+        commits.begin(self)
+
+    @property
+    def held_bytes(self) -> int:
+        return _bytes_of(self.group_id, self.upserts)
+
+    def show(self, commits: "Commits") -> None:
+        before = commits.pending.get(self.group_id, {}).get(self.producer_id, {})
+        offsets = {**before, **self.upserts}
+        commits.set_pending(self.group_id, self.producer_id, offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingEnding:
+    """What a producer left pending is to be the group's, or nobody's, durably."""
+
+    durable: ClassVar[bool] = True
+
+    serial: int
+    group_id: str
+    producer_id: ProducerId
+    commits: bool
+    upserts: ClassVar[Mapping[TopicPartition, Committed]] = _NONE
+
+    def change(self, commits: "Commits") -> None:
+        commits.begin(self)
+
+    @property
+    def held_bytes(self) -> int:
+        return _bytes_of(self.group_id, self.upserts)
+
+    def show(self, commits: "Commits") -> None:
+        offsets = commits.pending.get(self.group_id, {}).get(self.producer_id, {})
+        commits.set_pending(self.group_id, self.producer_id, {})
+        if offsets and self.commits:
+            commits.put(self.group_id, offsets, ())
+
+
+Changing = OffsetsChanging | PendingAdding | PendingEnding
+
+
+def _bytes_of(group_id: str, offsets: Mapping[TopicPartition, Committed]) -> int:
+    """About what offsets of a group take that are not the group's yet."""
+    metadata = sum(len(one.metadata) for one in offsets.values())
+    return GROUP_OFFSETS_BYTES + len(group_id) + OFFSET_BYTES * len(offsets) + metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +175,7 @@ class OffsetsChanged:
     serial: int
 
     def change(self, commits: "Commits") -> None:
-        commits.show(commits.end(self.serial))
+        commits.end(self.serial).show(commits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +190,11 @@ class ChangeDropped:
         commits.end(self.serial)
 
 
-OffsetEvent = OffsetsChanging | OffsetsChanged | ChangeDropped
-OffsetCommand = ChangeOffsets | OffsetsWritten
+OffsetEvent = Changing | OffsetsChanged | ChangeDropped
+OffsetCommand = ChangeOffsets | AddPending | EndPending | OffsetsWritten
+
+Pending = dict[ProducerId, dict[TopicPartition, Committed]]
+"""Of one group, by the producer whose transaction it is."""
 
 
 @dataclass(slots=True)
@@ -106,8 +202,9 @@ class Commits:
     """The offsets that are durable, by group, and the changes that are not yet."""
 
     groups: dict[str, dict[TopicPartition, Committed]] = field(default_factory=dict)
-    writing: dict[int, OffsetsChanging] = field(default_factory=dict)
-    writing_of: dict[str, dict[int, OffsetsChanging]] = field(default_factory=dict)
+    pending: dict[str, Pending] = field(default_factory=dict)
+    writing: dict[int, Changing] = field(default_factory=dict)
+    writing_of: dict[str, dict[int, Changing]] = field(default_factory=dict)
     """The same, by group."""
     writes: int = 0
     held_bytes: int = 0
@@ -119,27 +216,48 @@ class Commits:
         self, command: OffsetCommand, now_ms: int
     ) -> Decision[OffsetEvent, Changed]:
         """Return what a command means; who asked for a change hears when it is made."""
-        if isinstance(command, ChangeOffsets):
-            event = OffsetsChanging(
-                self.writes + 1, command.group_id, command.upserts, command.removed
-            )
-            return Decision((event,), ((command.ticket, Changed()),))
-        durable = command.code is ErrorCode.NONE
-        ended = OffsetsChanged if durable else ChangeDropped
-        return Decision((ended(command.serial),))
+        if isinstance(command, OffsetsWritten):
+            durable = command.code is ErrorCode.NONE
+            ended = OffsetsChanged if durable else ChangeDropped
+            return Decision((ended(command.serial),))
+        changing = self._changing(command)
+        events = () if changing is None else (changing,)
+        return Decision(events, ((command.ticket, Changed()),))
+
+    def _changing(
+        self, command: ChangeOffsets | AddPending | EndPending
+    ) -> Changing | None:
+        """What is to be written; None: nothing is."""
+        serial, group_id = self.writes + 1, command.group_id
+        match command:
+            case ChangeOffsets(_, upserts, removed):
+                supersedes = self._may_be_pending(group_id)
+                return OffsetsChanging(serial, group_id, upserts, removed, supersedes)
+            case AddPending(_, producer_id, offsets) if offsets:
+                return PendingAdding(serial, group_id, producer_id, offsets)
+            case EndPending(_, producer_id, commits) if self._may_be_pending(group_id):
+                return PendingEnding(serial, group_id, producer_id, commits)
+        return None
+
+    def _may_be_pending(self, group_id: str) -> bool:
+        """Whether something of a group is pending, or on its way to be."""
+        return group_id in self.pending or any(
+            isinstance(change, PendingAdding)
+            for change in self.writing_of.get(group_id, {}).values()
+        )
 
     def apply(self, event: OffsetEvent) -> None:
         """Change by one event."""
         event.change(self)
 
-    def begin(self, changing: OffsetsChanging) -> None:
+    def begin(self, changing: Changing) -> None:
         """Take note of a change that is on its way."""
         self.writes = changing.serial
         self.held_bytes += changing.held_bytes
         self.writing[changing.serial] = changing
         self.writing_of.setdefault(changing.group_id, {})[changing.serial] = changing
 
-    def end(self, serial: int) -> OffsetsChanging:
+    def end(self, serial: int) -> Changing:
         """Forget a change that was on its way; returns it."""
         ended = self.writing.pop(serial)
         self.held_bytes -= ended.held_bytes
@@ -149,21 +267,25 @@ class Commits:
             del self.writing_of[ended.group_id]
         return ended
 
-    def show(self, changing: OffsetsChanging) -> None:
+    def put(
+        self,
+        group_id: str,
+        upserts: Mapping[TopicPartition, Committed],
+        removed: Iterable[TopicPartition] | None = (),
+    ) -> None:
         """Make a change of the durable offsets.
 
         Those of a group that goes are left as they are, for whoever looks at them yet.
         """
-        group_id, removed = changing.group_id, changing.removed
         if removed is None:
             self._forget(group_id)
         self._count(group_id, self.added_bytes(group_id, {}))
         offsets = self.groups.setdefault(group_id, {})
         gone = [offsets.pop(key) for key in removed or () if key in offsets]
         freed = sum(OFFSET_BYTES + len(before.metadata) for before in gone)
-        added = self.added_bytes(group_id, changing.upserts)
+        added = self.added_bytes(group_id, upserts)
         self._count(group_id, added - freed)
-        offsets.update(changing.upserts)
+        offsets.update(upserts)
         if not offsets:
             self._forget(group_id)
 
@@ -190,13 +312,47 @@ class Commits:
             added += OFFSET_BYTES if before is None else -len(before.metadata)
         return added
 
+    def set_pending(
+        self,
+        group_id: str,
+        producer_id: ProducerId,
+        offsets: dict[TopicPartition, Committed],
+    ) -> None:
+        """What a producer's transaction has of a group is this; nothing, if empty."""
+        of_group = self.pending.setdefault(group_id, {})
+        before = of_group.pop(producer_id, None)
+        if before is not None:
+            self.held_bytes -= _bytes_of(group_id, before)
+        if offsets:
+            of_group[producer_id] = offsets
+            self.held_bytes += _bytes_of(group_id, offsets)
+        if not of_group:
+            del self.pending[group_id]
+
+    def supersede(self, group_id: str, keys: Collection[TopicPartition] | None) -> None:
+        """Forget what is pending for these partitions of a group; None: for all."""
+        for producer_id, offsets in list(self.pending.get(group_id, {}).items()):
+            left = {
+                key: one
+                for key, one in offsets.items()
+                if keys is not None and key not in keys
+            }
+            if len(left) < len(offsets):
+                self.set_pending(group_id, producer_id, left)
+
     def of(self, group_id: str) -> Mapping[TopicPartition, Committed]:
         """The durable offsets of one group."""
         return self.groups.get(group_id, _NONE)
 
+    def unstable(self, group_id: str) -> set[TopicPartition]:
+        """The partitions of a group whose offset an open transaction may change."""
+        of_group = self.pending.get(group_id, {})
+        return {key for offsets in of_group.values() for key in offsets}
+
     def are_written(self, group_id: str) -> set[TopicPartition]:
-        """The partitions of a group for which a commit is on its way."""
-        return {
+        """The partitions of a group for which a commit is on its way, be it within a
+        transaction that is open."""
+        return self.unstable(group_id) | {
             key
             for change in self.writing_of.get(group_id, {}).values()
             for key in change.upserts

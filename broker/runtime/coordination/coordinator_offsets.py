@@ -14,16 +14,22 @@ from sqlalchemy import Connection
 
 from broker.catalog import groups
 from broker.catalog import offsets as stored
+from broker.catalog import pending_offsets as pending
 from broker.clock import Clock
 from broker.groups.commits import (
+    AddPending,
     ChangeOffsets,
+    Changing,
     Commits,
+    EndPending,
     OffsetCommand,
     OffsetsChanging,
     OffsetsWritten,
+    PendingAdding,
+    PendingEnding,
 )
 from broker.groups.offsets import Committed
-from broker.ids import TopicPartition
+from broker.ids import ProducerId, TopicPartition
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.coordination.journal import Journal
 from broker.runtime.coordination.machines import Hosted, Shape
@@ -47,7 +53,11 @@ class CommittedOffsets:
         """Read what the catalog holds. Blocks."""
         for group_id, offsets in self._journal.catalog.read(stored.load).items():
             loaded = {key: Committed(*one) for key, one in offsets.items()}
-            self._commits.show(OffsetsChanging(0, group_id, loaded, ()))
+            self._commits.put(group_id, loaded)
+        for group_id, by_producer in self._journal.catalog.read(pending.load).items():
+            for producer_id, offsets in by_producer.items():
+                loaded = {key: Committed(*one) for key, one in offsets.items()}
+                self._commits.set_pending(group_id, producer_id, loaded)
 
     def groups(self) -> Iterator[str]:
         """Every group that has offsets."""
@@ -123,6 +133,36 @@ class CommittedOffsets:
         done.add_done_callback(partial(_empty_if_deleted, offsets))
         return asyncio.shield(done)  # it is done when they are gone, whoever waits
 
+    def commit_pending(
+        self,
+        group_id: str,
+        producer_id: ProducerId,
+        offsets: Mapping[TopicPartition, Committed],
+    ) -> "asyncio.Future[Any]":
+        """Set offsets within a producer's open transaction; done when that is durable.
+
+        Raises as ``commit`` does.
+        """
+        ticket = _ticket()
+        self._hosted.ask(AddPending(group_id, producer_id, offsets, ticket))
+        return ticket
+
+    def end_pending(
+        self, group_id: str, producer_id: ProducerId, *, commits: bool
+    ) -> "asyncio.Future[Any]":
+        """A producer's transaction is over: what it left pending is the group's, or
+        nobody's; done when that is durable and visible. May be asked again.
+
+        Raises as ``commit`` does.
+        """
+        ticket = _ticket()
+        self._hosted.ask(EndPending(group_id, producer_id, commits, ticket))
+        return ticket
+
+    def unstable(self, group_id: str) -> Collection[TopicPartition]:
+        """The partitions of a group whose offset an open transaction may change."""
+        return self._commits.unstable(group_id)
+
     def expire(self, group_id: str, keys: Collection[TopicPartition]) -> None:
         """Forget offsets that nobody waits for: a failure is told in the log.
 
@@ -169,7 +209,7 @@ class CommittedOffsets:
         upserts: Mapping[TopicPartition, Committed],
         removed: tuple[TopicPartition, ...] | None,
     ) -> "asyncio.Future[Any]":
-        ticket: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        ticket = _ticket()
         self._hosted.ask(ChangeOffsets(group_id, upserts, removed, ticket))
         return ticket
 
@@ -204,17 +244,42 @@ def _empty(offsets: dict[TopicPartition, Committed]) -> None:
         asyncio.get_running_loop().call_soon(_empty, offsets)
 
 
-def _store(connection: Connection, event: OffsetsChanging) -> None:
+def _ticket() -> "asyncio.Future[Any]":
+    return asyncio.get_running_loop().create_future()
+
+
+def _store(connection: Connection, event: Changing) -> None:
+    group_id = event.group_id
+    match event:
+        case OffsetsChanging():
+            _store_changing(connection, event)
+        case PendingAdding(_, _, producer_id, offsets):
+            pending.add(connection, group_id, producer_id, offsets)
+        case PendingEnding(_, _, producer_id, commits):
+            pending.end(connection, group_id, producer_id, commits=commits)
+
+
+def _store_changing(connection: Connection, event: OffsetsChanging) -> None:
     if event.removed is None:
         stored.delete_group(connection, event.group_id)
         groups.delete(connection, event.group_id)
     elif event.removed:
         stored.delete(connection, event.group_id, event.removed)
+    if event.supersedes:
+        _supersede(connection, event)
     if event.upserts:
         stored.commit(connection, event.group_id, event.upserts)
 
 
-def _written(event: OffsetsChanging, error: BaseException | None) -> OffsetsWritten:
+def _supersede(connection: Connection, event: OffsetsChanging) -> None:
+    if event.removed is None:
+        pending.delete_group(connection, event.group_id)
+    else:
+        keys = (*event.removed, *event.upserts)
+        pending.supersede(connection, event.group_id, keys)
+
+
+def _written(event: Changing, error: BaseException | None) -> OffsetsWritten:
     failed = error is not None
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE if failed else ErrorCode.NONE
     return OffsetsWritten(event.serial, code)

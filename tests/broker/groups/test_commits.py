@@ -2,18 +2,24 @@
 
 from copy import deepcopy
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.groups.commits import (
     GROUP_OFFSETS_BYTES,
     OFFSET_BYTES,
+    AddPending,
     Changed,
     ChangeDropped,
     ChangeOffsets,
     Commits,
+    EndPending,
     OffsetsChanged,
+    OffsetsChanging,
     OffsetsWritten,
+    PendingAdding,
+    PendingEnding,
 )
 from broker.groups.offsets import Committed
 from broker.protocol.errors import ErrorCode
@@ -85,17 +91,175 @@ def test_a_group_without_offsets_is_not_known():
     assert not list(commits.ids())
 
 
-CHANGES = st.builds(
-    ChangeOffsets,
-    st.sampled_from("gh"),
-    st.dictionaries(
-        st.tuples(st.integers(1, 2), st.integers(0, 1)),
-        st.builds(Committed, st.integers(0, 9)),
-        max_size=3,
-    ),
-    st.none()
-    | st.lists(st.tuples(st.just(1), st.integers(0, 1)), max_size=2).map(tuple),
+# -- within transactions ----------------------------------------------------------
+
+
+def made(commits: Commits, command) -> None:
+    """Decide, apply, and write what is to be written."""
+    for event in commits.decide(command, 0).events:
+        commits.apply(event)
+        for done in commits.decide(OffsetsWritten(event.serial), 0).events:
+            commits.apply(done)
+
+
+FIVE, SIX = {(1, 0): Committed(5)}, {(1, 0): Committed(6)}
+
+
+def test_what_is_pending_is_seen_by_nobody_and_unstable() -> None:
+    commits = Commits()
+    made(commits, ChangeOffsets("g", FIVE))
+    serial = asked(commits, AddPending("g", 7, SIX))
+    assert not commits.unstable("g")
+    asked(commits, OffsetsWritten(serial))
+    assert commits.of("g") == FIVE
+    assert commits.unstable("g") == commits.are_written("g") == {(1, 0)}
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_end_of_a_transaction_decides_what_was_pending(commit: bool) -> None:
+    commits = Commits()
+    made(commits, ChangeOffsets("g", FIVE))
+    made(commits, AddPending("g", 7, SIX))
+    made(commits, AddPending("g", 8, {(1, 1): Committed(1)}))
+    made(commits, EndPending("g", 7, commit))
+    assert commits.of("g") == (SIX if commit else FIVE)
+    assert commits.unstable("g") == {(1, 1)}
+    made(commits, EndPending("g", 8, False))
+    assert not commits.pending
+
+
+def test_an_end_without_anything_pending_is_answered_and_not_written() -> None:
+    decision = Commits().decide(EndPending("g", 7, True, "t"), 0)
+    assert (decision.events, decision.replies) == ((), (("t", Changed()),))
+    assert not Commits().decide(AddPending("g", 7, {}), 0).events
+
+
+def test_an_end_comes_after_what_is_on_its_way_to_be_pending() -> None:
+    commits = Commits()
+    first = asked(commits, AddPending("g", 7, SIX))
+    second = asked(commits, EndPending("g", 7, True))
+    asked(commits, OffsetsWritten(first))
+    asked(commits, OffsetsWritten(second))
+    assert commits.of("g") == SIX
+    assert not commits.pending
+
+
+def test_what_the_group_says_since_then_is_newer_than_what_is_pending() -> None:
+    commits = Commits()
+    both = SIX | {(1, 1): Committed(7)}
+    made(commits, AddPending("g", 7, both))
+    made(commits, ChangeOffsets("g", FIVE))
+    assert commits.unstable("g") == {(1, 1)}
+    made(commits, EndPending("g", 7, True))
+    assert commits.of("g") == FIVE | {(1, 1): Committed(7)}
+
+
+@pytest.mark.parametrize("removed", [None, ((1, 0),)])
+def test_what_is_deleted_is_not_brought_back_by_a_transaction(removed) -> None:
+    commits = Commits()
+    made(commits, AddPending("g", 7, SIX))
+    made(commits, ChangeOffsets("g", {}, removed))
+    made(commits, EndPending("g", 7, True))
+    assert not commits.of("g")
+    assert not list(commits.ids())
+
+
+class InOrder:
+    """The naive model: what was written, one after another."""
+
+    def __init__(self) -> None:
+        self.offsets: dict = {}
+        self.pending: dict = {}
+
+    def make(self, event) -> None:
+        match event:
+            case OffsetsChanging(_, group, upserts, removed):
+                gone = [k for k in self.offsets if k[0] == group]
+                gone = gone if removed is None else [(group, k) for k in removed]
+                newer = [(group, k) for k in upserts]
+                for key in gone:
+                    self.offsets.pop(key, None)
+                for key in list(self.pending):
+                    is_gone = removed is None and key[0] == group
+                    if is_gone or (key[0], key[2]) in gone + newer:
+                        del self.pending[key]
+                self.offsets |= {(group, k): one for k, one in upserts.items()}
+            case PendingAdding(_, group, producer, offsets):
+                found = {(group, producer, k): one for k, one in offsets.items()}
+                self.pending |= found
+            case PendingEnding(_, group, producer, commit):
+                for key in [k for k in self.pending if k[:2] == (group, producer)]:
+                    offset = self.pending.pop(key)
+                    if commit:
+                        self.offsets[group, key[2]] = offset
+
+
+def flat(commits: Commits) -> tuple[dict, dict]:
+    return (
+        {
+            (g, k): one
+            for g, found in commits.groups.items()
+            for k, one in found.items()
+        },
+        {
+            (g, p, k): one
+            for g, by_producer in commits.pending.items()
+            for p, found in by_producer.items()
+            for k, one in found.items()
+        },
+    )
+
+
+def held_by_hand(commits: Commits) -> int:
+    """What all of it takes, counted anew."""
+    parts = list(commits.groups.items())
+    parts += [(g, one) for g, by in commits.pending.items() for one in by.values()]
+    parts += [(one.group_id, one.upserts) for one in commits.writing.values()]
+    return sum(
+        GROUP_OFFSETS_BYTES
+        + len(group_id)
+        + sum(OFFSET_BYTES + len(one.metadata) for one in offsets.values())
+        for group_id, offsets in parts
+    )
+
+
+KEYS = st.tuples(st.integers(1, 2), st.integers(0, 1))
+OFFSETS = st.dictionaries(
+    KEYS,
+    st.builds(Committed, st.integers(0, 9), metadata=st.text("ab", max_size=3)),
+    max_size=3,
 )
+CHANGES = (
+    st.builds(
+        ChangeOffsets,
+        st.sampled_from("gh"),
+        OFFSETS,
+        st.none() | st.lists(KEYS, max_size=2).map(tuple),
+    )
+    | st.builds(AddPending, st.sampled_from("gh"), st.integers(7, 8), OFFSETS)
+    | st.builds(EndPending, st.sampled_from("gh"), st.integers(7, 8), st.booleans())
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(CHANGES | st.booleans(), max_size=30))
+def test_agrees_with_what_was_written_one_after_another(steps) -> None:
+    commits, model = Commits(), InOrder()
+    for step in [*steps, *[True] * len(steps)]:
+        if not isinstance(step, bool):
+            for event in commits.decide(step, 0).events:
+                commits.apply(event)
+        elif commits.writing:
+            serial = min(commits.writing)
+            if step:
+                model.make(commits.writing[serial])
+            code = ErrorCode.NONE if step else FAILED
+            asked_once = commits.decide(OffsetsWritten(serial, code), 0)
+            for event in asked_once.events:
+                commits.apply(event)
+        assert flat(commits) == (model.offsets, model.pending)
+        assert commits.held_bytes == held_by_hand(commits)
+    assert all(found for by in commits.pending.values() for found in by.values())
 
 
 @given(st.lists(CHANGES | st.booleans(), max_size=20))

@@ -1,6 +1,7 @@
 """Offsets are durable before they are visible, in order, many to a transaction."""
 
 import asyncio
+import random
 from concurrent.futures import Future
 
 import pytest
@@ -124,5 +125,58 @@ def test_changes_keep_their_order_in_the_catalog(tmp_path):
                     "h": {(1, 0): Committed(7, 4, "note", 5, 6)},
                 }
             assert isinstance(again.of("h")[1, 0], Committed)
+
+    story(play)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_start_finds_what_memory_had(tmp_path, seed):
+    """Committed, pending, ended and superseded offsets, in any order."""
+
+    async def play():
+        chance = random.Random(seed)
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            offsets = offsets_of(catalog)
+            waits = []
+            for n in range(150):
+                group, producer = chance.choice("gh"), chance.choice((7, 8))
+                some = {(1, chance.randrange(3)): Committed(n, 4, "m", n, -1)}
+                match chance.randrange(5):
+                    case 0:
+                        waits.append(offsets.commit(group, some))
+                    case 1 | 2:
+                        waits.append(offsets.commit_pending(group, producer, some))
+                    case 3:
+                        commits = chance.random() < 0.7
+                        waits.append(
+                            offsets.end_pending(group, producer, commits=commits)
+                        )
+                    case 4:
+                        keys = None if chance.random() < 0.2 else tuple(some)
+                        waits.append(offsets.delete(group, keys))
+                if chance.random() < 0.3:
+                    await asyncio.gather(*waits)
+            await asyncio.gather(*waits)
+            again = offsets_of(catalog)
+            again.load()
+            for group in "gh":
+                assert again.of(group) == offsets.of(group)
+                assert again.unstable(group) == offsets.unstable(group)
+            assert again._commits.pending == offsets._commits.pending
+
+    story(play)
+
+
+def test_what_is_pending_does_not_expire(tmp_path):
+    async def play():
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            offsets = offsets_of(catalog)
+            await offsets.commit("g", {(1, 0): Committed(5), (1, 1): Committed(5)})
+            await offsets.commit_pending("g", 7, {(1, 0): Committed(6)})
+            offsets.expire("g", [(1, 0), (1, 1)])
+            await offsets.flush()
+            assert set(offsets.of("g")) == {(1, 0)}
+            await offsets.end_pending("g", 7, commits=True)
+            assert offsets.of("g") == {(1, 0): Committed(6)}
 
     story(play)
