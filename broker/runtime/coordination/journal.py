@@ -31,8 +31,10 @@ log = structlog.get_logger("lakelog.groups")
 class Journal:
     """Durable events on their way. For the event loop's thread."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, of: str = "groups") -> None:
+        """``of``: whose events they are, for people who read the log."""
         self.catalog = catalog
+        self._failure = f"{of} could not be stored"
         self._writing = 0
         self._idle: asyncio.Event | None = None
         self._finished = Handover()
@@ -74,7 +76,7 @@ class Journal:
         if self._failed and self._finished.is_empty:
             # a full disk fails all that waited: one line for them
             log.error(
-                "groups could not be stored",
+                self._failure,
                 events=self._failed,
                 error=self._last_error,
             )

@@ -64,13 +64,17 @@ class Hosted(Generic[CommandT]):
         timers: Timers,
         clock: Clock,
         on_timer: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
+        """``on_timer`` is called after what a timer meant was carried out,
+        ``on_change`` after each command's events were applied."""
         self._machine = machine
         self._shape = shape
         self._journal = journal
         self._timers = timers
         self._clock = clock
         self._on_timer = on_timer
+        self._on_change = on_change
         self._running: dict[Hashable, TimerHandle] = {}
         self._unset: dict[Hashable, int | None] = {}
         self._unsent: deque[tuple[Ticket, Any]] = deque()
@@ -109,6 +113,8 @@ class Hosted(Generic[CommandT]):
             self._machine.apply(event)
         self._unset.update(decision.timers)
         self._set_some()
+        if decision.events:
+            self._on_change()
         return decision
 
     def _set_some(self) -> None:

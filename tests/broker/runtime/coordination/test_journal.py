@@ -140,7 +140,7 @@ def test_what_fails_together_is_one_line_in_the_log():
 
     async def play():
         catalog, told = HeldCatalog(), []
-        journal = Journal(catalog)
+        journal = Journal(catalog, "transactions")
         for _ in range(4):
             journal.write(lambda _: None, told.append)
         with capture_logs() as logs:
@@ -152,6 +152,7 @@ def test_what_fails_together_is_one_line_in_the_log():
             await asyncio.sleep(0)
         said = [(one["events"], one["error"]) for one in logs]
         assert said == [(2, "disk full"), (1, "still full")]
+        assert {one["event"] for one in logs} == {"transactions could not be stored"}
         assert len(told) == 4
 
     story(play)

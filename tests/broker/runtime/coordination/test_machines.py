@@ -78,8 +78,15 @@ class Desk:
             fail=lambda ticket, error: ticket.set_exception(error),
             expired=lambda key: ("expired", key, None),
         )  # fmt: skip
+        self.changes: list[int] = []
         self.hosted = Hosted(
-            self.diary, shape, self.journal, self.timers, self.clock, self._fired
+            self.diary,
+            shape,
+            self.journal,
+            self.timers,
+            self.clock,
+            self._fired,
+            lambda: self.changes.append(len(self.diary.lines)),
         )
 
     def _fired(self) -> None:
@@ -95,6 +102,19 @@ class Desk:
         ticket = asyncio.get_running_loop().create_future()
         self.hosted.ask((verb, text, ticket))
         return ticket
+
+
+def test_who_looks_at_the_state_is_called_after_each_change_of_it():
+    async def play():
+        desk = Desk()
+        desk.hosted.ask(("keep", "a", None))
+        assert desk.changes == [1]
+        desk.hosted.ask(("note", "b", None))
+        desk.catalog.held[0].set_result(None)
+        await asyncio.sleep(0)
+        assert desk.changes == [1, 2, 3], "and when it is written"
+
+    story(play)
 
 
 def test_what_needs_no_disk_is_answered_at_once():

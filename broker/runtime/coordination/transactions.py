@@ -1,0 +1,287 @@
+"""The transaction coordinator: where pure transactional ids meet futures and the clock.
+
+A transactional id decides (``broker/transactions``), ``machines.py`` carries out what
+it decided; this keeps all ids and gives each command a future as its ticket, as
+``coordinator.py`` does for groups. After each change of an id it looks at what the id
+owes: markers that it has not begun to write yet are begun (``markers.py``), and when
+all are durable the id is told.
+
+A broker that comes back goes on with what it finds: what is prepared is completed, what
+is open is open for the rest of its time.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, Protocol
+
+import structlog
+from sqlalchemy import Connection
+
+from broker.catalog import transactions as stored
+from broker.catalog.catalog import Catalog
+from broker.clock import Clock
+from broker.ids import ProducerId, TopicPartition
+from broker.protocol.errors import ErrorCode
+from broker.runtime.coordination.journal import Journal
+from broker.runtime.coordination.machines import Hosted, Shape, resolve
+from broker.timing.delayed import TimerHandle, Timers
+from broker.transactions import transactional_id as ids
+from broker.transactions.commands import (
+    Add,
+    Added,
+    Command,
+    End,
+    Ended,
+    Expire,
+    Forget,
+    Initialized,
+    InitProducer,
+    MarkersWritten,
+    Owed,
+    Refused,
+    Resume,
+    Written,
+)
+from broker.transactions.limits import TransactionLimits
+from broker.transactions.metadata import TransactionMetadata
+from broker.transactions.snapshot import decode, encode
+from broker.transactions.states import TransactionState
+from broker.transactions.transaction import Transaction, WriteBegan
+from broker.transactions.transactional_id import TransactionalId
+
+SWEPT_EVERY_MS: Final = 60 * 60 * 1_000
+"""Kafka's ``transaction.remove.expired.transaction.cleanup.interval.ms``."""
+SWEPT_A_TURN: Final = 1_000
+
+log = structlog.get_logger("lakelog.transactions")
+
+
+class WritesMarkers(Protocol):
+    """What is asked of ``markers.py``."""
+
+    def write(self, owed: Owed, done: Callable[[], None], /) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Hosted:
+    """An id, the runtime of its machine, and the serial of the markers it has begun."""
+
+    transaction: Transaction
+    machine: Hosted[Command]
+    begun: int | None = None
+
+
+class TransactionCoordinator:
+    """All transactional ids of this broker. For the event loop's thread only."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        timers: Timers,
+        clock: Clock,
+        limits: TransactionLimits,
+        markers: WritesMarkers,
+    ) -> None:
+        self.limits = limits
+        self._journal = Journal(catalog, "transactions")
+        self._timers = timers
+        self._clock = clock
+        self._markers = markers
+        self._hosted: dict[str, _Hosted] = {}
+        self._sweep: TimerHandle | None = None
+        self._closed = False
+
+    def load(self) -> None:
+        """Read every id; open transactions' time runs on, and what is owed is begun.
+
+        Blocks; on the loop, once partitions and committed offsets are there. An id that
+        cannot be read is told in the log and left out.
+        """
+        for transactional_id, value in self._journal.catalog.read(stored.load).items():
+            try:
+                metadata = decode(value)
+            except ValueError as error:
+                log.error(
+                    "a transactional id is forgotten",
+                    transactional_id=transactional_id,
+                    error=str(error),
+                )
+                continue
+            hosted = self._host(Transaction(transactional_id, metadata))
+            hosted.machine.ask(Resume())
+            self._changed(hosted)
+        self._sweep_later()
+
+    async def close(self) -> None:
+        """Refuse everybody who waits, to ask again; wait until changes are durable."""
+        self._closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._markers.close()
+        for hosted in self._hosted.values():
+            hosted.machine.close()
+            for ticket in hosted.transaction.waiting():
+                resolve(ticket, Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        self._hosted.clear()
+        await self._journal.flush()
+
+    # -- producers --------------------------------------------------------------------
+
+    def needs_producer_id(
+        self, transactional_id: str, command: InitProducer | End
+    ) -> bool:
+        """Whether the command must bring a new producer id to be sure of success."""
+        hosted = self._hosted.get(transactional_id)
+        if hosted is None:
+            return isinstance(command, InitProducer)
+        return ids.needs_producer_id(hosted.transaction, command)
+
+    def init_producer(
+        self, transactional_id: str, command: InitProducer
+    ) -> "asyncio.Future[Initialized | Refused]":
+        """Give a producer its next epoch; the ticket is given here.
+
+        Refused with INVALID_REQUEST, or as the id does.
+        """
+        if transactional_id and not self._closed:
+            self._hosted.get(transactional_id) or self._host(
+                Transaction(transactional_id)
+            )
+        return self._ask(transactional_id, command)
+
+    def add(
+        self, transactional_id: str, command: Add
+    ) -> "asyncio.Future[Added | Refused]":
+        """Make partitions or groups part of the transaction; as ``init_producer``."""
+        return self._ask(transactional_id, command)
+
+    def end(
+        self, transactional_id: str, command: End
+    ) -> "asyncio.Future[Ended | Refused]":
+        """Commit or abort the transaction; answered when its markers are durable."""
+        return self._ask(transactional_id, command)
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: ProducerId,
+        producer_epoch: int,
+        part: TopicPartition | str,
+    ) -> ErrorCode:
+        """Whether the producer may write to a partition, or commit offsets of a group
+        (its id), within the transaction now."""
+        if self._closed:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        hosted = self._hosted.get(transactional_id)
+        if hosted is None:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return ids.verify(hosted.transaction, producer_id, producer_epoch, part)
+
+    def _ask(
+        self, transactional_id: str, command: InitProducer | Add | End
+    ) -> "asyncio.Future[Any]":
+        ticket: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        hosted = self._hosted.get(transactional_id)
+        if hosted is None:
+            ticket.set_result(Refused(self._unknown(transactional_id)))
+            return ticket
+        hosted.machine.ask(replace(command, ticket=ticket))
+        self._drop_if_never_used(hosted)
+        return ticket
+
+    def _unknown(self, transactional_id: str) -> ErrorCode:
+        if self._closed:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+    # -- administration ---------------------------------------------------------------
+
+    def describe(self, transactional_id: str) -> TransactionMetadata | None:
+        """What holds of an id; None if nobody has an epoch of it."""
+        hosted = self._hosted.get(transactional_id)
+        if hosted is None or hosted.transaction.metadata.is_new:
+            return None
+        return hosted.transaction.metadata
+
+    def all(self) -> Iterator[tuple[str, TransactionMetadata]]:
+        """Every id that somebody has an epoch of."""
+        for transactional_id, hosted in self._hosted.items():
+            if not hosted.transaction.metadata.is_new:
+                yield transactional_id, hosted.transaction.metadata
+
+    # -- what follows -----------------------------------------------------------------
+
+    def _host(self, transaction: Transaction) -> _Hosted:
+        def changed() -> None:
+            self._changed(hosted)
+
+        machine: Hosted[Command] = Hosted(
+            TransactionalId(self.limits, transaction),
+            _shape_of(transaction.transactional_id),
+            self._journal,
+            self._timers,
+            self._clock,
+            on_change=changed,
+        )
+        hosted = _Hosted(transaction, machine)
+        self._hosted[transaction.transactional_id] = hosted
+        return hosted
+
+    def _changed(self, hosted: _Hosted) -> None:
+        """Begin to write the markers that are owed, unless that is under way."""
+        owed = hosted.transaction.owed
+        if owed is not None and hosted.begun != owed.serial:
+            hosted.begun = owed.serial
+            done = partial(hosted.machine.ask, MarkersWritten(owed.serial))
+            self._markers.write(owed, done)
+        self._drop_if_never_used(hosted)
+
+    def _drop_if_never_used(self, hosted: _Hosted) -> None:
+        """Who was refused, or is forgotten, leaves nothing behind."""
+        transaction = hosted.transaction
+        name = transaction.transactional_id
+        if transaction.never_used() and self._hosted.get(name) is hosted:
+            hosted.machine.close()
+            del self._hosted[name]
+
+    def _sweep_later(self) -> None:
+        self._sweep = self._timers.after(SWEPT_EVERY_MS, self._forget_expired)
+
+    def _forget_expired(self) -> None:
+        self._sweep_on(iter(tuple(self._hosted.values())))
+
+    def _sweep_on(self, left: Iterator[_Hosted]) -> None:
+        for count, hosted in enumerate(left, 1):
+            hosted.machine.ask(Forget())
+            if count == SWEPT_A_TURN:
+                self._sweep = self._timers.after(1, partial(self._sweep_on, left))
+                return
+        self._sweep_later()
+
+
+def _shape_of(transactional_id: str) -> Shape[Command]:
+    return Shape(partial(_store, transactional_id), _written, _fail, Expire)
+
+
+def _store(transactional_id: str, connection: Connection, event: WriteBegan) -> None:
+    if event.metadata.state is TransactionState.DEAD:
+        stored.delete(connection, transactional_id)
+    else:
+        stored.store(connection, transactional_id, encode(event.metadata))
+
+
+def _written(event: WriteBegan, error: BaseException | None) -> Written:
+    failed = error is not None
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE if failed else ErrorCode.NONE
+    return Written(event.serial, code)
+
+
+def _fail(ticket: Any, _: BaseException) -> None:
+    # Retriable for every client: the coordinator may be well again by then.
+    resolve(ticket, Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))

@@ -1,0 +1,144 @@
+"""Markers of a transaction: all of them, in turns, again if need be."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.records.markers import Marker, read_marker
+from broker.runtime.coordination.markers import PART, RETRY_MS, Markers
+from broker.runtime.services import Broker
+from broker.transactions.commands import Owed
+from tests.support.clock import ManualClock
+from tests.support.rig import (
+    batch_of,
+    batches_in,
+    create,
+    fetch_one,
+    produce_one,
+    rig,
+    run,
+)
+from tests.support.timers import ManualTimers
+
+MANY = 2 * PART + 1
+
+
+class Refusing:
+    """The partitions, of which some have no marker taken the first times."""
+
+    def __init__(self, broker: Broker, refused: dict[int, int]) -> None:
+        self.broker = broker
+        self.refused = refused
+        self.asked: list[int] = []
+
+    def get(self, number: int, index: int) -> Any:
+        self.asked.append(index)
+        if self.refused.get(index, 0) == 0:
+            return self.broker.partitions.get(number, index)
+        self.refused[index] -= 1
+        return self
+
+    def append_marker(self, *given: Any, **_: Any) -> None:
+        reply = given[-1]
+        reply(-1, -1, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"))
+
+
+def markers_of(broker: Broker, logs: Any = None) -> tuple[Markers, ManualTimers]:
+    timers = ManualTimers(ManualClock())
+    logs = logs or broker.partitions
+    return Markers(logs, broker.groups.offsets, timers, broker.clock), timers
+
+
+def owed_to(*parts: Any, producer: int = 1, epoch: int = 0, version: int = 1) -> Owed:
+    groups = frozenset(part for part in parts if isinstance(part, str))
+    keys = frozenset(part for part in parts if not isinstance(part, str))
+    return Owed(1, producer, epoch, True, keys, groups, version)
+
+
+def test_each_partition_gets_one_marker_however_many_there_are(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            first = await create(broker, "t", partitions=MANY)
+            markers, _ = markers_of(broker)
+            done = asyncio.Event()
+            keys = [(first.number, index) for index in range(MANY)]
+            markers.write(owed_to(*keys, "g"), done.set)
+            assert not done.is_set()
+            await done.wait()
+            ends = {broker.partitions.named("t", n).high_watermark for n in range(MANY)}
+            assert ends == {1}
+            (batch,) = batches_in(await fetch_one(broker, "t", 0))
+            assert read_marker(batch) == Marker(True)
+
+    run(scenario)
+
+
+def test_nothing_owed_is_done_later_and_not_at_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            markers, _ = markers_of(broker)
+            done = asyncio.Event()
+            markers.write(owed_to(), done.set)
+            assert not done.is_set()
+            await done.wait()
+
+    run(scenario)
+
+
+def test_what_was_refused_is_asked_for_again_and_nothing_else(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            first = await create(broker, "t", partitions=3)
+            logs = Refusing(broker, {1: 2})
+            markers, timers = markers_of(broker, logs)
+            done = asyncio.Event()
+            owed = owed_to(*((first.number, index) for index in range(3)))
+            markers.write(owed, done.set)
+            for tries in (1, 2):
+                while len(timers) == 0:
+                    await asyncio.sleep(0.001)
+                assert logs.asked.count(1) == tries
+                assert not done.is_set()
+                timers.advance(RETRY_MS)
+            await done.wait()
+            assert sorted(logs.asked) == [0, 1, 1, 1, 2]
+
+    run(scenario)
+
+
+def test_a_partition_that_is_gone_or_has_a_newer_epoch_needs_none(tmp_path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            first = await create(broker, "t", partitions=2)
+            await produce_one(broker, "t", batch_of(b"x", producer=(1, 5, 0)))
+            broker.partitions.named("t", 1).deleted = True
+            markers, _ = markers_of(broker)
+            done = asyncio.Event()
+            gone = (999, 0), (first.number, 99)
+            keys = (first.number, 0), (first.number, 1)
+            markers.write(owed_to(*gone, *keys), done.set)
+            await done.wait()
+            assert first.high_watermark == 1
+
+    run(scenario)
+
+
+def test_nothing_is_asked_for_after_the_end(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            first = await create(broker, "t")
+            logs = Refusing(broker, {0: 99})
+            markers, timers = markers_of(broker, logs)
+            markers.write(owed_to((first.number, 0)), list)
+            while len(timers) == 0:
+                await asyncio.sleep(0.001)
+            markers.close()
+            assert len(timers) == 0
+            asked = len(logs.asked)
+            markers.write(owed_to((first.number, 0)), list)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert len(logs.asked) == asked
+
+    run(scenario)

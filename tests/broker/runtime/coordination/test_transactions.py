@@ -1,0 +1,253 @@
+"""The coordinator of transactions on a real catalog and a real log."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.catalog import transactions as stored
+from broker.groups.offsets import Committed
+from broker.protocol.errors import ErrorCode
+from broker.records.layout import TRANSACTIONAL_BIT
+from broker.runtime.coordination.markers import Markers
+from broker.runtime.coordination.transactions import (
+    SWEPT_EVERY_MS,
+    TransactionCoordinator,
+)
+from broker.runtime.services import Broker
+from broker.transactions.commands import (
+    Add,
+    Added,
+    End,
+    Ended,
+    Initialized,
+    InitProducer,
+    Refused,
+)
+from broker.transactions.limits import TransactionLimits
+from broker.transactions.states import TransactionState
+from tests.support.clock import ManualClock
+from tests.support.rig import batch_of, create, rig, run
+from tests.support.timers import ManualTimers
+
+MINUTE_MS = 60_000
+GROUP = "g"
+
+
+class World:
+    """A broker and the coordinator of its transactions, which nothing serves yet."""
+
+    def __init__(self, broker: Broker, clock: ManualClock, **limits: int) -> None:
+        self.broker = broker
+        self.clock = clock
+        self.timers = ManualTimers(clock)
+        offsets = broker.groups.offsets
+        self.markers = Markers(broker.partitions, offsets, self.timers, clock)
+        self.coordinator = TransactionCoordinator(
+            broker.catalog,
+            self.timers,
+            clock,
+            TransactionLimits(**limits),
+            self.markers,
+        )
+        self.coordinator.load()
+
+    def log(self, index: int = 0) -> Any:
+        return self.broker.partitions.named("t", index).log
+
+    def key(self, index: int = 0) -> tuple[int, int]:
+        return self.broker.partitions.named("t", index).key
+
+    async def init(self, name: str = "x", **fields: int) -> Any:
+        given = {"timeout_ms": MINUTE_MS, "new_producer_id": 77} | fields
+        return await self.coordinator.init_producer(name, InitProducer(**given))
+
+    async def add(self, producer: Any, *parts: Any, version: int = 1) -> Any:
+        groups = frozenset(part for part in parts if isinstance(part, str))
+        keys = frozenset(self.key(part) for part in parts if not isinstance(part, str))
+        ids = producer.producer_id, producer.producer_epoch
+        return await self.coordinator.add("x", Add(*ids, keys, groups, version))
+
+    def end(self, producer: Any, commit: bool, version: int = 1) -> Any:
+        ids = producer.producer_id, producer.producer_epoch
+        return self.coordinator.end("x", End(*ids, commit, version))
+
+    async def write(self, producer: Any, sequence: int, index: int = 0) -> None:
+        """One record of the transaction, verified as Produce would."""
+        ids = producer.producer_id, producer.producer_epoch
+        code = self.coordinator.verify("x", *ids, self.key(index))
+        assert code is ErrorCode.NONE
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        batch = batch_of(b"v", producer=(*ids, sequence), attributes=TRANSACTIONAL_BIT)
+        self.broker.partitions.named("t", index).append(
+            batch, 9, 0, lambda *told: done.set_result(told), in_transaction=True
+        )
+        assert (await done)[2] is None
+
+    def state(self) -> TransactionState:
+        found = self.coordinator.describe("x")
+        assert found is not None
+        return found.state
+
+
+@asynccontextmanager
+async def world(
+    path: Path, clock: ManualClock | None = None, **limits: int
+) -> AsyncIterator[World]:
+    """A world on this folder; opened again, it is the broker restarted."""
+    async with rig(path) as broker:
+        if not len(broker.topics):
+            await create(broker, "t", partitions=3)
+        made = World(broker, clock or ManualClock(), **limits)
+        yield made
+        await made.coordinator.close()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_from_its_first_epoch_to_its_markers(tmp_path, commit, version):
+    async def scenario() -> None:
+        async with world(tmp_path, version=version) as here:
+            producer = await here.init()
+            assert producer == Initialized(77, 0)
+            assert await here.add(producer, 0, 1, GROUP, version=version) == Added()
+            await here.write(producer, 0)
+            offsets = here.broker.groups.offsets
+            await offsets.commit_pending(GROUP, 77, {here.key(): Committed(5)})
+            assert here.log().stable == 0
+            ended = await here.end(producer, commit, version)
+            assert ended == Ended(77, 0 if version == 1 else 1)
+            assert [here.log(index).durable for index in range(3)] == [2, 1, 0]
+            assert [here.log(index).stable for index in range(3)] == [2, 1, 0]
+            assert here.log().aborted(0, 2) == ([] if commit else [(77, 0)])
+            assert set(offsets.of(GROUP)) == ({here.key()} if commit else set())
+            assert not offsets.unstable(GROUP)
+
+    run(scenario)
+
+
+def test_a_start_completes_what_was_decided(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with world(tmp_path) as here:
+            producer = await here.init()
+            await here.add(producer, 0, GROUP)
+            await here.write(producer, 0)
+            offsets = here.broker.groups.offsets
+            await offsets.commit_pending(GROUP, 77, {here.key(): Committed(5)})
+            here.markers.close()  # the power goes between decision and markers
+            asked = here.end(producer, True)
+            while here.state() is not TransactionState.PREPARE_COMMIT:
+                await asyncio.sleep(0.001)
+            assert not asked.done()
+        assert asked.result() == Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        async with world(tmp_path) as here:
+            assert here.log().stable == 0
+            while here.state() is not TransactionState.COMPLETE_COMMIT:
+                await asyncio.sleep(0.001)
+            assert (here.log().stable, here.log().aborted(0, 2)) == (2, [])
+            assert here.broker.groups.offsets.of(GROUP) == {here.key(): Committed(5)}
+            assert await here.end(producer, True) == Ended(77, 0)
+            assert await here.init() == Initialized(77, 1)
+
+    run(scenario)
+
+
+def test_an_open_transaction_is_open_after_a_start_and_aborted_in_time(tmp_path):
+    async def scenario() -> None:
+        clock = ManualClock()
+        async with world(tmp_path, clock) as here:
+            producer = await here.init()
+            await here.add(producer, 0)
+            await here.write(producer, 0)
+        async with world(tmp_path, clock) as here:
+            await here.write(producer, 1)
+            assert (here.log().stable, here.log().durable) == (0, 2)
+            here.timers.advance(MINUTE_MS)
+            while here.state() is not TransactionState.COMPLETE_ABORT:
+                await asyncio.sleep(0.001)
+            assert (here.log().stable, here.log().aborted(0, 3)) == (3, [(77, 0)])
+            fenced = Refused(ErrorCode.PRODUCER_FENCED)
+            assert await here.end(producer, True) == fenced
+
+    run(scenario)
+
+
+def test_the_row_of_a_complete_transaction_follows(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with world(tmp_path) as here:
+            producer = await here.init()
+            await here.add(producer, 0)
+            await here.end(producer, True)
+            catalog = here.broker.catalog
+            assert '"PrepareCommit"' in catalog.read(stored.load)["x"]
+            here.timers.advance(here.coordinator.limits.completion_delay_ms)
+            while '"CompleteCommit"' not in catalog.read(stored.load)["x"]:
+                await asyncio.sleep(0.001)
+
+    run(scenario)
+
+
+def test_an_id_that_nobody_uses_is_forgotten_and_may_come_again(tmp_path) -> None:
+    async def scenario() -> None:
+        async with world(tmp_path) as here:
+            await here.init()
+            here.timers.advance(here.coordinator.limits.id_expiration_ms)
+            while here.coordinator.describe("x") is not None:
+                here.timers.advance(SWEPT_EVERY_MS)
+                await asyncio.sleep(0.001)
+            assert not here.broker.catalog.read(stored.load)
+            assert not dict(here.coordinator.all())
+            assert await here.init(new_producer_id=78) == Initialized(78, 0)
+
+    run(scenario)
+
+
+def test_who_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with world(tmp_path) as here:
+            nobody, coordinator = Initialized(77, 0), here.coordinator
+            unknown = Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            assert await here.add(nobody, 0) == unknown
+            assert await here.end(nobody, True) == unknown
+            code = coordinator.verify("x", 77, 0, here.key())
+            assert code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            assert await here.init("") == Refused(ErrorCode.INVALID_REQUEST)
+            too_long = Refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+            assert await here.init(timeout_ms=10**9) == too_long
+            assert not coordinator._hosted
+            asked = InitProducer(MINUTE_MS)
+            assert coordinator.needs_producer_id("x", asked)
+            assert not coordinator.needs_producer_id("x", End(77, 0, True))
+            await here.init()
+            assert not coordinator.needs_producer_id("x", asked)
+            assert [name for name, _ in coordinator.all()] == ["x"]
+
+    run(scenario)
+
+
+def test_a_coordinator_that_stops_sends_everybody_away(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with world(tmp_path) as here:
+            producer = await here.init()
+            await here.coordinator.close()
+            away = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert await here.init() == Refused(away)
+            assert await here.init("") == Refused(away)
+            assert await here.end(producer, True) == Refused(away)
+            assert here.coordinator.verify("x", 77, 0, here.key()) is away
+
+    run(scenario)
+
+
+def test_a_row_that_cannot_be_read_stops_no_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            broker.catalog.change(lambda c: stored.store(c, "bad", "nonsense"))
+        async with world(tmp_path) as here:
+            assert here.coordinator.describe("bad") is None
+            assert await here.init("bad") == Initialized(77, 0)
+
+    run(scenario)
