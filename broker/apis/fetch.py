@@ -6,7 +6,9 @@ first partition that has anything gives at least one whole batch; then the limit
 No fetch waits longer than a connection may be silent. What is in memory is sent as it
 lies there; the rest is read on threads, into memory that all fetches have in common. A
 partition that is named twice is fetched once, where it was named first, as it was named
-last. A replica is refused: this node has no followers.
+last. A replica is refused: this node has no followers. With isolation level 1 nothing
+is read from the first open transaction on, and what of the rest was aborted is told; of
+what stands in a table nothing was.
 Version notes: v0 and v1 get messages of magic 0, v2 and v3 of magic 1 (KIP-32), which
 are made of the batches on threads; v3 limits the answer as a whole, and gives at least
 one message (KIP-74); v4 batches; v5 log start; v7 sessions (KIP-227): a session id is
@@ -112,6 +114,7 @@ def _fill(
         if asked is None:
             continue
         place = _place(topic, asked, replica_id, version, broker)
+        place.committed = request.isolation_level == READ_COMMITTED
         key = topic.topic, topic.topic_id, asked.partition
         before = known.get(key)
         if before is not None:
@@ -204,7 +207,7 @@ def _answer(
         for asked in topic.partitions:
             count, place = next(filled)
             data = _data(asked.partition, place, version)
-            data.aborted_transactions = _aborted(committed or place.partition is None)
+            data.aborted_transactions = _aborted(place, committed)
             answers.append(data)
             if place.buffers:
                 size += place.size
@@ -214,10 +217,14 @@ def _answer(
     return response
 
 
-def _aborted(is_stated: bool) -> list[AbortedTransaction] | None:
-    """There are no transactions: none was aborted. Kafka says so to who asks, and of
-    what is not here; others get null."""
-    return [] if is_stated else None
+def _aborted(place: Place, committed: bool) -> list[AbortedTransaction] | None:
+    """What does not count of what was read, by first offset. Kafka says so to who reads
+    what is committed, and of what is not here; others get null."""
+    if not committed and place.partition is not None:
+        return None
+    if place.error is not None:
+        return []
+    return [AbortedTransaction(*one) for one in place.aborted]
 
 
 def _data(index: int, place: Place, version: int) -> PartitionData:

@@ -1,6 +1,7 @@
 """ListOffsets: the offset at an end of the log, or at a time.
 
-Behavior: -1 the high watermark (the last stable offset for read_committed), -2 the log
+Behavior: -1 the high watermark (the last stable offset for read_committed, which finds
+nothing behind it by time either), -2 the log
 start, -3 the record with the greatest timestamp, -4 the log start again (nothing is
 tiered), -5 and -6 nothing; a timestamp finds the first record stamped so or later, and
 is answered with that record's own timestamp, in segments and tables alike. A partition
@@ -121,10 +122,11 @@ def _look(
     if timestamp < 0 and SINCE_VERSION.get(timestamp, 99) > context.version:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp}")
     partition = broker.partitions.named(name, asked.partition_index)
+    committed = request.isolation_level == READ_COMMITTED
     check_leader_epoch(asked.current_leader_epoch)
     if timestamp >= 0 or timestamp == MAX_TIMESTAMP:
-        return _search(partition, timestamp, answer, broker)
-    offset = _end(partition, timestamp, request.isolation_level == READ_COMMITTED)
+        return _search(partition, timestamp, answer, broker, committed=committed)
+    offset = _end(partition, timestamp, committed=committed)
     if offset is not None:
         answer.offset, answer.leader_epoch = offset, LEADER_EPOCH
     return None
@@ -170,8 +172,7 @@ def _newest_first(partition: Partition, end: int, count: int) -> list[int]:
 
 def _end(partition: Partition, timestamp: int, committed: bool) -> int | None:
     if timestamp == LATEST:
-        offsets = partition.log.offsets
-        return offsets.stable if committed else offsets.durable
+        return partition.end(committed=committed)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return partition.log_start
     return None
@@ -182,6 +183,8 @@ async def _search(
     timestamp: int,
     answer: ListOffsetsPartitionResponse,
     broker: Broker,
+    *,
+    committed: bool,
 ) -> None:
     times = broker.partitions.times
     found: Found | None
@@ -193,6 +196,6 @@ async def _search(
     except KafkaError as error:
         answer.error_code = error.code
         return
-    if found is not None:
+    if found is not None and found.offset < partition.end(committed=committed):
         answer.offset, answer.timestamp = found
         answer.leader_epoch = LEADER_EPOCH

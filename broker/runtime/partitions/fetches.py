@@ -158,7 +158,9 @@ class Fetch(DelayedOperation):
         self._found = 0
         self._wanted = 0
         """Bytes that what was read takes once it is converted, as far as is known."""
-        self._before: dict[Hashable, tuple[Partition, int, int]] = {}
+        self._before: dict[Hashable, tuple[Partition, int, int, bool]] = {}
+        """Of each partition: itself, the offset, its mark, whether only what is
+        committed is read."""
 
     def run(
         self, purgatory: DelayedOperations, max_wait_ms: int
@@ -233,12 +235,13 @@ class Fetch(DelayedOperation):
         for place in places:
             if place.partition is None or place.error is not None:
                 return True
-            partition = place.partition
-            self._found += self._reader.available(partition, place.offset)
+            partition, committed = place.partition, place.committed
+            self._found += self._reader.available(partition, place.offset, committed)
             key, offset = partition.key, place.offset
             if key in self._before:
                 offset = min(offset, self._before[key][1])
-            self._before[key] = partition, offset, partition.bytes_committed
+            mark = partition.mark(committed=committed)
+            self._before[key] = partition, offset, mark, committed
         return self._found >= self._min_bytes
 
     def satisfied(self) -> bool:
@@ -246,21 +249,21 @@ class Fetch(DelayedOperation):
             return True
         moved = [
             key
-            for key, (partition, offset, committed) in self._before.items()
-            if partition.bytes_committed != committed
+            for key, (partition, offset, mark, committed) in self._before.items()
+            if partition.mark(committed=committed) != mark
             or partition.deleted
             or offset < partition.log.offsets.start
         ]
         return any(map(self.satisfied_by, moved))
 
     def satisfied_by(self, key: Hashable) -> bool:
-        partition, offset, committed = self._before[key]
+        partition, offset, mark, committed = self._before[key]
         if partition.deleted or offset < partition.log_start:
             return True
-        now_committed = partition.bytes_committed
-        if now_committed != committed:
-            self._found += now_committed - committed
-            self._before[key] = partition, offset, now_committed
+        now = partition.mark(committed=committed)
+        if now != mark:
+            self._found += partition.grown(mark, committed=committed)
+            self._before[key] = partition, offset, now, committed
         return self._found >= self._min_bytes
 
     def complete(self, *, expired: bool) -> None:

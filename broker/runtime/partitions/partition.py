@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.ids import PartitionNumber, ProducerId, TopicNumber, TopicPartition
+from broker.log.index import Span
 from broker.log.partition import PartitionLog
 from broker.log.producers import Duplicate
 from broker.protocol.buffers import Buffer
@@ -343,24 +344,50 @@ class Partition:
         """
         return offset < table_end and not self.log.is_in_segments(offset)
 
-    def spans(self, offset: int, bytes_max: int, at_least_one: bool) -> Spans:
+    def end(self, *, committed: bool) -> int:
+        """The offset behind the last that may be read; ``committed``: by who reads
+        nothing of a transaction that is open."""
+        offsets = self.log.offsets
+        return offsets.stable if committed else offsets.durable
+
+    def span(
+        self, offset: int, bytes_max: int, at_least_one: bool, committed: bool = False
+    ) -> Span:
         """The batches in segments from ``offset`` on, within ``bytes_max``; those
-        before the next offset that is lost."""
+        before the next offset that is lost, or that is not to be read."""
         index, lost = self.log.index, self.log.next_lost(offset)
         at, end = index.find(offset), None if lost is None else lost.first
-        return index.span(at, bytes_max, end, at_least_one=at_least_one).locations
+        if committed:
+            stable = self.log.offsets.stable
+            end = stable if end is None else min(end, stable)
+        return index.span(at, bytes_max, end, at_least_one=at_least_one)
 
-    def available(self, offset: int, table_end: int) -> int:
+    def spans(self, offset: int, bytes_max: int, at_least_one: bool) -> Spans:
+        """Where the batches of such a span lie."""
+        return self.span(offset, bytes_max, at_least_one).locations
+
+    def available(self, offset: int, table_end: int, committed: bool = False) -> int:
         """About how many bytes a fetch at ``offset`` finds; 0 at the end.
 
         Where it cannot be known without reading, more than anybody asks for.
         """
-        durable = self.log.offsets.durable
-        if offset >= durable:
+        end = self.end(committed=committed)
+        if offset >= end:
             return 0
         if self.is_cold(offset, table_end):
             return UNKNOWN_BYTES
-        return self.log.index.bytes_between(offset, durable) or UNKNOWN_BYTES
+        return self.log.index.bytes_between(offset, end) or UNKNOWN_BYTES
+
+    def mark(self, *, committed: bool) -> int:
+        """Moves when there is more to be read; see ``grown``."""
+        return self.log.offsets.stable if committed else self.bytes_committed
+
+    def grown(self, mark: int, *, committed: bool) -> int:
+        """Bytes that may be read since ``mark`` was taken, where it has moved."""
+        if not committed:
+            return self.bytes_committed - mark
+        stable = self.log.offsets.stable
+        return self.log.index.bytes_between(mark, stable) or UNKNOWN_BYTES
 
 
 UNKNOWN_BYTES: Final = 1 << 40

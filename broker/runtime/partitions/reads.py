@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from broker.log.transactions import AbortedTransaction
 from broker.protocol.buffers import Buffer
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import empty_batches
@@ -70,11 +71,13 @@ class Place:
     Without a partition, or with an error, nothing is read. ``spans`` and
     ``cold_bytes_max`` are the plan of what a thread reads; both empty: all is there.
     ``at_least_one``: it gives a whole batch, however large, while the answer has room.
+    ``committed``: nothing of an open transaction is read, and ``aborted`` says what of
+    it does not count.
     """
 
     __slots__ = (
-        "at_least_one", "buffers", "bytes_max", "cold_bytes_max", "error", "offset",
-        "partition", "spans",
+        "aborted", "at_least_one", "buffers", "bytes_max", "cold_bytes_max",
+        "committed", "error", "offset", "partition", "spans",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +92,8 @@ class Place:
         self.bytes_max = bytes_max
         self.error = error
         self.at_least_one = False
+        self.committed = False
+        self.aborted: Sequence[AbortedTransaction] = ()
         self.buffers: Sequence[Buffer] = ()
         self.spans: Spans = []
         self.cold_bytes_max = 0
@@ -101,6 +106,7 @@ class Place:
     def clear(self) -> None:
         """Forget the plan and what was read."""
         self.buffers, self.spans, self.cold_bytes_max = (), [], 0
+        self.aborted = ()
 
     @property
     def later_bytes(self) -> int:
@@ -121,11 +127,13 @@ class Reader:
         self._lake = lake
         self._reported: set[str] = set()
 
-    def available(self, partition: Partition, offset: int) -> int:
+    def available(
+        self, partition: Partition, offset: int, committed: bool = False
+    ) -> int:
         """About how many bytes a fetch finds; see ``Partition.available``."""
-        if offset >= partition.high_watermark:
+        if offset >= partition.end(committed=committed):
             return 0
-        return partition.available(offset, self._table_end(partition))
+        return partition.available(offset, self._table_end(partition), committed)
 
     def read(self, places: Sequence[Place], bytes_max: int) -> Reading | None:
         """As ``read_in_turns``, in one."""
@@ -158,12 +166,11 @@ class Reader:
         self, place: Place, partition: Partition, limit: int, greedy: bool
     ) -> int:
         """Bytes that the place gives within ``limit``; greedy: one batch at least."""
-        offset = place.offset
-        if offset >= partition.high_watermark or (limit <= 0 and not greedy):
+        offset, end = place.offset, partition.end(committed=place.committed)
+        if offset >= end or (limit <= 0 and not greedy):
             return 0
         if partition.log.is_in_segments(offset):
-            spans = partition.spans(offset, limit, greedy)
-            return self._take(place, spans[:BATCHES_MAX])
+            return self._take(place, _span(place, partition, limit, greedy))
         if offset < self._table_end(partition):
             place.cold_bytes_max = max(limit, 1)
             return place.cold_bytes_max
@@ -243,8 +250,8 @@ class Reader:
             except StaleSegment:
                 if not partition.log.is_in_segments(place.offset):
                     break
-                spans = partition.spans(place.offset, bytes_max, at_least_one=True)
-                place.spans = spans[:BATCHES_MAX]  # it was carried into another one
+                # it was carried into another one
+                place.spans = _span(place, partition, bytes_max, greedy=True)
             else:
                 return
         place.cold_bytes_max = bytes_max  # it was released: the table has its records
@@ -262,8 +269,20 @@ class Reader:
             return
         if cold.next_offset <= place.offset:  # the table is not what it was
             raise missing_error(partition, place.offset, self._lake)
-        end = min(cold.next_offset, partition.high_watermark)
+        end = min(cold.next_offset, partition.end(committed=place.committed))
         place.buffers = empty_batches(place.offset, end)
+
+
+def _span(place: Place, partition: Partition, limit: int, greedy: bool) -> Spans:
+    """Where the batches lie that a place gives; and what is aborted among them.
+
+    That is looked up now: when they have been read, their segment may be released, and
+    with it what was known of it.
+    """
+    span = partition.span(place.offset, limit, greedy, place.committed)
+    if place.committed:
+        place.aborted = partition.log.aborted(place.offset, span.next_offset)
+    return span.locations[:BATCHES_MAX]
 
 
 def coalesced(buffers: Sequence[Buffer], size: int) -> Sequence[Buffer]:

@@ -1,6 +1,5 @@
 """Transactional batches and markers on a real log: durable, restarted, refused."""
 
-import asyncio
 import errno
 from pathlib import Path
 
@@ -8,9 +7,7 @@ import pytest
 
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import read_header
-from broker.records.layout import TRANSACTIONAL_BIT
 from broker.records.markers import Marker, read_marker
-from broker.runtime.partitions.partition import Partition
 from broker.storage.files import Files
 from tests.support.files import ForgetfulFiles
 from tests.support.rig import (
@@ -22,38 +19,7 @@ from tests.support.rig import (
     rig,
     run,
 )
-
-VERSION = 9
-NOW_MS = 1_700_000_000_000
-
-
-async def record(partition: Partition, producer: int, sequence: int = 0) -> int:
-    """A transactional batch is durable; its offset. Raises KafkaError."""
-    done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    batch = batch_of(
-        b"%d" % producer,
-        producer=(producer, 0, sequence),
-        attributes=TRANSACTIONAL_BIT,
-    )
-    partition.append(batch, VERSION, NOW_MS, hearing(done), in_transaction=True)
-    return await done
-
-
-async def marker(partition: Partition, producer: int, commit: bool) -> int:
-    """A marker is durable; its offset. Raises KafkaError."""
-    done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    partition.append_marker(producer, 0, Marker(commit), NOW_MS, hearing(done))
-    return await done
-
-
-def hearing(done: "asyncio.Future[int]"):
-    def reply(base: int, _stamp: int, error: KafkaError | None) -> None:
-        if error is None:
-            done.set_result(base)
-        else:
-            done.set_exception(error)
-
-    return reply
+from tests.support.transacting import marker, record
 
 
 def test_a_transaction_is_open_until_its_marker_is_durable(tmp_path: Path) -> None:
