@@ -5,12 +5,13 @@ never 0, or a consumer would read all again. What is named again is not told aga
 answer is no larger than what was committed.
 Version notes: v0 UNKNOWN_TOPIC_OR_PARTITION where nobody committed; v1 none then; v2
 null topics mean all the group has, and an error on top; v5 leader epoch (KIP-320); v7
-require_stable (KIP-447), which holds of itself while there are no transactions; v8 many
+require_stable (KIP-447): UNSTABLE_OFFSET_COMMIT for what an open transaction may
+change, were it not committed yet (unless all are asked for, as in Kafka); v8 many
 groups (KIP-709); v9 member epochs of the new groups (KIP-848), not looked at for
 classic ones; v10 topic ids, UNKNOWN_TOPIC_ID for one that is not known.
 """
 
-from collections.abc import Awaitable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Container, Hashable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
@@ -42,8 +43,9 @@ from broker.runtime.services import Broker
 from broker.topics.topic import Topic
 
 _NEVER = Committed(offset=-1)
+_UNSTABLE = Committed(offset=-1, metadata="")
+"""Known by what it is, not by what is in it."""
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-Offsets = Mapping[TopicPartition, Committed]
 Answered = set[tuple[Hashable, ...]]
 """The groups, and the partitions of topics of groups, that an answer tells of."""
 
@@ -54,6 +56,16 @@ class _Found(NamedTuple):
     partition: int
     committed: Committed
     code: ErrorCode = ErrorCode.NONE
+
+
+class _Offsets(NamedTuple):
+    """What a group has committed, where it is not told that this may change."""
+
+    committed: Mapping[TopicPartition, Committed]
+    unstable: Container[TopicPartition]
+
+    def get(self, key: TopicPartition) -> Committed | None:
+        return _UNSTABLE if key in self.unstable else self.committed.get(key)
 
 
 @serves(ApiKey.OFFSET_FETCH, versions=(0, 10))
@@ -68,14 +80,15 @@ def _fetch(request: OffsetFetchRequest, context: Context) -> Steps[OffsetFetchRe
     if context.version >= 8:
         groups: list[OffsetFetchResponseGroup] = []
         for count, group in enumerate(request.groups, 1):
-            one = yield from _group(group, answered, context)
+            stable = request.require_stable
+            one = yield from _group(group, stable, answered, context)
             groups.append(one)
             if count % ITEMS_A_TURN == 0:
                 yield
         yield from emptied_in_turns(answered)
         return OffsetFetchResponse(groups=groups)
     broker = context.broker
-    offsets = broker.groups.fetch(request.group_id)
+    offsets = _offsets(request.group_id, request.require_stable, broker)
     never = UNKNOWN if context.version == 0 else ErrorCode.NONE
     if request.topics is None:
         rows: Iterable[tuple[str, Iterable[_Found | None]]]
@@ -106,15 +119,20 @@ def _fetch(request: OffsetFetchRequest, context: Context) -> Steps[OffsetFetchRe
     return OffsetFetchResponse(topics=topics)
 
 
+def _offsets(group_id: str, require_stable: bool, broker: Broker) -> _Offsets:
+    unstable = broker.groups.offsets.unstable(group_id) if require_stable else ()
+    return _Offsets(broker.groups.fetch(group_id), unstable)
+
+
 def _group(
-    asked: OffsetFetchRequestGroup, answered: Answered, context: Context
+    asked: OffsetFetchRequestGroup, stable: bool, answered: Answered, context: Context
 ) -> Steps[OffsetFetchResponseGroup]:
     topics, work = [], 0
-    rows = _rows(asked, answered, context)
+    rows = _rows(asked, stable, answered, context)
     if asked.topics is None and (asked.group_id,) not in answered:
         answered.add((asked.group_id,))
         broker = context.broker
-        every = yield from _all(broker.groups.fetch(asked.group_id), broker)
+        every = yield from _all(_offsets(asked.group_id, stable, broker), broker)
         rows = ((topic.name, topic.id, found) for topic, found in every)
     for name, topic_id, found in rows:
         answers: list[OffsetFetchResponsePartitions] = []
@@ -129,11 +147,11 @@ def _group(
 
 
 def _rows(
-    asked: OffsetFetchRequestGroup, answered: Answered, context: Context
+    asked: OffsetFetchRequestGroup, stable: bool, answered: Answered, context: Context
 ) -> Iterator[tuple[str, bytes, Iterable[_Found | None]]]:
     """Name, id and what was found of each topic, looked up as it is asked for."""
     broker = context.broker
-    offsets = broker.groups.fetch(asked.group_id)
+    offsets = _offsets(asked.group_id, stable, broker)
     for topic in asked.topics or ():
         indexes = topic.partition_indexes
         if context.version >= 10:
@@ -156,11 +174,11 @@ def _new(
 
 
 def _all(
-    offsets: Offsets, broker: Broker
+    offsets: _Offsets, broker: Broker
 ) -> Steps[Iterator[tuple[Topic, Iterator[_Found]]]]:
     """Everything the group has, of topics that exist; each is looked up as it comes."""
     known: dict[TopicNumber, tuple[Topic, list[PartitionNumber]]] = {}
-    for count, (number, index) in enumerate(tuple(offsets), 1):
+    for count, (number, index) in enumerate(tuple(offsets.committed), 1):
         topic = broker.topics.by_number(number)
         if topic is not None:
             known.setdefault(number, (topic, []))[1].append(index)
@@ -170,7 +188,7 @@ def _all(
 
 
 def _there(
-    offsets: Offsets, topic: Topic, indexes: Iterable[PartitionNumber]
+    offsets: _Offsets, topic: Topic, indexes: Iterable[PartitionNumber]
 ) -> Iterator[_Found]:
     """Those that are still there when they are looked at."""
     for index in indexes:
@@ -180,15 +198,15 @@ def _there(
 
 
 def _some(
-    offsets: Offsets, topic: Topic | None, indexes: Iterable[int]
+    offsets: _Offsets, topic: Topic | None, indexes: Iterable[int]
 ) -> Iterator[_Found]:
     if topic is None:
         return (_Found(index, _NEVER) for index in indexes)
-    return (_Found(i, offsets.get(topic.key(i), _NEVER)) for i in indexes)
+    return (_Found(i, offsets.get(topic.key(i)) or _NEVER) for i in indexes)
 
 
 def _by_id(
-    offsets: Offsets, broker: Broker, topic_id: bytes, indexes: Iterable[int]
+    offsets: _Offsets, broker: Broker, topic_id: bytes, indexes: Iterable[int]
 ) -> Iterator[_Found]:
     topic = broker.topics.by_id(topic_id)
     if topic is None:
@@ -199,6 +217,8 @@ def _by_id(
 
 def _fields(found: _Found) -> tuple[int, int, int, str, int]:
     partition, committed, code = found
+    if committed is _UNSTABLE:
+        code = ErrorCode.UNSTABLE_OFFSET_COMMIT
     return (
         partition,
         committed.offset,

@@ -159,3 +159,47 @@ def test_a_group_that_is_named_again_is_told_once(tmp_path, version):
             ]
 
     story(play)
+
+
+async def one_pending(house: House) -> None:
+    """Flights 0 is committed and pending, flights 1 only pending, flights 2 neither."""
+    await two_committed(house)
+    pending = {(1, 0): Committed(9), (1, 1): Committed(9)}
+    await house.groups.offsets.commit_pending("g", 77, pending)
+
+
+def stable_request(version: int, topics: list | None, stable: bool = True):
+    if version < 8:
+        asked = topics and [OffsetFetchRequestTopic("flights", topics)]
+        return OffsetFetchRequest("g", asked, require_stable=stable)
+    named = topics and [OffsetFetchRequestTopics("flights", FLIGHTS.id, topics)]
+    groups = [OffsetFetchRequestGroup("g", topics=named)]
+    return OffsetFetchRequest(groups=groups, require_stable=stable)
+
+
+def topics_of(answer, version: int):
+    return answer.topics if version < 8 else answer.groups[0].topics
+
+
+UNSTABLE = (-1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
+
+
+@pytest.mark.parametrize("version", range(7, 11))
+def test_what_an_open_transaction_may_change_is_not_told_as_stable(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            await one_pending(house)
+            answer = await house.ask(stable_request(version, [0, 1, 2]), version)
+            found = rows(topics_of(answer, version))
+            assert found == [(0, *UNSTABLE), (1, *UNSTABLE), (2, -1, "", 0)]
+            lax = stable_request(version, [0, 1, 2], stable=False)
+            found = rows(topics_of(await house.ask(lax, version), version))
+            assert found == [(0, 5, "m", 0), (1, -1, "", 0), (2, -1, "", 0)]
+            answer = await house.ask(stable_request(version, None), version)
+            assert rows(topics_of(answer, version)) == [(0, *UNSTABLE), (0, 0, "", 0)]
+            await house.groups.offsets.end_pending("g", 77, commits=True)
+            answer = await house.ask(stable_request(version, [0, 1, 2]), version)
+            found = rows(topics_of(answer, version))
+            assert found == [(0, 9, "", 0), (1, 9, "", 0), (2, -1, "", 0)]
+
+    story(play)
