@@ -8,6 +8,9 @@ that a partition reaches so far: the segments do not carry a time of their own. 
 partition whose table stands still that is kept ever more coarsely, never as younger
 than it is.
 
+What is pending ends at the first open transaction, and of the rest is known what has
+rows (`decided`).
+
 Where a segment is damaged, `holes` tells which partitions stop before the damage. One
 with offsets in two segments waits: an older version's checkpoint may list what was
 carried and where it came from, until a start chooses.
@@ -17,19 +20,23 @@ Reads nothing itself: the segment store is handed in.
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import structlog
 
 from broker.ids import TopicNumber, TopicPartition
+from broker.records.kinds import Kinds, join
 from broker.storage.columns import EntryColumns
 from broker.storage.segment import SegmentInfo
 from broker.storage.store import SegmentStore
+from jobs.decided import decided
 from jobs.holes import Hole, below, first_hole
 from jobs.missing import gaps
 from jobs.planner import Batches, Pending
 
+_NEW: tuple[int, Kinds | None] = (0, None)
 MARKS_MAX = 256
 """For each partition: at five looks a second, exact for most of a minute."""
 _POSITION_MASK = 0xFFFFFFFF
@@ -43,6 +50,8 @@ class Backlog:
     def __init__(self, store: SegmentStore) -> None:
         self._store = store
         self._sealed: dict[int, dict[TopicPartition, Batches]] = {}
+        self._kinds: dict[int, dict[TopicPartition, tuple[int, Kinds | None]]] = {}
+        """Segment -> partition -> how many batches were looked at; what they are."""
         self._live: list[dict[TopicPartition, Batches]] = []
         self._marks: dict[TopicPartition, deque[tuple[int, int]]] = {}
         self.ends: dict[TopicPartition, int] = {}
@@ -60,6 +69,8 @@ class Backlog:
         sealed = {info.sequence for info in infos if info.sealed}
         for gone in self._sealed.keys() - sealed:
             del self._sealed[gone]
+        for gone in self._kinds.keys() - {info.sequence for info in infos}:
+            del self._kinds[gone]
         self._live = [self._segment(info) for info in infos]
         holes = [
             Hole(info.sequence, *place)
@@ -86,9 +97,31 @@ class Backlog:
             for key, some in columns.items()
             if len(some)
         }
+        found = self._with_kinds(info.sequence, found)
         if info.sealed:
             self._sealed[info.sequence] = found
         return found
+
+    def _with_kinds(
+        self, sequence: int, found: dict[TopicPartition, Batches]
+    ) -> dict[TopicPartition, Batches]:
+        """The same batches, and what they are; only new ones are looked at."""
+        known = self._kinds.setdefault(sequence, {})
+        newer = {
+            key: some.position[known.get(key, _NEW)[0] :] for key, some in found.items()
+        }
+        if any(map(len, newer.values())):
+            with self._store.opened(sequence) as segment:
+                kinds = segment.kinds(np.concatenate(list(newer.values())))
+                segment.check_current()
+            first = 0
+            for key, positions in newer.items():
+                count, before = known.get(key, _NEW)
+                some = slice(first, first := first + len(positions))
+                part = None if kinds is None else kinds.cut(some)
+                joined = join([(count, before), (len(positions), part)])
+                known[key] = count + len(positions), joined
+        return {key: replace(some, kinds=known[key][1]) for key, some in found.items()}
 
     def _mark(self, now_ms: int) -> None:
         self.ends = {}
@@ -135,6 +168,7 @@ class Backlog:
         else:
             above = (chunk.above(start) for chunk in chunks)
             chunks = [chunk for chunk in above if len(chunk)]
+        chunks = decided(chunks)
         return Pending(key, start, chunks, self._since(key, start))
 
     def _whole(

@@ -13,12 +13,13 @@ The price: a partition with a large backlog gets several files in one round.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from broker.ids import TopicNumber, TopicPartition
+from broker.records.kinds import Kinds
 
 ITEM_BYTES: Final = 64 << 20
 ROUND_BYTES: Final = 256 << 20
@@ -28,13 +29,15 @@ TRIAL_BYTES: Final = 64 << 10
 """How much is tried of a topic that failed last time: its work may be for nothing."""
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Batches:
     """Batches of one partition in one segment, in order of offset.
 
-    ``store``: the address of the segment's store.
+    ``store``: the address of the segment's store. ``kinds``: what they are, None if all
+    are plain. ``counts``: which of them have rows (`decided`), None if all have.
     """
 
     sequence: int
@@ -43,15 +46,25 @@ class Batches:
     last: Ints
     position: Ints
     length: Ints
+    kinds: Kinds | None = None
+    counts: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.base)
 
     def cut(self, start: int, stop: int) -> "Batches":
-        some = slice(start, stop)
+        return self._some(slice(start, stop))
+
+    def counted(self) -> "Batches":
+        """Those that have rows."""
+        return self if self.counts is None else self._some(self.counts)
+
+    def _some(self, some: Any) -> "Batches":
         return Batches(
             self.sequence, self.store, self.base[some], self.last[some],
             self.position[some], self.length[some],
+            None if self.kinds is None else self.kinds.cut(some),
+            None if self.counts is None else self.counts[some],
         )  # fmt: skip
 
     def above(self, offset: int) -> "Batches":
@@ -90,10 +103,11 @@ class Item:
 
     @property
     def records(self) -> int:
-        """Records in the slice: one for each offset of a batch (LogValidator)."""
+        """Records in the slice: one for each offset of a batch (LogValidator), of those
+        that count."""
         return sum(
             int((chunk.last - np.maximum(chunk.base, self.start) + 1).sum())
-            for chunk in self.chunks
+            for chunk in map(Batches.counted, self.chunks)
         )
 
 

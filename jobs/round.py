@@ -124,8 +124,14 @@ def file_task(item: Item, table: Table, attempt: str, niceness: int = 0) -> File
 
 
 def _slice(chunk: Batches) -> Slice:
-    columns = (chunk.base, chunk.position, chunk.length)
-    return Slice(chunk.store, chunk.sequence, *(c.tobytes() for c in columns))
+    return Slice(
+        chunk.store,
+        chunk.sequence,
+        chunk.base.tobytes(),
+        chunk.position.tobytes(),
+        chunk.length.tobytes(),
+        b"" if chunk.counts is None else chunk.counts.tobytes(),
+    )
 
 
 Done = tuple[Item, Written | Failed]

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from broker.protocol.errors import KafkaError
-from broker.records.batch import read_header
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.records.batch import checksum, read_header
 from broker.records.columns import decode
 from broker.storage.entry import ENTRY_HEADER_BYTES, mark_of
 from broker.storage.segment import StaleSegment
@@ -41,7 +41,8 @@ class Slice(NamedTuple):
     """Batches of one segment, in order: plain values, as they travel to a worker.
 
     ``store``: the address of the segment's store. ``sequence`` is the generation of its
-    entries too. The three columns are int64 arrays as bytes.
+    entries too. The three columns are int64 arrays as bytes. ``counts``: a byte each, 0
+    of a batch that has no rows; empty: all have.
     """
 
     store: str
@@ -49,6 +50,7 @@ class Slice(NamedTuple):
     bases: bytes
     positions: bytes
     lengths: bytes
+    counts: bytes = b""
 
 
 class FileTask(NamedTuple):
@@ -137,14 +139,31 @@ def write_file(task: FileTask) -> Written:
 
 
 def read_batches(slices: Sequence[Slice]) -> Iterator[memoryview]:
-    """Each batch, as a copy that nobody changes, verified to be the planned one."""
+    """Each batch that counts, as a copy that nobody changes, verified to be the planned
+    one. Those that do not count are looked at as well: damage must not hide in them."""
     import numpy as np
 
     for one in slices:
-        columns = (np.frombuffer(c, np.int64).tolist() for c in one[2:])
+        columns = (np.frombuffer(c, np.int64).tolist() for c in one[2:5])
+        counts = one.counts or bytes([True]) * (len(one.bases) // 8)
         with _store(one.store).opened(one.sequence) as segment:
-            for base, position, length in zip(*columns, strict=True):
-                yield _batch(segment, one.sequence, base, position, length)
+            for base, position, length, counts_so in zip(*columns, counts, strict=True):
+                batch = _batch(segment, one.sequence, base, position, length)
+                if counts_so:
+                    yield batch
+                else:
+                    _check_uncounted(batch)
+
+
+def _check_uncounted(batch: memoryview) -> None:
+    """Raise KafkaError CORRUPT_MESSAGE unless it is whole and of a transaction."""
+    header = read_header(batch)
+    is_whole = header.size == len(batch) and checksum(batch) == header.crc
+    if not is_whole or not (header.is_transactional or header.is_control):
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"the batch at offset {header.base_offset} is not what it was taken for",
+        )
 
 
 @lru_cache(STORES_KEPT_MAX)

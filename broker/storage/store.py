@@ -24,10 +24,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from broker.ids import TopicPartition
+from broker.records.kinds import CONTROL, TRANSACTIONAL, Kinds, kinds_of
+from broker.records.markers import MARKER_BYTES
 from broker.storage import readable
 from broker.storage.columns import (
     EntryColumns,
+    Ints,
     Ranges,
     Rows,
     group,
@@ -35,6 +40,7 @@ from broker.storage.columns import (
     rows_of,
 )
 from broker.storage.committed_position import CommittedPosition, read_committed_position
+from broker.storage.entry import ENTRY_HEADER_BYTES, Entry, read_entry
 from broker.storage.files import Files, PosixFiles
 from broker.storage.layout import (
     HEADER_BLOCK_BYTES,
@@ -61,6 +67,11 @@ class SegmentBytes(Protocol):
     def read_range(self, position: int, length: int) -> bytes:
         """A copy of these bytes, not verified; fewer only at the end; zeros for what
         the disk cannot read. Raises OSError."""
+
+    def kinds(self, positions: Ints) -> Kinds | None:
+        """What the batches at these positions are, in one reading; None if all are
+        plain. Markers are verified: one that is damaged ends nothing. All of it is as
+        sure as ``check_current`` says afterwards. Raises OSError."""
 
     def check_current(self) -> None:
         """Raise StaleSegment if what was read may be of another generation."""
@@ -121,6 +132,26 @@ class _OpenSegment:
 
     def read_range(self, position: int, length: int) -> bytes:
         return readable.read(self.file.files, self.file.file, length, position)
+
+    def kinds(self, positions: Ints) -> Kinds | None:
+        if not len(positions):
+            return None
+        files, file = self.file.files, self.file.file
+        start = int(positions.min()) - ENTRY_HEADER_BYTES
+        end = min(int(positions.max()) + MARKER_BYTES, files.size(file))
+        with readable.view(files, file, end, start) as view:
+            found = kinds_of(view, positions)
+            if found is not None:
+                for at in np.flatnonzero(found.kind > TRANSACTIONAL).tolist():
+                    if not self._is_whole(view, int(positions[at])):
+                        found.kind[at] = CONTROL
+        return found
+
+    def _is_whole(self, view: memoryview, position: int) -> bool:
+        """Whether the batch there verifies: what a marker says decides about others."""
+        start = position - ENTRY_HEADER_BYTES
+        entry = read_entry(view, start, self.file.sequence, len(view))
+        return isinstance(entry, Entry)
 
     def check_current(self) -> None:
         self.file.check_current()

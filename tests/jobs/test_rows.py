@@ -109,3 +109,18 @@ assert niceness() == (wanted if is_allowed else max(before, CAUTIOUS_NICENESS))
 def test_a_worker_takes_the_niceness_of_its_first_file() -> None:
     here = Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, cwd=here)
+
+
+def test_what_does_not_count_is_verified_all_the_same(
+    world: World, tmp_path: Path
+) -> None:
+    """A plan that leaves out a batch that is of no transaction is damage or a fault."""
+    topic = world.topic("t")
+    for _ in range(2):
+        world.produce(topic, [Record(b"k", b"v")])
+    task = task_of(world, topic, tmp_path / "x")
+    (one,) = task.slices
+    task = task._replace(slices=[one._replace(counts=b"\1\0")])
+    (failed,) = write_files([task])
+    assert isinstance(failed, Failed)
+    assert "offset 1 is not what it was taken for" in failed.why

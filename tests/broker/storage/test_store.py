@@ -3,8 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from broker.records.kinds import COMMIT, CONTROL
+from broker.records.markers import Marker, marker_batch
 from broker.storage.entry import (
     ENTRY_HEADER_BYTES,
     Append,
@@ -27,6 +30,7 @@ from tests.broker.storage.driver import (
     SEGMENT_BYTES,
     WAL,
     Driver,
+    an_append,
     damaged_last_group,
 )
 from tests.support.files import ForgetfulFiles
@@ -355,3 +359,21 @@ def test_a_segment_whose_first_sector_is_damaged_is_read_as_the_broker_reads_it(
         file.write(pack_identity(Identity(numbers[-1] + 2, SEGMENT_BYTES, 0)))
     with pytest.raises(StaleSegment):
         read(worker, one.location, 1000)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_marker_that_does_not_verify_says_nothing(files, damaged: bool) -> None:
+    driver = Driver(files)
+    batch = marker_batch(7, 0, Marker(True), 1_000)
+    one = an_append(bytes(batch), done=driver.finished.append)
+    driver.wal.append(one)
+    driver.finish([one])
+    if damaged:
+        (node,) = [n for n in files.names.values() if bytes(batch) in bytes(n.data)]
+        node.data[bytes(node.data).index(bytes(batch)) + 69] ^= 1
+    with LocalSegmentStore(files, WAL).opened(sequence_of(one.location)) as segment:
+        found = segment.kinds(np.array([position_of(one.location)]))
+    assert found is not None
+    assert found.kind.tolist() == [CONTROL if damaged else COMMIT]
+    assert found.producer.tolist() == [7]
+    driver.close()

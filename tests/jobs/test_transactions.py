@@ -1,0 +1,219 @@
+"""Tables hold what was committed, once, and never reach into an open transaction."""
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from broker.records.batch import assign
+from broker.records.layout import TRANSACTIONAL_BIT
+from broker.records.markers import Marker, marker_batch
+from broker.storage.files import PosixFiles
+from broker.storage.store import LocalSegmentStore
+from jobs.backlog import Backlog
+from jobs.check import check_data_directory
+from jobs.planner import plan
+from jobs.round import file_task
+from jobs.rows import write_file
+from lakehouse.delta_log import load, table_ends
+from tests.jobs.world import World
+from tests.support.batches import Record, make_batch, read_batch
+
+PRODUCERS = (1, 2, 3)
+NOW_MS = 1_700_000_000_000
+
+
+@dataclass
+class Story:
+    """A topic with transactions, and what of it should stand in its table."""
+
+    world: World
+    offset: int = 0
+    committed: list[Record] = field(default_factory=list)
+    opened: dict[int, list[Record]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.topic = self.world.topic("t")
+        self.compactor = self.world.compactor()
+
+    def record(self, producer: int, count: int = 1) -> None:
+        """A batch: of a transaction, or plain of producer 0."""
+        attributes = TRANSACTIONAL_BIT if producer else 0
+        records = [Record(b"k", b"%d" % (self.offset + at)) for at in range(count)]
+        ids = (producer, 0, 0) if producer else (-1, -1, -1)
+        batch = make_batch(records, self.offset, producer=ids, attributes=attributes)
+        self.world.append(self.topic, batch)
+        found = read_batch(batch)
+        if producer:
+            self.opened.setdefault(producer, []).extend(found)
+        else:
+            self.committed += found
+        self.offset += count
+
+    def marker(self, producer: int, commit: bool) -> None:
+        batch = marker_batch(producer, 0, Marker(commit), NOW_MS)
+        assign(batch, self.offset)
+        self.world.append(self.topic, batch)
+        ended = self.opened.pop(producer, [])
+        if commit:
+            self.committed += ended
+        self.offset += 1
+
+    @property
+    def stable(self) -> int:
+        firsts = [records[0].offset for records in self.opened.values()]
+        return min(firsts, default=self.offset)
+
+    def check(self) -> None:
+        """The table holds all that is stable and counts, and nothing else."""
+        by_offset = sorted(self.committed, key=lambda one: one.offset)
+        wanted = [one for one in by_offset if one.offset < self.stable]
+        assert self.world.rows(self.topic) == wanted
+
+
+@pytest.fixture
+def story(world: World) -> Story:
+    return Story(world)
+
+
+def test_only_what_was_committed_is_in_the_table(story: Story) -> None:
+    story.record(1)
+    story.record(2, 3)
+    story.record(0)
+    story.marker(1, commit=True)
+    story.marker(2, commit=False)
+    story.world.flush(story.compactor)
+    story.check()
+    assert [one.offset for one in story.world.rows(story.topic)] == [0, 4]
+
+
+def test_a_table_ends_before_the_first_open_transaction(story: Story) -> None:
+    story.record(0)
+    story.record(1)
+    story.record(0)
+    story.world.flush(story.compactor)
+    assert [one.offset for one in story.world.rows(story.topic)] == [0]
+    story.world.roll()
+    story.marker(1, commit=True)
+    story.world.flush(story.compactor)
+    story.check()
+    assert len(story.world.rows(story.topic)) == 3
+
+
+def test_what_has_no_rows_at_all_is_done_all_the_same(story: Story) -> None:
+    """Else its segment were kept for ever."""
+    story.record(0)
+    story.world.flush(story.compactor)
+    story.record(1)
+    story.marker(1, commit=False)
+    story.world.flush(story.compactor)
+    story.check()
+    snapshot = load(str(story.world.path(story.topic)))
+    assert table_ends(snapshot, story.topic.id.hex()) == {0: 3}
+
+
+def backlog_of(world: World) -> Backlog:
+    return Backlog(LocalSegmentStore(PosixFiles(), world.data_dir / "wal"))
+
+
+class ATable:
+    """As much of `jobs.tables.Table` as naming a file needs."""
+
+    def __init__(self, topic: Any, path: Path) -> None:
+        self.topic, self.path = topic, str(path)
+
+
+def test_wherever_a_table_ends_the_rest_is_judged_alike(story, tmp_path) -> None:
+    """Rounds may end anywhere between a transaction's batches, once it is decided."""
+    for producer in (1, 2, 0, 1, 2, 0, 1):
+        story.record(producer)
+    story.marker(2, commit=True)
+    story.marker(1, commit=False)
+    story.record(0)
+    story.record(3)
+    backlog, key = backlog_of(story.world), (story.topic.number, 0)
+    backlog.refresh(0)
+    table = ATable(story.topic, tmp_path / "files")
+    for start in range(story.stable):
+        (pending,) = backlog.pending({key: start}, [story.topic.number])
+        items = plan([pending], 1, item_bytes=200).items
+        items.sort(key=lambda item: item.start)
+        tasks = [file_task(item, table, f"a-{start}") for item in items]
+        rows = [write_file(task).rows for task in tasks]
+        assert rows == [item.records for item in items]
+        assert (items[0].start, items[-1].end) == (start, story.stable)
+        offsets = [one.offset for one in story.committed]
+        assert sum(rows) == sum(start <= at < story.stable for at in offsets)
+
+
+def test_a_damaged_marker_decides_nothing(story: Story) -> None:
+    story.record(1)
+    batch = marker_batch(1, 0, Marker(False), NOW_MS)
+    assign(batch, 1)
+    story.world.append(story.topic, batch)
+    story.record(0)
+    files = [one for one in (story.world.data_dir / "wal").iterdir() if one.is_file()]
+    (path,) = [one for one in files if bytes(batch) in one.read_bytes()]
+    data = bytearray(path.read_bytes())
+    at = data.index(bytes(batch))
+    data[at + 69] ^= 1  # an abort becomes a commit
+    path.write_bytes(data)
+    backlog = backlog_of(story.world)
+    backlog.refresh(0)
+    (pending,) = backlog.pending({}, [story.topic.number])
+    assert not pending.chunks, "its transaction is open, as far as one can know"
+    story.world.flush(story.compactor)
+    assert story.world.rows(story.topic) == []
+
+
+def test_a_check_finds_nothing_wrong_with_what_is_left_out(story: Story) -> None:
+    for producer in (1, 2, 0):
+        story.record(producer)
+    story.marker(2, commit=True)
+    story.marker(1, commit=False)
+    story.record(3)
+    story.world.produced[story.topic.number, 0] = [Record(offset=story.offset - 1)]
+    story.world.checkpoint()
+    story.world.flush(story.compactor)
+    story.check()
+    assert check_data_directory(story.world.data_dir).problems == []
+    story.world.roll()
+    assert check_data_directory(story.world.data_dir).problems == []
+
+
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.integers(0, 2**32))
+def test_whatever_order_they_come_in(tmp_path_factory, seed: int) -> None:
+    chance = random.Random(seed)
+    world = World(tmp_path_factory.mktemp("world"), segment_bytes=1 << 16)
+    story = Story(world)
+    try:
+        for _ in range(60):
+            match chance.randrange(12):
+                case 0 | 1 | 2 | 3 | 4:
+                    story.record(chance.choice((0, *PRODUCERS)), chance.randrange(1, 4))
+                case 5 | 6 | 7:
+                    story.marker(chance.choice(PRODUCERS), chance.random() < 0.5)
+                case 8 if any(not one.sealed for one in world.wal.segments()):
+                    world.roll()
+                case 9:
+                    world.flush(story.compactor)
+                    story.check()
+                case 10:
+                    story.compactor = world.compactor()
+                case 11:
+                    world.restart_log()
+        for producer in PRODUCERS:
+            story.marker(producer, commit=chance.random() < 0.5)
+        world.flush(story.compactor)
+        story.check()
+    finally:
+        world.close()
