@@ -31,7 +31,9 @@ from broker.lake.segment_retention import SegmentRetention
 from broker.network.hub import Hub
 from broker.network.listener import Listener
 from broker.runtime.coordination.coordinator import Coordinator
+from broker.runtime.coordination.markers import Markers
 from broker.runtime.coordination.producer_ids import ProducerIds
+from broker.runtime.coordination.transactions import TransactionCoordinator, limits_of
 from broker.runtime.partitions.inspector import Inspector
 from broker.runtime.partitions.overdue import Overdue
 from broker.runtime.partitions.partitions import Partitions
@@ -131,6 +133,7 @@ def assemble(
     sealed.append(partitions.begin_checkpoint)
     ends.callback(partitions.checkpoint)
     groups = _bring_groups(settings, around, catalog, topics)
+    transactions = _bring_transactions(settings, around, catalog, partitions, groups)
     log.info("recovered", topics=len(topics), batches_replayed=replayed)
     broker = Broker(
         settings=settings,
@@ -140,6 +143,7 @@ def assemble(
         topics=topics,
         partitions=partitions,
         groups=groups,
+        transactions=transactions,
         producer_ids=ProducerIds(catalog),
         lake=tables,
         wal=wal,
@@ -220,6 +224,7 @@ async def listen(
 async def _close_to_clients(broker: Broker, listener: Listener) -> None:
     """Start nothing more, answer what is open, then close connections."""
     listener.close()
+    await broker.transactions.close()  # it changes offsets of groups
     await broker.groups.close()
     await listener.drain(broker.settings.network.drain_ms)
 
@@ -279,3 +284,19 @@ def _bring_groups(
     )
     groups.load()
     return groups
+
+
+def _bring_transactions(
+    settings: Settings,
+    around: Surroundings,
+    catalog: Catalog,
+    partitions: Partitions,
+    groups: Coordinator,
+) -> TransactionCoordinator:
+    """What was decided before goes on to be carried out."""
+    markers = Markers(partitions, groups.offsets, around.timers, around.clock)
+    transactions = TransactionCoordinator(
+        catalog, around.timers, around.clock, limits_of(settings), markers
+    )
+    transactions.load()
+    return transactions

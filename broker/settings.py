@@ -225,6 +225,17 @@ class GroupSettings(_Group):
     )
 
 
+class TransactionSettings(_Group):
+    """Transactions, with Kafka's defaults."""
+
+    max_timeout_ms: Millis = Field(
+        default=900_000, description="longest transaction that a producer may ask for"
+    )
+    id_expiration_ms: Millis = Field(
+        default=604_800_000, description="an idle transactional id is kept this long"
+    )
+
+
 class LogSettings(_Group):
     """What the program says about itself, on standard error."""
 
@@ -270,6 +281,7 @@ class Settings(_Group):
     broker: BrokerSettings = BrokerSettings()
     network: NetworkSettings = NetworkSettings()
     groups: GroupSettings = GroupSettings()
+    transactions: TransactionSettings = TransactionSettings()
     log: LogSettings = LogSettings()
 
 

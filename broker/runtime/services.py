@@ -16,6 +16,7 @@ from broker.clock import Clock
 from broker.runtime.budget import Budget
 from broker.runtime.coordination.coordinator import Coordinator
 from broker.runtime.coordination.producer_ids import ProducerIds
+from broker.runtime.coordination.transactions import TransactionCoordinator
 from broker.runtime.partitions.partitions import Partitions
 from broker.runtime.ports import Tables
 from broker.runtime.process.status import Counters
@@ -42,6 +43,7 @@ class Broker:
     topics: Topics
     partitions: Partitions
     groups: Coordinator
+    transactions: TransactionCoordinator
     producer_ids: ProducerIds
     lake: Tables
     wal: Wal

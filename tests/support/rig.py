@@ -38,6 +38,7 @@ from broker.runtime.process.loop_timers import LoopTimers
 from broker.runtime.services import Broker
 from broker.settings import BrokerSettings, Settings, WalSettings
 from broker.storage.files import Files, PosixFiles
+from broker.timing.delayed import Timers
 from broker.topics.topic import Topic
 from tests.support.batches import Record, make_batch, read_batch
 from tests.support.clock import ManualClock
@@ -162,6 +163,7 @@ async def rig(
     tables: Tables | None = None,
     files: Files | None = None,
     clock: ManualClock | None = None,
+    timers: Timers | None = None,
     hot_bytes: int = 8 << 20,
     **broker_settings: Any,
 ) -> AsyncIterator[Broker]:
@@ -174,12 +176,16 @@ async def rig(
         wal=WalSettings(segment_bytes=SEGMENT_BYTES, hot_bytes=hot_bytes),
         broker=BrokerSettings(**broker_settings),
     )
-    timers = LoopTimers(loop, SystemClock())
+    own_timers = LoopTimers(loop, SystemClock())
     around = Surroundings(
-        loop, files or PosixFiles(), clock or ManualClock(), timers, lambda _: standing
+        loop,
+        files or PosixFiles(),
+        clock or ManualClock(),
+        own_timers if timers is None else timers,
+        lambda _: standing,
     )
     async with AsyncExitStack() as ends:
-        ends.callback(timers.close)
+        ends.callback(own_timers.close)
         broker = assemble(settings, around, ends).broker
         broker.advertised = ("localhost", 9092)
         yield broker

@@ -75,6 +75,14 @@ class _Hosted:
     begun: int | None = None
 
 
+def limits_of(settings: Any) -> TransactionLimits:
+    """The limits that the broker's settings (``settings.transactions``) ask for."""
+    asked = settings.transactions
+    return TransactionLimits(
+        timeout_max_ms=asked.max_timeout_ms, id_expiration_ms=asked.id_expiration_ms
+    )
+
+
 class TransactionCoordinator:
     """All transactional ids of this broker. For the event loop's thread only."""
 
@@ -114,7 +122,6 @@ class TransactionCoordinator:
             hosted = self._host(Transaction(transactional_id, metadata))
             hosted.machine.ask(Resume())
             self._changed(hosted)
-        self._sweep_later()
 
     async def close(self) -> None:
         """Refuse everybody who waits, to ask again; wait until changes are durable."""
@@ -231,6 +238,8 @@ class TransactionCoordinator:
         )
         hosted = _Hosted(transaction, machine)
         self._hosted[transaction.transactional_id] = hosted
+        if self._sweep is None:
+            self._sweep_later()
         return hosted
 
     def _changed(self, hosted: _Hosted) -> None:
@@ -251,7 +260,10 @@ class TransactionCoordinator:
             del self._hosted[name]
 
     def _sweep_later(self) -> None:
-        self._sweep = self._timers.after(SWEPT_EVERY_MS, self._forget_expired)
+        """Look again in a while; not as long as there is nothing to look at."""
+        self._sweep = None
+        if self._hosted:
+            self._sweep = self._timers.after(SWEPT_EVERY_MS, self._forget_expired)
 
     def _forget_expired(self) -> None:
         self._sweep_on(iter(tuple(self._hosted.values())))

@@ -153,5 +153,7 @@ def _set_here(settings: Settings) -> dict[str, str]:
         "group.max.size": groups.max_size,
         "offset.metadata.max.bytes": groups.offset_metadata_max_bytes,
         "offsets.retention.minutes": groups.offsets_retention_ms // MINUTE_MS,
+        "transaction.max.timeout.ms": settings.transactions.max_timeout_ms,
+        "transactional.id.expiration.ms": settings.transactions.id_expiration_ms,
     }
     return {name: str(value) for name, value in values.items()}

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,9 @@ from broker.catalog import transactions as stored
 from broker.groups.offsets import Committed
 from broker.protocol.errors import ErrorCode
 from broker.records.layout import TRANSACTIONAL_BIT
-from broker.runtime.coordination.markers import Markers
-from broker.runtime.coordination.transactions import (
-    SWEPT_EVERY_MS,
-    TransactionCoordinator,
-)
+from broker.runtime.coordination.transactions import SWEPT_EVERY_MS, limits_of
 from broker.runtime.services import Broker
+from broker.settings import Settings, TransactionSettings
 from broker.transactions.commands import (
     Add,
     Added,
@@ -38,22 +36,17 @@ GROUP = "g"
 
 
 class World:
-    """A broker and the coordinator of its transactions, which nothing serves yet."""
+    """A broker and the coordinator of its transactions, which no API reaches yet."""
 
-    def __init__(self, broker: Broker, clock: ManualClock, **limits: int) -> None:
+    def __init__(
+        self, broker: Broker, clock: ManualClock, timers: ManualTimers, version: int
+    ) -> None:
         self.broker = broker
         self.clock = clock
-        self.timers = ManualTimers(clock)
-        offsets = broker.groups.offsets
-        self.markers = Markers(broker.partitions, offsets, self.timers, clock)
-        self.coordinator = TransactionCoordinator(
-            broker.catalog,
-            self.timers,
-            clock,
-            TransactionLimits(**limits),
-            self.markers,
-        )
-        self.coordinator.load()
+        self.timers = timers
+        self.coordinator = broker.transactions
+        self.markers = self.coordinator._markers
+        self.coordinator.limits = replace(self.coordinator.limits, version=version)
 
     def log(self, index: int = 0) -> Any:
         return self.broker.partitions.named("t", index).log
@@ -95,13 +88,15 @@ class World:
 
 @asynccontextmanager
 async def world(
-    path: Path, clock: ManualClock | None = None, **limits: int
+    path: Path, clock: ManualClock | None = None, version: int = 1
 ) -> AsyncIterator[World]:
     """A world on this folder; opened again, it is the broker restarted."""
-    async with rig(path) as broker:
+    clock = clock or ManualClock()
+    timers = ManualTimers(clock)
+    async with rig(path, clock=clock, timers=timers) as broker:
         if not len(broker.topics):
             await create(broker, "t", partitions=3)
-        made = World(broker, clock or ManualClock(), **limits)
+        made = World(broker, clock, timers, version)
         yield made
         await made.coordinator.close()
 
@@ -200,6 +195,8 @@ def test_an_id_that_nobody_uses_is_forgotten_and_may_come_again(tmp_path) -> Non
                 await asyncio.sleep(0.001)
             assert not here.broker.catalog.read(stored.load)
             assert not dict(here.coordinator.all())
+            here.timers.advance(SWEPT_EVERY_MS)
+            assert here.coordinator._sweep is None, "there is nothing to look at"
             assert await here.init(new_producer_id=78) == Initialized(78, 0)
 
     run(scenario)
@@ -251,3 +248,10 @@ def test_a_row_that_cannot_be_read_stops_no_start(tmp_path: Path) -> None:
             assert await here.init("bad") == Initialized(77, 0)
 
     run(scenario)
+
+
+def test_the_limits_are_the_settings() -> None:
+    asked = TransactionSettings(max_timeout_ms=101, id_expiration_ms=102)
+    limits = limits_of(Settings(transactions=asked))
+    assert limits == TransactionLimits(timeout_max_ms=101, id_expiration_ms=102)
+    assert limits_of(Settings()) == TransactionLimits()

@@ -17,6 +17,7 @@ from broker.settings import (
     LakeSettings,
     NetworkSettings,
     Settings,
+    TransactionSettings,
 )
 from broker.topics.broker_configs import BROKER_CONFIGS
 from broker.topics.config_keys import ConfigSource
@@ -46,6 +47,7 @@ SET = Settings(
         max_session_timeout_ms=53, max_size=54, offset_metadata_max_bytes=55,
         offsets_retention_ms=56 * 60_000 + 59_999,
     ),
+    transactions=TransactionSettings(max_timeout_ms=57, id_expiration_ms=58),
 )  # fmt: skip
 
 
@@ -74,6 +76,7 @@ def test_each_setting_is_shown_under_kafkas_name_for_it() -> None:
         "group.initial.rebalance.delay.ms": "51", "group.min.session.timeout.ms": "52",
         "group.max.session.timeout.ms": "53", "group.max.size": "54",
         "offset.metadata.max.bytes": "55", "offsets.retention.minutes": "56",
+        "transaction.max.timeout.ms": "57", "transactional.id.expiration.ms": "58",
         "listeners": "PLAINTEXT://[::]:19092",
         "advertised.listeners": "PLAINTEXT://a.host:9",
     }  # fmt: skip
