@@ -194,10 +194,9 @@ def _delete(draft: Draft, _: Delete) -> None:
 
 
 def _admit_commit(draft: Draft, command: AdmitCommit) -> None:
-    """Whether this member may commit offsets now; a commit is a sign of life."""
     code = _commit_refusal(draft.group, command)
     member = draft.group.roster.get(command.member_id)
-    if code is ErrorCode.NONE and member is not None:
+    if code is ErrorCode.NONE and member is not None and not command.in_transaction:
         draft.expect_heartbeat(member)
     _answer(draft, command, code)
 
@@ -206,18 +205,21 @@ def _commit_refusal(group: Group, command: AdmitCommit) -> ErrorCode:
     """``ClassicGroup.validateOffsetCommit``.
 
     Without generation and member it is a simple commit (an assigned consumer, an
-    administrator), which only an empty group takes. While the group waits for the
-    leader's assignment nobody commits, or a member would undo what the new owner of a
-    partition did (KAFKA-8487).
+    administrator), which only an empty group takes; in a transaction it is a producer
+    that knows no members (before KIP-447), and any takes it. While the group waits for
+    the leader's assignment nobody commits, or a member would undo what the new owner of
+    a partition did (KAFKA-8487); in a transaction that is for its end to decide.
     """
     member_id, instance_id = command.member_id, command.instance_id
     simple = not member_id and instance_id is None
     if command.generation < 0 and group.state is GroupState.EMPTY:
         return ErrorCode.NONE
     if command.generation < 0 and simple and group.state is not GroupState.DEAD:
-        return ErrorCode.UNKNOWN_MEMBER_ID
+        known = command.in_transaction
+        return ErrorCode.NONE if known else ErrorCode.UNKNOWN_MEMBER_ID
     code = _refusal(group, member_id, instance_id, command.generation)
-    if code is ErrorCode.NONE and group.state is GroupState.COMPLETING_REBALANCE:
+    is_syncing = group.state is GroupState.COMPLETING_REBALANCE
+    if code is ErrorCode.NONE and is_syncing and not command.in_transaction:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return code
 

@@ -83,11 +83,13 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class AdmitCommit:
-    """Whether this member may commit offsets now; a commit is a sign of life."""
+    """Whether this member may commit offsets now; a commit is a sign of life, but not
+    one ``in_transaction``: of that its producer tells, which may be another process."""
 
     member_id: str
     instance_id: str | None
     generation: int
+    in_transaction: bool = False
     ticket: Ticket = None
 
 

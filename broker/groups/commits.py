@@ -126,9 +126,7 @@ class PendingAdding:
         return _bytes_of(self.group_id, self.upserts)
 
     def show(self, commits: "Commits") -> None:
-        before = commits.pending.get(self.group_id, {}).get(self.producer_id, {})
-        offsets = {**before, **self.upserts}
-        commits.set_pending(self.group_id, self.producer_id, offsets)
+        commits.add_pending(self.group_id, self.producer_id, self.upserts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +162,22 @@ def _bytes_of(group_id: str, offsets: Mapping[TopicPartition, Committed]) -> int
     """About what offsets of a group take that are not the group's yet."""
     metadata = sum(len(one.metadata) for one in offsets.values())
     return GROUP_OFFSETS_BYTES + len(group_id) + OFFSET_BYTES * len(offsets) + metadata
+
+
+def _added_bytes(
+    group_id: str,
+    there: Mapping[TopicPartition, Committed] | None,
+    upserts: Mapping[TopicPartition, Committed],
+) -> int:
+    """How much more they take if these come to those that are ``there``."""
+    if there is None:
+        return _bytes_of(group_id, upserts)
+    added = 0
+    for key, committed in upserts.items():
+        before = there.get(key)
+        added += len(committed.metadata)
+        added += OFFSET_BYTES if before is None else -len(before.metadata)
+    return added
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,16 +315,29 @@ class Commits:
         self, group_id: str, upserts: Mapping[TopicPartition, Committed]
     ) -> int:
         """How much more the offsets would take with these; none if they are there."""
-        there = self.groups.get(group_id)
-        if there is None:
-            there, added = {}, GROUP_OFFSETS_BYTES + len(group_id)
-        else:
-            added = 0
-        for key, committed in upserts.items():
-            before = there.get(key)
-            added += len(committed.metadata)
-            added += OFFSET_BYTES if before is None else -len(before.metadata)
-        return added
+        return _added_bytes(group_id, self.groups.get(group_id), upserts)
+
+    def added_pending_bytes(
+        self,
+        group_id: str,
+        producer_id: ProducerId,
+        upserts: Mapping[TopicPartition, Committed],
+    ) -> int:
+        """How much more the offsets would take with these, pending for a producer;
+        none if they are there."""
+        there = self.pending.get(group_id, {}).get(producer_id)
+        return _added_bytes(group_id, there, upserts)
+
+    def add_pending(
+        self,
+        group_id: str,
+        producer_id: ProducerId,
+        upserts: Mapping[TopicPartition, Committed],
+    ) -> None:
+        """A producer's transaction has these offsets of a group as well."""
+        self.held_bytes += self.added_pending_bytes(group_id, producer_id, upserts)
+        of_group = self.pending.setdefault(group_id, {})
+        of_group.setdefault(producer_id, {}).update(upserts)
 
     def set_pending(
         self,
@@ -359,5 +386,10 @@ class Commits:
         }
 
     def ids(self) -> Iterator[str]:
-        """Every group that has offsets."""
-        return iter(self.groups)
+        """Every group that has offsets, if only pending ones."""
+        yield from self.groups
+        yield from (one for one in self.pending if one not in self.groups)
+
+    def knows(self, group_id: str) -> bool:
+        """Whether a group has offsets, if only pending ones."""
+        return group_id in self.groups or group_id in self.pending

@@ -125,6 +125,7 @@ async def housed(
         broker = assemble(settings, around, ends).broker
         broker.advertised = ("broker.test", 9092)
         yield House(broker, clock, timers)
+        await broker.transactions.close()
         await broker.groups.close()
 
 

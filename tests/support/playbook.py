@@ -163,8 +163,10 @@ def leave(*leavers: str | Leaver):
     return lambda book: book.say(command)
 
 
-def commit(member_id: str, generation: int, instance_id: str | None = None):
-    command = AdmitCommit(member_id, instance_id, generation, ticket=member_id)
+def commit(member_id: str, generation: int, instance_id: str | None = None, **fields):
+    command = AdmitCommit(
+        member_id, instance_id, generation, ticket=member_id, **fields
+    )
     return lambda book: book.say(command)
 
 

@@ -43,7 +43,7 @@ from broker.groups.members import JOINED_BYTES, Roster, uncounted, uncounted_met
 from broker.groups.offsets import Committed, RetentionState, expired
 from broker.groups.snapshot import GroupSnapshot
 from broker.groups.states import GroupState
-from broker.ids import TopicNumber, TopicPartition
+from broker.ids import ProducerId, TopicNumber, TopicPartition
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.coordination import coordinator_members as stored_groups
 from broker.runtime.coordination.coordinator_offsets import (
@@ -261,6 +261,8 @@ class Coordinator:
         member_id: str,
         instance_id: str | None,
         generation: int,
+        *,
+        in_transaction: bool = False,
     ) -> ErrorCode:
         """Whether this member may commit now.
 
@@ -277,7 +279,7 @@ class Coordinator:
             return (
                 ErrorCode.UNKNOWN_MEMBER_ID if known else ErrorCode.GROUP_ID_NOT_FOUND
             )
-        command = AdmitCommit(member_id, instance_id, generation)
+        command = AdmitCommit(member_id, instance_id, generation, in_transaction)
         return _code(hosted.machine.ask_now(command))
 
     def commit(
@@ -300,10 +302,7 @@ class Coordinator:
         self, group_id: str, offsets: Mapping[TopicPartition, Committed]
     ) -> "asyncio.Future[Any]":
         if not self.memory.has_room(self.offsets.added_bytes(group_id, offsets)):
-            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            refused: asyncio.Future[Any] = _future()
-            refused.set_exception(KafkaError(code, "No room for more offsets."))
-            return refused
+            return _no_room()
         return self.offsets.commit(group_id, offsets)
 
     async def _commit_in_parts(
@@ -312,6 +311,19 @@ class Coordinator:
         left = iter(offsets.items())
         while part := dict(islice(left, CHANGED_A_TURN)):
             await self._commit_if_room(group_id, part)
+
+    def commit_pending(
+        self,
+        group_id: str,
+        producer_id: ProducerId,
+        offsets: Mapping[TopicPartition, Committed],
+    ) -> "asyncio.Future[Any]":
+        """Set offsets within a producer's open transaction, as ``commit`` does; the
+        transaction's end, which makes them the group's, needs no more room."""
+        pending = self.offsets.added_pending_bytes(group_id, producer_id, offsets)
+        if not self.memory.has_room(pending):
+            return _no_room()
+        return self.offsets.commit_pending(group_id, producer_id, offsets)
 
     def fetch(self, group_id: str) -> Mapping[TopicPartition, Committed]:
         """The durable offsets of a group; empty for a group nobody knows."""
@@ -342,8 +354,9 @@ class Coordinator:
     # -- administration -------------------------------------------------------
 
     def exists(self, group_id: str) -> bool:
-        """Whether there is such a group: members, a past, or offsets."""
-        return group_id in self._hosted or bool(self.offsets.of(group_id))
+        """Whether there is such a group: members, a past, or offsets, if only those
+        of a transaction that is open."""
+        return group_id in self._hosted or self.offsets.knows(group_id)
 
     def groups(self) -> Iterator[tuple[str, str, GroupState]]:
         """(id, protocol type, state) of every group; simple ones have no type."""
@@ -473,7 +486,8 @@ class Coordinator:
 
     def _drop_if_abandoned(self, group_id: str) -> None:
         hosted = self._hosted.get(group_id)
-        if hosted is None or not hosted.group.abandoned() or self.offsets.of(group_id):
+        known = self.offsets.knows(group_id)
+        if hosted is None or not hosted.group.abandoned() or known:
             return
         del self._hosted[group_id]
         self.memory.forget(group_id)
@@ -483,6 +497,13 @@ class Coordinator:
 
 def _future() -> "asyncio.Future[Any]":
     return asyncio.get_running_loop().create_future()
+
+
+def _no_room() -> "asyncio.Future[Any]":
+    refused = _future()
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    refused.set_exception(KafkaError(code, "No room for more offsets."))
+    return refused
 
 
 def _code(reply: Any) -> ErrorCode:

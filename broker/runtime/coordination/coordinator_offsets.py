@@ -60,8 +60,12 @@ class CommittedOffsets:
                 self._commits.set_pending(group_id, producer_id, loaded)
 
     def groups(self) -> Iterator[str]:
-        """Every group that has offsets."""
+        """Every group that has offsets, if only pending ones."""
         return self._commits.ids()
+
+    def knows(self, group_id: str) -> bool:
+        """Whether a group has offsets, if only pending ones."""
+        return self._commits.knows(group_id)
 
     def of(self, group_id: str) -> Mapping[TopicPartition, Committed]:
         """The durable offsets of one group."""
@@ -77,6 +81,15 @@ class CommittedOffsets:
     ) -> int:
         """How much more they would take with these."""
         return self._commits.added_bytes(group_id, offsets)
+
+    def added_pending_bytes(
+        self,
+        group_id: str,
+        producer_id: ProducerId,
+        offsets: Mapping[TopicPartition, Committed],
+    ) -> int:
+        """How much more they would take with these, pending for a producer."""
+        return self._commits.added_pending_bytes(group_id, producer_id, offsets)
 
     def commit(
         self, group_id: str, offsets: Mapping[TopicPartition, Committed]

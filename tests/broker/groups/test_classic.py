@@ -321,6 +321,39 @@ def test_a_commit_is_a_sign_of_life(group):
     group >> heartbeat("a", 1) << alive("a")
 
 
+def test_in_a_transaction_who_says_nothing_of_members_commits_in_every_state(group):
+    in_transaction = commit("", -1, in_transaction=True)
+    group >> in_transaction << alive("")
+    completing(group, "a")
+    group >> in_transaction << alive("")
+    group >> sync("a", 1, {"a": "all"})
+    group.answers.clear()
+    group >> in_transaction << alive("")
+
+
+def test_in_a_transaction_members_commit_between_join_and_sync(group):
+    completing(group, "a")
+    (
+        group
+        >> commit("a", 1, in_transaction=True)
+        << alive("a")
+        >> commit("a", 0, in_transaction=True)
+        << refused("a", "ILLEGAL_GENERATION")
+        >> commit("a", -1, in_transaction=True)
+        << refused("a", "ILLEGAL_GENERATION")
+        >> commit("x", 1, in_transaction=True)
+        << refused("x", "UNKNOWN_MEMBER_ID")
+        >> commit("", 1, in_transaction=True)
+        << refused("", "UNKNOWN_MEMBER_ID")
+    )
+
+
+def test_a_commit_in_a_transaction_is_no_sign_of_life(group):
+    stable(group, "a")
+    group >> tick(9_000) >> commit("a", 1, in_transaction=True) << alive("a")
+    group >> tick(2_000) >> heartbeat("a", 1) << refused("a", "UNKNOWN_MEMBER_ID")
+
+
 def test_a_static_member_commits_under_its_newest_id_only(group):
     stable(group, "a", instance_id="i")
     group >> join("a2", instance_id="i", can_skip_assignment=True)

@@ -128,6 +128,35 @@ def test_the_end_of_a_transaction_decides_what_was_pending(commit: bool) -> None
     assert not commits.pending
 
 
+def test_what_is_pending_takes_room_once_and_its_end_no_more() -> None:
+    commits = Commits()
+    named = {(1, 0): Committed(5, metadata="m" * 100)}
+    added = commits.added_pending_bytes("g", 7, named)
+    made(commits, AddPending("g", 7, named))
+    assert commits.held_bytes == added > 100
+    assert commits.added_pending_bytes("g", 7, named) == 0
+    assert commits.added_pending_bytes("g", 7, {(1, 0): Committed(6)}) == -100
+    more = {(1, 1): Committed(1)}
+    another = commits.added_pending_bytes("g", 7, more)
+    made(commits, AddPending("g", 7, more))
+    assert commits.held_bytes == added + another
+    made(commits, EndPending("g", 7, True))
+    assert commits.held_bytes == added + another
+    made(commits, ChangeOffsets("g", {}, None))
+    assert commits.held_bytes == 0
+
+
+def test_a_group_is_known_by_what_is_pending_alone() -> None:
+    commits = Commits()
+    made(commits, AddPending("g", 7, FIVE))
+    made(commits, ChangeOffsets("h", FIVE))
+    made(commits, AddPending("h", 7, SIX))
+    assert sorted(commits.ids()) == ["g", "h"]
+    assert commits.knows("g")
+    made(commits, EndPending("g", 7, False))
+    assert not commits.knows("g")
+
+
 def test_an_end_without_anything_pending_is_answered_and_not_written() -> None:
     decision = Commits().decide(EndPending("g", 7, True, "t"), 0)
     assert (decision.events, decision.replies) == ((), (("t", Changed()),))

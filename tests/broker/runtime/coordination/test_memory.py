@@ -93,6 +93,32 @@ def test_an_assignment_that_is_too_much_is_refused(tmp_path):
     story(play)
 
 
+def test_offsets_in_transactions_take_room_as_others_do(tmp_path):
+    async def play():
+        async with housed(tmp_path, memory_bytes_max=64 * KIB) as house:
+            key, groups = FLIGHTS.key(0), house.groups
+            room = 0
+            for producer in range(999):
+                done = groups.commit_pending("g", producer, {key: Committed(1)})
+                if await asyncio.wait([done]) and done.exception():
+                    assert done.exception().code == FULL
+                    break
+                room += 1
+            assert 50 < room < 256
+            assert groups.memory.held_bytes <= 64 * KIB
+            await groups.commit_pending("g", 0, {key: Committed(2)})
+            refused = groups.commit("h", {key: Committed(1)})
+            with pytest.raises(KafkaError):
+                await refused
+            await groups.offsets.end_pending("g", 0, commits=True)
+            assert groups.fetch("g") == {key: Committed(2)}
+            for producer in range(1, room):
+                await groups.offsets.end_pending("g", producer, commits=False)
+            await groups.commit("h", {key: Committed(1)})
+
+    story(play)
+
+
 def test_offsets_that_are_here_are_committed_again_and_no_others(tmp_path):
     async def play():
         async with housed(tmp_path, memory_bytes_max=64 * KIB) as house:
