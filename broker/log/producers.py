@@ -20,7 +20,7 @@ because it is new or was expired, may start with any sequence, as in Kafka.
 """
 
 import struct
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
 from broker.ids import ProducerId
@@ -49,6 +49,16 @@ class Duplicate(NamedTuple):
     base_offset: int
     last_offset: int
     timestamp: int
+
+
+class ActiveProducer(NamedTuple):
+    """What is known of a producer: its last sequence, of what is durable (-1: none),
+    and when it was heard last."""
+
+    producer_id: ProducerId
+    epoch: int
+    last_sequence: int
+    last_ms: int
 
 
 Retained = tuple[int, int, int, int]
@@ -229,6 +239,15 @@ class Producers:
         for producer_id in silent:
             del self._states[producer_id]
         return len(silent)
+
+    def active(self, durable: int) -> Iterator[ActiveProducer]:
+        """Those who are known; some may come and go while they are looked at."""
+        for producer_id in tuple(self._states):
+            state = self._states.get(producer_id)
+            if state is not None:
+                last, _ = state.below(durable)
+                last = max(last, _NO_SEQUENCE)
+                yield ActiveProducer(producer_id, state.epoch, last, state.last_ms)
 
     def unconfirmed(self, durable: int) -> list[int]:
         """Base offsets, at or above ``durable``, of batches that are retained: what an

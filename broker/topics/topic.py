@@ -59,3 +59,14 @@ CONSUMER_OFFSETS: Final = Topic(
 )
 """As an Apache Kafka shows it: clients look for it and count its partitions. It is
 empty, since offsets are in the catalog, and nobody can write to it or change it."""
+
+
+def offsets_partition(group_id: str) -> int:
+    """The partition of `CONSUMER_OFFSETS` in which Kafka would keep a group's offsets,
+    by Java's hash of its id (``GroupMetadataManager.partitionFor``)."""
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    hashed = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
+    signed = hashed - (hashed >> 31 << 32)
+    return 0 if signed == -(2**31) else abs(signed) % CONSUMER_OFFSETS.partitions

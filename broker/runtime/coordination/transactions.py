@@ -209,6 +209,16 @@ class TransactionCoordinator:
 
     # -- administration ---------------------------------------------------------------
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it answers nobody any more."""
+        return self._closed
+
+    def names(self) -> tuple[str, ...]:
+        """Every id there is now; ``describe`` says whether anybody has an epoch of it
+        then."""
+        return tuple(self._hosted)
+
     def describe(self, transactional_id: str) -> TransactionMetadata | None:
         """What holds of an id; None if nobody has an epoch of it."""
         hosted = self._hosted.get(transactional_id)

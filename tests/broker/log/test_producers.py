@@ -296,3 +296,20 @@ def test_a_snapshot_that_is_given_again_is_the_one_that_would_be_made(
         assert producers.snapshot() == copy.snapshot()
         producers.snapshot(durable)
         assert producers.snapshot(offset) == copy.snapshot(offset)
+
+
+def test_those_who_are_active_are_told_by_what_is_durable_of_them() -> None:
+    producers = Producers()
+    producers.record(header(producer=1), 0, 100)
+    producers.record(header(producer=1, sequence=1), 1, 110)
+    producers.mark(2, 5, 120)
+    producers.mark(3, 0, 130)
+    assert list(producers.active(2)) == [
+        (1, 0, 1, 110),
+        (2, 5, -1, 120),
+        (3, 0, -1, 130),
+    ]
+    looking = producers.active(1)
+    assert next(looking) == (1, 0, 0, 110)
+    producers.forget(2)
+    assert list(looking) == [(3, 0, -1, 130)]

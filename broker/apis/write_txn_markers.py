@@ -1,0 +1,133 @@
+"""WriteTxnMarkers: a transaction ends in some partitions, whoever coordinates it.
+
+Behavior: each partition gets the marker, be a transaction open there or not, and is
+answered when that is durable. Only an operator asks for it here, to end a transaction
+that hangs (`kafka-transactions abort`, KIP-664): the coordinator is in this process.
+INVALID_PRODUCER_EPOCH if a newer epoch has written; any coordinator's epoch is taken,
+so that nobody can shut out our own. Refused for Kafka's own topics, which hold nothing.
+A partition that a marker names again is answered once (Kafka never answers then).
+Version notes: v1 flexible; v2 the version of the transaction (KIP-1228): from 2 on the
+marker's epoch must be higher than that of an open transaction.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterator
+
+from broker.dispatch.context import Context
+from broker.dispatch.registry import serves
+from broker.ids import ProducerId
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from broker.records.markers import Marker
+from broker.runtime.services import Broker
+from broker.transactions.metadata import V2
+
+MARKERS_A_TURN = 100
+"""So many are on their way at once, of a request."""
+
+_STORAGE_ERROR_SINCE = 1
+
+_Result = WritableTxnMarkerPartitionResult
+
+
+@serves(ApiKey.WRITE_TXN_MARKERS, versions=(0, 2))
+def write_txn_markers(
+    request: WriteTxnMarkersRequest, context: Context
+) -> Awaitable[WriteTxnMarkersResponse]:
+    return _write(request, context)
+
+
+async def _write(
+    request: WriteTxnMarkersRequest, context: Context
+) -> WriteTxnMarkersResponse:
+    response = WriteTxnMarkersResponse()
+    under_way: list[tuple[_Result, asyncio.Future[ErrorCode]]] = []
+    for count, part in enumerate(_parts(request, response), 1):
+        if part is not None:
+            marker, name, result = part
+            done = _append(marker, name, result.partition_index, context.broker)
+            under_way.append((result, done))
+        if count % MARKERS_A_TURN == 0:
+            await _complete(under_way, context)
+            await asyncio.sleep(0)
+    await _complete(under_way, context)
+    return response
+
+
+def _parts(
+    request: WriteTxnMarkersRequest, response: WriteTxnMarkersResponse
+) -> Iterator[tuple[WritableTxnMarker, str, _Result] | None]:
+    """Each partition of each marker with its place in the response; None for what only
+    takes time."""
+    for marker in request.markers:
+        topics: list[WritableTxnMarkerTopicResult] = []
+        response.markers.append(WritableTxnMarkerResult(marker.producer_id, topics))
+        named: set[tuple[str, int]] = set()
+        yield None
+        for topic in marker.topics:
+            results: list[_Result] = []
+            topics.append(WritableTxnMarkerTopicResult(topic.name, results))
+            yield None
+            for index in topic.partition_indexes:
+                if (topic.name, index) in named:
+                    yield None
+                    continue
+                named.add((topic.name, index))
+                results.append(_Result(index))
+                yield marker, topic.name, results[-1]
+
+
+def _append(
+    marker: WritableTxnMarker, name: str, index: int, broker: Broker
+) -> "asyncio.Future[ErrorCode]":
+    """The code that the partition answers, once the marker is durable or refused."""
+    done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+
+    def reply(_base: int, _stamp: int, error: KafkaError | None) -> None:
+        if not done.done():
+            done.set_result(ErrorCode.NONE if error is None else error.code)
+
+    try:
+        _check(marker)
+        partition = broker.partitions.named(name, index)
+        partition.check_stored()
+    except KafkaError as error:
+        reply(-1, -1, error)
+        return done
+    partition.append_marker(
+        ProducerId(marker.producer_id),
+        marker.producer_epoch,
+        Marker(marker.transaction_result, marker.coordinator_epoch),
+        broker.clock.now_ms(),
+        reply,
+        bumps=marker.transaction_version >= V2,
+    )
+    return done
+
+
+def _check(marker: WritableTxnMarker) -> None:
+    """Raises UNKNOWN_SERVER_ERROR, as Kafka does when it trips over such a one."""
+    numbers = (marker.producer_id, marker.producer_epoch, marker.transaction_version)
+    if min(numbers) < 0:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "no producer has these")
+
+
+async def _complete(
+    under_way: "list[tuple[_Result, asyncio.Future[ErrorCode]]]", context: Context
+) -> None:
+    """Wait for those that are on their way, and answer them."""
+    for result, done in under_way:
+        code = await done
+        if code is ErrorCode.KAFKA_STORAGE_ERROR:
+            is_known = context.version >= _STORAGE_ERROR_SINCE
+            code = code if is_known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        result.error_code = code
+    under_way.clear()
