@@ -1,9 +1,7 @@
-"""FindCoordinator: which broker keeps a group.
+"""FindCoordinator: which broker keeps a group, or a transactional id.
 
-Behavior: this one, always, under the address that Metadata gives. Transactions are not
-served yet: a transactional producer is refused here, where an answer has room for
-words, with the code that all clients take as final (with any other, librdkafka asks
-again until its time is up). Other kinds of keys are INVALID_REQUEST.
+Behavior: this one, always, under the address that Metadata gives. Other kinds of keys
+are INVALID_REQUEST.
 Version notes: v0 groups only; v1 key type and message, "NONE" if all is well; v4 many
 keys (KIP-699), and an empty message then; v6 share groups (KIP-932), which are not
 served.
@@ -53,16 +51,10 @@ def _coordinators(
 
 
 def _coordinator(key: str, key_type: int, context: Context) -> Coordinator:
-    if key_type == GROUP:
+    if key_type in (GROUP, TRANSACTION):
         broker = context.broker
         host, port = broker.advertised
         return Coordinator(key, broker.node_id, host, port, error_message="")
-    if key_type == TRANSACTION:
-        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return _nowhere(key, code, "Transactions are not served by this broker yet.")
     code = ErrorCode.INVALID_REQUEST
-    return _nowhere(key, code, f"There are no coordinators of type {key_type} here.")
-
-
-def _nowhere(key: str, code: ErrorCode, message: str) -> Coordinator:
+    message = f"There are no coordinators of type {key_type} here."
     return Coordinator(key, -1, "", -1, code, message)

@@ -7,11 +7,15 @@ keeps its place in the line until it is on disk, so that a producer cannot outru
 disk; if it was refused the connection closes, as Kafka's does, so that the client looks
 for the reason. A partition that is named twice takes both batches and answers both;
 Kafka drops all but the last in silence, and no client sends that.
+A batch of a transaction is taken only if its partition is part of that at the moment of
+appending: none comes to lie behind the marker (``_produce_transactional``).
 Version notes: v0 to v2 carry message sets (magic 0, and 1 since v2), which become one
 batch each on a thread, one after another, and a connection's next request waits until
 all have their place; v2 the broker's timestamp; v3 batches; v4 KAFKA_STORAGE_ERROR;
-v5 the log start; v8 messages and the records at fault (KIP-467); v13 topics by id
-(KIP-516). Topics are not created here.
+v5 the log start; v8 messages and the records at fault (KIP-467); v11
+TRANSACTION_ABORTABLE; v12 makes its partitions part of the transaction (KIP-890), and
+the connection's next request waits while that goes to disk; v13 topics by id (KIP-516).
+Topics are not created here.
 """
 
 import asyncio
@@ -20,6 +24,7 @@ from collections.abc import Awaitable, Iterator
 from broker.apis._message_sets import converted
 from broker.apis._produce_again import partition_of, repeat
 from broker.apis._produce_refused import BATCHES_SINCE, refuse
+from broker.apis._produce_transactional import ProducedTransaction
 from broker.dispatch.context import Context
 from broker.dispatch.encoded import Wide
 from broker.dispatch.pending import Pending
@@ -58,13 +63,17 @@ class Answer(Pending[Given | None]):
 
     __slots__ = (
         "acks", "asked", "errors_left", "is_wide", "open", "refused", "response",
-        "version",
+        "transaction", "version",
     )  # fmt: skip
 
-    def __init__(self, version: int, acks: int, *, is_wide: bool = False) -> None:
+    def __init__(
+        self, request: ProduceRequest, context: Context, *, is_wide: bool = False
+    ) -> None:
         super().__init__()
-        self.version = version
-        self.acks = acks
+        self.version = context.version
+        self.acks = request.acks
+        self.transaction = ProducedTransaction.of(request, context)
+        """That of the request, if it names one."""
         self.response = ProduceResponse()
         self.is_wide = is_wide
         self.open = 0
@@ -133,12 +142,15 @@ def produce_in_turns(
     request: ProduceRequest, context: Context
 ) -> Steps[Given | Awaitable[Given | None] | None]:
     """The same for many partitions; the caller lets nothing overtake it."""
-    answer = Answer(context.version, request.acks, is_wide=True)
+    answer = Answer(request, context, is_wide=True)
     if request.acks not in ACKS:
         response = yield from _refuse_acks(request, answer)
         return Wide(response)
     if context.version < BATCHES_SINCE:
         return _convert_and_append(request, context, answer)
+    transaction = answer.transaction
+    if transaction is not None and (yield from transaction.lacks(request)):
+        return _add_and_append(request, context, answer, transaction)
     now_ms = context.broker.clock.now_ms()
     for count, entry in enumerate(answer.entries(request), 1):
         if entry is not None:
@@ -160,12 +172,35 @@ def produce_in_turns(
 def produce(
     request: ProduceRequest, context: Context
 ) -> Given | Awaitable[Given | None] | None:
-    answer = Answer(context.version, request.acks)
+    answer = Answer(request, context)
     if request.acks not in ACKS:
         return to_its_end(_refuse_acks(request, answer))
     if context.version < BATCHES_SINCE:
         return _convert_and_append(request, context, answer)
+    transaction = answer.transaction
+    if transaction is not None and to_its_end(transaction.lacks(request)):
+        return _add_and_append(request, context, answer, transaction)
     return _append(request, context, answer)
+
+
+async def _add_and_append(
+    request: ProduceRequest,
+    context: Context,
+    answer: Answer,
+    transaction: ProducedTransaction,
+) -> Given | None:
+    """What the transaction lacks becomes part of it, durably, before anything is
+    appended; the connection's next request waits until all have their place."""
+    await transaction.add_lacking()
+    now_ms = context.broker.clock.now_ms()
+    for count, entry in enumerate(answer.entries(request), 1):
+        if entry is not None:
+            data, one, to = entry
+            _append_one(data, one.records, to, request, context, answer, now_ms)
+        if count % APPENDED_A_TURN == 0:
+            await asyncio.sleep(0)
+    later = _asked(answer)
+    return await later if isinstance(later, Answer) else later
 
 
 async def _convert_and_append(
@@ -227,8 +262,26 @@ def _append_one(
         return
     # who asks for no answer is held back until it is on disk, however long
     timeout_ms = NO_TIMEOUT if request.acks == NO_ACKS else request.timeout_ms
+    transaction = answer.transaction
+    if transaction is None:
+        reply = answer.reply_to(to, partition)
+        partition.append(records, answer.version, now_ms, reply, timeout_ms)
+        return
+    try:
+        in_transaction = transaction.verify(partition, records)
+    except KafkaError as error:
+        answer.refuse(to, error)
+        return
     reply = answer.reply_to(to, partition)
-    partition.append(records, answer.version, now_ms, reply, timeout_ms)
+    partition.append(
+        records,
+        answer.version,
+        now_ms,
+        reply,
+        timeout_ms,
+        in_transaction=in_transaction,
+        starts_at_zero=transaction.adds,
+    )
 
 
 def _asked(answer: Answer) -> Given | Answer | None:

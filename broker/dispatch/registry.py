@@ -66,8 +66,8 @@ class Served:
     ``pipelined``: requests have taken their effect, in order, when the handler returns,
     and only their answers come later; so a connection's next one may start already.
     All others are handled one at a time, as Kafka handles a connection's requests.
-    Those of versions below ``pipelined_since`` are, too: their handler takes a while
-    before the effect.
+    Those of versions below ``pipelined_since`` are, too, and those answered with a
+    coroutine: it takes a while before the effect.
 
     ``awaits_others``: an answer may wait for other clients' requests. So it holds none
     of the memory that these have to wait for, or nobody could go on.

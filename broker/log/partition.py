@@ -91,12 +91,15 @@ class PartitionLog:
         """The offset that the next batch gets."""
         return self.offsets.next
 
-    def admit(self, header: BatchHeader, now_ms: int) -> int | Duplicate:
+    def admit(
+        self, header: BatchHeader, now_ms: int, *, starts_at_zero: bool = False
+    ) -> int | Duplicate:
         """Place a batch that ``check_produced`` has passed; its base offset.
 
         A duplicate is answered with the offsets of its first coming, once the log is
         durable beyond its last one. Where the broker stamps the time, the header is
-        that after stamping.
+        that after stamping. ``starts_at_zero``: a producer that is not known must begin
+        with its first sequence, as every transaction of version 2 does.
 
         Whether a transactional batch belongs to a transaction that its coordinator
         knows is for the caller to check.
@@ -108,7 +111,7 @@ class PartitionLog:
         offsets = self.offsets
         base = offsets.next
         if header.producer_id >= 0:
-            duplicate = self.producers.check(header)
+            duplicate = self.producers.check(header, starts_at_zero=starts_at_zero)
             if duplicate is not None:
                 return duplicate
             if header.attributes & TRANSACTIONAL_BIT:

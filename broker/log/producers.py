@@ -125,15 +125,20 @@ class Producers:
     def __contains__(self, producer_id: ProducerId) -> bool:
         return producer_id in self._states
 
-    def check(self, header: BatchHeader) -> Duplicate | None:
+    def check(
+        self, header: BatchHeader, *, starts_at_zero: bool = False
+    ) -> Duplicate | None:
         """Whether this batch may come next; changes nothing.
 
         Raises KafkaError: INVALID_PRODUCER_EPOCH if a newer epoch has written here,
         OUT_OF_ORDER_SEQUENCE_NUMBER if the batch neither continues the sequence nor
-        is one of the last five, or if a new epoch does not start at 0.
+        is one of the last five, or if a new epoch does not start at 0, nor, with
+        ``starts_at_zero``, a new producer.
         """
         state = self._states.get(header.producer_id)
         if state is None:
+            if starts_at_zero and header.base_sequence != 0:
+                raise _out_of_order(header, -1)
             return None
         epoch, first = header.producer_epoch, header.base_sequence
         if epoch == state.epoch:

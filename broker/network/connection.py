@@ -10,8 +10,9 @@ A handler's response that is there at once is written without a task, a future o
 place in the pipeline. A coroutine gets a task; a future calls back.
 
 Order. A connection's requests take effect one after another, as Kafka's do. Requests of
-a pipelined route (Produce) have taken theirs when the handler returns, so the next of
-that kind starts while they are open; anything else starts when nothing is open.
+a pipelined route (Produce) have taken theirs when the handler returns, unless that is a
+coroutine, so the next of that kind starts while they are open; anything else starts
+when nothing is open.
 
 Back-pressure. A connection stops reading its socket when its next request has to wait
 for those before it, when it has too many requests open, when its peer does not read its
@@ -21,6 +22,7 @@ received stay in its receiver and are not started.
 
 import asyncio
 from collections import deque
+from types import CoroutineType
 from typing import Any, cast
 
 import structlog
@@ -184,7 +186,9 @@ class Connection(asyncio.BufferedProtocol):
         """Of which APIs a request may start now; None: of all."""
         if not self._pipeline:
             return None
-        return self._pipelined if self._pipeline[-1].route.pipelined else frozenset()
+        last = self._pipeline[-1]
+        in_place = last.route.pipelined and type(last.result) is not CoroutineType
+        return self._pipelined if in_place else frozenset()
 
     def _start_alone(self, frame: memoryview) -> None:
         """As `_advance`, with a frame that came alone and may start now."""

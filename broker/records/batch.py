@@ -167,7 +167,7 @@ def check_produced(
     if header.is_transactional and not in_transaction:
         raise NotAppended(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "Transactions are not served by this broker yet.",
+            "a batch of a transaction, and the request names no transactional id",
         )
     _check_attributes(header, version)
     _check_counts(header)

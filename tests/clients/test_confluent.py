@@ -1,12 +1,7 @@
 """librdkafka, through confluent-kafka: the client of most languages."""
 
 import pytest
-from confluent_kafka import (
-    Consumer,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.support.confluent import CODECS, Member, create, produce_all, read, until
 from tests.support.patience import IDLE_S
@@ -61,14 +56,6 @@ def test_an_idempotent_producer_writes_each_record_once(broker, topic):
     for partition in range(3):
         values = [int(m.value()) for m in back if m.partition() == partition]
         assert values == list(range(partition, 3000, 3))
-
-
-def test_a_transactional_producer_is_refused_clearly(broker, topic):
-    producer = Producer(
-        {"bootstrap.servers": broker.bootstrap, "transactional.id": "t"}
-    )
-    with pytest.raises(KafkaException):
-        producer.init_transactions(10)
 
 
 def test_a_hundred_partitions_are_written_and_read(broker, topic):

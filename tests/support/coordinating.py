@@ -63,7 +63,7 @@ class House:
             peer_host="10.0.0.1",
             broker=self.broker,
         )
-        sent = b"".join(request_encoder(key, version)(request))
+        sent = bytearray().join(request_encoder(key, version)(request))
         answer = served.handler(
             request_decoder(key, version)(memoryview(sent), 0), context
         )

@@ -157,13 +157,15 @@ class Partition:
         timeout_ms: int = TIMEOUT_MS,
         *,
         in_transaction: bool = False,
+        starts_at_zero: bool = False,
     ) -> None:
         """Take a producer's batch. It has its offset when this returns.
 
         ``in_transaction``: the coordinator has said that the partition belongs to the
-        producer's open transaction. ``records`` is patched in place and must stay
-        untouched until it is durable or refused: who is told that time ran out is told
-        before. ``timeout_ms`` counts while the disk does not answer.
+        producer's open transaction. ``starts_at_zero``: see the log. ``records`` is
+        patched in place and must stay untouched until it is durable or refused: who is
+        told that time ran out is told before. ``timeout_ms`` counts while the disk does
+        not answer.
         """
         failed = self._wal.refusal
         if failed is not None:
@@ -171,7 +173,7 @@ class Partition:
             return
         try:
             header = self._checked(records, version, now_ms, in_transaction)
-            base = self.log.admit(header, now_ms)
+            base = self.log.admit(header, now_ms, starts_at_zero=starts_at_zero)
         except KafkaError as error:
             reply(-1, -1, bare(error))
             return

@@ -1,4 +1,4 @@
-"""FindCoordinator: this broker, for groups; nobody, for what is not served."""
+"""FindCoordinator: this broker; nobody, for what is not served."""
 
 import pytest
 
@@ -12,10 +12,12 @@ def where(one):
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_one_group_is_kept_here(tmp_path, version):
+@pytest.mark.parametrize("key_type", [0, 1])
+def test_a_group_and_a_transactional_id_are_kept_here(tmp_path, version, key_type):
     async def play():
         async with housed(tmp_path) as house:
-            found = await house.ask(FindCoordinatorRequest("g"), version)
+            asked = FindCoordinatorRequest("g", key_type if version else 0)
+            found = await house.ask(asked, version)
             assert where(found) == (0, 7, "broker.test", 9092)
             assert found.error_message == ("NONE" if version else "")
 
@@ -23,10 +25,11 @@ def test_one_group_is_kept_here(tmp_path, version):
 
 
 @pytest.mark.parametrize("version", range(4, 7))
-def test_many_groups_are_kept_here(tmp_path, version):
+@pytest.mark.parametrize("key_type", [0, 1])
+def test_many_of_them_are_kept_here(tmp_path, version, key_type):
     async def play():
         async with housed(tmp_path) as house:
-            asked = FindCoordinatorRequest(coordinator_keys=["g", "h"])
+            asked = FindCoordinatorRequest("", key_type, ["g", "h"])
             found = await house.ask(asked, version)
             assert [
                 (one.key, *where(one), one.error_message) for one in found.coordinators
@@ -38,12 +41,11 @@ def test_many_groups_are_kept_here(tmp_path, version):
 @pytest.mark.parametrize(
     ("key_type", "code"),
     [
-        (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         (2, ErrorCode.INVALID_REQUEST),
         (9, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_transactions_and_shares_are_refused_in_words(tmp_path, key_type, code):
+def test_other_kinds_are_refused_in_words(tmp_path, key_type, code):
     async def play():
         async with housed(tmp_path) as house:
             one = await house.ask(FindCoordinatorRequest("t", key_type), 1)

@@ -63,6 +63,10 @@ def other(name: str, correlation_id: int = 1) -> bytes:
     return frame_of(LeaveGroupRequest(name), 0, correlation_id)
 
 
+async def awaited(later: Any) -> Any:
+    return await later
+
+
 async def stays(handlers: Handlers, *names: str) -> None:
     """These have started and no more do."""
     await until(lambda: len(handlers.started) >= len(names))
@@ -130,6 +134,31 @@ def test_a_write_of_an_old_version_holds_up_what_follows_and_weighs_as_one() -> 
             handlers.finish("q")
             handlers.finish("r")
             assert await wire.correlation_ids(4) == [0, 1, 2, 3]
+            assert server.hub.producing.taken == server.hub.answering.taken == 0
+
+    on_loop(story)
+
+
+def test_a_write_that_returns_a_coroutine_holds_up_what_follows() -> None:
+    async def story() -> None:
+        handlers = Handlers()
+
+        @serves(ApiKey.HEARTBEAT, versions=(0, 4), pipelined=True)
+        def heartbeat(request: HeartbeatRequest, _: Context) -> Any:
+            later = handlers._start(request.group_id, HeartbeatResponse())
+            return awaited(later) if request.group_id == "later" else later
+
+        async with serving([heartbeat]) as server:
+            wire = await Wire.open(server.address)
+            for number, name in enumerate(["p", "later", "q"]):
+                wire.send(frame_of(HeartbeatRequest(name), 3, number))
+            await stays(handlers, "p", "later")
+            handlers.finish("p")
+            await stays(handlers, "p", "later")
+            handlers.finish("later")
+            await stays(handlers, "p", "later", "q")
+            handlers.finish("q")
+            assert await wire.correlation_ids(3) == [0, 1, 2]
             assert server.hub.producing.taken == server.hub.answering.taken == 0
 
     on_loop(story)

@@ -1,0 +1,158 @@
+"""AddPartitionsToTxn: partitions become part of a transaction, which begins with them.
+
+Behavior: all of them or none; beside one that is refused for itself the others are
+OPERATION_NOT_ATTEMPTED. The answer follows when it is durable that they are part of it,
+so what is written there after is never forgotten.
+Version notes: v2 PRODUCER_FENCED, which is INVALID_PRODUCER_EPOCH before (KIP-588); v4
+many transactions, and asking only whether partitions are part of one: what brokers ask
+each other (KIP-890), and Kafka answers whoever may do anything; v5
+TRANSACTION_ABORTABLE for one that is not, INVALID_TXN_STATE before.
+"""
+
+from collections.abc import Awaitable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from broker.apis._transactions import known_since
+from broker.dispatch.context import Context
+from broker.dispatch.registry import serves
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, completed
+from broker.ids import PartitionNumber, ProducerId, TopicPartition
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from broker.runtime.services import Broker
+from broker.transactions.commands import Add, Added
+
+MANY_SINCE = 4
+FENCED_SINCE = 2
+ABORTABLE_SINCE = 5
+
+Named = tuple[str, int]
+"""A topic's name and a partition's number."""
+
+
+@dataclass(slots=True)
+class _Looked:
+    """The partitions of one transaction of a request: where they are, or why not."""
+
+    keys: dict[Named, TopicPartition] = field(default_factory=dict)
+    refused: dict[Named, ErrorCode] = field(default_factory=dict)
+
+    def not_attempted(self) -> None:
+        for name in self.keys:
+            self.refused[name] = ErrorCode.OPERATION_NOT_ATTEMPTED
+
+
+@serves(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5))
+def add_partitions_to_txn(
+    request: AddPartitionsToTxnRequest, context: Context
+) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
+    return _answer(request, context)
+
+
+async def _answer(
+    request: AddPartitionsToTxnRequest, context: Context
+) -> AddPartitionsToTxnResponse:
+    if context.version >= MANY_SINCE:
+        results = [
+            AddPartitionsToTxnResult(one.transactional_id, await _one(one, context))
+            for one in request.transactions
+        ]
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    only = AddPartitionsToTxnTransaction(
+        request.v3_and_below_transactional_id,
+        request.v3_and_below_producer_id,
+        request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    topics = await _one(only, context)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+
+
+async def _one(
+    asked: AddPartitionsToTxnTransaction, context: Context
+) -> list[AddPartitionsToTxnTopicResult]:
+    """Add the partitions of one transaction, or look whether they are part of it."""
+    looked = await completed(_look(asked, context.broker))
+    if looked.refused:
+        looked.not_attempted()
+        codes: Mapping[Named, ErrorCode] = looked.refused
+    elif asked.verify_only:
+        codes = await completed(_verified(asked, looked, context))
+    else:
+        code = await _add(asked, looked, context)
+        codes = dict.fromkeys(looked.keys, code)
+    return await completed(_results(asked, codes))
+
+
+def _look(asked: AddPartitionsToTxnTransaction, broker: Broker) -> Steps[_Looked]:
+    looked = _Looked()
+    for count, name in enumerate(_named(asked), 1):
+        try:
+            partition = broker.partitions.named(name[0], PartitionNumber(name[1]))
+            partition.check_stored()
+        except KafkaError as error:
+            looked.refused[name] = error.code
+        else:
+            looked.keys[name] = partition.key
+        if count % ITEMS_A_TURN == 0:
+            yield
+    return looked
+
+
+def _named(asked: AddPartitionsToTxnTransaction) -> Iterator[Named]:
+    for topic in asked.topics:
+        for index in topic.partitions:
+            yield topic.name, index
+
+
+async def _add(
+    asked: AddPartitionsToTxnTransaction, looked: _Looked, context: Context
+) -> ErrorCode:
+    command = Add(
+        ProducerId(asked.producer_id),
+        asked.producer_epoch,
+        frozenset(looked.keys.values()),
+    )
+    reply = await context.broker.transactions.add(asked.transactional_id, command)
+    if isinstance(reply, Added):
+        return ErrorCode.NONE
+    return known_since(reply.code, context.version, fenced=FENCED_SINCE)
+
+
+def _verified(
+    asked: AddPartitionsToTxnTransaction, looked: _Looked, context: Context
+) -> Steps[dict[Named, ErrorCode]]:
+    codes: dict[Named, ErrorCode] = {}
+    for count, (name, key) in enumerate(looked.keys.items(), 1):
+        code = context.broker.transactions.verify(
+            asked.transactional_id,
+            ProducerId(asked.producer_id),
+            asked.producer_epoch,
+            key,
+        )
+        codes[name] = known_since(code, context.version, abortable=ABORTABLE_SINCE)
+        if count % ITEMS_A_TURN == 0:
+            yield
+    return codes
+
+
+def _results(
+    asked: AddPartitionsToTxnTransaction, codes: Mapping[Named, ErrorCode]
+) -> Steps[list[AddPartitionsToTxnTopicResult]]:
+    """What became of each, once, by topic."""
+    results: dict[str, list[AddPartitionsToTxnPartitionResult]] = {
+        topic.name: [] for topic in asked.topics
+    }
+    for count, ((topic, index), code) in enumerate(codes.items(), 1):
+        results[topic].append(AddPartitionsToTxnPartitionResult(index, code))
+        if count % ITEMS_A_TURN == 0:
+            yield
+    return [AddPartitionsToTxnTopicResult(*one) for one in results.items()]
