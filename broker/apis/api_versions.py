@@ -8,8 +8,10 @@ can step down (KIP-511; the dispatcher does that, as the body cannot be read).
 Versions
     0    keys and their version ranges
     1-2  throttle time
-    3    flexible; the client's software name and version; features (none yet)
-    4    features whose lowest level is 0 may be named (KAFKA-17011)
+    3    flexible; the client's software name and version; features (KIP-584), of which
+         there is one: with ``transaction.version`` 2 clients leave to Produce 12 and
+         TxnOffsetCommit 5 what they else add themselves (KIP-890)
+    4    features whose lowest level is 0 may be named as supported (KAFKA-17011)
 """
 
 import re
@@ -23,13 +25,20 @@ from broker.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
 )
+from broker.transactions.metadata import V2
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What a name and a version may look like: ``ApiVersionsRequest.isValid``."""
 
 KEPT_MAX: Final = 64
 """Characters of each that are remembered, and shown: a client may send megabytes."""
+
+TRANSACTION_VERSION: Final = "transaction.version"
+FEATURES_EPOCH: Final = 0
+"""Of what is finalized, which never changes while a broker runs."""
 
 
 @serves(ApiKey.API_VERSIONS, versions=(0, 4))
@@ -41,7 +50,20 @@ def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVersionsRe
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         software = context.software
         software.name, software.version = name[:KEPT_MAX], version[:KEPT_MAX]
-    return ApiVersionsResponse(api_keys=_entries(context.listed))
+    response = ApiVersionsResponse(api_keys=_entries(context.listed))
+    if context.version >= 3:
+        _add_features(response, context)
+    return response
+
+
+def _add_features(response: ApiVersionsResponse, context: Context) -> None:
+    level = context.broker.transactions.limits.version
+    response.finalized_features_epoch = FEATURES_EPOCH
+    response.finalized_features = [
+        FinalizedFeatureKey(TRANSACTION_VERSION, level, level)
+    ]
+    if context.version >= 4:
+        response.supported_features = [SupportedFeatureKey(TRANSACTION_VERSION, 0, V2)]
 
 
 def _entries(listed: tuple[Listed, ...]) -> list[ApiVersion]:

@@ -6,6 +6,8 @@ last three milliseconds.
 
 from dataclasses import dataclass
 
+from broker.transactions.metadata import V2
+
 _SECOND_MS = 1_000
 _MINUTE_MS = 60 * _SECOND_MS
 _DAY_MS = 24 * 60 * _MINUTE_MS
@@ -22,7 +24,7 @@ class TransactionLimits:
 
     timeout_max_ms: int = 15 * _MINUTE_MS
     id_expiration_ms: int = 7 * _DAY_MS
-    version: int = 1
+    version: int = V2
     # How long the row of a complete transaction is behind (see README): mostly the
     # next transaction comes first, and its row says more.
     completion_delay_ms: int = _SECOND_MS

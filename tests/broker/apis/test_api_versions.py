@@ -7,7 +7,21 @@ from broker.dispatch.context import Context
 from broker.dispatch.registry import Listed, Registry
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode
-from broker.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest
+from broker.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from broker.transactions.limits import TransactionLimits
+
+
+class _Broker:
+    """What ApiVersions looks at."""
+
+    def __init__(self) -> None:
+        self.transactions = self
+        self.limits = TransactionLimits()
 
 
 def context(version: int, *listed: Listed) -> Context:
@@ -16,7 +30,7 @@ def context(version: int, *listed: Listed) -> Context:
         client_id=None,
         key=ApiKey.API_VERSIONS,
         peer_host="h",
-        broker=object(),  # type: ignore[arg-type]
+        broker=_Broker(),  # type: ignore[arg-type]
         listed=listed,
     )
 
@@ -117,14 +131,22 @@ def test_what_clients_look_for_is_listed(client: str) -> None:
 def test_what_is_not_served_is_not_listed() -> None:
     """Telemetry above all: whoever sees it listed starts to send it (KIP-714)."""
     listed = {entry.key for entry in Registry.discover().listed()}
-    transactions = {24, 25, 26, 27, 28, 61, 65, 66}
     between_brokers = {4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73}
-    assert not listed & ({71, 72} | transactions | between_brokers)
+    assert not listed & ({71, 72} | between_brokers)
 
 
-@pytest.mark.parametrize("version", range(5))
-def test_no_feature_is_told_that_nobody_serves(version: int) -> None:
-    """Clients turn to transactions of the new kind by the feature, not by versions."""
-    answer = api_versions(ApiVersionsRequest("a", "1"), context(version))
-    assert not answer.supported_features
-    assert not answer.finalized_features
+def test_transactions_of_the_new_kind_are_a_feature() -> None:
+    """Clients turn to them by the feature, not by versions."""
+    finalized = FinalizedFeatureKey("transaction.version", 2, 2)
+    for version in range(5):
+        answer = api_versions(ApiVersionsRequest("a", "1"), context(version))
+        assert answer.finalized_features == ([finalized] if version >= 3 else [])
+        assert answer.finalized_features_epoch == (0 if version >= 3 else -1)
+
+
+def test_a_feature_whose_lowest_level_is_0_is_supported_since_version_4() -> None:
+    """Java clients before 3.9 cannot read it (KAFKA-17011)."""
+    supported = SupportedFeatureKey("transaction.version", 0, 2)
+    for version in range(5):
+        answer = api_versions(ApiVersionsRequest("a", "1"), context(version))
+        assert answer.supported_features == ([supported] if version >= 4 else [])

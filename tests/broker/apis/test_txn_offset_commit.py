@@ -111,6 +111,9 @@ def test_who_is_not_the_transactions_producer_is_refused(tmp_path, version):
             assert await code(nameless) == ErrorCode.INVALID_REQUEST
             nowhere = asked(producer, group_id="")
             assert await code(nowhere) == ErrorCode.INVALID_GROUP_ID
+            assert not house.groups.offsets.unstable("g")
+            if version >= 5:
+                return  # its group joins by itself
             stranger = asked(producer, group_id="not added")
             never = (
                 ErrorCode.INVALID_TXN_STATE
@@ -118,7 +121,6 @@ def test_who_is_not_the_transactions_producer_is_refused(tmp_path, version):
                 else ErrorCode.TRANSACTION_ABORTABLE
             )
             assert await code(stranger) == never
-            assert not house.groups.offsets.unstable("g")
             assert not house.groups.exists("not added")
 
     story(play)

@@ -43,7 +43,7 @@ class Book:
     """One id, its row, its markers, and the answers that nobody took yet."""
 
     def __init__(self, **limits: int) -> None:
-        self.limits = TransactionLimits(**limits)
+        self.limits = TransactionLimits(**({"version": 1} | limits))
         self.now_ms = 1_000_000
         self.row: str | None = None
         self.markers: list[Owed] = []

@@ -1,4 +1,4 @@
-"""The limits: Kafka's defaults, and version 2 only where it is asked for."""
+"""The limits: Kafka's defaults."""
 
 from broker.transactions.limits import TransactionLimits
 
@@ -7,4 +7,4 @@ def test_the_defaults_are_kafkas() -> None:
     limits = TransactionLimits()
     assert limits.timeout_max_ms == 900_000
     assert limits.id_expiration_ms == 604_800_000
-    assert limits.version == 1
+    assert limits.version == 2
