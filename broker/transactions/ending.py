@@ -61,13 +61,18 @@ def needs_producer_id(metadata: TransactionMetadata, version: int) -> bool:
 
 
 def fence(draft: Draft) -> None:
-    """Prepare an abort under an epoch that no producer has."""
+    """Prepare an abort under an epoch that no producer has been given.
+
+    In version 2 the producer may ask for it, as if its answer had been lost: by
+    aborting, or as who goes on (KIP-360).
+    """
+    metadata = draft.transaction.metadata
     draft.write(
         prepared(
-            draft.transaction.metadata,
+            metadata,
             draft.now_ms,
             commit=False,
-            version=draft.limits.version,
+            version=metadata.version,
             fences=True,
         )
     )
@@ -103,10 +108,10 @@ def prepared(
 ) -> TransactionMetadata:
     """The value of a transaction whose end is decided."""
     epoch, last_epoch = metadata.producer_epoch, metadata.last_epoch
-    if fences:
-        epoch, last_epoch = min(epoch + 1, EPOCH_MAX), NO_EPOCH
-    if version >= V2:
+    if fences or version >= V2:
         epoch, last_epoch = min(epoch + 1, EPOCH_MAX), epoch
+    if fences and (version < V2 or metadata.is_exhausted):
+        last_epoch = NO_EPOCH
     state = (
         TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
     )

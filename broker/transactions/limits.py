@@ -17,9 +17,9 @@ _DAY_MS = 24 * 60 * _MINUTE_MS
 class TransactionLimits:
     """Kafka's defaults; times in milliseconds.
 
-    ``version`` is the finalized feature ``transaction.version``: how the coordinator
-    itself ends a transaction (fencing, timeout). What a producer ends goes by the
-    version of its request. ``completion_delay_ms`` and ``retry_ms`` are ours.
+    ``version`` is the finalized feature ``transaction.version`` that clients are told;
+    how a transaction ends goes by what its producer spoke. ``completion_delay_ms`` and
+    ``retry_ms`` are ours.
     """
 
     timeout_max_ms: int = 15 * _MINUTE_MS

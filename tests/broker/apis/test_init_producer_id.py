@@ -74,7 +74,7 @@ def test_an_open_transaction_is_aborted_before_the_next_epoch_is_given(tmp_path)
             while code := await client.init():
                 assert code is ErrorCode.CONCURRENT_TRANSACTIONS
                 await asyncio.sleep(0.001)
-            assert client.epoch == 3, "fencing takes one, and the abort one"
+            assert client.epoch == 2, "one was taken to fence with"
             assert client.log(0).aborted(0, 2) == [(client.producer_id, 0)]
 
     story(play)

@@ -78,12 +78,22 @@ def test_an_open_transaction_is_aborted_before_anybody_gets_an_epoch(book: Book)
     assert book.add(old, 3) == book.commit(old) == FENCED
 
 
-def test_in_version_two_the_fence_and_the_abort_take_an_epoch_each() -> None:
+def test_in_version_two_the_fence_and_the_abort_take_one_epoch_together() -> None:
     book = Book(version=2)
     old = ongoing(book, 3, version=2)
     assert book.init() == CONCURRENT
-    assert book.markers[0].producer_epoch == old.producer_epoch + 2
-    assert book.init() == Initialized(10, 3)
+    assert book.markers[0].producer_epoch == old.producer_epoch + 1
+    assert book.init() == Initialized(10, 2)
+
+
+def test_who_ran_out_of_time_in_version_two_goes_on_if_nobody_came() -> None:
+    book = Book(version=2)
+    late = ongoing(book, 3, version=2)
+    book.tick(MINUTE_MS)
+    assert book.state == "CompleteAbort"
+    assert book.init(late.producer_id, late.producer_epoch) == Initialized(10, 1)
+    assert book.init() == Initialized(10, 2)
+    assert book.init(late.producer_id, late.producer_epoch) == FENCED
 
 
 def test_nobody_gets_an_epoch_while_markers_are_being_written(book: Book) -> None:

@@ -21,6 +21,7 @@ from tests.broker.transactions.book import MINUTE_MS, Book, ongoing, refused
 
 CONCURRENT = refused("CONCURRENT_TRANSACTIONS")
 FENCED = refused("PRODUCER_FENCED")
+INVALID = refused("INVALID_TXN_STATE")
 FAILED = ErrorCode.COORDINATOR_NOT_AVAILABLE
 DAY_MS = 24 * 60 * MINUTE_MS
 
@@ -159,9 +160,11 @@ def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(ve
     book.tick(MINUTE_MS - 1)
     assert not book.markers
     book.tick(1)
-    assert [(m.commit, m.producer_epoch) for m in book.markers] == [(False, version)]
-    assert book.commit(producer, version=version) == FENCED
+    assert [(m.commit, m.producer_epoch) for m in book.markers] == [(False, 1)]
+    told = {1: (FENCED, FENCED), 2: (INVALID, Ended(10, 1))}
+    assert book.commit(producer, version=version) == told[version][0]
     assert book.add(producer, 2, version=version) == FENCED
+    assert book.abort(producer, version=version) == told[version][1], "it may go on"
 
 
 def test_the_time_of_a_transaction_begins_with_it_and_not_with_the_last(book: Book):
