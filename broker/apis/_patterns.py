@@ -21,8 +21,7 @@ def matching(pattern: str, texts: Sequence[str]) -> list[bool]:
 
     def search(wanted: str, among: Sequence[str]) -> list[bool]:
         found = pc.match_substring_regex(pa.array(among, pa.string()), wanted)
-        matched: list[bool] = found.to_pylist()
-        return matched
+        return [bool(one) for one in found.to_pylist()]
 
     try:
         search(pattern, [""])  # alone: what is put around it must not make it right

@@ -1,9 +1,9 @@
 """DescribeTransactions: what a transactional id is about, and since when.
 
 Behavior: as it is durable; TRANSACTIONAL_ID_NOT_FOUND for one that nobody has an epoch
-of (KIP-664). A group whose offsets are part of the transaction is told as the partition of
-`__consumer_offsets` where Kafka would keep them. An id that is named again is described
-once. There is one version.
+of (KIP-664). A group whose offsets are part of the transaction is told as the partition
+of `__consumer_offsets` where Kafka would keep them. An id that is named again is
+described once. There is one version.
 """
 
 from collections.abc import Awaitable
@@ -82,8 +82,8 @@ def _topics(found: TransactionMetadata, broker: Broker) -> Steps[list[TopicData]
         if count % ITEMS_A_TURN == 0:
             yield
     for count, group_id in enumerate(found.groups, 1):
-        index = offsets_partition(group_id)
-        parts.setdefault(CONSUMER_OFFSETS.name, set()).add(index)
+        of_group = offsets_partition(group_id)
+        parts.setdefault(CONSUMER_OFFSETS.name, set()).add(of_group)
         if count % GROUPS_A_TURN == 0:
             yield
     return [TopicData(name, sorted(parts[name])) for name in sorted(parts)]

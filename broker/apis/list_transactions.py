@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from broker.apis._patterns import matching
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import COUNTED_A_TURN, ITEMS_A_TURN, Steps, in_turns
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, counted_in_turns, in_turns
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.list_transactions import (
@@ -44,8 +44,8 @@ def _list(
     request: ListTransactionsRequest, context: Context
 ) -> Steps[ListTransactionsResponse | Awaitable[ListTransactionsResponse]]:
     transactions, response = context.broker.transactions, ListTransactionsResponse()
-    named = yield from _counted(request.state_filters)
-    producers = yield from _counted(request.producer_id_filters)
+    named = yield from counted_in_turns(request.state_filters)
+    producers = yield from counted_in_turns(request.producer_id_filters)
     response.unknown_state_filters = [name for name in named if name not in _KNOWN]
     now_ms = context.broker.clock.now_ms()
 
@@ -67,16 +67,6 @@ def _list(
             yield
     pattern = request.transactional_id_pattern
     return _matching(pattern, response) if pattern else response
-
-
-def _counted(names: "list[str] | list[int]") -> "Steps[dict[str | int, None]]":
-    """Each of them once, in their order."""
-    found: dict[str | int, None] = {}
-    for count, name in enumerate(names, 1):
-        found[name] = None
-        if count % COUNTED_A_TURN == 0:
-            yield
-    return found
 
 
 async def _matching(

@@ -2,7 +2,17 @@
 
 import typer
 
-from broker.cli import admin, config, consume, groups, produce, run, tables, topics
+from broker.cli import (
+    admin,
+    config,
+    consume,
+    groups,
+    produce,
+    run,
+    tables,
+    topics,
+    transactions,
+)
 
 app = typer.Typer(
     help="A Kafka broker whose topics are Delta tables.",
@@ -17,6 +27,7 @@ app.command()(run.compactor)
 app.add_typer(admin.app, name="admin")
 app.add_typer(topics.app, name="topic")
 app.add_typer(groups.app, name="group")
+app.add_typer(transactions.app, name="transactions")
 app.command()(produce.produce)
 app.command()(consume.consume)
 app.command()(tables.compact)

@@ -29,7 +29,7 @@ def admin(bootstrap: str) -> AdminClient:
         BadUsage: ``bootstrap`` is no list of addresses.
         UserError: nobody answers there.
     """
-    addresses = [_host_and_port(one) for one in bootstrap.split(",")]
+    addresses = [address_of(one) for one in bootstrap.split(",")]
     if not any(_listens(*address) for address in addresses):
         raise UserError(f"no broker answers at {bootstrap}")
     client = AdminClient(connection(bootstrap))
@@ -43,7 +43,8 @@ def admin(bootstrap: str) -> AdminClient:
     return client
 
 
-def _host_and_port(address: str) -> tuple[str, int]:
+def address_of(address: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT``. Raises BadUsage."""
     host, _, port = address.strip().rpartition(":")
     if not (host and port.isascii() and port.isdecimal() and int(port) <= PORT_MAX):
         raise BadUsage(f"--bootstrap takes HOST:PORT, not {address!r}")

@@ -169,7 +169,14 @@ def test_a_broken_pipe_ends_quietly(broker, ask, topic):
 
 
 @pytest.mark.parametrize(
-    "words", [["topic", "list"], ["produce", "t"], ["consume", "t"], ["group", "list"]]
+    "words",
+    [
+        ["topic", "list"],
+        ["produce", "t"],
+        ["consume", "t"],
+        ["group", "list"],
+        ["transactions", "list"],
+    ],
 )
 def test_a_broker_that_is_not_there_is_told(words):
     with nobody() as address:
