@@ -129,6 +129,8 @@ def assemble(
     log_starts = catalog.read(stored_topics.load_log_starts)
     now_ms = around.clock.now_ms()
     replayed = restore(partitions, topics, recovery, log_starts, tables, now_ms)
+    for partition in partitions:
+        partitions.note_open(partition)
     partitions.checkpoint()  # recovered segments can be released behind it
     sealed.append(partitions.begin_checkpoint)
     ends.callback(partitions.checkpoint)

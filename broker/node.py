@@ -35,6 +35,7 @@ from broker.network.connection_facts import describe
 from broker.network.hub import Hub
 from broker.protocol.api_keys import ApiKey
 from broker.records import inspect
+from broker.runtime.coordination.held_tables import HeldTables
 from broker.runtime.partitions import timestamps
 from broker.runtime.process.internal import InternalEndpoint, Question, Row
 from broker.runtime.process.logging import configure_logging, levels, recent
@@ -84,6 +85,7 @@ class Node:
         self._state = "starting"
         self._damage: list[str] = []
         self._troubles: Callable[[], list[str]] = list
+        self._held: HeldTables
         self._unreadable: Callable[[], Mapping[TopicNumber, str]] = dict
         self._forget_read: Callable[[], None] = lambda: None
         self._unreadable_since: dict[TopicNumber, int] = {}
@@ -144,6 +146,12 @@ class Node:
         around = Surroundings(loop, self._files, self._clock, timers, self._bring_lake)
         assembly = assemble(self.settings, around, self._ends, self._counters)
         self.broker = assembly.broker
+        self._held = HeldTables(
+            self.broker.partitions,
+            self.broker.transactions,
+            self.broker.topics,
+            self._clock,
+        )
         self._damage = list(assembly.recovery.damage)
         self.maintenance = maintenance = bring_maintenance(assembly, self._ends)
         maintenance.on_rest = lambda: loop.run_in_executor(None, self._rest)
@@ -254,7 +262,7 @@ class Node:
         if self._state == "starting":
             return status
         broker, (host, port) = self.broker, self.address
-        segments = broker.wal.segments()
+        segments, held = broker.wal.segments(), self._held.look()
         return replace(
             status,
             kafka=f"{host}:{port}",
@@ -264,6 +272,10 @@ class Node:
             waiting=len(broker.purgatory),
             sync_times=broker.wal.sync_times(),
             group_batches=broker.wal.group_sizes(),
+            warnings=(*status.warnings, *held.warnings),
+            partitions_held=held.partitions,
+            transaction_oldest_ms=held.oldest_ms,
+            transactions=held.transactions,
             tables=self._unreadable_tables(),
             wal=WalState(len(segments), sum(segment.bytes for segment in segments)),
         )

@@ -2,7 +2,8 @@
 
 A number ``a.b`` of the broker's status becomes ``lakelog_broker_a_b``; what only grows
 is a counter and ends in ``_total``. The sentences come from `broker.status.schema`. A
-table that records wait for, or that cannot be read, has gauges labelled by its topic.
+table that records wait for, or that cannot be read, has gauges labelled by its topic;
+so has each of the oldest transactions that hold a table back, and whose it is.
 The hot path counts in plain ints; nobody waits for a scrape.
 """
 
@@ -27,6 +28,7 @@ from broker.status.schema import (
     COUNTERS_HELP,
     BrokerStatus,
     CompactorStatus,
+    OpenTransaction,
     TableState,
 )
 
@@ -68,6 +70,30 @@ def tables(found: tuple[TableState, ...], prefix: str) -> Iterator[Metric]:
             yield family
 
 
+def transactions(found: tuple[OpenTransaction, ...]) -> Iterator[Metric]:
+    """The transactions that hold tables back, labelled by where and whose they are."""
+    families = {
+        "since_seconds": "When the transaction began, seconds since the epoch.",
+        "held_offsets": "Offsets that wait for the end of the transaction.",
+        "hangs": "1 if no coordinator will end the transaction.",
+    }
+    labels = ["topic", "partition", "producer_id", "transactional_id"]
+    for name, sentence in families.items():
+        family = GaugeMetricFamily(
+            f"lakelog_broker_transaction_{name}", sentence, labels=labels
+        )
+        for one in found:
+            where = [one.topic, str(one.partition), str(one.producer_id)]
+            values = {
+                "since_seconds": one.since_ms / 1000,
+                "held_offsets": float(one.held_offsets),
+                "hangs": float(one.hangs),
+            }
+            family.add_metric([*where, one.transactional_id or ""], values[name])
+        if found:
+            yield family
+
+
 class PartsCollector(Collector):
     """The status files as metric families, read at each scrape."""
 
@@ -83,6 +109,7 @@ class PartsCollector(Collector):
             yield from counters(requests, "lakelog_broker_requests")
             yield from histograms(broker)
             yield from jmx(broker)
+            yield from transactions(broker.transactions)
         yield from _part("lakelog_compactor", compactor)
 
 

@@ -9,6 +9,7 @@ flexible; v4 of no consequence here (TRANSACTION_ABORTABLE is never said).
 
 from collections.abc import Awaitable
 
+from broker.apis._transactions import known_since
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.ids import ProducerId
@@ -38,6 +39,5 @@ async def _add(
     )
     reply = await context.broker.transactions.add(request.transactional_id, command)
     code = reply.code if isinstance(reply, Refused) else ErrorCode.NONE
-    if code is ErrorCode.PRODUCER_FENCED and context.version < 2:
-        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    code = known_since(code, context.version, fenced=2)
     return AddOffsetsToTxnResponse(error_code=code)

@@ -13,6 +13,7 @@ PRODUCER_FENCED: it is INVALID_PRODUCER_EPOCH.
 
 from collections.abc import Awaitable
 
+from broker.apis._transactions import NEVER, known_since
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
@@ -124,7 +125,7 @@ async def _join(request: TxnOffsetCommitRequest, context: Context) -> ErrorCode:
     )
     reply = await transactions.add(request.transactional_id, command)
     code = reply.code if isinstance(reply, Refused) else ErrorCode.NONE
-    return _in_words_of(context.version, code)
+    return known_since(code, context.version, fenced=NEVER, abortable=4)
 
 
 def _verify(request: TxnOffsetCommitRequest, context: Context) -> ErrorCode:
@@ -135,7 +136,7 @@ def _verify(request: TxnOffsetCommitRequest, context: Context) -> ErrorCode:
         request.producer_epoch,
         request.group_id,
     )
-    return _in_words_of(context.version, code)
+    return known_since(code, context.version, fenced=NEVER, abortable=4)
 
 
 def _admit(request: TxnOffsetCommitRequest, context: Context) -> ErrorCode:
@@ -149,14 +150,6 @@ def _admit(request: TxnOffsetCommitRequest, context: Context) -> ErrorCode:
     )
     is_gone = code is ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.ILLEGAL_GENERATION if is_gone else code
-
-
-def _in_words_of(version: int, code: ErrorCode) -> ErrorCode:
-    if code is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code is ErrorCode.TRANSACTION_ABORTABLE and version < 4:
-        return ErrorCode.INVALID_TXN_STATE
-    return code
 
 
 def _refused(

@@ -46,6 +46,26 @@ class TableState:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that holds a table back: of its partition nothing from
+    ``start_offset`` on is committed to the table before it ends."""
+
+    topic: str
+    partition: int
+    start_offset: int = 0
+    producer_id: int = -1
+    transactional_id: str | None = None
+    """None: no transactional id has this producer."""
+    hangs: bool = False
+    """No coordinator will end it: its id has another transaction, or none."""
+    since_ms: int = 0
+    """When it began, in milliseconds since the epoch; of one that hangs, when the
+    broker first saw it."""
+    held_offsets: int = 0
+    """From its beginning to the end of the log."""
+
+
+@dataclass(frozen=True, slots=True)
 class WalState:
     """The write-ahead log on disk."""
 
@@ -75,6 +95,10 @@ class BrokerStatus:
     wal: WalState = field(default_factory=WalState)
     tables: tuple[TableState, ...] = ()
     """Tables that cannot be read."""
+    partitions_held: int = _says("Partitions with a transaction that is open.")
+    transaction_oldest_ms: int = _says("Age of the oldest transaction that is open.")
+    transactions: tuple[OpenTransaction, ...] = ()
+    """Those that hold tables back, the oldest ones first; not all if there are many."""
     counters: Mapping[str, int] = field(default_factory=dict)
     requests: Mapping[str, int] = field(default_factory=dict)
     """Name of an API -> requests that were answered."""

@@ -45,7 +45,7 @@ from broker.transactions.commands import (
     Written,
 )
 from broker.transactions.limits import TransactionLimits
-from broker.transactions.metadata import TransactionMetadata
+from broker.transactions.metadata import NO_PRODUCER_ID, TransactionMetadata
 from broker.transactions.snapshot import decode, encode
 from broker.transactions.states import TransactionState
 from broker.transactions.transaction import Transaction, WriteBegan
@@ -73,6 +73,8 @@ class _Hosted:
     transaction: Transaction
     machine: Hosted[Command]
     begun: int | None = None
+    producer_id: ProducerId = NO_PRODUCER_ID
+    """By which it is found."""
 
 
 def limits_of(settings: Any) -> TransactionLimits:
@@ -100,6 +102,7 @@ class TransactionCoordinator:
         self._clock = clock
         self._markers = markers
         self._hosted: dict[str, _Hosted] = {}
+        self._by_producer: dict[ProducerId, str] = {}
         self._sweep: TimerHandle | None = None
         self._closed = False
 
@@ -232,6 +235,10 @@ class TransactionCoordinator:
             if not hosted.transaction.metadata.is_new:
                 yield transactional_id, hosted.transaction.metadata
 
+    def id_of(self, producer_id: ProducerId) -> str | None:
+        """The transactional id that has this producer now."""
+        return self._by_producer.get(producer_id)
+
     # -- what follows -----------------------------------------------------------------
 
     def _host(self, transaction: Transaction) -> _Hosted:
@@ -254,12 +261,21 @@ class TransactionCoordinator:
 
     def _changed(self, hosted: _Hosted) -> None:
         """Begin to write the markers that are owed, unless that is under way."""
+        self._find_by_producer(hosted)
         owed = hosted.transaction.owed
         if owed is not None and hosted.begun != owed.serial:
             hosted.begun = owed.serial
             done = partial(hosted.machine.ask, MarkersWritten(owed.serial))
             self._markers.write(owed, done)
         self._drop_if_never_used(hosted)
+
+    def _find_by_producer(self, hosted: _Hosted) -> None:
+        transaction = hosted.transaction
+        before, now = hosted.producer_id, transaction.metadata.producer_id
+        if before != now:
+            self._by_producer.pop(before, None)
+            self._by_producer[now] = transaction.transactional_id
+            hosted.producer_id = now
 
     def _drop_if_never_used(self, hosted: _Hosted) -> None:
         """Who was refused, or is forgotten, leaves nothing behind."""
@@ -268,6 +284,7 @@ class TransactionCoordinator:
         if transaction.never_used() and self._hosted.get(name) is hosted:
             hosted.machine.close()
             del self._hosted[name]
+            self._by_producer.pop(hosted.producer_id, None)
 
     def _sweep_later(self) -> None:
         """Look again in a while; not as long as there is nothing to look at."""

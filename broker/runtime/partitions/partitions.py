@@ -75,6 +75,8 @@ class Partitions:
         self._by_topic: dict[TopicNumber, list[Partition | None]] = {}
         self._configs: dict[TopicNumber, TopicConfig] = {}
         self._moved: dict[Partition, None] = {}  # a set, in the order of its making
+        self.open: dict[Partition, None] = {}
+        """Those with an open transaction, that which has one the longest first."""
         self._raising = asyncio.Lock()
         self._checkpoint: Checkpoint | None = None
         self._checkpoint_again = False
@@ -300,5 +302,13 @@ class Partitions:
         for _ in range(min(len(moved), MOVED_A_TURN)):
             partition, _ = moved.popitem()
             self._purgatory.check(partition.key)
+            self.note_open(partition)
         if moved:
             self._call_soon(self._check_moved)
+
+    def note_open(self, partition: Partition) -> None:
+        """Take note whether a transaction is open in a partition."""
+        if partition.log.transactions.open and not partition.deleted:
+            self.open.setdefault(partition)
+        elif self.open:
+            self.open.pop(partition, None)

@@ -3,7 +3,12 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.status.file import encode, path_of
-from broker.status.schema import BrokerStatus, CompactorStatus, TableState
+from broker.status.schema import (
+    BrokerStatus,
+    CompactorStatus,
+    OpenTransaction,
+    TableState,
+)
 from tests.support.confluent import produce_all
 from tests.support.process import BrokerPart
 
@@ -54,6 +59,25 @@ def test_a_table_that_is_stuck_is_named(lonely):
     assert 'lakelog_compactor_table_stuck{topic="orders"} 1.0' in text
     assert 'lakelog_compactor_table_readable{topic="orders"} 1.0' in text
     assert 'lakelog_compactor_table_lag_ms{topic="orders"} 8.0' in text
+
+
+def test_a_transaction_that_holds_a_table_back_is_named(lonely):
+    known = OpenTransaction("orders", 1, 5, 70, "billing", False, 2_000, 7)
+    hanging = OpenTransaction("orders", 2, 0, 71, None, True, 3_500, 1)
+    status = BrokerStatus(
+        partitions_held=2, transaction_oldest_ms=9, transactions=(known, hanging)
+    )
+    say(lonely, status)
+    lines = lonely.get("/metrics").text.splitlines()
+    assert "lakelog_broker_partitions_held 2.0" in lines
+    assert "lakelog_broker_transaction_oldest_ms 9.0" in lines
+    name, where = "lakelog_broker_transaction", 'partition="1",producer_id="70"'
+    labels = f'{{{where},topic="orders",transactional_id="billing"}}'
+    assert f"{name}_since_seconds{labels} 2.0" in lines
+    assert f"{name}_held_offsets{labels} 7.0" in lines
+    assert f"{name}_hangs{labels} 0.0" in lines
+    where = 'partition="2",producer_id="71",topic="orders",transactional_id=""'
+    assert f"{name}_hangs{{{where}}} 1.0" in lines
 
 
 def test_a_broker_counts_what_was_produced(tmp_path):

@@ -9,14 +9,26 @@ from typing import Any
 import pytest
 
 from broker.status.file import STALE_S, decode, encode, path_of, read, replace
-from broker.status.schema import BrokerStatus, CompactorStatus, TableState, WalState
+from broker.status.schema import (
+    BrokerStatus,
+    CompactorStatus,
+    OpenTransaction,
+    TableState,
+    WalState,
+)
 from broker.storage.files import PosixFiles
 
 STATE = TableState(
     "t", stuck=True, why="it is locked", since_ms=3, request_id=4, ends={0: 7, 1: 9}
 )
+OPEN = OpenTransaction("t", 1, 2, 3, "x", True, 4, 5)
 BROKER = BrokerStatus(
-    1, "serving", problems=("full",), wal=WalState(2, 3), counters={"a_total": 4}
+    1,
+    "serving",
+    problems=("full",),
+    wal=WalState(2, 3),
+    transactions=(OPEN, OpenTransaction("u", 0)),
+    counters={"a_total": 4},
 )
 COMPACTOR = CompactorStatus(1, "running", stuck=1, tables=(STATE,))
 
