@@ -40,7 +40,7 @@ def _describe(
     request: DescribeProducersRequest, broker: Broker
 ) -> Steps[DescribeProducersResponse]:
     topics: dict[str, TopicResponse] = {}
-    told: set[tuple[str, int]] = set()
+    described: set[tuple[str, int]] = set()
     looked_at = 0
     for asked in request.topics:
         topic = topics.setdefault(asked.name, TopicResponse(asked.name, []))
@@ -48,9 +48,9 @@ def _describe(
             looked_at += 1
             if looked_at % ITEMS_A_TURN == 0:
                 yield
-            if index is None or (asked.name, index) in told:
+            if index is None or (asked.name, index) in described:
                 continue
-            told.add((asked.name, index))
+            described.add((asked.name, index))
             answer = PartitionResponse(index)
             topic.partitions.append(answer)
             yield from _fill(answer, asked.name, broker)
