@@ -40,6 +40,8 @@ _NEW: tuple[int, Kinds | None] = (0, None)
 MARKS_MAX = 256
 """For each partition: at five looks a second, exact for most of a minute."""
 _POSITION_MASK = 0xFFFFFFFF
+_Chunk = tuple[int, int, int]
+"""Segment, first offset, how many batches: it always has the same ones."""
 
 log = structlog.get_logger("lakelog.compactor")
 
@@ -54,6 +56,8 @@ class Backlog:
         """Segment -> partition -> how many batches were looked at; what they are."""
         self._live: list[dict[TopicPartition, Batches]] = []
         self._marks: dict[TopicPartition, deque[tuple[int, int]]] = {}
+        self._judged: dict[TopicPartition, tuple[list[_Chunk], list[Batches]]] = {}
+        """What was decided of a partition's transactions, and of which chunks."""
         self.ends: dict[TopicPartition, int] = {}
         """Partition -> end of what is durable in the live segments."""
         self.holes: list[Hole] = []
@@ -130,6 +134,7 @@ class Backlog:
                 self.ends[key] = int(batches.last[-1]) + 1
         for gone in self._marks.keys() - self.ends.keys():
             del self._marks[gone]
+            self._judged.pop(gone, None)
         for key, end in self.ends.items():
             marks = self._marks.setdefault(key, deque())
             if not marks or marks[-1][0] < end:
@@ -168,8 +173,18 @@ class Backlog:
         else:
             above = (chunk.above(start) for chunk in chunks)
             chunks = [chunk for chunk in above if len(chunk)]
-        chunks = decided(chunks)
+        chunks = self._decided(key, chunks)
         return Pending(key, start, chunks, self._since(key, start))
+
+    def _decided(self, key: TopicPartition, chunks: list[Batches]) -> list[Batches]:
+        """What of them is decided; looked at anew only where something has changed."""
+        if all(chunk.kinds is None for chunk in chunks):
+            return chunks
+        looked_at = [(c.sequence, int(c.base[0]), len(c)) for c in chunks]
+        known = self._judged.get(key)
+        if known is None or known[0] != looked_at:
+            known = self._judged[key] = looked_at, decided(chunks)
+        return known[1]
 
     def _whole(
         self, key: TopicPartition, start: int, chunks: list[Batches]

@@ -10,21 +10,20 @@ of an aborted one that did, the part below was left out before.
 Batches that do not count stay in their chunks, so that a range has no gap; they have no
 rows. Pure.
 
-The price: each batch of a transaction is looked at, a few tenths of a microsecond,
-whenever the compactor looks what is pending.
+The price: a sort of the transactional batches by producer, about a tenth of a
+microsecond each, whenever the compactor looks and something has changed.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from broker.records.kinds import ABORT, COMMIT, PLAIN, TRANSACTIONAL
 from jobs.holes import below
 from jobs.planner import Batches
-
-Place = tuple[int, int]
-"""A batch: its chunk, and which it is there."""
 
 
 def decided(chunks: Sequence[Batches]) -> list[Batches]:
@@ -34,24 +33,51 @@ def decided(chunks: Sequence[Batches]) -> list[Batches]:
     """
     if all(chunk.kinds is None for chunk in chunks):
         return list(chunks)
-    counts = [np.ones(len(chunk), np.bool_) for chunk in chunks]
-    opened: dict[int, list[Place]] = {}
-    for number, chunk in enumerate(chunks):
-        if chunk.kinds is None:
-            continue
-        kinds, producers = chunk.kinds
-        for at in np.flatnonzero(kinds != PLAIN).tolist():
-            kind, producer = int(kinds[at]), int(producers[at])
-            if kind == TRANSACTIONAL:
-                opened.setdefault(producer, []).append((number, at))
-                continue
-            counts[number][at] = False
-            ended = opened.pop(producer, []) if kind in (ABORT, COMMIT) else []
-            for place, batch in ended if kind == ABORT else ():
-                counts[place][batch] = False
+    kinds, producers = _specials(chunks)
+    of_transactions = np.flatnonzero(kinds != PLAIN)
+    ends = _ended_by(kinds[of_transactions], producers[of_transactions])
+    counts = np.ones(len(kinds), np.bool_)
+    counts[of_transactions] = ends == COMMIT
+    first_open = of_transactions[ends == TRANSACTIONAL][:1]
+    bounds = np.cumsum([len(chunk) for chunk in chunks])
     judged = [
-        chunk if all_count.all() else replace(chunk, counts=all_count)
-        for chunk, all_count in zip(chunks, counts, strict=True)
+        chunk if count.all() else replace(chunk, counts=count)
+        for chunk, count in zip(chunks, np.split(counts, bounds[:-1]), strict=True)
     ]
-    firsts = [int(chunks[place].base[at]) for (place, at), *_ in opened.values()]
-    return below(judged, min(firsts)) if firsts else judged
+    if not len(first_open):
+        return judged
+    bases = np.concatenate([chunk.base for chunk in chunks])
+    return below(judged, int(bases[first_open[0]]))
+
+
+def _specials(chunks: Sequence[Batches]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The kind of each batch, and its producer if it is not plain."""
+    kinds = [
+        np.full(len(chunk), PLAIN, np.uint8) if chunk.kinds is None else chunk.kinds[0]
+        for chunk in chunks
+    ]
+    producers = [
+        np.full(len(chunk), -1, np.int64) if chunk.kinds is None else chunk.kinds[1]
+        for chunk in chunks
+    ]
+    return np.concatenate(kinds), np.concatenate(producers)
+
+
+def _ended_by(
+    kinds: npt.NDArray[Any], producers: npt.NDArray[Any]
+) -> npt.NDArray[np.uint8]:
+    """For each record batch the kind of its producer's next marker, COMMIT or ABORT;
+    TRANSACTIONAL if there is none yet. A marker, or another control batch: ABORT."""
+    count = len(kinds)
+    by_producer = np.argsort(producers, kind="stable")
+    kind, producer = kinds[by_producer], producers[by_producer]
+    is_marker = (kind == COMMIT) | (kind == ABORT)
+    places = np.where(is_marker, np.arange(count), count)
+    following = np.minimum.accumulate(places[::-1])[::-1]
+    there = np.minimum(following, count - 1)
+    is_ended = (following < count) & (producer[there] == producer)
+    ended = np.where(is_ended, kind[there], TRANSACTIONAL).astype(np.uint8)
+    ended[kind != TRANSACTIONAL] = ABORT
+    result = np.empty(count, np.uint8)
+    result[by_producer] = ended
+    return result

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tests.support.confluent import create
-from tests.support.patience import IDLE_S, wait_until
+from tests.support.confluent import create, produce_all
+from tests.support.patience import IDLE_S, Patience, wait_until
 from tests.support.transactions import (
     LEVELS,
     commit,
@@ -86,6 +86,50 @@ def test_a_transaction_whose_time_is_over_is_aborted_and_fenced(broker, topic):
         producer.commit_transaction(IDLE_S)
     assert fenced.value.args[0].name() == "_FENCED"
     assert values_of(broker.bootstrap, topic, "read_committed") == [b"in time"]
+
+
+def test_what_is_read_and_what_is_written_are_committed_together(broker, topic):
+    """Consume, transform, produce; each input comes out once though every third
+    transaction is aborted and read again."""
+    inputs, outputs = f"{topic}-in", f"{topic}-out"
+    create(broker.bootstrap, inputs)
+    create(broker.bootstrap, outputs)
+    values = [b"%d" % number for number in range(30)]
+    produce_all(broker.bootstrap, inputs, [(None, value, None, 0) for value in values])
+    config = {
+        "bootstrap.servers": broker.bootstrap,
+        "group.id": topic,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+    }
+    producer = transactional(broker.bootstrap, topic)
+    consumer, part = Consumer(config), TopicPartition(inputs, 0)
+    consumer.subscribe([inputs])
+    done, rounds, patience = 0, 0, Patience()
+    while done < len(values):
+        assert patience.lasts((done, rounds)), "nothing comes any more"
+        messages = consumer.consume(4, timeout=1)
+        if not messages:
+            continue
+        rounds += 1
+        producer.begin_transaction()
+        write(producer, outputs, *(message.value() for message in messages))
+        after = TopicPartition(inputs, 0, messages[-1].offset() + 1)
+        group = consumer.consumer_group_metadata()
+        producer.send_offsets_to_transaction([after], group, IDLE_S)
+        if rounds % 3:
+            commit(producer)
+            done = after.offset
+        else:
+            producer.abort_transaction(IDLE_S)
+            [committed] = consumer.committed([part], IDLE_S)
+            consumer.seek(TopicPartition(inputs, 0, max(committed.offset, 0)))
+    [committed] = consumer.committed([part], IDLE_S)
+    assert committed.offset == len(values)
+    consumer.close()
+    found = values_of(broker.bootstrap, outputs, "read_committed")
+    assert found == sorted(values)
 
 
 def test_aiokafka_writes_and_reads_transactions(broker, topic):

@@ -120,6 +120,27 @@ def backlog_of(world: World) -> Backlog:
     return Backlog(LocalSegmentStore(PosixFiles(), world.data_dir / "wal"))
 
 
+def test_what_is_decided_is_looked_at_again_only_where_something_has_changed(story):
+    story.record(1)
+    story.record(2)
+    story.marker(1, commit=False)
+    backlog, number = backlog_of(story.world), story.topic.number
+
+    def pending() -> Any:
+        backlog.refresh(NOW_MS)
+        (found,) = backlog.pending({}, [number])
+        return found.chunks
+
+    first = pending()
+    assert pending() is first
+    assert [chunk.counted().base.tolist() for chunk in first] == [[]]
+    story.marker(2, commit=True)
+    assert [chunk.counted().base.tolist() for chunk in pending()] == [[1]]
+    story.record(0)
+    story.world.roll()
+    assert [chunk.counted().base.tolist() for chunk in pending()] == [[1, 4]]
+
+
 class ATable:
     """As much of `jobs.tables.Table` as naming a file needs."""
 
