@@ -20,8 +20,13 @@ from broker.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from broker.protocol.messages.end_txn import EndTxnRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from broker.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
 from broker.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -37,6 +42,7 @@ from broker.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
+from broker.records.layout import TRANSACTIONAL_BIT
 from tests.support.patience import IDLE_S, Patience, wait_until
 from tests.support.peer import Peer, batch_of, produce_request
 from tests.support.wire import frame_of
@@ -159,6 +165,43 @@ def test_a_produce_is_seen_by_the_fetch_behind_it(peer: Peer, name: str) -> None
         data = fetched.responses[0].partitions[0]
         assert data.high_watermark == offset + 1
         assert len(bytes(data.records)) > 0
+
+
+def epoch_of(peer: Peer, transactional_id: str) -> InitProducerIdResponse:
+    """What InitProducerId gives, once the coordinator is there."""
+    patience = Patience()
+    while True:  # Kafka makes its topic of transactions when it is asked for
+        peer.ask(FindCoordinatorRequest(transactional_id, 1), 1)
+        given = peer.ask(InitProducerIdRequest(transactional_id, 60_000), 4)
+        if given.error_code == 0:
+            return given
+        assert patience.lasts()
+        time.sleep(0.1)
+
+
+def test_batches_that_join_a_transaction_stay_in_order_and_come_before_its_end(
+    peer: Peer, name: str
+) -> None:
+    """The first of them has to wait until it is durable that its partition is part."""
+    end = 1
+    for number in range(ROUNDS):
+        transactional_id = f"{name}-{number}"
+        given = epoch_of(peer, transactional_id)
+        requests: list[tuple[Any, int]] = []
+        for sequence in range(4):
+            producer = given.producer_id, given.producer_epoch, sequence
+            batch = batch_of(b"v", producer=producer, attributes=TRANSACTIONAL_BIT)
+            request = produce_request(name, bytes(batch))
+            request.transactional_id = transactional_id
+            requests.append((request, 12))
+        ids = given.producer_id, given.producer_epoch
+        requests.append((EndTxnRequest(transactional_id, *ids, committed=True), 5))
+        *produced, ended = both(peer, *requests)
+        parts = [one.responses[0].partition_responses[0] for one in produced]
+        assert [part.error_code for part in parts] == [0] * 4
+        assert [part.base_offset for part in parts] == list(range(end, end + 4))
+        assert (ended.error_code, ended.producer_epoch) == (0, ids[1] + 1)
+        end += 5
 
 
 def test_a_created_topic_is_in_the_metadata_asked_for_behind_it(peer: Peer) -> None:
