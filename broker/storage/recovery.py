@@ -13,6 +13,7 @@ file is never used again.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.protocol.errors import KafkaError

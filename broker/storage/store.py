@@ -18,6 +18,7 @@ The price. Whoever opens a segment by its sequence alone looks at the first sect
 all files, once until one has moved.
 """
 
+import errno
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -140,10 +141,13 @@ class _OpenSegment:
         start = int(positions.min()) - ENTRY_HEADER_BYTES
         end = min(int(positions.max()) + MARKER_BYTES, files.size(file))
         with readable.view(files, file, end, start) as view:
-            found = kinds_of(view, positions)
+            for first, last in view.unread:  # zeros there would pass for plain ones
+                if ((positions < last) & (positions + MARKER_BYTES > first)).any():
+                    raise OSError(errno.EIO, "the head of a batch cannot be read")
+            found = kinds_of(view.bytes, positions)
             if found is not None:
                 for at in np.flatnonzero(found.kind > TRANSACTIONAL).tolist():
-                    if not self._is_whole(view, int(positions[at])):
+                    if not self._is_whole(view.bytes, int(positions[at])):
                         found.kind[at] = CONTROL
         return found
 

@@ -44,11 +44,12 @@ from broker.groups.offsets import Committed, RetentionState, expired
 from broker.groups.snapshot import GroupSnapshot
 from broker.groups.states import GroupState
 from broker.ids import ProducerId, TopicNumber, TopicPartition
-from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.errors import ErrorCode
 from broker.runtime.coordination import coordinator_members as stored_groups
 from broker.runtime.coordination.coordinator_offsets import (
     CHANGED_A_TURN,
     CommittedOffsets,
+    no_room,
 )
 from broker.runtime.coordination.journal import Journal
 from broker.runtime.coordination.machines import Hosted, resolve
@@ -302,7 +303,7 @@ class Coordinator:
         self, group_id: str, offsets: Mapping[TopicPartition, Committed]
     ) -> "asyncio.Future[Any]":
         if not self.memory.has_room(self.offsets.added_bytes(group_id, offsets)):
-            return _no_room()
+            return no_room()
         return self.offsets.commit(group_id, offsets)
 
     async def _commit_in_parts(
@@ -322,7 +323,7 @@ class Coordinator:
         transaction's end, which makes them the group's, needs no more room."""
         pending = self.offsets.added_pending_bytes(group_id, producer_id, offsets)
         if not self.memory.has_room(pending):
-            return _no_room()
+            return no_room()
         return self.offsets.commit_pending(group_id, producer_id, offsets)
 
     def fetch(self, group_id: str) -> Mapping[TopicPartition, Committed]:
@@ -497,13 +498,6 @@ class Coordinator:
 
 def _future() -> "asyncio.Future[Any]":
     return asyncio.get_running_loop().create_future()
-
-
-def _no_room() -> "asyncio.Future[Any]":
-    refused = _future()
-    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    refused.set_exception(KafkaError(code, "No room for more offsets."))
-    return refused
 
 
 def _code(reply: Any) -> ErrorCode:

@@ -257,6 +257,14 @@ def _empty(offsets: dict[TopicPartition, Committed]) -> None:
         asyncio.get_running_loop().call_soon(_empty, offsets)
 
 
+def no_room() -> "asyncio.Future[Any]":
+    """What becomes of offsets that there is no room for."""
+    refused = _ticket()
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    refused.set_exception(KafkaError(code, "No room for more offsets."))
+    return refused
+
+
 def _ticket() -> "asyncio.Future[Any]":
     return asyncio.get_running_loop().create_future()
 

@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from broker.ids import TopicPartition
@@ -207,6 +208,23 @@ def test_what_a_start_could_not_read_does_not_come_back_at_a_later_one(
         }
         assert third.recovery.lost == lost
         third.close()
+
+
+def test_zeros_for_what_cannot_be_read_are_not_taken_for_plain_batches() -> None:
+    """A record that was aborted would count."""
+    _, files = a_group(2, is_cut=False)
+    reader, page, files.bad = LocalSegmentStore(files, WAL), files.bad, None
+    (info,) = reader.live()
+    positions = reader.columns(info.sequence)[1, 0].location & 0xFFFFFFFF
+    with reader.opened(info.sequence) as segment:
+        assert segment.kinds(positions) is None, "all are plain"
+        files.bad = page
+        assert page is not None
+        unread = (positions >= page[1] - PAGE) & (positions < page[1] + PAGE)
+        assert segment.kinds(positions[~unread]) is None
+        others = reader.columns(info.sequence)[1, 1].location & 0xFFFFFFFF
+        with pytest.raises(OSError, match="cannot be read"):
+            segment.kinds(np.concatenate([positions, others]))
 
 
 def test_who_read_more_than_a_start_could_forgets_it() -> None:
