@@ -1,12 +1,10 @@
 """Transactions of unmodified clients across what happens to a broker and its tables."""
 
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 
 from broker.storage.segment import StaleSegment
 from jobs.extent import Extents, TopicExtent
@@ -16,11 +14,14 @@ from tests.support.process import BrokerPart, WholePart
 from tests.support.readers import by_spark
 from tests.support.transactions import (
     LEVELS,
+    TransactionalLoad,
     commit,
     read_all,
     transactional,
+    under_load,
     values_of,
     write,
+    write_in_time_or_late,
 )
 
 COMMITTED, EVERYTHING = LEVELS
@@ -63,7 +64,7 @@ def test_a_transaction_whose_time_is_over_after_a_kill_is_aborted(tmp_path):
     short = {"transaction.timeout.ms": 2_000}
     producer = transactional(broker.bootstrap, "short", **short)
     producer.begin_transaction()
-    write(producer, "t", b"open")
+    write_in_time_or_late(producer, "t", b"open")
     broker.kill()
     broker.start()
     other = transactional(broker.bootstrap, "other")
@@ -77,55 +78,23 @@ def test_a_transaction_whose_time_is_over_after_a_kill_is_aborted(tmp_path):
     broker.stop()
 
 
-class Load:
-    """A producer whose transactions end one way or the other while brokers die.
-
-    A transaction is ``kept`` once its commit was answered, ``dropped`` once its abort
-    was; each has one record in every partition.
-    """
-
-    def __init__(self, bootstrap: str, name: str, partitions: int) -> None:
-        self.name, self.partitions = name, partitions
-        self.producer: Producer = transactional(bootstrap, name)
-        self.kept: list[int] = []
-        self.dropped: list[int] = []
-
-    def values(self, number: int) -> list[bytes]:
-        return [f"{self.name} {number} {i}".encode() for i in range(self.partitions)]
-
-    def run(self, enough: threading.Event) -> None:
-        number = 0
-        while not enough.is_set():
-            self.producer.begin_transaction()
-            write(self.producer, "t", *self.values(number), partitions=self.partitions)
-            if number % 3 == 2:
-                self.producer.abort_transaction(IDLE_S)
-                self.dropped.append(number)
-            else:
-                commit(self.producer)
-                self.kept.append(number)
-            number += 1
-
-
 def test_kills_break_no_transaction(tmp_path):
     broker = BrokerPart(tmp_path / "data")
     broker.start()
     create(broker.bootstrap, "t", 3)
-    loads = [Load(broker.bootstrap, name, 3) for name in ("a", "b")]
-    enough = threading.Event()
-    with ThreadPoolExecutor(2) as at_once:
-        running = [at_once.submit(load.run, enough) for load in loads]
+    loads = [TransactionalLoad(broker.bootstrap, "t", name, 3) for name in ("a", "b")]
+
+    def some_more_are_kept() -> None:
+        before = [len(load.kept) for load in loads]
+        wait_until(lambda: sum(len(load.kept) for load in loads) > sum(before) + 3)
+
+    with under_load(*loads):
         for _ in range(KILLS):
-            ended = sum(len(load.kept) for load in loads)
-            wait_until(lambda n=ended: sum(len(one.kept) for one in loads) > n + 3)
+            some_more_are_kept()
             broker.kill()
             broker.start()
-        ended = sum(len(load.kept) for load in loads)
-        wait_until(lambda: sum(len(load.kept) for load in loads) > ended)
-        enough.set()
-        for one in running:
-            one.result()
-    wanted = [v for load in loads for number in load.kept for v in load.values(number)]
+        some_more_are_kept()
+    wanted = [value for load in loads for value in load.wanted()]
     assert values_of(broker.bootstrap, "t", COMMITTED, 3) == sorted(wanted)
     broker.stop()
 
