@@ -1,0 +1,123 @@
+"""Nor does a request about thousands of transactions hold the loop for long.
+
+As `test_request_turns` measures; the broker has five thousand transactional ids, one of
+them with a transaction over five thousand partitions.
+"""
+
+import gc
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.ids import ProducerId
+from broker.protocol.messages import describe_producers, txn_offset_commit
+from broker.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from broker.protocol.messages.list_transactions import ListTransactionsRequest
+from broker.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from broker.runtime.services import Broker
+from broker.transactions.metadata import TransactionMetadata
+from broker.transactions.states import TransactionState
+from broker.transactions.transaction import Transaction
+from tests.benchmarks.test_request_turns import EACH, EMPTY, NAMES, known
+from tests.support.rig import rig, run
+from tests.support.serving import serving
+from tests.support.turns import budget_ms, longest_callback_ms
+
+IDS = [f"id-{n}" for n in range(5_000)]
+PRODUCERS = 20_000
+LARGE = "large"
+
+
+def open_transactions(broker: Broker) -> None:
+    """An open transaction of each id, and a partition that many have written to."""
+    keys = frozenset((n, index) for n in range(1, len(NAMES) + 1) for index in EACH)
+    for producer, name in enumerate((*IDS, LARGE)):
+        metadata = TransactionMetadata(
+            ProducerId(producer), 0, TransactionState.ONGOING, 60_000, started_ms=0
+        )
+        if name == LARGE:
+            metadata = metadata._replace(partitions=keys, groups=frozenset({"simple"}))
+        hosted = broker.transactions._host(Transaction(name, metadata))
+        broker.transactions._find_by_producer(hosted)
+    producers = broker.partitions.named(NAMES[0], 0).log.producers
+    for producer in range(PRODUCERS):
+        producers.mark(ProducerId(producer), 0, 0)
+
+
+def committing(
+    topics: list[txn_offset_commit.TxnOffsetCommitRequestTopic],
+) -> txn_offset_commit.TxnOffsetCommitRequest:
+    ids = len(IDS), 0  # the producer of LARGE
+    return txn_offset_commit.TxnOffsetCommitRequest(
+        LARGE, "simple", *ids, topics=topics
+    )
+
+
+def committed(name: str) -> txn_offset_commit.TxnOffsetCommitRequestTopic:
+    partition = txn_offset_commit.TxnOffsetCommitRequestPartition
+    return txn_offset_commit.TxnOffsetCommitRequestTopic(
+        name, [partition(index, 7, committed_metadata="") for index in EACH]
+    )
+
+
+def markers(*topics: WritableTxnMarkerTopic) -> WriteTxnMarkersRequest:
+    return WriteTxnMarkersRequest([WritableTxnMarker(70, 0, False, list(topics))])
+
+
+CASES: dict[str, tuple[Any, int]] = {
+    "offsets": (committing([committed(name) for name in NAMES]), 3),
+    "topics without offsets": (
+        committing([txn_offset_commit.TxnOffsetCommitRequestTopic("t")] * EMPTY),
+        3,
+    ),
+    "producers": (
+        describe_producers.DescribeProducersRequest(
+            [describe_producers.TopicRequest(name, list(EACH)) for name in NAMES]
+        ),
+        0,
+    ),
+    "topics without producers": (
+        describe_producers.DescribeProducersRequest(
+            [describe_producers.TopicRequest("t")] * EMPTY
+        ),
+        0,
+    ),
+    "markers": (
+        markers(*(WritableTxnMarkerTopic(name, list(EACH)) for name in NAMES)),
+        2,
+    ),
+    "markers for nothing": (markers(*[WritableTxnMarkerTopic("t")] * EMPTY), 2),
+    "list": (ListTransactionsRequest(), 2),
+    "list by pattern": (ListTransactionsRequest(transactional_id_pattern=".*7"), 2),
+    "list by states": (ListTransactionsRequest([f"s{n}" for n in range(EMPTY)]), 2),
+    "describe": (DescribeTransactionsRequest([*IDS, LARGE]), 0),
+    "describe nothing": (
+        DescribeTransactionsRequest([f"no-{n}" for n in range(EMPTY)]),
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_request_about_thousands(name: str, tmp_path: Path) -> None:
+    request, version = CASES[name]
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker, serving((), broker) as server:
+            known(broker)
+            open_transactions(broker)
+            gc.disable()  # a broker's collector looks seldom
+            try:
+                least = await longest_callback_ms(server, request, version)
+            finally:
+                gc.enable()
+            sys.stdout.write(f"{name}: longest turn {least:.1f} ms\n")
+            assert least < budget_ms(), f"{name}: {least:.1f} ms in one turn"
+
+    run(scenario)
