@@ -89,26 +89,33 @@ async def _one(
     else:
         code = await _add(asked, looked, context)
         codes = dict.fromkeys(looked.keys, code)
-    return await completed(_results(asked, codes))
+    return await completed(_results(codes))
 
 
 def _look(asked: AddPartitionsToTxnTransaction, broker: Broker) -> Steps[_Looked]:
     looked = _Looked()
     for count, name in enumerate(_named(asked), 1):
-        try:
-            partition = broker.partitions.named(name[0], PartitionNumber(name[1]))
-            partition.check_stored()
-        except KafkaError as error:
-            looked.refused[name] = error.code
-        else:
-            looked.keys[name] = partition.key
+        if name is not None:
+            _look_for(name, looked, broker)
         if count % ITEMS_A_TURN == 0:
             yield
     return looked
 
 
-def _named(asked: AddPartitionsToTxnTransaction) -> Iterator[Named]:
+def _look_for(name: Named, looked: _Looked, broker: Broker) -> None:
+    try:
+        partition = broker.partitions.named(name[0], PartitionNumber(name[1]))
+        partition.check_stored()
+    except KafkaError as error:
+        looked.refused[name] = error.code
+    else:
+        looked.keys[name] = partition.key
+
+
+def _named(asked: AddPartitionsToTxnTransaction) -> Iterator[Named | None]:
+    """Each partition; None for a topic, which takes time as well."""
     for topic in asked.topics:
+        yield None
         for index in topic.partitions:
             yield topic.name, index
 
@@ -145,14 +152,13 @@ def _verified(
 
 
 def _results(
-    asked: AddPartitionsToTxnTransaction, codes: Mapping[Named, ErrorCode]
+    codes: Mapping[Named, ErrorCode],
 ) -> Steps[list[AddPartitionsToTxnTopicResult]]:
     """What became of each, once, by topic."""
-    results: dict[str, list[AddPartitionsToTxnPartitionResult]] = {
-        topic.name: [] for topic in asked.topics
-    }
+    results: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
     for count, ((topic, index), code) in enumerate(codes.items(), 1):
-        results[topic].append(AddPartitionsToTxnPartitionResult(index, code))
+        result = AddPartitionsToTxnPartitionResult(index, code)
+        results.setdefault(topic, []).append(result)
         if count % ITEMS_A_TURN == 0:
             yield
     return [AddPartitionsToTxnTopicResult(*one) for one in results.items()]

@@ -48,33 +48,10 @@ from broker.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from broker.runtime.services import Broker
-from broker.topics.topic import Topic
+from tests.benchmarks.thousands import EACH, EMPTY, NAMES, known
 from tests.support.rig import batch_of, produce_request, rig, run, start
 from tests.support.serving import serving
 from tests.support.turns import budget_ms, longest_callback_ms
-
-TOPICS, PARTITIONS = 1_000, 5
-NAMES = [f"topic-{n}" for n in range(TOPICS)]
-EACH = range(PARTITIONS)
-
-
-def known(broker: Broker) -> None:
-    """A thousand topics of five partitions, a group that has read all of them."""
-    topics = [
-        Topic(n, n.to_bytes(16, "big"), name, PARTITIONS)
-        for n, name in enumerate(NAMES, 1)
-    ]
-    broker.topics.load(topics)
-    for topic in topics:
-        broker.partitions.restore(topic, {})
-    groups = broker.groups.offsets._commits.groups
-    offsets = {
-        (topic.number, index): Committed(5) for topic in topics for index in EACH
-    }
-    groups["all"] = offsets
-    for n in range(TOPICS * PARTITIONS):
-        groups[f"group-{n}"] = {(1, 0): Committed(5)}
 
 
 def fetched(names: Iterable[str]) -> list[FetchTopic]:
@@ -139,7 +116,7 @@ CASES: dict[str, tuple[Any, int]] = {
     ),
     "list groups": (ListGroupsRequest(), 4),
     "describe groups": (
-        DescribeGroupsRequest([f"group-{n}" for n in range(TOPICS * PARTITIONS)]),
+        DescribeGroupsRequest([f"group-{n}" for n in range(len(NAMES) * len(EACH))]),
         5,
     ),
     "delete records": (
@@ -190,7 +167,6 @@ def test_a_request_that_names_thousands(name: str, tmp_path: Path) -> None:
     run(scenario)
 
 
-EMPTY = 40_000
 """Topics without partitions, or names of what is not here."""
 BARE: dict[str, tuple[Any, int]] = {
     "produce": (ProduceRequest(None, 1, 1000, [TopicProduceData("t")] * EMPTY), 9),

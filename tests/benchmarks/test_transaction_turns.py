@@ -13,19 +13,29 @@ import pytest
 
 from broker.ids import ProducerId
 from broker.protocol.messages import describe_producers, txn_offset_commit
+from broker.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
 from broker.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from broker.protocol.messages.list_transactions import ListTransactionsRequest
+from broker.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from broker.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from broker.records.layout import TRANSACTIONAL_BIT
 from broker.runtime.services import Broker
 from broker.transactions.metadata import TransactionMetadata
 from broker.transactions.states import TransactionState
 from broker.transactions.transaction import Transaction
-from tests.benchmarks.test_request_turns import EACH, EMPTY, NAMES, known
-from tests.support.rig import rig, run
+from tests.benchmarks.thousands import EACH, EMPTY, NAMES, known
+from tests.support.rig import batch_of, rig, run
 from tests.support.serving import serving
 from tests.support.turns import budget_ms, longest_callback_ms
 
@@ -70,7 +80,33 @@ def markers(*topics: WritableTxnMarkerTopic) -> WriteTxnMarkersRequest:
     return WriteTxnMarkersRequest([WritableTxnMarker(70, 0, False, list(topics))])
 
 
+def added(*topics: AddPartitionsToTxnTopic) -> AddPartitionsToTxnRequest:
+    return AddPartitionsToTxnRequest([], IDS[0], 0, 0, list(topics))
+
+
+def produced() -> ProduceRequest:
+    batch = batch_of(b"v", producer=(0, 0, 0), attributes=TRANSACTIONAL_BIT)
+    data = [
+        TopicProduceData(
+            name, bytes(16), [PartitionProduceData(i, batch) for i in EACH]
+        )
+        for name in NAMES
+    ]
+    return ProduceRequest(IDS[0], -1, 1_000, data)
+
+
 CASES: dict[str, tuple[Any, int]] = {
+    "add": (
+        added(*(AddPartitionsToTxnTopic(name, list(EACH)) for name in NAMES)),
+        3,
+    ),
+    "add what is not there": (added(AddPartitionsToTxnTopic("t", [*range(EMPTY)])), 3),
+    "add topics without partitions": (
+        added(*[AddPartitionsToTxnTopic("t")] * EMPTY),
+        3,
+    ),
+    "produce": (produced(), 11),
+    "produce and add": (produced(), 12),
     "offsets": (committing([committed(name) for name in NAMES]), 3),
     "topics without offsets": (
         committing([txn_offset_commit.TxnOffsetCommitRequestTopic("t")] * EMPTY),
