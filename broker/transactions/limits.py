@@ -25,6 +25,9 @@ class TransactionLimits:
     timeout_max_ms: int = 15 * _MINUTE_MS
     id_expiration_ms: int = 7 * _DAY_MS
     version: int = V2
+    # What the ids of a transaction's groups may take together: each part that is added
+    # writes them all again. Kafka's limit is that of a record, which has them too.
+    groups_bytes_max: int = 1 << 20
     # How long the row of a complete transaction is behind (see README): mostly the
     # next transaction comes first, and its row says more.
     completion_delay_ms: int = _SECOND_MS

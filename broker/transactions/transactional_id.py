@@ -132,6 +132,9 @@ def _add(draft: Draft, command: Add) -> None:
         draft.refuse(command.ticket, ErrorCode.CONCURRENT_TRANSACTIONS)
     elif _holds(metadata, command):
         draft.reply(command.ticket, Added())
+    elif not _has_room(newest, command, draft.limits):
+        # as Kafka's coordinator, whose record would be too large
+        draft.refuse(command.ticket, ErrorCode.UNKNOWN_SERVER_ERROR)
     else:
         if newest.is_idle:
             draft.schedule(TimerKey.TIMEOUT, newest.timeout_ms)
@@ -147,6 +150,15 @@ def _holds(metadata: TransactionMetadata, command: Add) -> bool:
         and command.partitions <= metadata.partitions
         and command.groups <= metadata.groups
     )
+
+
+def _has_room(
+    metadata: TransactionMetadata, command: Add, limits: TransactionLimits
+) -> bool:
+    """Whether the groups that come may come; partitions are no more than there are."""
+    new = command.groups - metadata.groups
+    held = sum(map(len, metadata.groups)) if new else 0
+    return held + sum(map(len, new)) <= limits.groups_bytes_max
 
 
 def _with(

@@ -8,6 +8,7 @@ import pytest
 from broker.dispatch.turns import ITEMS_A_TURN
 from broker.groups.offsets import Committed
 from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from broker.protocol.messages.delete_groups import DeleteGroupsRequest
 from broker.protocol.messages.list_groups import ListGroupsRequest
 from broker.protocol.messages.offset_fetch import (
@@ -213,6 +214,25 @@ def test_a_generation_of_a_group_nobody_knows_is_illegal(tmp_path, version):
             illegal = [ErrorCode.ILLEGAL_GENERATION]
             assert await codes(house, request, version) == illegal
             assert not house.groups.exists("g")
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", [0, 5])
+def test_names_of_any_letters_and_the_greatest_length_are_kept(tmp_path, version):
+    async def play():
+        name, group = "\x01\n'\";--\u00fc" * 2_000, "\x7f%\t\U0001f600" * 4_000
+        async with housed(tmp_path) as house:
+            producer = await Transactional.begun(house.broker, name)
+            joined = AddOffsetsToTxnRequest(
+                name, producer.producer_id, producer.producer_epoch, group
+            )
+            assert not (await house.ask(joined, min(version, 4))).error_code
+            request = asked(producer, group_id=group)
+            assert await codes(house, request, version) == [ErrorCode.NONE]
+        async with housed(tmp_path) as house:
+            await replace(producer, broker=house.broker).end(commit=True)
+            assert house.groups.fetch(group)[FLIGHTS.key(0)].offset == 5
 
     story(play)
 

@@ -14,6 +14,7 @@ from broker.transactions.commands import (
     MarkersWritten,
     TimerKey,
 )
+from broker.transactions.limits import TransactionLimits
 from broker.transactions.metadata import EPOCH_MAX, TransactionMetadata
 from broker.transactions.transaction import Transaction
 from broker.transactions.transactional_id import needs_producer_id, verify
@@ -44,6 +45,20 @@ def test_a_transaction_begins_with_its_first_part(book: Book) -> None:
     assert book.metadata.started_ms == book.now_ms - 5
     assert book.metadata.partitions == {(1, 3), (1, 4)}
     assert book.metadata.groups == {"g"}
+
+
+def test_the_names_of_its_groups_take_so_much_and_no_more(book: Book) -> None:
+    most = TransactionLimits().groups_bytes_max
+    producer = book.init()
+    assert book.add(producer, "a" * (most + 1)) == refused("UNKNOWN_SERVER_ERROR")
+    assert book.state == "Empty"
+    assert book.add(producer, "a" * (most - 1)) == Added()
+    assert book.add(producer, "bc") == refused("UNKNOWN_SERVER_ERROR")
+    assert book.add(producer, "b") == Added()
+    assert book.add(producer, 3, "b") == Added()
+    assert book.add(producer, 4) == Added()
+    assert book.end(producer, commit=True) == Ended(10, 0)
+    assert book.add(producer, "c" * most) == Added()
 
 
 def test_a_part_is_durable_before_the_producer_may_write_to_it(book: Book) -> None:
