@@ -57,11 +57,8 @@ def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVersionsRe
 
 
 def _add_features(response: ApiVersionsResponse, context: Context) -> None:
-    level = context.broker.transactions.limits.version
     response.finalized_features_epoch = FEATURES_EPOCH
-    response.finalized_features = [
-        FinalizedFeatureKey(TRANSACTION_VERSION, level, level)
-    ]
+    response.finalized_features = [FinalizedFeatureKey(TRANSACTION_VERSION, V2, V2)]
     if context.version >= 4:
         response.supported_features = [SupportedFeatureKey(TRANSACTION_VERSION, 0, V2)]
 

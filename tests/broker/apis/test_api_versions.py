@@ -16,21 +16,13 @@ from broker.protocol.messages.api_versions import (
 from broker.transactions.limits import TransactionLimits
 
 
-class _Broker:
-    """What ApiVersions looks at."""
-
-    def __init__(self) -> None:
-        self.transactions = self
-        self.limits = TransactionLimits()
-
-
 def context(version: int, *listed: Listed) -> Context:
     return Context(
         version=version,
         client_id=None,
         key=ApiKey.API_VERSIONS,
         peer_host="h",
-        broker=_Broker(),  # type: ignore[arg-type]
+        broker=object(),  # type: ignore[arg-type]
         listed=listed,
     )
 
@@ -142,6 +134,7 @@ def test_transactions_of_the_new_kind_are_a_feature() -> None:
         answer = api_versions(ApiVersionsRequest("a", "1"), context(version))
         assert answer.finalized_features == ([finalized] if version >= 3 else [])
         assert answer.finalized_features_epoch == (0 if version >= 3 else -1)
+    assert TransactionLimits().version == 2, "as the coordinator goes by"
 
 
 def test_a_feature_whose_lowest_level_is_0_is_supported_since_version_4() -> None:
