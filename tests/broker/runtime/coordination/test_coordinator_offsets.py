@@ -152,8 +152,10 @@ def test_a_start_finds_what_memory_had(tmp_path, seed):
                             offsets.end_pending(group, producer, commits=commits)
                         )
                     case 4:
-                        keys = None if chance.random() < 0.2 else tuple(some)
-                        waits.append(offsets.delete(group, keys))
+                        if chance.random() < 0.2:
+                            waits.append(offsets.delete_group(group))
+                        else:
+                            waits.append(offsets.delete(group, tuple(some)))
                 if chance.random() < 0.3:
                     await asyncio.gather(*waits)
             await asyncio.gather(*waits)
