@@ -16,7 +16,7 @@ OF_BROKER: Final = tuple(
     f"{ROOT}.{part}"
     for part in (
         "broker", "catalog", "groups", "internal", "lake", "maintenance", "network",
-        "reads", "restore", "status", "storage", "timers",
+        "reads", "restore", "status", "storage", "timers", "transactions",
     )
 )  # fmt: skip
 """Every logger of the broker's process; a test compares them with the sources."""
