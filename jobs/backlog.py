@@ -31,7 +31,7 @@ from broker.records.kinds import Kinds, join
 from broker.storage.columns import EntryColumns
 from broker.storage.segment import SegmentInfo
 from broker.storage.store import SegmentStore
-from jobs.decided import decided
+from jobs.decided import decided, undecidable
 from jobs.holes import Hole, below, first_hole
 from jobs.missing import gaps
 from jobs.planner import Batches, Pending
@@ -42,6 +42,8 @@ MARKS_MAX = 256
 _POSITION_MASK = 0xFFFFFFFF
 _Chunk = tuple[int, int, int]
 """Segment, first offset, how many batches: it always has the same ones."""
+_Judged = tuple[list[_Chunk], list[Batches], str | None]
+"""Of which chunks; what was decided of their transactions; and what damage ends it."""
 
 log = structlog.get_logger("lakelog.compactor")
 
@@ -56,8 +58,7 @@ class Backlog:
         """Segment -> partition -> how many batches were looked at; what they are."""
         self._live: list[dict[TopicPartition, Batches]] = []
         self._marks: dict[TopicPartition, deque[tuple[int, int]]] = {}
-        self._judged: dict[TopicPartition, tuple[list[_Chunk], list[Batches]]] = {}
-        """What was decided of a partition's transactions, and of which chunks."""
+        self._judged: dict[TopicPartition, _Judged] = {}
         self.ends: dict[TopicPartition, int] = {}
         """Partition -> end of what is durable in the live segments."""
         self.holes: list[Hole] = []
@@ -112,19 +113,23 @@ class Backlog:
         """The same batches, and what they are; only new ones are looked at."""
         known = self._kinds.setdefault(sequence, {})
         newer = {
-            key: some.position[known.get(key, _NEW)[0] :] for key, some in found.items()
+            key: some.cut(known.get(key, _NEW)[0], len(some))
+            for key, some in found.items()
         }
         if any(map(len, newer.values())):
             with self._store.opened(sequence) as segment:
-                kinds = segment.kinds(np.concatenate(list(newer.values())))
+                kinds = segment.kinds(
+                    np.concatenate([one.position for one in newer.values()]),
+                    np.concatenate([one.length for one in newer.values()]),
+                )
                 segment.check_current()
             first = 0
-            for key, positions in newer.items():
+            for key, batches in newer.items():
                 count, before = known.get(key, _NEW)
-                some = slice(first, first := first + len(positions))
+                some = slice(first, first := first + len(batches))
                 part = None if kinds is None else kinds.cut(some)
-                joined = join([(count, before), (len(positions), part)])
-                known[key] = count + len(positions), joined
+                joined = join([(count, before), (len(batches), part)])
+                known[key] = count + len(batches), joined
         return {key: replace(some, kinds=known[key][1]) for key, some in found.items()}
 
     def _mark(self, now_ms: int) -> None:
@@ -183,7 +188,11 @@ class Backlog:
         looked_at = [(c.sequence, int(c.base[0]), len(c)) for c in chunks]
         known = self._judged.get(key)
         if known is None or known[0] != looked_at:
-            known = self._judged[key] = looked_at, decided(chunks)
+            judged = decided(chunks)
+            damage = undecidable(chunks, judged)
+            known = self._judged[key] = looked_at, judged, damage
+        if known[2] is not None:
+            self.held[key] = known[2]
         return known[1]
 
     def _whole(

@@ -7,6 +7,9 @@ which commits or aborts them. Where the first stands that has none yet, the part
 stable part ends. A table never ends inside an open transaction, so none began below it;
 of an aborted one that did, the part below was left out before.
 
+A marker that is damaged ended a transaction, and nobody knows whose or how. What was
+open then is as good as open: the next marker of its producer is of another one.
+
 Batches that do not count stay in their chunks, so that a range has no gap; they have no
 rows. Pure.
 
@@ -21,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from broker.records.kinds import ABORT, COMMIT, PLAIN, TRANSACTIONAL
+from broker.records.kinds import ABORT, COMMIT, DAMAGED, PLAIN, TRANSACTIONAL
 from jobs.holes import below
 from jobs.planner import Batches
 
@@ -50,6 +53,21 @@ def decided(chunks: Sequence[Batches]) -> list[Batches]:
     return below(judged, int(bases[first_open[0]]))
 
 
+def undecidable(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | None:
+    """Which damage ends what is ``judged`` of the chunks, in words; None: none does."""
+    end = judged[-1].base[-1] if judged else -1
+    for chunk in chunks:
+        kinds = chunk.kinds
+        damaged = [] if kinds is None else chunk.base[kinds.kind == DAMAGED]
+        for base in damaged:
+            if base > end:
+                return (
+                    f"segment {chunk.sequence}: the marker at offset {base} is "
+                    "damaged, so it is not known which transaction ended there"
+                )
+    return None
+
+
 def _specials(chunks: Sequence[Batches]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """The kind of each batch, and its producer if it is not plain."""
     kinds = [
@@ -67,7 +85,8 @@ def _ended_by(
     kinds: npt.NDArray[Any], producers: npt.NDArray[Any]
 ) -> npt.NDArray[np.uint8]:
     """For each record batch the kind of its producer's next marker, COMMIT or ABORT;
-    TRANSACTIONAL if there is none yet. A marker, or another control batch: ABORT."""
+    TRANSACTIONAL if there is none yet, or if a damaged one lies in between. A marker,
+    or another control batch: ABORT."""
     count = len(kinds)
     by_producer = np.argsort(producers, kind="stable")
     kind, producer = kinds[by_producer], producers[by_producer]
@@ -75,7 +94,12 @@ def _ended_by(
     places = np.where(is_marker, np.arange(count), count)
     following = np.minimum.accumulate(places[::-1])[::-1]
     there = np.minimum(following, count - 1)
-    is_ended = (following < count) & (producer[there] == producer)
+    damaged = np.cumsum(kinds == DAMAGED)[by_producer]
+    is_ended = (
+        (following < count)
+        & (producer[there] == producer)
+        & (damaged[there] == damaged)
+    )
     ended = np.where(is_ended, kind[there], TRANSACTIONAL).astype(np.uint8)
     ended[kind != TRANSACTIONAL] = ABORT
     result = np.empty(count, np.uint8)

@@ -11,6 +11,7 @@ The price: a page of the segment is touched for each batch. For columns of a mem
 that is: out of an object store one would rather keep this in the footer.
 """
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -20,9 +21,14 @@ from broker.records.layout import (
     ATTRIBUTES_AT,
     CONTROL_BIT,
     HEADER_BYTES,
+    LENGTH_AT,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_AT,
     PRODUCER_ID_AT,
     TRANSACTIONAL_BIT,
 )
+from broker.records.markers import MARKER_BYTES
 
 PLAIN: Final = 0
 TRANSACTIONAL: Final = 1
@@ -30,6 +36,8 @@ ABORT: Final = 2
 COMMIT: Final = 3
 CONTROL: Final = 4
 """Another control batch: it has no rows, and ends nothing."""
+DAMAGED: Final = 5
+"""It may have been a marker, and does not verify: nobody knows what it ended."""
 
 _FLAGS_AT: Final = ATTRIBUTES_AT + 1
 _TYPE_AT: Final = HEADER_BYTES + 7
@@ -65,6 +73,43 @@ def kinds_of(view: memoryview, positions: Ints) -> Kinds | None:
     said = _numbers(data, positions[control] + _TYPE_AT, ">i2")
     kind[control] = np.select([said == 0, said == 1], [ABORT, COMMIT], CONTROL)
     return Kinds(kind, producer)
+
+
+def verified_kinds_of(
+    view: memoryview,
+    positions: Ints,
+    lengths: Ints,
+    is_whole: Callable[[int], bool],
+) -> Kinds | None:
+    """As ``kinds_of``, but DAMAGED what may have been a marker and is not whole.
+
+    ``lengths``: what the segment says of them. What is as long as a marker and looks
+    like a whole header of something else is believed: one bit does not make it so.
+    """
+    found = kinds_of(view, positions)
+    suspect = np.zeros(len(positions), np.bool_)
+    suspect[_no_headers(view, positions, lengths)] = True
+    if found is not None:
+        suspect |= found.kind > TRANSACTIONAL
+        suspect |= (found.kind == TRANSACTIONAL) & (lengths == MARKER_BYTES)
+    at = [one for one in np.flatnonzero(suspect) if not is_whole(int(positions[one]))]
+    if not at:
+        return found
+    if found is None:
+        count = len(positions)
+        found = Kinds(np.zeros(count, np.uint8), np.full(count, -1, np.int64))
+    found.kind[at] = DAMAGED
+    return found
+
+
+def _no_headers(view: memoryview, positions: Ints, lengths: Ints) -> Ints:
+    """Those as long as a marker whose bytes are not the header of any such batch."""
+    data = np.frombuffer(view, np.uint8)
+    small = np.flatnonzero(lengths == MARKER_BYTES)
+    at = positions[small]
+    said = _numbers(data, at + LENGTH_AT, ">i4") + LOG_OVERHEAD_BYTES
+    odd: Ints = small[(said != MARKER_BYTES) | (data[at + MAGIC_AT] != MAGIC)]
+    return odd
 
 
 def join(parts: "list[tuple[int, Kinds | None]]") -> Kinds | None:

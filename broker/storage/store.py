@@ -22,13 +22,12 @@ import errno
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-
 from broker.ids import TopicPartition
-from broker.records.kinds import CONTROL, TRANSACTIONAL, Kinds, kinds_of
+from broker.records.kinds import Kinds, verified_kinds_of
 from broker.records.markers import MARKER_BYTES
 from broker.storage import readable
 from broker.storage.columns import (
@@ -69,10 +68,10 @@ class SegmentBytes(Protocol):
         """A copy of these bytes, not verified; fewer only at the end; zeros for what
         the disk cannot read. Raises OSError."""
 
-    def kinds(self, positions: Ints) -> Kinds | None:
+    def kinds(self, positions: Ints, lengths: Ints) -> Kinds | None:
         """What the batches at these positions are, in one reading; None if all are
-        plain. Markers are verified: one that is damaged ends nothing. All of it is as
-        sure as ``check_current`` says afterwards. Raises OSError."""
+        plain. Markers are verified: who knows what a damaged one ended? All of it is
+        as sure as ``check_current`` says afterwards. Raises OSError."""
 
     def check_current(self) -> None:
         """Raise StaleSegment if what was read may be of another generation."""
@@ -134,7 +133,7 @@ class _OpenSegment:
     def read_range(self, position: int, length: int) -> bytes:
         return readable.read(self.file.files, self.file.file, length, position)
 
-    def kinds(self, positions: Ints) -> Kinds | None:
+    def kinds(self, positions: Ints, lengths: Ints) -> Kinds | None:
         if not len(positions):
             return None
         files, file = self.file.files, self.file.file
@@ -144,12 +143,8 @@ class _OpenSegment:
             for first, last in view.unread:  # zeros there would pass for plain ones
                 if ((positions < last) & (positions + MARKER_BYTES > first)).any():
                     raise OSError(errno.EIO, "the head of a batch cannot be read")
-            found = kinds_of(view.bytes, positions)
-            if found is not None:
-                for at in np.flatnonzero(found.kind > TRANSACTIONAL).tolist():
-                    if not self._is_whole(view.bytes, int(positions[at])):
-                        found.kind[at] = CONTROL
-        return found
+            is_whole = partial(self._is_whole, view.bytes)
+            return verified_kinds_of(view.bytes, positions, lengths, is_whole)
 
     def _is_whole(self, view: memoryview, position: int) -> bool:
         """Whether the batch there verifies: what a marker says decides about others."""

@@ -191,6 +191,39 @@ def test_a_damaged_marker_decides_nothing(story: Story) -> None:
     assert story.world.rows(story.topic) == []
 
 
+@pytest.mark.parametrize("ends_well", [True, False])
+@pytest.mark.parametrize("damaged_at", [22, 50, 69, None])
+def test_what_a_damaged_marker_ended_is_not_judged_by_the_next(
+    story, damaged_at, ends_well
+) -> None:
+    """Whose transaction it ended, and how, is not known; what was open is held."""
+    story.record(0)
+    story.record(1, 50)
+    batch = marker_batch(1, 0, Marker(not ends_well), NOW_MS)
+    assign(batch, story.offset)
+    story.world.append(story.topic, batch)
+    story.offset += 1
+    story.record(1)
+    story.marker(1, commit=ends_well)
+    story.world.roll()
+    files = [one for one in (story.world.data_dir / "wal").iterdir() if one.is_file()]
+    (path,) = [one for one in files if bytes(batch) in one.read_bytes()]
+    data = bytearray(path.read_bytes())
+    at = data.index(bytes(batch))
+    if damaged_at is None:
+        data[at : at + len(batch)] = bytes(len(batch))
+    else:
+        data[at + damaged_at] ^= 32  # 22: no control batch; 50: of another producer
+    path.write_bytes(data)
+    backlog = backlog_of(story.world)
+    backlog.refresh(0)
+    (pending,) = backlog.pending({}, [story.topic.number])
+    assert [chunk.base.tolist() for chunk in pending.chunks] == [[0]]
+    assert "offset 51 is damaged" in str(backlog.held[story.topic.number, 0])
+    story.world.flush(story.compactor)
+    assert [one.offset for one in story.world.rows(story.topic)] == [0]
+
+
 def test_a_check_finds_nothing_wrong_with_what_is_left_out(story: Story) -> None:
     for producer in (1, 2, 0):
         story.record(producer)

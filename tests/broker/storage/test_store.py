@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from broker.records.kinds import COMMIT, CONTROL
+from broker.records.kinds import COMMIT, DAMAGED
 from broker.records.markers import Marker, marker_batch
 from broker.storage.entry import (
     ENTRY_HEADER_BYTES,
@@ -372,8 +372,9 @@ def test_a_marker_that_does_not_verify_says_nothing(files, damaged: bool) -> Non
         (node,) = [n for n in files.names.values() if bytes(batch) in bytes(n.data)]
         node.data[bytes(node.data).index(bytes(batch)) + 69] ^= 1
     with LocalSegmentStore(files, WAL).opened(sequence_of(one.location)) as segment:
-        found = segment.kinds(np.array([position_of(one.location)]))
+        at = np.array([position_of(one.location)])
+        found = segment.kinds(at, np.array([len(batch)]))
     assert found is not None
-    assert found.kind.tolist() == [CONTROL if damaged else COMMIT]
+    assert found.kind.tolist() == [DAMAGED if damaged else COMMIT]
     assert found.producer.tolist() == [7]
     driver.close()
