@@ -56,7 +56,8 @@ class PartitionLog:
     """Offsets, producers, transactions and index of one partition."""
 
     __slots__ = (
-        "_known_end", "holes", "index", "lost", "offsets", "producers", "transactions",
+        "_decided_end", "_known_end", "holes", "index", "lost", "offsets", "producers",
+        "transactions",
     )  # fmt: skip
 
     def __init__(self, start: int = 0, durable: int | None = None) -> None:
@@ -66,6 +67,8 @@ class PartitionLog:
         self.index = BatchIndex()
         self._known_end = 0
         """Below it the checkpoint of the last start knew of all transactions."""
+        self._decided_end = 0
+        """Below it no checkpoint does, and all are decided."""
         self.holes: list[Hole] = []
         """Of those that may lie beyond the table's end: the newest ones."""
         self.lost: list[Lost] = []
@@ -336,6 +339,8 @@ class PartitionLog:
             log._restore_transactions(snapshot)
             if snapshot.holes is None:
                 log._abandon_refused(max(kept, table_end))
+        else:
+            log._leave_to_table(table_end)
         return log
 
     def _find_holes(
@@ -408,6 +413,13 @@ class PartitionLog:
         self._known_end = snapshot.durable
         self.offsets.restore_stable(self._stable_below(self.durable))
 
+    def _leave_to_table(self, table_end: int) -> None:
+        """Without a checkpoint, read what the table has from there alone: a marker that
+        said what of it counts may be gone with its segment, before the records are. A
+        table never ends inside an open transaction, so none there is open."""
+        self.index.trim_below(table_end)
+        self._decided_end = table_end
+
     def replay(
         self, header: BatchHeader, now_ms: int, marker: Marker | None = None
     ) -> None:
@@ -428,10 +440,12 @@ class PartitionLog:
         base, producer_id = header.base_offset, header.producer_id
         if marker is None:
             self.producers.replay(header, now_ms)
-            self.transactions.replay(base, producer_id)
         else:
             self.producers.mark(producer_id, header.producer_epoch, now_ms)
-            self.transactions.replay(base, producer_id, commits=marker.commit)
+        if base < self._decided_end:
+            return
+        commits = None if marker is None else marker.commit
+        self.transactions.replay(base, producer_id, commits=commits)
         self.offsets.restore_stable(self._stable_below(self.durable))
 
 

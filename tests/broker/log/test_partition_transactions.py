@@ -8,6 +8,7 @@ import pytest
 from broker.log.partition import LogSnapshot, PartitionLog
 from broker.log.producers import Duplicate
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.records.batch import BatchHeader
 from broker.records.markers import Marker
 from tests.broker.log.headers import header, marker_header
 
@@ -192,7 +193,7 @@ def test_what_came_after_the_checkpoint_is_replayed_once() -> None:
 
 
 def test_a_control_batch_that_says_nothing_that_we_know_is_passed_over() -> None:
-    again = PartitionLog.restore(None, table_end=2)
+    again = PartitionLog.restore(None, lost_end=2)
     again.replay(header(producer=1, transactional=True), NOW)
     again.replay(marker_header(1, base=1), NOW, None)
     assert again.transactions.open == {1: 0}
@@ -211,3 +212,26 @@ def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
     written.marker(2, commit=True)
     assert written.log.expire_producers(NOW + 100, 50) == 1
     assert 1 in written.log.producers
+
+
+def test_without_a_checkpoint_what_the_table_has_is_decided() -> None:
+    """The marker may be in a segment that was let go before that of the records."""
+    columns = SimpleNamespace(
+        base=np.array([0, 4, 5, 7]),
+        last=np.array([0, 4, 5, 7]),
+        max_ts=np.zeros(4, np.int64),
+        location=np.arange(1, 5),
+        length=np.ones(4, np.int64),
+    )
+    log = PartitionLog.restore(None, table_end=5, columns=columns)
+    for producer, base in ((1, 0), (2, 4), (2, 5)):
+        log.replay(_placed(header(producer=producer, transactional=True), base), NOW)
+    assert (log.stable, log.durable) == (5, 8), "the one that has records behind it"
+    log.replay(_placed(marker_header(2), 7), NOW, Marker(False))
+    assert (log.stable, log.aborted(0, 8)) == (8, [(2, 5)])
+    assert not log.is_in_segments(4), "the table says what of it counts"
+    assert {1, 2} == {one.producer_id for one in log.producers.active(8)}
+
+
+def _placed(one: BatchHeader, base: int) -> BatchHeader:
+    return one._replace(base_offset=base)
