@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from broker.cli import tokens
-from broker.cli.failures import UserError
+from broker.cli.failures import BadUsage, UserError
 from broker.cli.options import (
     BOOTSTRAP_DEFAULT,
     Admin,
@@ -38,6 +38,7 @@ def admin(
 ) -> None:
     """The admin plane alone: REST over HTTP. Or, with a word more, its tokens."""
     if context.invoked_subcommand is not None:
+        _refuse_options(context)
         return
     die_with_parent()
     del listener, advertised  # `up` hands the same options to every part
@@ -48,6 +49,15 @@ def admin(
     configure_logging(settings)
     bound = admin_socket(settings, insecure=insecure)
     server.run(bound, bootstrap, settings, typer.echo, insecure=insecure, recent=recent)
+
+
+def _refuse_options(context: typer.Context) -> None:
+    """Raise BadUsage if options stand before ``token``: it would not see them, and make
+    a token for another data directory than the one that was meant."""
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            raise BadUsage(f"{option.opts[0]} stands behind the words: token create ...")
 
 
 def admin_socket(settings: Settings, *, insecure: bool) -> socket.socket:

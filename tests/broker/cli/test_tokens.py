@@ -42,6 +42,9 @@ def test_what_cannot_be_is_told_in_a_sentence(tmp_path):
         done = told("admin", "token", *words, *where)
         assert (done.code, done.output) == (code, "")
         assert sentence in done.errors
+    done = told("admin", *where, "token", "create")
+    assert (done.code, done.output) == (2, "")
+    assert "--data-dir stands behind the words" in done.errors
     (tmp_path / FILE).write_text("{")
     done = told("admin", "token", "list", *where)
     assert done.code == 1
