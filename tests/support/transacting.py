@@ -1,6 +1,6 @@
 """Transactional batches and markers into a partition, as its coordinator would let in.
 
-For tests of those who read: nothing serves transactions to producers yet.
+For tests of those who read: no producer, and no coordinator, is in between.
 """
 
 import asyncio

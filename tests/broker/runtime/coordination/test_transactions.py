@@ -36,7 +36,7 @@ GROUP = "g"
 
 
 class World:
-    """A broker and the coordinator of its transactions, which no API reaches yet."""
+    """A broker and the coordinator of its transactions, asked without its APIs."""
 
     def __init__(
         self, broker: Broker, clock: ManualClock, timers: ManualTimers, version: int
