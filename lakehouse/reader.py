@@ -173,7 +173,10 @@ class TableReader:
         floor = [
             max(file.timestamp_min_ms for file in c)
             for c in clusters
-            if all(file.last_offset < end_offset for file in c)
+            if all(
+                start_offset <= file.first_offset and file.last_offset < end_offset
+                for file in c
+            )
         ]
         # Some row is as late as the greatest lower bound: earlier clusters are out.
         return [

@@ -133,6 +133,25 @@ def test_a_row_whose_owner_took_its_timestamp_is_a_record_without_one(
     asyncio.run(check())
 
 
+def test_the_newest_time_behind_rows_without_one_may_be_older_than_theirs(
+    writer: Writer,
+) -> None:
+    """No row that is asked for is as late as the least time of the first file."""
+    writer.add(0, 0, 10)
+    table = deltalake.DeltaTable(writer.path)
+    later = "timestamp + INTERVAL '1' HOUR"
+    table.update(updates={"timestamp": later}, predicate="offset < 5")
+    table.update(updates={"timestamp": "NULL"}, predicate="offset >= 5")
+    writer.add(0, 10, 20)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            newest = await lake.max_timestamp(TOPIC.number, 0, 5)
+            assert newest.found == (19, FIRST_MS + 19)
+
+    asyncio.run(check())
+
+
 @pytest.mark.parametrize("bytes_max", [1, MEBI])
 def test_a_chunk_that_is_too_large_comes_in_parts(
     writer: Writer, monkeypatch: pytest.MonkeyPatch, bytes_max: int
