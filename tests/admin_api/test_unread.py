@@ -85,7 +85,9 @@ def test_who_writes_all_before_he_reads_is_waited_for(connected):
 
 def test_who_has_read_all_has_all_the_time(connected):
     connection, transport, timer = connected
+    assert connection.flow.write_paused
     connection.resume_writing()
+    assert not connection.flow.write_paused
     assert not timer.armed
     connection.pause_writing()
     connection.connection_lost(ConnectionResetError())

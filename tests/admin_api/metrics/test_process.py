@@ -16,6 +16,7 @@ def figures(pid):
 
 
 def test_a_process_is_measured_and_one_that_has_gone_is_not():
+    used = os.times()
     found = figures(os.getpid())
     assert found.keys() == {
         "p_process_resident_memory_bytes",
@@ -24,6 +25,7 @@ def test_a_process_is_measured_and_one_that_has_gone_is_not():
         "p_process_cpu_seconds_total",
     }
     assert found["p_process_resident_memory_bytes"] > 1 << 20
+    assert found["p_process_cpu_seconds_total"] >= used.user + used.system
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     assert figures(gone.pid) == {}

@@ -103,6 +103,7 @@ def test_what_cannot_be_is_one_sentence(tmp_path):
                 (["list", "--state", "Nope"], 2, "there is no state 'Nope'"),
                 (["list", "--pattern", "("], 1, "(: INVALID_REGULAR_EXPRESSION"),
                 (["describe", "x"], 1, "x: TRANSACTIONAL_ID_NOT_FOUND"),
+                (["abort", "x"], 1, "x: TRANSACTIONAL_ID_NOT_FOUND"),
                 (["abort"], 2, "abort takes a transactional id"),
                 (["abort", "x", "--topic", "t"], 2, "abort takes a transactional id"),
                 (["abort", "--topic", "t"], 2, "--topic needs --start-offset"),
