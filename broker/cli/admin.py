@@ -57,7 +57,7 @@ def _refuse_options(context: typer.Context) -> None:
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
         if source is not None and source.name == "COMMANDLINE":
-            raise BadUsage(f"{option.opts[0]} stands behind the words: token create ...")
+            raise BadUsage(f"{option.opts[0]} stands behind the words: token create")
 
 
 def admin_socket(settings: Settings, *, insecure: bool) -> socket.socket:
