@@ -214,6 +214,8 @@ class CommittedOffsets:
 
     async def flush(self) -> None:
         """Wait until every change of groups so far is durable, or failed."""
+        while self._in_parts:
+            await asyncio.wait(tuple(self._in_parts.values()))
         await self._journal.flush()
 
     def _change(

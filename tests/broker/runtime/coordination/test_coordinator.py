@@ -547,6 +547,20 @@ def test_a_group_made_anew_while_the_old_ones_deletion_waits_is_there_after_a_re
     story(play)
 
 
+def test_a_stop_waits_for_all_parts_of_a_change_and_what_waits_for_them(tmp_path):
+    many = {(1, n): Committed(100) for n in range(2 * CHANGED_A_TURN + 1)}
+
+    async def play():
+        async with housed(tmp_path) as house:
+            done = house.groups.commit("g", many)
+            later = house.groups.commit("g", {(2, 0): Committed(7)})
+        assert (await done, await later) == (None, None)
+        async with housed(tmp_path) as house:
+            assert len(house.groups.fetch("g")) == len(many) + 1
+
+    story(play)
+
+
 def test_a_restart_makes_offsets_live_longer_never_shorter(tmp_path):
     async def play():
         clock = ManualClock()
