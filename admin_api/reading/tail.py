@@ -92,11 +92,13 @@ async def follow(
             if not events:
                 await check()
             said_ms = now_ms()
-            yield b"".join(events) or _HEARTBEAT
+            said = b"".join(events) or _HEARTBEAT
+            for first in range(0, len(said), TURN_BYTES):
+                yield said[first : first + TURN_BYTES]  # TLS shows no less of it move
     except KafkaException as error:
         problem = problem_of(error)
-        said = {"error_code": problem.error_code, "message": problem.message}
-        yield _event("problem", said)
+        named = {"error_code": problem.error_code, "message": problem.message}
+        yield _event("problem", named)
         return
     stopped = reader.stopping.is_set()
     why = "RECORDS" if left <= 0 else "STOP" if stopped else "TIMEOUT"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -266,3 +267,23 @@ def test_a_turn_holds_so_many_bytes_and_one_record_more(plane):
             seen += len(found)
     finally:
         consumer.close()
+
+
+def test_a_record_of_many_bytes_is_sent_in_pieces():
+    record = b"data: " + bytes(3 * tail.TURN_BYTES) + b"\n\n"
+
+    async def take(_turn):
+        return [record]
+
+    async def nothing():
+        raise AssertionError
+
+    async def pieces():
+        reader = SimpleNamespace(run=take, stopping=threading.Event())
+        limits = tail.TailLimits(1, 1_000)
+        return [p async for p in tail.follow(reader, limits, None, lambda: 0, nothing)]
+
+    first, *sent, _ = asyncio.run(pieces())
+    assert first == tail.FOLLOWING
+    assert b"".join(sent) == record
+    assert max(map(len, sent)) <= tail.TURN_BYTES
