@@ -156,9 +156,8 @@ class CommittedOffsets:
 
         Raises as ``commit`` does.
         """
-        ticket = _ticket()
-        self._hosted.ask(AddPending(group_id, producer_id, offsets, ticket))
-        return ticket
+        command = partial(AddPending, group_id, producer_id, offsets)
+        return self.in_order(group_id, partial(self._ask, command))
 
     def end_pending(
         self, group_id: str, producer_id: ProducerId, *, commits: bool
@@ -168,9 +167,8 @@ class CommittedOffsets:
 
         Raises as ``commit`` does.
         """
-        ticket = _ticket()
-        self._hosted.ask(EndPending(group_id, producer_id, commits, ticket))
-        return ticket
+        command = partial(EndPending, group_id, producer_id, commits)
+        return self.in_order(group_id, partial(self._ask, command))
 
     def unstable(self, group_id: str) -> Collection[TopicPartition]:
         """The partitions of a group whose offset an open transaction may change."""
@@ -224,8 +222,13 @@ class CommittedOffsets:
         upserts: Mapping[TopicPartition, Committed],
         removed: tuple[TopicPartition, ...] | None,
     ) -> "asyncio.Future[Any]":
+        return self._ask(partial(ChangeOffsets, group_id, upserts, removed))
+
+    def _ask(
+        self, command: Callable[["asyncio.Future[Any]"], OffsetCommand]
+    ) -> "asyncio.Future[Any]":
         ticket = _ticket()
-        self._hosted.ask(ChangeOffsets(group_id, upserts, removed, ticket))
+        self._hosted.ask(command(ticket))
         return ticket
 
 

@@ -527,6 +527,22 @@ def test_what_is_asked_during_a_change_in_parts_comes_after_it(tmp_path):
     story(play)
 
 
+def test_a_transaction_that_ends_during_a_change_in_parts_ends_after_it(tmp_path):
+    many = {(1, n): Committed(100) for n in range(2 * CHANGED_A_TURN + 1)}
+    last = (1, 2 * CHANGED_A_TURN)
+
+    async def play():
+        async with housed(tmp_path) as house:
+            done = house.groups.commit("g", many)
+            pending = house.groups.commit_pending("g", 7, {last: Committed(500)})
+            ended = house.groups.offsets.end_pending("g", 7, commits=True)
+            await asyncio.gather(done, pending, ended)
+            assert house.groups.fetch("g")[last].offset == 500
+            assert not house.groups.offsets.unstable("g")
+
+    story(play)
+
+
 def test_a_group_made_anew_while_the_old_ones_deletion_waits_is_there_after_a_restart(
     tmp_path,
 ):
