@@ -15,8 +15,9 @@ What is *visible* changes when a batch is durable. What may be *admitted* is kno
 earlier: a producer whose batch is on its way is inside a transaction. So beside the two
 there is the line of what was admitted and is not durable, and what follows from it.
 
-The price. 32 bytes for each aborted transaction whose marker is in segments still; of
-those that reach over many others, each fetch in between looks at the others as well.
+The price. 32 bytes for each aborted transaction whose marker is in segments still; each
+fetch inside one that stays open over many others passes the others' numbers as well: a
+nanosecond or two for each, not a step of the program.
 
 Source: Kafka's ``ProducerStateManager``, ``TransactionIndex``, ``AbortedTxn``.
 """
@@ -26,6 +27,8 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from broker.ids import ProducerId
 
@@ -140,17 +143,22 @@ class Transactions:
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """The aborted transactions that reach into ``[start, end)``, by first offset.
 
-        ``end`` must be stable.
+        ``end`` must be stable. Below the first row after which it was, all rows from
+        ``start`` on are looked at in one comparison of numbers: inside a transaction
+        that stays open long these are all that were aborted since. What is *built* is
+        only what is found, and that is no more than the range has batches, and the
+        transactions that were open before it.
         """
-        found: list[AbortedTransaction] = []
-        for at in range(bisect_left(self._last, start), len(self._last)):
-            if self._first[at] < end:
-                producer_id = ProducerId(self._producer[at])
-                found.append(AbortedTransaction(producer_id, self._first[at]))
-            if self._stable[at] >= end:
-                break
-        found.sort(key=lambda one: one.first_offset)
-        return found
+        low = bisect_left(self._last, start)
+        if low == len(self._last):
+            return []
+        rows = slice(low, bisect_left(self._stable, end, low) + 1)
+        first = np.asarray(memoryview(self._first)[rows])
+        at = np.flatnonzero(first < end)
+        at = at[np.argsort(first[at], kind="stable")]
+        producer = np.asarray(memoryview(self._producer)[rows])
+        pairs = zip(producer[at].tolist(), first[at].tolist(), strict=True)
+        return list(map(AbortedTransaction._make, pairs))
 
     def trim(self, offset: int) -> None:
         """Forget the aborted transactions that end below ``offset``."""

@@ -1,6 +1,7 @@
 """The transactions of a partition, against a list of everything that was written."""
 
 import random
+import sys
 from dataclasses import dataclass, field
 
 import pytest
@@ -139,6 +140,33 @@ def test_a_damaged_snapshot_is_refused(payload: bytes) -> None:
 def test_nothing_at_all_takes_no_bytes() -> None:
     assert Transactions().snapshot() == b""
     assert not len(Transactions.restore(b""))
+
+
+def test_those_in_a_long_transaction_are_not_looked_at_one_by_one() -> None:
+    transactions = after((0, 99, None))
+    for base in range(1, 20_001, 2):
+        transactions.begin(base, 1)
+        transactions.end(base + 1, 1, commits=False)
+    transactions.end(20_001, 99, commits=True)
+    steps = 0
+
+    def step(*_: object) -> object:
+        nonlocal steps
+        steps += 1
+        return step
+
+    tracing = sys.gettrace()
+    sys.settrace(step)
+    try:
+        found = transactions.aborted(5, 9)
+    finally:
+        sys.settrace(tracing)
+    assert [one.first_offset for one in found] == [5, 7]
+    assert 0 < steps < 1_000
+    transactions.begin(20_002, 1)  # nothing of it is held on to
+    transactions.end(20_003, 1, commits=False)
+    transactions.trim(20_003)
+    assert transactions.aborted(0, 20_004) == [AbortedTransaction(1, 20_002)]
 
 
 # -- against a list ---------------------------------------------------------------
