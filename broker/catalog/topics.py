@@ -1,7 +1,8 @@
 """Topics: which there are, how they are set, where their logs start.
 
 A deleted topic keeps its row until its table is gone: only then is it forgotten, and
-its number never comes back. Its committed offsets go at once, with the deletion.
+its number never comes back. Its committed offsets go at once, with the deletion, and so
+do those that a transaction has pending: its end makes nothing of them.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy import delete as delete_from
 from sqlalchemy.exc import IntegrityError
 
-from broker.catalog.schema import group_offsets, log_starts, topics
+from broker.catalog.schema import group_offsets, log_starts, pending_offsets, topics
 from broker.catalog.upserts import upsert
 from broker.ids import TopicNumber, TopicPartition
 from broker.protocol.errors import ErrorCode, KafkaError, unknown_partition
@@ -60,9 +61,8 @@ def delete(connection: Connection, number: TopicNumber, now_ms: int) -> None:
     Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION.
     """
     _change(connection, number, deleted_ms=now_ms)
-    connection.execute(
-        delete_from(group_offsets).where(group_offsets.c.topic_number == number)
-    )
+    for table in (group_offsets, pending_offsets):
+        connection.execute(delete_from(table).where(table.c.topic_number == number))
 
 
 def add_partitions(connection: Connection, number: TopicNumber, total: int) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.catalog import offsets, topics
+from broker.catalog import offsets, pending_offsets, topics
 from broker.catalog.catalog import Catalog
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.topics.topic import Topic
@@ -90,6 +90,18 @@ def test_a_deletion_takes_the_committed_offsets_along(catalog: Catalog) -> None:
         )
     catalog.change(lambda c: topics.delete(c, one.number, 20))
     assert catalog.read(offsets.load) == {"g": {(two.number, 0): stored}}
+
+
+def test_a_deletion_takes_along_what_is_pending(catalog: Catalog) -> None:
+    one, two = created(catalog, "one"), created(catalog, "two")
+    stored = offsets.CommittedOffset(7)
+    given = {(topic.number, 0): stored for topic in (one, two)}
+    catalog.change(lambda c: pending_offsets.add(c, "g", 70, given))
+    catalog.change(lambda c: topics.delete(c, one.number, 20))
+    left = {(two.number, 0): stored}
+    assert catalog.read(pending_offsets.load) == {"g": {70: left}}
+    catalog.change(lambda c: pending_offsets.end(c, "g", 70, commits=True))
+    assert catalog.read(offsets.load) == {"g": left}
 
 
 def test_partitions_only_grow(catalog: Catalog) -> None:
