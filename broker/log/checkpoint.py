@@ -9,9 +9,11 @@ the durable end, and the producers' bytes behind their length. Then the number o
 that refused batches left, and for each the topic's number, the partition, the first
 offset and the end. Format 3 goes on with the number of partitions that have open or
 aborted transactions, and for each the topic's number, the partition, and their bytes
-behind their length; it is written only if there are any, so that who never had
-one can go back to an older version. Format 1 is read as well: it had no holes, and the
-producers had batches in flight, which the entries behind its position did not repeat.
+behind their length; it is written only if there are any. That opens no way back: an
+older program could read format 2, and refuses the catalog, whose schema was raised by
+the first start of one that knows transactions. Format 1 is read as well: it had no
+holes, and the producers had batches in flight, which the entries behind its position
+did not repeat.
 """
 
 import struct
