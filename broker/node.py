@@ -272,7 +272,11 @@ class Node:
             waiting=len(broker.purgatory),
             sync_times=broker.wal.sync_times(),
             group_batches=broker.wal.group_sizes(),
-            warnings=(*status.warnings, *held.warnings),
+            warnings=(
+                *status.warnings,
+                *held.warnings,
+                *broker.transactions.warnings(),
+            ),
             partitions_held=held.partitions,
             transaction_oldest_ms=held.oldest_ms,
             transactions=held.transactions,

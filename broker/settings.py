@@ -234,6 +234,9 @@ class TransactionSettings(_Group):
     id_expiration_ms: Millis = Field(
         default=604_800_000, description="an idle transactional id is kept this long"
     )
+    ids_max: Count = Field(
+        default=100_000, description="transactional ids that are kept"
+    )
 
 
 class LogSettings(_Group):

@@ -18,13 +18,16 @@ class TransactionLimits:
     """Kafka's defaults; times in milliseconds.
 
     ``version`` is the finalized feature ``transaction.version`` that clients are told;
-    how a transaction ends goes by what its producer spoke. ``completion_delay_ms`` and
-    ``retry_ms`` are ours.
+    how a transaction ends goes by what its producer spoke. ``ids_max``,
+    ``completion_delay_ms`` and ``retry_ms`` are ours.
     """
 
     timeout_max_ms: int = 15 * _MINUTE_MS
     id_expiration_ms: int = 7 * _DAY_MS
     version: int = V2
+    # How many ids there may be: each takes about 3 KB of memory for as long as it is
+    # kept, and 1 KB more while its transaction is open.
+    ids_max: int = 100_000
     # What the ids of a transaction's groups may take together: each part that is added
     # writes them all again. Kafka's limit is that of a record, which has them too.
     groups_bytes_max: int = 1 << 20

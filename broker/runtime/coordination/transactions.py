@@ -81,7 +81,9 @@ def limits_of(settings: Any) -> TransactionLimits:
     """The limits that the broker's settings (``settings.transactions``) ask for."""
     asked = settings.transactions
     return TransactionLimits(
-        timeout_max_ms=asked.max_timeout_ms, id_expiration_ms=asked.id_expiration_ms
+        timeout_max_ms=asked.max_timeout_ms,
+        id_expiration_ms=asked.id_expiration_ms,
+        ids_max=asked.ids_max,
     )
 
 
@@ -147,7 +149,7 @@ class TransactionCoordinator:
         """Whether the command must bring a new producer id to be sure of success."""
         hosted = self._hosted.get(transactional_id)
         if hosted is None:
-            return isinstance(command, InitProducer)
+            return isinstance(command, InitProducer) and not self.is_full
         return ids.needs_producer_id(hosted.transaction, command)
 
     def init_producer(
@@ -155,12 +157,12 @@ class TransactionCoordinator:
     ) -> "asyncio.Future[Initialized | Refused]":
         """Give a producer its next epoch; the ticket is given here.
 
-        Refused with INVALID_REQUEST, or as the id does.
+        Refused with INVALID_REQUEST, with COORDINATOR_NOT_AVAILABLE if it would be one
+        id more than there may be, or as the id does.
         """
-        if transactional_id and not self._closed:
-            self._hosted.get(transactional_id) or self._host(
-                Transaction(transactional_id)
-            )
+        unknown = transactional_id and transactional_id not in self._hosted
+        if unknown and not self._closed and not self.is_full:
+            self._host(Transaction(transactional_id))
         return self._ask(transactional_id, command)
 
     def add(
@@ -197,17 +199,20 @@ class TransactionCoordinator:
         ticket: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         hosted = self._hosted.get(transactional_id)
         if hosted is None:
-            ticket.set_result(Refused(self._unknown(transactional_id)))
+            code = self._unknown(transactional_id, isinstance(command, InitProducer))
+            ticket.set_result(Refused(code))
             return ticket
         hosted.machine.ask(replace(command, ticket=ticket))
         self._drop_if_never_used(hosted)
         return ticket
 
-    def _unknown(self, transactional_id: str) -> ErrorCode:
+    def _unknown(self, transactional_id: str, is_new: bool) -> ErrorCode:
         if self._closed:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
+        if is_new:  # there is no room: the client asks again until there is
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
     # -- administration ---------------------------------------------------------------
@@ -216,6 +221,21 @@ class TransactionCoordinator:
     def is_closed(self) -> bool:
         """Whether it answers nobody any more."""
         return self._closed
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no new id is taken; those that are here go on."""
+        return len(self._hosted) >= self.limits.ids_max
+
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know now."""
+        if not self.is_full:
+            return ()
+        return (
+            f"there are {len(self._hosted)} transactional ids and no new one is taken "
+            f"(transactions.ids_max={self.limits.ids_max}); one that is idle is "
+            "forgotten after transactions.id_expiration_ms",
+        )
 
     def names(self) -> tuple[str, ...]:
         """Every id there is now; ``describe`` says whether anybody has an epoch of it

@@ -250,8 +250,46 @@ def test_a_row_that_cannot_be_read_stops_no_start(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_no_more_ids_are_taken_than_may_be_and_those_that_are_here_go_on(tmp_path):
+    async def scenario() -> None:
+        clock = ManualClock()
+        full = Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        async with world(tmp_path, clock) as here:
+            limits = replace(here.coordinator.limits, ids_max=2)
+            here.coordinator.limits = limits
+            await here.init("x")
+            assert not here.coordinator.warnings()
+            assert await here.init("y", new_producer_id=78) == Initialized(78, 0)
+            assert await here.init("z") == full
+            asked = InitProducer(MINUTE_MS)
+            assert not here.coordinator.needs_producer_id("z", asked)
+            [warning] = here.coordinator.warnings()
+            assert "transactions.ids_max=2" in warning
+            producer = await here.init("x")
+            assert producer == Initialized(77, 1)
+            assert await here.add(producer, 0) == Added()
+            assert await here.end(producer, True) == Ended(77, 1)
+            unknown = Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            end = End(79, 0, True)
+            assert await here.coordinator.end("z", end) == unknown
+        async with world(tmp_path, clock) as here:  # what is stored is always taken
+            here.coordinator.limits = replace(limits, ids_max=1)
+            assert await here.init("z") == full
+            assert await here.init("y") == Initialized(78, 1)
+            here.timers.advance(limits.id_expiration_ms)
+            while here.coordinator.names():
+                here.timers.advance(SWEPT_EVERY_MS)
+                await asyncio.sleep(0.001)
+            assert not here.coordinator.warnings()
+            assert await here.init("z", new_producer_id=80) == Initialized(80, 0)
+
+    run(scenario)
+
+
 def test_the_limits_are_the_settings() -> None:
-    asked = TransactionSettings(max_timeout_ms=101, id_expiration_ms=102)
+    asked = TransactionSettings(max_timeout_ms=101, id_expiration_ms=102, ids_max=103)
     limits = limits_of(Settings(transactions=asked))
-    assert limits == TransactionLimits(timeout_max_ms=101, id_expiration_ms=102)
+    assert limits == TransactionLimits(
+        timeout_max_ms=101, id_expiration_ms=102, ids_max=103
+    )
     assert limits_of(Settings()) == TransactionLimits()
