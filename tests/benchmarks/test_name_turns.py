@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from broker.groups.commits import OffsetsChanging
 from broker.groups.offsets import Committed
 from broker.ids import PartitionNumber
 from broker.protocol.messages.alter_configs import (
@@ -254,8 +253,8 @@ def test_a_change_of_a_hundred_thousand_offsets(name: str, tmp_path: Path) -> No
 
             def prepare() -> None:
                 offsets = {here.key(i): Committed(1) for i in range(MANY)}
-                commits.show(OffsetsChanging(0, "g", {}, None))
-                commits.show(OffsetsChanging(0, "g", offsets, ()))
+                commits.put("g", {}, None)
+                commits.put("g", offsets)
 
             with uncollected():
                 least = await longest_callback_ms(

@@ -38,7 +38,6 @@ from broker.groups.commands import (
     Synced,
 )
 from broker.groups.group import GROUP_BYTES, Group, GroupView
-from broker.groups.limits import GroupLimits
 from broker.groups.members import JOINED_BYTES, Roster, uncounted, uncounted_metadata
 from broker.groups.offsets import Committed, RetentionState, expired
 from broker.groups.snapshot import GroupSnapshot
@@ -52,6 +51,7 @@ from broker.runtime.coordination.coordinator_offsets import (
     no_room,
 )
 from broker.runtime.coordination.journal import Journal
+from broker.runtime.coordination.limits import limits_of
 from broker.runtime.coordination.machines import Hosted, resolve
 from broker.runtime.coordination.memory import GroupMemory
 from broker.timing.delayed import TimerHandle, Timers
@@ -77,21 +77,6 @@ class _Hosted:
     def assigned_bytes(self) -> int:
         """What its members are assigned now, beyond what each is counted with."""
         return sum(uncounted(member.assignment) for member in self.group.roster)
-
-
-def limits_of(settings: Any) -> GroupLimits:
-    """The group limits that the broker's settings (``settings.groups``) ask for."""
-    groups = settings.groups
-    return GroupLimits(
-        initial_rebalance_delay_ms=groups.initial_rebalance_delay_ms,
-        session_timeout_min_ms=groups.min_session_timeout_ms,
-        session_timeout_max_ms=groups.max_session_timeout_ms,
-        members_max=groups.max_size,
-        memory_bytes_max=groups.memory_bytes_max,
-        offset_metadata_max=groups.offset_metadata_max_bytes,
-        offsets_retention_ms=groups.offsets_retention_ms,
-        offsets_retention_check_interval_ms=groups.offsets_retention_check_ms,
-    )
 
 
 def _random_id() -> str:

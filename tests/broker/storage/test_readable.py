@@ -215,16 +215,21 @@ def test_zeros_for_what_cannot_be_read_are_not_taken_for_plain_batches() -> None
     _, files = a_group(2, is_cut=False)
     reader, page, files.bad = LocalSegmentStore(files, WAL), files.bad, None
     (info,) = reader.live()
-    positions = reader.columns(info.sequence)[1, 0].location & 0xFFFFFFFF
+    columns = reader.columns(info.sequence)
+    positions = columns[1, 0].location & 0xFFFFFFFF
+    lengths = columns[1, 0].length
     with reader.opened(info.sequence) as segment:
-        assert segment.kinds(positions) is None, "all are plain"
+        assert segment.kinds(positions, lengths) is None, "all are plain"
         files.bad = page
         assert page is not None
         unread = (positions >= page[1] - PAGE) & (positions < page[1] + PAGE)
-        assert segment.kinds(positions[~unread]) is None
-        others = reader.columns(info.sequence)[1, 1].location & 0xFFFFFFFF
+        assert segment.kinds(positions[~unread], lengths[~unread]) is None
+        others = columns[1, 1].location & 0xFFFFFFFF
         with pytest.raises(OSError, match="cannot be read"):
-            segment.kinds(np.concatenate([positions, others]))
+            segment.kinds(
+                np.concatenate([positions, others]),
+                np.concatenate([lengths, columns[1, 1].length]),
+            )
 
 
 def test_who_read_more_than_a_start_could_forgets_it() -> None:

@@ -6,17 +6,11 @@ import pytest
 
 from broker.catalog import groups as stored_groups
 from broker.groups.commands import Heartbeat, Join, Leaver, Left, Refused, Sync
-from broker.groups.limits import GroupLimits
 from broker.groups.offsets import Committed
 from broker.groups.states import GroupState
 from broker.protocol.errors import ErrorCode, KafkaError
-from broker.runtime.coordination.coordinator import (
-    SWEPT_A_GROUP,
-    SWEPT_A_TURN,
-    limits_of,
-)
+from broker.runtime.coordination.coordinator import SWEPT_A_GROUP, SWEPT_A_TURN
 from broker.runtime.coordination.coordinator_offsets import CHANGED_A_TURN
-from broker.settings import GroupSettings, Settings
 from tests.support.clock import ManualClock
 from tests.support.coordinating import FLIGHTS, WEATHER, House, housed, story
 
@@ -688,21 +682,6 @@ def test_single_offsets_of_a_group_whose_members_are_no_consumers_stay(tmp_path)
             assert not groups.reads("nobody", "flights")
 
     story(play)
-
-
-def test_each_limit_is_a_setting_of_its_own():
-    settings = GroupSettings(
-        initial_rebalance_delay_ms=101, min_session_timeout_ms=102,
-        max_session_timeout_ms=103, max_size=104, offset_metadata_max_bytes=105,
-        offsets_retention_ms=106, offsets_retention_check_ms=107,
-        memory_bytes_max=108,
-    )  # fmt: skip
-    assert limits_of(Settings(groups=settings)) == GroupLimits(
-        initial_rebalance_delay_ms=101, session_timeout_min_ms=102,
-        session_timeout_max_ms=103, members_max=104, offset_metadata_max=105,
-        offsets_retention_ms=106, offsets_retention_check_interval_ms=107,
-        memory_bytes_max=108,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("timeout_ms", [6_000, 1_800_000])
