@@ -138,7 +138,8 @@ class CommittedOffsets:
         self, group_id: str, forgotten: "asyncio.Future[Any]"
     ) -> None:
         await forgotten
-        await self._delete_in_parts(group_id, tuple(self.of(group_id)))
+        keys = (*self.of(group_id), *self.unstable(group_id))
+        await self._delete_in_parts(group_id, keys)
 
     def _delete_group(self, group_id: str) -> "asyncio.Future[Any]":
         offsets = self._commits.groups.get(group_id, {})

@@ -182,3 +182,20 @@ def test_what_is_pending_does_not_expire(tmp_path):
             assert offsets.of("g") == {(1, 0): Committed(6)}
 
     story(play)
+
+
+def test_a_group_that_goes_after_a_change_in_parts_leaves_nothing_pending(tmp_path):
+    async def play():
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            offsets = offsets_of(catalog)
+            await offsets.commit_pending("g", 7, {(1, 1): Committed(3)})
+            some = {(1, 0): Committed(1)}
+            parts = offsets.in_parts("g", lambda: offsets.commit("g", some))
+            await asyncio.gather(parts, offsets.delete_group("g"))
+            assert not offsets.knows("g")
+            await offsets.end_pending("g", 7, commits=True)
+            again = offsets_of(catalog)
+            again.load()
+            assert (offsets.knows("g"), again.knows("g")) == (False, False)
+
+    story(play)
