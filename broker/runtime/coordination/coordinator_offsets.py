@@ -32,12 +32,18 @@ from broker.groups.offsets import Committed
 from broker.ids import ProducerId, TopicPartition
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.coordination.journal import Journal
-from broker.runtime.coordination.machines import Hosted, Shape
+from broker.runtime.coordination.machines import Hosted, Shape, resolve
 from broker.timing.delayed import Timers
 
 CHANGED_A_TURN = 5_000
 """So many offsets are changed or forgotten in a turn: a millisecond or two. More are
 changed in parts, each when the one before is durable: a failure leaves some changed."""
+
+MADE_A_TURN = 5
+"""Changes that waited for one in parts, each of ``CHANGED_A_TURN`` offsets at most."""
+
+_Waiting = list[tuple[Callable[[], "asyncio.Future[Any]"], "asyncio.Future[Any]"]]
+"""How each change is made, and who waits for it."""
 
 
 class CommittedOffsets:
@@ -46,6 +52,7 @@ class CommittedOffsets:
     def __init__(self, journal: Journal, timers: Timers, clock: Clock) -> None:
         self._journal = journal
         self._in_parts: dict[str, asyncio.Future[Any]] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self._commits = Commits()
         self._hosted = Hosted(self._commits, _SHAPE, journal, timers, clock)
 
@@ -193,6 +200,7 @@ class CommittedOffsets:
     ) -> "asyncio.Future[Any]":
         """Make a change that takes several turns, after those of the group before it;
         those after it wait, so that the older of two never comes last."""
+        self._waiting.pop(group_id, None)  # who comes now, comes after this one
         before = self._in_parts.get(group_id)
         made = asyncio.ensure_future(_after(before, make))
         self._in_parts[group_id] = made
@@ -202,10 +210,31 @@ class CommittedOffsets:
     def in_order(
         self, group_id: str, make: Callable[[], "asyncio.Future[Any]"]
     ) -> "asyncio.Future[Any]":
-        """Make a change, after those of the group that take several turns."""
+        """Make a change, after those of the group that take several turns.
+
+        Those that wait are made together: one by one, each durable before the next,
+        they would be slower than others come, and the group would never catch up.
+        """
         if group_id not in self._in_parts:
             return make()
-        return self.in_parts(group_id, make)
+        if group_id not in self._waiting:
+            together: _Waiting = []
+            self.in_parts(group_id, partial(self._make_waiting, group_id, together))
+            self._waiting[group_id] = together
+        ticket = _ticket()
+        self._waiting[group_id].append((make, ticket))
+        return ticket
+
+    async def _make_waiting(self, group_id: str, together: _Waiting) -> None:
+        """Make them in their order; done when all are durable, or failed."""
+        if self._waiting.get(group_id) is together:
+            del self._waiting[group_id]
+        making = []
+        for count, (make, ticket) in enumerate(together, 1):
+            making.append(asyncio.ensure_future(_make_for(make, ticket)))
+            if count % MADE_A_TURN == 0:
+                await asyncio.sleep(0)
+        await asyncio.wait(making)
 
     def _made(self, group_id: str, made: "asyncio.Future[Any]") -> None:
         if self._in_parts.get(group_id) is made:
@@ -239,6 +268,19 @@ async def _after(
     if before is not None:
         await asyncio.wait([before])  # whatever came of it
     await make()
+
+
+async def _make_for(
+    make: Callable[[], "asyncio.Future[Any]"], ticket: "asyncio.Future[Any]"
+) -> None:
+    """Make a change; who asked for it hears what came of it."""
+    try:
+        await make()
+    except Exception as error:  # noqa: BLE001 - raised where it was asked
+        if not ticket.done():
+            ticket.set_exception(error)
+    else:
+        resolve(ticket, None)
 
 
 def _notify(ticket: "asyncio.Future[Any]", error: BaseException | None) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from concurrent.futures import Future
+from functools import partial
 
 import pytest
 
@@ -199,3 +200,54 @@ def test_a_group_that_goes_after_a_change_in_parts_leaves_nothing_pending(tmp_pa
             assert (offsets.knows("g"), again.knows("g")) == (False, False)
 
     story(play)
+
+
+def test_changes_that_waited_for_one_in_parts_are_made_together():
+    """One by one they would be slower than they come, and never catch up."""
+
+    async def play():
+        catalog = HeldCatalog()
+        offsets = offsets_of(catalog)
+        many = [{(1, 0): Committed(0)}, {(1, 1): Committed(0)}]
+
+        async def in_parts():
+            for part in many:
+                await offsets.commit("g", part)
+
+        def commit(n):
+            some = {(1, 0): Committed(n)}
+            return offsets.in_order("g", partial(offsets.commit, "g", some))
+
+        done = [offsets.in_parts("g", in_parts), *(commit(n) for n in range(1, 20))]
+        done[5].cancel()  # its client went away
+        await written(catalog, 1)
+        catalog.held[0].set_result(None)
+        await written(catalog, 2)
+        assert len(catalog.held) == 2
+        catalog.held[1].set_result(None)
+        await written(catalog, 21)
+        done += [offsets.in_parts("g", in_parts), commit(20)]
+        catalog.held[2].set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"))
+        for held in catalog.held[3:]:
+            held.set_result(None)
+        for later in (21, 22, 23):
+            await written(catalog, later + 1)
+            assert len(catalog.held) == later + 1
+            catalog.held[later].set_result(None)
+        told = await asyncio.gather(*done, return_exceptions=True)
+        failed = [n for n, one in enumerate(told) if one is not None]
+        assert failed == [1, 5]
+        assert offsets.of("g")[1, 0].offset == 20
+        await offsets.flush()
+        assert (offsets._in_parts, offsets._waiting) == ({}, {})
+
+    story(play)
+
+
+async def written(catalog, count):
+    """So many changes were asked of the catalog."""
+    for _ in range(1_000):
+        if len(catalog.held) >= count:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError(f"{len(catalog.held)} of {count} changes")
