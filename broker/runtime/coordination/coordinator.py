@@ -306,6 +306,15 @@ class Coordinator:
     ) -> "asyncio.Future[Any]":
         """Set offsets within a producer's open transaction, as ``commit`` does; the
         transaction's end, which makes them the group's, needs no more room."""
+        make = partial(self._add_pending_if_room, group_id, producer_id, offsets)
+        return self.offsets.in_order(group_id, make)
+
+    def _add_pending_if_room(
+        self,
+        group_id: str,
+        producer_id: ProducerId,
+        offsets: Mapping[TopicPartition, Committed],
+    ) -> "asyncio.Future[Any]":
         pending = self.offsets.added_pending_bytes(group_id, producer_id, offsets)
         if not self.memory.has_room(pending):
             return no_room()

@@ -162,10 +162,9 @@ class CommittedOffsets:
     ) -> "asyncio.Future[Any]":
         """Set offsets within a producer's open transaction; done when that is durable.
 
-        Raises as ``commit`` does.
+        It waits for no change before it, and raises, as ``commit`` does.
         """
-        command = partial(AddPending, group_id, producer_id, offsets)
-        return self.in_order(group_id, partial(self._ask, command))
+        return self._ask(partial(AddPending, group_id, producer_id, offsets))
 
     def end_pending(
         self, group_id: str, producer_id: ProducerId, *, commits: bool

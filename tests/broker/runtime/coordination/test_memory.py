@@ -265,18 +265,22 @@ def test_who_is_not_known_any_more_is_told_so_when_there_is_no_room(tmp_path):
     story(play)
 
 
+@pytest.mark.parametrize("in_transaction", [False, True])
 def test_commits_that_waited_for_a_change_in_parts_take_no_more_than_there_is(
-    tmp_path,
+    tmp_path, in_transaction
 ):
+    def commit(groups, number):
+        some = {(number, n): Committed(1) for n in range(1_000)}
+        if in_transaction:
+            return groups.commit_pending("g", number, some)
+        return groups.commit("g", some)
+
     async def play():
         async with housed(tmp_path, memory_bytes_max=4_096 * KIB) as house:
             groups = house.groups
             many = {(1, n): Committed(1) for n in range(CHANGED_A_TURN + 1)}
             doing = [groups.commit("g", many)]
-            doing += [
-                groups.commit("g", {(number, n): Committed(1) for n in range(1_000)})
-                for number in range(2, 22)
-            ]
+            doing += [commit(groups, number) for number in range(2, 22)]
             said = await asyncio.gather(*doing, return_exceptions=True)
             refused = [one for one in said if one is not None]
             assert {type(one) for one in refused} == {KafkaError}
