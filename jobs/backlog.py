@@ -27,11 +27,12 @@ import numpy as np
 import structlog
 
 from broker.ids import TopicNumber, TopicPartition
+from broker.records.batch import checksum, read_header
 from broker.records.kinds import Kinds, join
 from broker.storage.columns import EntryColumns
 from broker.storage.segment import SegmentInfo
 from broker.storage.store import SegmentStore
-from jobs.decided import decided, undecidable
+from jobs.decided import decided, open_from, undecidable
 from jobs.holes import Hole, below, first_hole
 from jobs.missing import gaps
 from jobs.planner import Batches, Pending
@@ -189,11 +190,30 @@ class Backlog:
         known = self._judged.get(key)
         if known is None or known[0] != looked_at:
             judged = decided(chunks)
-            damage = undecidable(chunks, judged)
+            damage = undecidable(chunks, judged) or self._no_transaction(chunks, judged)
             known = self._judged[key] = looked_at, judged, damage
         if known[2] is not None:
             self.held[key] = known[2]
         return known[1]
+
+    def _no_transaction(
+        self, chunks: list[Batches], judged: list[Batches]
+    ) -> str | None:
+        """In words, that the first batch which waits for a marker is damaged, and may
+        wait for one that never comes; None: it is whole, or none waits."""
+        waiting = open_from(chunks, judged)
+        if waiting is None:
+            return None
+        with self._store.opened(waiting.sequence) as segment:
+            batch = segment.read_range(int(waiting.position[0]), int(waiting.length[0]))
+            segment.check_current()
+        header = read_header(batch)
+        if header.size == len(batch) and header.crc == checksum(batch):
+            return None
+        return (
+            f"segment {waiting.sequence}: the batch at offset {waiting.base[0]} is "
+            "damaged, so it is not known whether and when its records count"
+        )
 
     def _whole(
         self, key: TopicPartition, start: int, chunks: list[Batches]

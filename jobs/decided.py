@@ -53,6 +53,17 @@ def decided(chunks: Sequence[Batches]) -> list[Batches]:
     return below(judged, int(bases[first_open[0]]))
 
 
+def open_from(chunks: Sequence[Batches], judged: Sequence[Batches]) -> Batches | None:
+    """Of the chunk in which what is ``judged`` of them ends, the batches from there on:
+    the first one waits for a marker. None: none does."""
+    at = sum(map(len, judged))
+    for chunk in chunks:
+        if at < len(chunk):
+            return chunk.cut(at, len(chunk))
+        at -= len(chunk)
+    return None
+
+
 def undecidable(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | None:
     """Which damage ends what is ``judged`` of the chunks, in words; None: none does."""
     end = judged[-1].base[-1] if judged else -1

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from broker.records.batch import assign
 from broker.records.layout import TRANSACTIONAL_BIT
 from broker.records.markers import Marker, marker_batch
+from broker.storage.entry import position_of
 from broker.storage.files import PosixFiles
 from broker.storage.store import LocalSegmentStore
 from jobs.backlog import Backlog
@@ -222,6 +223,38 @@ def test_what_a_damaged_marker_ended_is_not_judged_by_the_next(
     assert "offset 51 is damaged" in str(backlog.held[story.topic.number, 0])
     story.world.flush(story.compactor)
     assert [one.offset for one in story.world.rows(story.topic)] == [0]
+
+
+@pytest.mark.parametrize(
+    ("producer", "damaged_at", "bit"), [(1, 50, 32), (1, 48, 1), (0, 22, 16)]
+)
+def test_a_damaged_batch_that_waits_for_a_marker_is_told(
+    story, producer, damaged_at, bit
+) -> None:
+    """50, 48: it is another producer's, who ends nothing; 22: it was a plain one."""
+    story.record(0)
+    story.record(producer, 50)
+    if producer:
+        story.marker(producer, commit=True)
+    story.record(0)
+    story.world.roll()
+    store = LocalSegmentStore(PosixFiles(), story.world.data_dir / "wal")
+    (segment,) = store.live()
+    places = store.columns(segment.sequence)[story.topic.number, 0].location
+    data = bytearray(segment.path.read_bytes())
+    data[position_of(int(places[1])) + damaged_at] ^= bit
+    segment.path.write_bytes(data)
+    story.world.flush(story.compactor)
+    assert [one.offset for one in story.world.rows(story.topic)] == [0]
+    backlog = backlog_of(story.world)
+    for _ in range(2):
+        backlog.refresh(0)
+        (pending,) = backlog.pending({}, [story.topic.number])
+        assert [chunk.base.tolist() for chunk in pending.chunks] == [[0]]
+        told = backlog.held[story.topic.number, 0]
+        assert "the batch at offset 1 is damaged" in str(told)
+    (table,) = story.compactor.status().tables
+    assert table.stuck
 
 
 def test_a_check_finds_nothing_wrong_with_what_is_left_out(story: Story) -> None:
