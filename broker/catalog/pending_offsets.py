@@ -5,8 +5,9 @@ they never were. By group and producer, since each producer ends its own.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
-from sqlalchemy import Connection, and_, bindparam, select
+from sqlalchemy import Connection, and_, select, tuple_
 from sqlalchemy import delete as delete_from
 
 from broker.catalog import offsets
@@ -14,6 +15,9 @@ from broker.catalog.offsets import CommittedOffset, Stored
 from broker.catalog.schema import pending_offsets
 from broker.catalog.upserts import upsert
 from broker.ids import ProducerId, TopicPartition
+
+_A_STATEMENT = 1_000
+"""Partitions that one statement names: it looks at all that is pending of a group."""
 
 ByProducer = dict[ProducerId, dict[TopicPartition, CommittedOffset]]
 
@@ -78,19 +82,13 @@ def supersede(
 ) -> None:
     """Forget what is pending for these partitions, of every producer: the group has
     said something newer."""
-    rows = [
-        {"of_group": group_id, "of_topic": number, "of_partition": partition}
-        for number, partition in partitions
-    ]
-    columns = pending_offsets.c
-    if rows:
+    columns, said = pending_offsets.c, iter(partitions)
+    while part := tuple(islice(said, _A_STATEMENT)):
         connection.execute(
             delete_from(pending_offsets).where(
-                columns.group_id == bindparam("of_group"),
-                columns.topic_number == bindparam("of_topic"),
-                columns.partition == bindparam("of_partition"),
-            ),
-            rows,
+                columns.group_id == group_id,
+                tuple_(columns.topic_number, columns.partition).in_(part),
+            )
         )
 
 

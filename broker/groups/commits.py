@@ -358,13 +358,12 @@ class Commits:
 
     def supersede(self, group_id: str, keys: Collection[TopicPartition] | None) -> None:
         """Forget what is pending for these partitions of a group; None: for all."""
+        gone = frozenset(keys or ())
         for producer_id, offsets in list(self.pending.get(group_id, {}).items()):
-            left = {
-                key: one
-                for key, one in offsets.items()
-                if keys is not None and key not in keys
-            }
-            if len(left) < len(offsets):
+            if keys is None:
+                self.set_pending(group_id, producer_id, {})
+            elif not offsets.keys().isdisjoint(gone):
+                left = {key: one for key, one in offsets.items() if key not in gone}
                 self.set_pending(group_id, producer_id, left)
 
     def of(self, group_id: str) -> Mapping[TopicPartition, Committed]:

@@ -356,3 +356,21 @@ def test_who_looks_at_a_group_that_goes_sees_what_it_had():
     asked(commits, OffsetsWritten(asked(commits, ChangeOffsets("g", {}, None))))
     assert before == {(1, 0): Committed(5)}
     assert not commits.of("g")
+
+
+def test_many_that_are_pending_are_not_each_compared_with_many_that_change():
+    compared = []
+
+    class Key(tuple):
+        __hash__ = tuple.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            compared.append(self)
+            return tuple.__eq__(self, other)
+
+    commits = Commits()
+    made(commits, AddPending("g", 7, {Key((1, n)): Committed(n) for n in range(200)}))
+    compared.clear()
+    made(commits, ChangeOffsets("g", {Key((2, n)): Committed(n) for n in range(200)}))
+    assert len(commits.unstable("g")) == 200
+    assert len(compared) < 2_000
