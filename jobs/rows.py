@@ -180,7 +180,10 @@ def _batch(
     batch = memoryview(copy)[ENTRY_HEADER_BYTES:]
     mark = mark_of(sequence)
     if not copy.startswith(mark) or read_header(batch).base_offset != base:
-        raise StaleSegment(sequence)
+        segment.check_current()
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {base} is damaged"
+        )
     return batch
 
 

@@ -257,6 +257,23 @@ def test_a_damaged_batch_that_waits_for_a_marker_is_told(
     assert table.stuck
 
 
+def test_a_batch_whose_base_offset_is_damaged_is_told(story) -> None:
+    """It does not look like another generation's for ever."""
+    for _ in range(3):
+        story.record(0)
+    story.world.roll()
+    store = LocalSegmentStore(PosixFiles(), story.world.data_dir / "wal")
+    (segment,) = store.live()
+    places = store.columns(segment.sequence)[story.topic.number, 0].location
+    data = bytearray(segment.path.read_bytes())
+    data[position_of(int(places[1])) + 5] ^= 32
+    segment.path.write_bytes(data)
+    for _ in range(2):
+        story.world.flush(story.compactor)
+    (table,) = story.compactor.status().tables
+    assert table.stuck
+
+
 def test_a_check_finds_nothing_wrong_with_what_is_left_out(story: Story) -> None:
     for producer in (1, 2, 0):
         story.record(producer)
