@@ -171,7 +171,7 @@ class TableReader:
         clusters = list(files.clusters(start_offset))
         bound = [max(file.timestamp_max_ms for file in c) for c in clusters]
         floor = [
-            max(file.timestamp_min_ms for file in c)
+            min(file.timestamp_min_ms for file in c)  # one may repeat another's offsets
             for c in clusters
             if all(
                 start_offset <= file.first_offset and file.last_offset < end_offset

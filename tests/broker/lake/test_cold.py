@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import deltalake
+import pyarrow as pa
 import pytest
 
 from broker.lake import cold
@@ -148,6 +149,27 @@ def test_the_newest_time_behind_rows_without_one_may_be_older_than_theirs(
         async with following(writer) as lake:
             newest = await lake.max_timestamp(TOPIC.number, 0, 5)
             assert newest.found == (19, FIRST_MS + 19)
+
+    asyncio.run(check())
+
+
+def test_a_repeated_row_with_a_later_time_does_not_hide_the_newest(
+    writer: Writer,
+) -> None:
+    """What an owner inserted once more, an hour later, is no record."""
+    writer.add(0, 0, 20)
+    again = rows(0, range(5, 10))
+    at = again.schema.get_field_index("timestamp")
+    kind = again.schema.field(at).type
+    later = [(FIRST_MS + 3_600_000 + o) * 1000 for o in range(5, 10)]
+    again = again.set_column(at, again.schema.field(at), pa.array(later, kind))
+    deltalake.write_deltalake(writer.path, again, mode="append")
+    writer.add(0, 20, 30)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            newest = await lake.max_timestamp(TOPIC.number, 0, 0)
+            assert newest.found == (29, FIRST_MS + 29)
 
     asyncio.run(check())
 
