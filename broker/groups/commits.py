@@ -96,11 +96,6 @@ class OffsetsChanging:
     def change(self, commits: "Commits") -> None:
         commits.begin(self)
 
-    @property
-    def held_bytes(self) -> int:
-        """About what it takes until it is made."""
-        return _bytes_of(self.group_id, self.upserts)
-
     def show(self, commits: "Commits") -> None:
         commits.put(self.group_id, self.upserts, self.removed)
         gone = None if self.removed is None else (*self.removed, *self.upserts)
@@ -121,10 +116,6 @@ class PendingAdding:
     def change(self, commits: "Commits") -> None:
         commits.begin(self)
 
-    @property
-    def held_bytes(self) -> int:
-        return _bytes_of(self.group_id, self.upserts)
-
     def show(self, commits: "Commits") -> None:
         commits.add_pending(self.group_id, self.producer_id, self.upserts)
 
@@ -143,10 +134,6 @@ class PendingEnding:
 
     def change(self, commits: "Commits") -> None:
         commits.begin(self)
-
-    @property
-    def held_bytes(self) -> int:
-        return _bytes_of(self.group_id, self.upserts)
 
     def show(self, commits: "Commits") -> None:
         offsets = commits.pending.get(self.group_id, {}).get(self.producer_id, {})
@@ -267,14 +254,14 @@ class Commits:
     def begin(self, changing: Changing) -> None:
         """Take note of a change that is on its way."""
         self.writes = changing.serial
-        self.held_bytes += changing.held_bytes
+        self.held_bytes += _bytes_of(changing.group_id, changing.upserts)
         self.writing[changing.serial] = changing
         self.writing_of.setdefault(changing.group_id, {})[changing.serial] = changing
 
     def end(self, serial: int) -> Changing:
         """Forget a change that was on its way; returns it."""
         ended = self.writing.pop(serial)
-        self.held_bytes -= ended.held_bytes
+        self.held_bytes -= _bytes_of(ended.group_id, ended.upserts)
         of_group = self.writing_of[ended.group_id]
         del of_group[serial]
         if not of_group:
