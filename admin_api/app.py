@@ -10,6 +10,7 @@ from admin_api import problems
 from admin_api.access.audit import Audit
 from admin_api.access.callers import Callers
 from admin_api.access.guards import VIEWER
+from admin_api.access.hosts import Hosts
 from admin_api.access.tokens import Tokens
 from admin_api.acls import endpoints as acls
 from admin_api.bodies import BodyLimit
@@ -88,9 +89,11 @@ def create_app(
     timeout_s: float = TIMEOUT_S,
     *,
     is_closed: bool = False,
+    is_exposed: bool = False,
 ) -> FastAPI:
     """An admin plane for the broker at ``bootstrap``, of the data directory that the
-    settings name. With ``is_closed`` it asks for a token although none was made yet.
+    settings name. With ``is_closed`` it asks for a token although none was made yet;
+    with ``is_exposed`` it may be asked by any name.
     """
     data_dir = settings.data_dir
     producer = RecordProducer(bootstrap, timeout_s)
@@ -113,7 +116,12 @@ def create_app(
     )
     app.add_middleware(BodyLimit)
     app.add_middleware(Audit)
-    app.add_middleware(Callers, tokens=Tokens(data_dir), is_closed=is_closed)
+    app.add_middleware(
+        Callers,
+        tokens=Tokens(data_dir),
+        hosts=None if is_exposed else Hosts(settings),
+        is_closed=is_closed,
+    )
     app.add_middleware(EncodedSlashes)
     app.state.kafka = Kafka(bootstrap, timeout_s)
     app.state.producer = producer

@@ -68,8 +68,13 @@ def run(
     scheme = "https" if exposure.check_certificate(tls) else "http"
     host, port = bound.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    is_closed = not (insecure or exposure.is_loopback(bound))
-    app = create_app(bootstrap, settings, is_closed=is_closed)
+    is_loopback = exposure.is_loopback(bound)
+    app = create_app(
+        bootstrap,
+        settings,
+        is_closed=not (insecure or is_loopback),
+        is_exposed=not is_loopback,
+    )
     app.state.address, app.state.recent = f"{shown}:{port}", recent
     logs.capture()
     config = uvicorn.Config(

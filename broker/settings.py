@@ -54,6 +54,7 @@ Bytes = Annotated[int, BeforeValidator(_size), Field(ge=0)]
 Millis = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 Address = Annotated[str, BeforeValidator(_address)]
+Names = Annotated[str, Field(pattern=r"^[\w.,-]*$")]
 
 
 class _Group(BaseModel):
@@ -276,6 +277,11 @@ class Settings(_Group):
     )
     admin: Address = Field(
         default="127.0.0.1:8082", description="address of the admin plane"
+    )
+    admin_hosts: Names = Field(
+        default="",
+        description="names beside localhost, with commas between them, by which it may "
+        "be asked while no token was made",
     )
     admin_tls: AdminTlsSettings = AdminTlsSettings()
     node_id: int = Field(default=1, ge=0, description="this broker's number")

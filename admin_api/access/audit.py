@@ -1,4 +1,5 @@
-"""One line in the log for each change and each refusal: who, what, from where.
+"""One line in the log for each change, tried or done, and each refusal: who, what, from
+where.
 
 Never a query, a header or a body: what is produced and filtered for is nobody else's.
 """
@@ -14,7 +15,7 @@ log = structlog.get_logger("lakelog.admin")
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _RECORDS: Final = ("/records", "/records:batch")
-_REFUSED: Final = (401, 403)
+_REFUSED: Final = (401, 403, 421)
 
 
 class Audit:
@@ -44,12 +45,20 @@ class Audit:
             elif _changes(scope):
                 if CALLER in scope:  # nobody asked yet where no route did
                     await scope[CALLER].caller()
-                log.info("changed", **_facts(scope, status))
+                log.info(_outcome(status), **_facts(scope, status))
 
 
 def _changes(scope: Scope) -> bool:
     """Whether it is meant to change something; records that are produced are not."""
     return scope["method"] not in _READING and not scope["path"].endswith(_RECORDS)
+
+
+def _outcome(status: int) -> str:
+    """Whether something was changed; who is told of a fault or that time ran out
+    cannot know."""
+    if status < 400:
+        return "changed"
+    return "not changed" if status < 500 else "perhaps changed"
 
 
 def _facts(scope: Scope, status: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Final
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from admin_api.access.hosts import Hosts
 from admin_api.access.tokens import (
     TOKEN_CHARACTERS_MAX,
     Role,
@@ -65,9 +66,11 @@ class Asking:
     `/livez` does not: it must answer while the disk that has the tokens does not.
     """
 
-    def __init__(self, scope: Scope, tokens: Tokens, *, is_closed: bool) -> None:
+    def __init__(
+        self, scope: Scope, tokens: Tokens, hosts: Hosts | None, *, is_closed: bool
+    ) -> None:
         self._headers: list[tuple[bytes, bytes]] = scope["headers"]
-        self._tokens, self._is_closed = tokens, is_closed
+        self._tokens, self._hosts, self._is_closed = tokens, hosts, is_closed
         self._known: Caller | None = None
 
     @property
@@ -87,7 +90,7 @@ class Asking:
         except TokensUnreadable as error:
             return _stranger(50301, f"Nobody is let in: {error}.")
         if tokens is None and not self._is_closed:
-            return ANYONE
+            return self._anyone()
         text = bearer(self._headers)
         if text is None:
             return _stranger(40101, "This needs a token: Authorization: Bearer TOKEN.")
@@ -96,22 +99,36 @@ class Asking:
             return _stranger(40101, "The token is not known, or was revoked.")
         return Caller(token.id, token.role)
 
+    def _anyone(self) -> Caller:
+        """Whoever asks this machine by a name of its own."""
+        why = None if self._hosts is None else self._hosts.refusal(self._headers)
+        return ANYONE if why is None else _stranger(42101, why)
+
 
 class Callers:
     """Middleware: lets each request know who asks.
 
-    With ``is_closed`` a token is asked for although none was ever made.
+    While no token was made anybody may ask by one of the ``hosts``, or by any name if
+    these are None; with ``is_closed`` a token is asked for even then.
     """
 
-    def __init__(self, app: ASGIApp, tokens: Tokens, *, is_closed: bool) -> None:
-        self._app, self._tokens, self._is_closed = app, tokens, is_closed
+    def __init__(
+        self,
+        app: ASGIApp,
+        tokens: Tokens,
+        hosts: Hosts | None = None,
+        *,
+        is_closed: bool,
+    ) -> None:
+        self._app, self._is_closed = app, is_closed
+        self._tokens, self._hosts = tokens, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the application; a stranger's body refuses to be read."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        asking = Asking(scope, self._tokens, is_closed=self._is_closed)
+        asking = Asking(scope, self._tokens, self._hosts, is_closed=self._is_closed)
 
         async def guarded() -> Message:
             caller = await asking.caller()

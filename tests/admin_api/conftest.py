@@ -28,7 +28,8 @@ class Plane:
         self, bootstrap: str, data_dir: Path, timeout_s: float = IDLE_S
     ) -> None:
         self.bootstrap, self.data_dir = bootstrap, data_dir
-        self.app = create_app(bootstrap, Settings(data_dir=data_dir), timeout_s)
+        settings = Settings(data_dir=data_dir, admin_hosts="plane")
+        self.app = create_app(bootstrap, settings, timeout_s)
 
     def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         async def asked() -> httpx.Response:

@@ -51,9 +51,24 @@ def test_a_stranger_is_told_from_anyone_where_no_route_asks(
 ):
     [event] = logged(plane, method, path)
     assert event["status"] in (404, 405)
+    assert event["event"] == "not changed"
     assert event["caller"] == "stranger"
     [event] = logged(plane, method, path, headers=guarded[Role.VIEWER])
     assert event["caller"] == guarded[Role.VIEWER]["authorization"].split("_")[1]
+
+
+def test_a_change_that_nothing_came_of_is_not_called_one(plane):
+    [event] = logged(plane, "DELETE", f"{plane.cluster}/topics/nowhere")
+    assert (event["event"], event["status"]) == ("not changed", 404)
+    [event] = logged(plane, "PUT", "/v1/loggers/none", json={"level": "info"})
+    assert (event["event"], event["status"]) == ("not changed", 404)
+
+
+def test_a_page_of_another_site_is_logged_as_refused(plane):
+    page = {"origin": "http://evil.example"}
+    [event] = logged(plane, "DELETE", "/v3/clusters/x/topics/t", headers=page)
+    assert (event["event"], event["status"]) == ("refused", 421)
+    assert event["caller"] == "stranger"
 
 
 def test_reading_and_producing_are_not_logged(plane):
@@ -76,5 +91,5 @@ def test_a_request_that_fails_is_logged_as_what_it_is_answered():
     with capture_logs() as events, pytest.raises(RuntimeError):
         asyncio.run(story())
     [event] = events
-    assert (event["event"], event["status"]) == ("changed", 500)
+    assert (event["event"], event["status"]) == ("perhaps changed", 500)
     assert "s3cret" not in str(event)

@@ -103,3 +103,28 @@ def test_tokens_that_cannot_be_read_let_nobody_in(tmp_path):
     caller, _ = asked(tmp_path, is_closed=False)
     assert (caller.role, caller.refusal.error_code) == (None, 50301)
     assert FILE in caller.refusal.detail
+
+
+PAGE = {"host": "evil.example:8082", "origin": "http://evil.example:8082"}
+
+
+def test_an_open_plane_turns_a_page_away_whose_name_became_this_machines(plane):
+    for method, path in (
+        ("GET", "/v1/topics/t/records"),
+        ("GET", "/metrics"),
+        ("DELETE", "/v3/clusters/x/topics/t"),
+        ("POST", "/v3/clusters/x/topics/t/records"),
+    ):
+        answer = plane.ask(method, path, headers=PAGE, content=b"{}")
+        assert answer.status_code == 421, answer.text
+        assert answer.json()["error_code"] == 42101
+        assert "localhost" in answer.json()["message"]
+    assert plane.ask("GET", "/livez", headers=PAGE).status_code == 200
+    assert plane.ask("GET", "/v3/clusters").status_code == 200
+
+
+def test_a_token_is_served_by_whatever_name(plane, guarded):
+    for role in Role:
+        answer = plane.ask("GET", "/v3/clusters", headers=PAGE | guarded[role])
+        assert answer.status_code == 200
+    assert plane.ask("GET", "/v3/clusters", headers=PAGE).status_code == 401
