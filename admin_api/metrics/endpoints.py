@@ -49,9 +49,18 @@ def gauges(status: Any, prefix: str) -> Iterator[Metric]:
 def counters(found: Mapping[str, int], prefix: str) -> Iterator[Metric]:
     """A counter for each; their names end in ``_total``."""
     for name, value in found.items():
-        sentence = COUNTERS_HELP.get(name, name.replace("_", " "))
+        sentence = COUNTERS_HELP.get(name, "Counted by a newer version of the part.")
         stem = name.removesuffix("_total")
         yield CounterMetricFamily(f"{prefix}_{stem}", sentence, float(value))
+
+
+def requests(found: Mapping[str, int]) -> Iterator[Metric]:
+    """A counter for each API."""
+    for api, value in found.items():
+        sentence = f"Requests of {api} that were answered."
+        yield CounterMetricFamily(
+            f"lakelog_broker_requests_{api}", sentence, float(value)
+        )
 
 
 def tables(found: tuple[TableState, ...], prefix: str) -> Iterator[Metric]:
@@ -105,8 +114,7 @@ class PartsCollector(Collector):
         broker, compactor = self._status.broker(), self._status.compactor()
         yield from _part("lakelog_broker", broker)
         if broker is not None:
-            requests = {f"{api}_total": count for api, count in broker.requests.items()}
-            yield from counters(requests, "lakelog_broker_requests")
+            yield from requests(broker.requests)
             yield from histograms(broker)
             yield from jmx(broker)
             yield from transactions(broker.transactions)

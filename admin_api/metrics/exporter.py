@@ -98,8 +98,14 @@ class Exporter:
 
 def families(found: Figures) -> Iterator[Metric]:
     """All of them; a label has the names that kafka_exporter gives it."""
-    yield GaugeMetricFamily("kafka_brokers", "Brokers.", float(len(found.nodes)))
-    info = GaugeMetricFamily("kafka_broker_info", "A broker.", labels=["id", "address"])
+    yield GaugeMetricFamily(
+        "kafka_brokers", "Brokers of the cluster.", float(len(found.nodes))
+    )
+    info = GaugeMetricFamily(
+        "kafka_broker_info",
+        "A broker of the cluster, and its address.",
+        labels=["id", "address"],
+    )
     for node in found.nodes:
         info.add_metric([str(node.id), f"{node.host}:{node.port}"], 1.0)
     yield info
@@ -116,19 +122,30 @@ def _topics(found: Figures) -> Iterator[Metric]:
     counts: dict[str, int] = {}
     for name, _ in found.partitions:
         counts[name] = counts.get(name, 0) + 1
-    total = GaugeMetricFamily("kafka_topic_partitions", "Partitions.", labels=["topic"])
+    total = GaugeMetricFamily(
+        "kafka_topic_partitions", "Partitions of the topic.", labels=["topic"]
+    )
     for name, count in counts.items():
         total.add_metric([name], float(count))
     yield total
     figures = {
-        "current_offset": ("The end of the log.", _end_of),
-        "oldest_offset": ("The start of the log.", _start_of),
-        "leader": ("The broker that leads it.", lambda _, p: p.leader),
-        "replicas": ("Copies.", lambda _, p: len(p.replicas)),
-        "in_sync_replica": ("Copies that are in sync.", lambda _, p: len(p.isrs)),
-        "leader_is_preferred": ("Always.", lambda _, p: p.leader == p.replicas[0]),
+        "current_offset": ("Offset that the next record gets.", _end_of),
+        "oldest_offset": ("Offset of the oldest record.", _start_of),
+        "leader": (
+            "Number of the broker that leads the partition.",
+            lambda _, p: p.leader,
+        ),
+        "replicas": ("Copies of the partition.", lambda _, p: len(p.replicas)),
+        "in_sync_replica": (
+            "Copies of the partition that are in sync.",
+            lambda _, p: len(p.isrs),
+        ),
+        "leader_is_preferred": (
+            "1 if the leader is the one that is preferred, as it always is.",
+            lambda _, p: p.leader == p.replicas[0],
+        ),
         "under_replicated_partition": (
-            "Whether copies are missing.",
+            "1 if copies of the partition are missing.",
             lambda _, p: len(p.isrs) < len(p.replicas),
         ),
     }
@@ -154,16 +171,24 @@ def _start_of(marks: Watermarks | None, _: Any) -> int | None:
 def _groups(found: Figures) -> Iterator[Metric]:
     prefix = "kafka_consumergroup"
     each, by_topic = ["consumergroup", "topic", "partition"], ["consumergroup", "topic"]
-    offset = GaugeMetricFamily(f"{prefix}_current_offset", "Committed.", labels=each)
-    lag = GaugeMetricFamily(f"{prefix}_lag", "Records to be read.", labels=each)
+    offset = GaugeMetricFamily(
+        f"{prefix}_current_offset", "Offset that the group committed.", labels=each
+    )
+    lag = GaugeMetricFamily(
+        f"{prefix}_lag", "Records that the group has not read.", labels=each
+    )
     offsets = GaugeMetricFamily(
-        f"{prefix}_current_offset_sum", "Committed.", labels=by_topic
+        f"{prefix}_current_offset_sum",
+        "Sum of the offsets that the group committed.",
+        labels=by_topic,
     )
     lags = GaugeMetricFamily(
-        f"{prefix}_lag_sum", "Records to be read.", labels=by_topic
+        f"{prefix}_lag_sum",
+        "Records of the topic that the group has not read.",
+        labels=by_topic,
     )
     members = GaugeMetricFamily(
-        f"{prefix}_members", "Members.", labels=["consumergroup"]
+        f"{prefix}_members", "Members of the group.", labels=["consumergroup"]
     )
     for group, count in found.members.items():
         members.add_metric([group], float(count))

@@ -22,21 +22,27 @@ def jmx(status: BrokerStatus) -> Iterator[Metric]:
     """What dashboards for Kafka ask of one broker, without labels."""
     for name, own in _COUNTERS.items():
         value = float(status.counters.get(own, 0))
-        yield CounterMetricFamily(name, f"As lakelog_broker_{own}.", value)
+        yield CounterMetricFamily(name, f"The same as lakelog_broker_{own}.", value)
     for name, api in _REQUESTS.items():
         value = float(status.requests.get(api, 0))
-        yield CounterMetricFamily(name, f"Requests of {api}.", value)
+        yield CounterMetricFamily(name, f"Requests of {api} that were answered.", value)
     partitions = float(status.partitions)
     replicas = "kafka_server_replicamanager"
     controller = "kafka_controller_kafkacontroller"
     gauges = {
-        f"{replicas}_partitioncount": ("Partitions.", partitions),
-        f"{replicas}_leadercount": ("Partitions that it leads.", partitions),
-        f"{replicas}_underreplicatedpartitions": ("There is one copy of each.", 0.0),
-        f"{controller}_activecontrollercount": ("It is the controller.", 1.0),
-        f"{controller}_offlinepartitionscount": ("A partition has its broker.", 0.0),
+        f"{replicas}_partitioncount": ("Partitions that exist.", partitions),
+        f"{replicas}_leadercount": ("Partitions that the broker leads.", partitions),
+        f"{replicas}_underreplicatedpartitions": (
+            "Partitions that miss copies; there is one copy of each.",
+            0.0,
+        ),
+        f"{controller}_activecontrollercount": (
+            "1 if it is the controller, as it always is.",
+            1.0,
+        ),
+        f"{controller}_offlinepartitionscount": ("Partitions without a leader.", 0.0),
         "kafka_server_socket_server_metrics_connection_count": (
-            "Open connections.",
+            "Connections that are open.",
             float(status.connections_open),
         ),
     }

@@ -16,12 +16,14 @@ def process(prefix: str, pid: int) -> Iterator[Metric]:
     except psutil.Error:
         return
     gauges = {
-        "resident_memory_bytes": ("Memory that is in RAM.", memory.rss),
+        "resident_memory_bytes": ("Memory of the process that is in RAM.", memory.rss),
         "open_fds": ("Files and sockets that are open.", files),
-        "threads": ("Threads.", threads),
+        "threads": ("Threads of the process.", threads),
     }
     for name, (sentence, value) in gauges.items():
         yield GaugeMetricFamily(f"{prefix}_process_{name}", sentence, float(value))
     yield CounterMetricFamily(
-        f"{prefix}_process_cpu_seconds", "CPU time.", cpu.user + cpu.system
+        f"{prefix}_process_cpu_seconds",
+        "Processor time that the process took.",
+        cpu.user + cpu.system,
     )

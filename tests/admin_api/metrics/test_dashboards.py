@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker.runtime.process.status import Counters as BrokerCounters
 from broker.status.file import encode, path_of
-from broker.status.schema import CompactorStatus, TableState
+from broker.status.schema import COUNTERS_HELP, CompactorStatus, TableState
 from jobs.status import Counters
 from tests.support.confluent import produce_all
 from tests.support.patience import wait_until
@@ -55,6 +56,23 @@ def scraped(plane):
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return found
+
+
+def test_every_metric_is_explained_by_a_sentence_of_its_own(shown, plane):
+    assert shown
+    text = plane.get("/metrics").text
+    helps = [line.split(" ", 3)[2:] for line in text.splitlines() if "# HELP" in line]
+    assert len(helps) > 80
+    for name, sentence in helps:
+        assert re.fullmatch(r"[A-Z1].*[A-Za-z0-9)]\.", sentence), (name, sentence)
+        words = set(re.findall(r"\w+", sentence.lower()))
+        assert len(words) > 2, (name, sentence)
+        assert words - set(name.split("_")), (name, sentence)
+
+
+def test_whatever_a_part_counts_has_its_sentence():
+    counted = {*Counters().totals(), *BrokerCounters().totals()}
+    assert counted <= COUNTERS_HELP.keys()
 
 
 def alerts():
