@@ -12,6 +12,8 @@ once; those that start a Spark come first, on any worker.
 
 import gc
 import os
+import shutil
+import tempfile
 import warnings
 import zlib
 from collections.abc import Generator, Iterator
@@ -63,15 +65,38 @@ def seed_of(folder: Path) -> int:
     return 1 + number % 100_000
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput"):
+        session.config.pluginmanager.register(AtOnce(session.config))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """A worker of pytest-xdist is given what the others have."""
     node.workerinput["seed"] = node.config.option.seed
 
 
-def pytest_report_header(config: pytest.Config) -> str:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     seed = config.option.seed
-    return f"order of tests: --seed {seed}{'' if seed else ' (as written)'}"
+    where = tempfile.gettempdir()
+    return [
+        f"order of tests: --seed {seed}{'' if seed else ' (as written)'}",
+        f"free below {where}: {shutil.disk_usage(where).free >> 20} MiB",
+    ]
+
+
+class AtOnce:
+    """Names what failed as soon as it did: a run that is ended early has told it."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._terminal = config.pluginmanager.get_plugin("terminalreporter")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and self._terminal is not None:
+            why = report.longreprtext.strip().rpartition("\n")[2]
+            self._terminal.write_line(
+                f"\nFAILED {report.nodeid} ({report.when}): {why}"
+            )
 
 
 @pytest.hookimpl(trylast=True)
@@ -79,7 +104,8 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
     if exitstatus == pytest.ExitCode.TESTS_FAILED:
-        terminalreporter.write_line(pytest_report_header(config))
+        for line in pytest_report_header(config):
+            terminalreporter.write_line(line)
 
 
 def pytest_collection_modifyitems(

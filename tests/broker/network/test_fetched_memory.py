@@ -28,9 +28,10 @@ async def cold_log(path: Path, **limits: int) -> AsyncIterator[tuple[Broker, Ser
     limits = {"unsent_bytes_max": 1 << 20, **limits}
     async with rig(path, hot_bytes=0, fetch_max_bytes=ANSWER_BYTES) as broker:
         await create(broker, "t")
-        for _ in range(BATCHES):
-            await produce_one(broker, "t", batch_of(bytes(BATCH_BYTES)))
-        await produce_one(broker, "t", batch_of(b"the last one, in a segment of its"))
+        batches = [batch_of(bytes(BATCH_BYTES)) for _ in range(BATCHES)]
+        for batch in (*batches, batch_of(b"the last one, in a segment of its")):
+            answer = await produce_one(broker, "t", batch)
+            assert answer.error_code == 0, answer.error_message
         broker.fetched = Budget(BOUND)
         async with serving(broker=broker, **limits) as server:
             yield broker, server
