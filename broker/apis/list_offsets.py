@@ -8,9 +8,12 @@ is answered with that record's own timestamp, in segments and tables alike. A pa
 that is named twice is refused, once.
 Version notes: v0 (before KIP-79) gives a list, newest first, of at most
 ``max_num_offsets``: where segments begin, in Kafka; what an end or a time stands for
-and the log start, here, where partitions have no segments of their own; v4 leader
-epochs; v7 -3, v8 -4, v9 -5, v11 -6, each UNSUPPORTED_VERSION before
-(``ReplicaManager.fetchOffset``); v10 a timeout for remote storage: none is here.
+and the log start, here, where partitions have no segments of their own. Where nothing
+is known to be as young as a time that has passed, it stands for the offset behind the
+latest time there is: messages of magic 0 have no time, and are not passed over; v3
+KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER before; v4 leader epochs; v7 -3, v8 -4, v9
+-5, v11 -6, each UNSUPPORTED_VERSION before (``ReplicaManager.fetchOffset``); v10 a
+timeout for remote storage: none is here.
 """
 
 import asyncio
@@ -28,12 +31,12 @@ from broker.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from broker.records.batch import NO_TIMESTAMP
 from broker.runtime.partitions.partition import (
     LEADER_EPOCH,
     Partition,
     check_leader_epoch,
 )
-from broker.runtime.partitions.timestamps import Found
 from broker.runtime.services import Broker
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
@@ -47,6 +50,7 @@ SINCE_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 READ_COMMITTED = 1
+STORAGE_ERROR_SINCE = 3
 SEARCHES_MAX = 200
 """Of one request side by side: each is a task, which takes a moment to begin."""
 Search = Awaitable[None]
@@ -88,7 +92,8 @@ def _listed(
             except KafkaError as error:
                 answer.error_code = error.code
                 continue
-            searches += [] if search is None else [search]
+            if search is not None:
+                searches.append(_searched(search, answer, context.version))
         if answers:
             response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
     return _after(searches, response) if searches else response
@@ -100,6 +105,19 @@ def _names(request: ListOffsetsRequest) -> Iterator[tuple[str, int] | None]:
         yield None
         for asked in topic.partitions:
             yield topic.name, asked.partition_index
+
+
+async def _searched(
+    search: Search, answer: ListOffsetsPartitionResponse, version: int
+) -> None:
+    """Search; a failure is reported in a code that the client's version knows."""
+    try:
+        await search
+    except KafkaError as error:
+        code = error.code
+        if code is ErrorCode.KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_SINCE:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer.error_code = code
 
 
 async def _after(
@@ -157,13 +175,21 @@ async def _search_old(
     answer: ListOffsetsPartitionResponse,
     broker: Broker,
 ) -> None:
-    try:
-        found = await broker.partitions.times.first_at(partition, asked.timestamp)
-    except KafkaError as error:
-        answer.error_code = error.code
-        return
-    end = partition.high_watermark if found is None else found.offset
+    end = await _end_before(partition, asked.timestamp, broker)
     answer.old_style_offsets = _newest_first(partition, end, asked.max_num_offsets)
+
+
+async def _end_before(partition: Partition, timestamp: int, broker: Broker) -> int:
+    """Up to where everything is known to be from before a time."""
+    times = broker.partitions.times
+    if (found := await times.first_at(partition, timestamp)) is not None:
+        return found.offset
+    if timestamp >= broker.clock.now_ms():
+        return partition.high_watermark
+    latest = await times.latest(partition)
+    if latest is None or latest.timestamp_ms == NO_TIMESTAMP:
+        return partition.log_start
+    return latest.offset + 1
 
 
 def _newest_first(partition: Partition, end: int, count: int) -> list[int]:
@@ -187,15 +213,10 @@ async def _search(
     committed: bool,
 ) -> None:
     times = broker.partitions.times
-    found: Found | None
-    try:
-        if timestamp == MAX_TIMESTAMP:
-            found = await times.latest(partition)
-        else:
-            found = await times.first_at(partition, timestamp)
-    except KafkaError as error:
-        answer.error_code = error.code
-        return
+    if timestamp == MAX_TIMESTAMP:
+        found = await times.latest(partition)
+    else:
+        found = await times.first_at(partition, timestamp)
     if found is not None and found.offset < partition.end(committed=committed):
         answer.offset, answer.timestamp = found
         answer.leader_epoch = LEADER_EPOCH

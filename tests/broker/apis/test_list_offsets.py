@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.apis.list_offsets import list_offsets
-from broker.protocol.errors import ErrorCode
+from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -15,6 +15,8 @@ from broker.protocol.messages.list_offsets import (
 )
 from broker.runtime.services import Broker
 from tests.support.batches import Record, make_batch
+from tests.support.clock import ManualClock
+from tests.support.message_sets import produced
 from tests.support.rig import Tables, batch_of, call, create, produce_one, rig, run
 
 T = 1_700_000_000_000
@@ -229,6 +231,59 @@ def test_version_0_gives_offsets_newest_first(tmp_path: Path) -> None:
             assert await old_offsets(broker, T + 99) == [3, 0]
             assert await old_offsets(broker, T + 15, 0) == []
             assert await old_offsets(broker, -1, -5) == []
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("in_table", [False, True])
+def test_version_0_passes_over_nothing_that_may_be_younger_than_the_time(
+    tmp_path: Path, in_table: bool
+) -> None:
+    clock, tables = ManualClock(T + 1_000), Tables()
+
+    async def scenario() -> None:
+        async with rig(tmp_path, clock=clock, tables=tables) as broker:
+            partition = await create(broker, "t")
+            await produce_one(broker, "t", produced([Record()] * 2, 0, 0), 1)
+            if in_table:
+                tables.compact(broker, partition)
+            assert await old_offsets(broker, T) == [0]
+            assert await old_offsets(broker, T + 1_000) == [2, 0]  # it is not yet over
+            await produce_one(broker, "t", at(10, 30, 20))
+            await produce_one(broker, "t", produced([Record()], 0, 0), 1)
+            if in_table:
+                tables.compact(broker, partition)
+            assert await old_offsets(broker, T + 25) == [3, 0]
+            assert await old_offsets(broker, T + 99) == [4, 0]
+            assert await old_offsets(broker, T + 1_000) == [6, 0]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (0, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (2, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (3, ErrorCode.KAFKA_STORAGE_ERROR),
+        (11, ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_told_in_a_code_that_the_client_knows(
+    tmp_path: Path, version: int, code: ErrorCode
+) -> None:
+    class Broken(Tables):
+        async def find_timestamp(self, *_: Any) -> Any:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "planted")
+
+    tables = Broken()
+
+    async def scenario() -> None:
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            await produce_one(broker, "t", at(10))
+            tables.compact(broker, partition)
+            assert (await ask(broker, T, version)).error_code == code
 
     run(scenario)
 
