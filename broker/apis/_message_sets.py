@@ -19,7 +19,7 @@ from broker.records.layout import MAGIC, MAGIC_AT
 from broker.records.message_set import first_message_bytes, to_batch, to_message_set
 from broker.runtime.budget import Reservation
 from broker.runtime.partitions.fetches import check_offset
-from broker.runtime.partitions.partition import bare
+from broker.runtime.partitions.partition import Partition, bare
 from broker.runtime.partitions.reads import Place
 from broker.runtime.services import Broker
 
@@ -49,8 +49,11 @@ class _Found(NamedTuple):
     batch_bytes: int
 
 
-async def converted(records: Buffer | None, broker: Broker) -> Buffer | None:
-    """The batch that takes the place of a message set; anything else as it is.
+async def converted(
+    records: Buffer | None, partition: Partition, broker: Broker
+) -> Buffer | None:
+    """The batch that takes the place of a message set for a partition; anything else as
+    it is.
 
     Raises KafkaError, as ``to_batch``.
     """
@@ -58,7 +61,8 @@ async def converted(records: Buffer | None, broker: Broker) -> Buffer | None:
         return records
     async with broker.conversions:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(None, to_batch, records)
+        bytes_max = partition.config.max_message_bytes
+        return await loop.run_in_executor(None, to_batch, records, bytes_max)
 
 
 async def convert_fetched(

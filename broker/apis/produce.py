@@ -224,8 +224,9 @@ async def _convert_one(
     data, one, to = entry
     partitions = context.broker.partitions
     try:
-        partition_of(data, to.index, answer.version, partitions).check_stored()
-        records = await converted(one.records, context.broker)
+        partition = partition_of(data, to.index, answer.version, partitions)
+        partition.check_stored()
+        records = await converted(one.records, partition, context.broker)
     except KafkaError as error:
         answer.refuse(to, bare(error))
     else:

@@ -82,6 +82,14 @@ def compress(codec: int, data: Buffer) -> bytes:
     raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown codec {codec}")
 
 
+def compress_gzip_fast(data: Buffer) -> bytes:
+    """One member of gzip, at level 1: four times as fast as a producer's level 6, and a
+    sixth larger. For conversions, which are paid for by the broker."""
+    import cramjam
+
+    return bytes(cramjam.gzip.compress(data, level=1))
+
+
 def declared_size(data: Buffer, limit: int) -> int:
     """What a zstd frame says of its size; -1 if nothing. INVALID_RECORD above it."""
     import zstandard

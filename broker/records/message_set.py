@@ -11,8 +11,9 @@ with. Keys, values, nulls, order, timestamps stay; magic 0 has no timestamps, an
 records have none. Down, headers and all that magic 2 added are left out, and batches
 of control records altogether.
 
-The price is a second in CPU for some hundreds of megabytes, and memory for the
-decompressed set and the new one (both bounded by `limits`): call it on a thread.
+The price is a second in CPU for some hundreds of megabytes (of gzip one hundred), and
+memory for the decompressed set and the new one (both bounded by `limits`): call it on a
+thread.
 
 Source: Kafka 3.9 ``LogValidator.convertAndAssignOffsetsNonCompressed`` (up),
 ``RecordsUtil.downConvert`` (down), ``AbstractLegacyRecordBatch`` (wrappers),
@@ -27,6 +28,7 @@ from typing import Any, Final, NamedTuple
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records import compression
 from broker.records.batch import (
+    CODEC_GZIP,
     CODEC_LZ4,
     CODEC_NONE,
     CODEC_ZSTD,
@@ -74,8 +76,11 @@ class _Written(NamedTuple):
     next_offset: int
 
 
-def to_batch(message_set: Buffer) -> bytearray:
+def to_batch(message_set: Buffer, bytes_max: int = UNCOMPRESSED_BYTES_MAX) -> bytearray:
     """The one batch that a produced message set becomes, with base offset 0.
+
+    Larger than ``bytes_max`` only if it has to be: what its producer compressed well
+    enough is not refused because the broker was in a hurry.
 
     Raises KafkaError: INVALID_RECORD, CORRUPT_MESSAGE, INVALID_TIMESTAMP,
     UNSUPPORTED_COMPRESSION_TYPE.
@@ -100,7 +105,8 @@ def to_batch(message_set: Buffer) -> bytearray:
     for one in sets:
         data = numpy.frombuffer(one.data, numpy.uint8)
         number, to = kernels.write_up(data, one.at, one.end, number, base, records, to)
-    return _batch(codec, records.data, count, base, int(totals[kernels.MAX_TIMESTAMP]))
+    batch = _compressed(codec, records.data, bytes_max)
+    return _sealed(codec, batch, count, base, int(totals[kernels.MAX_TIMESTAMP]))
 
 
 def to_message_set(
@@ -180,14 +186,20 @@ def _decompress(codec: int, value: memoryview, magic: int, limit: int) -> Buffer
     return inner
 
 
-def _batch(
-    codec: int, room: memoryview, count: int, base_ms: int, newest_ms: int
-) -> bytearray:
-    """The records behind a header; ``room`` begins with 61 bytes for it."""
+def _compressed(codec: int, room: memoryview, bytes_max: int) -> bytearray:
+    """Records behind 61 bytes for a header, as ``room`` has them, compressed."""
     if codec == CODEC_NONE:
-        batch = bytearray(room)
-    else:
-        batch = bytearray(HEADER_BYTES) + _compress(codec, room[HEADER_BYTES:])
+        return bytearray(room)
+    data = _compress(codec, room[HEADER_BYTES:])
+    if codec == CODEC_GZIP and HEADER_BYTES + len(data) > bytes_max:
+        data = compression.compress(codec, room[HEADER_BYTES:])
+    return bytearray(HEADER_BYTES) + data
+
+
+def _sealed(
+    codec: int, batch: bytearray, count: int, base_ms: int, newest_ms: int
+) -> bytearray:
+    """The batch, its header written into its first 61 bytes."""
     HEADER.pack_into(
         batch, 0, 0, len(batch) - LOG_OVERHEAD_BYTES, 0, MAGIC, 0, codec, count - 1,
         base_ms, newest_ms, NO_PRODUCER_ID, -1, -1, count,
@@ -199,6 +211,8 @@ def _batch(
 def _compress(codec: int, data: Buffer) -> bytes:
     if codec == CODEC_LZ4:
         return compress_blocks(data)
+    if codec == CODEC_GZIP:
+        return compression.compress_gzip_fast(data)
     return compression.compress(codec, data)
 
 

@@ -140,6 +140,24 @@ def test_a_batch_larger_than_the_topic_allows_is_refused(tmp_path) -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("version", OLD_PRODUCE)
+def test_a_set_is_not_refused_for_what_a_hurry_adds_to_it(tmp_path, version) -> None:
+    values = [b"%d: %d of it" % (i, i * i) for i in range(5000)]
+    made = set_of(*values, magic=version // 2, codec=1)
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            # no less than the batch takes, and less than it takes in a hurry
+            limit = len(message_set.to_batch(made, 0))
+            assert limit < len(message_set.to_batch(made))
+            await create(broker, "t", max_message_bytes=str(limit))
+            answer = await produce_one(broker, "t", made, version)
+            assert answer.error_code == 0
+            assert values_in(await fetched(broker, 0, 12)) == values
+
+    run(scenario)
+
+
 def test_the_brokers_time_is_given_and_told_from_version_2_on(tmp_path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:

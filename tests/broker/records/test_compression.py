@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.protocol.errors import ErrorCode, KafkaError
-from broker.records.compression import compress, decompress
+from broker.records.compression import compress, compress_gzip_fast, decompress
 from tests.support.framings import DATA, FRAMINGS, LIMIT, bombs
 from tests.support.turns import slowness
 
@@ -29,6 +29,19 @@ def refusal(codec: int, data: bytes, limit: int = LIMIT) -> ErrorCode:
 @given(data=st.binary(min_size=1, max_size=5000))
 def test_what_is_folded_unfolds(codec: int, data: bytes) -> None:
     assert bytes(decompress(codec, compress(codec, data), LIMIT)) == data
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.binary(max_size=5000))
+def test_gzip_in_a_hurry_is_gzip(data: bytes) -> None:
+    assert gzip.decompress(compress_gzip_fast(memoryview(data))) == data
+    assert len(compress_gzip_fast(data)) < len(data) + 50
+
+
+def test_gzip_in_a_hurry_is_not_much_larger() -> None:
+    data = b"".join(b"%d: %d of it\n" % (i, i * i) for i in range(20_000))
+    fast, tight = (len(made(data)) for made in (compress_gzip_fast, gzip.compress))
+    assert fast < tight * 1.5
 
 
 @pytest.mark.parametrize("name", FRAMINGS)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records import message_set
 from broker.records.batch import check_produced, read_header, split
-from broker.records.compression import compress
+from broker.records.compression import compress, compress_gzip_fast
 from broker.records.inspect import inspect_batch
+from broker.records.layout import HEADER_BYTES
 from broker.records.message_set import (
     first_message_bytes,
     to_batch,
@@ -80,6 +81,19 @@ def test_a_batch_becomes_what_old_consumers_read(magic, codec, records, base) ->
         replace(one, offset=base + i) for i, one in enumerate(known_to(magic, records))
     ]
     assert consumed(fetched(batch, magic, base)) == expected
+
+
+@pytest.mark.parametrize("magic", MAGICS)
+def test_gzip_is_made_in_a_hurry_unless_the_topic_wants_it_smaller(magic) -> None:
+    records = [Record(value=b"%d: %d of it" % (i, i * i)) for i in range(5000)]
+    bare = bytes(to_batch(produced(records, magic, 0)))[HEADER_BYTES:]
+    made = produced(records, magic, 1)
+    fast = HEADER_BYTES + len(compress_gzip_fast(bare))
+    tight = HEADER_BYTES + len(compress(1, bare))
+    assert tight < fast
+    sizes = [len(to_batch(made, limit)) for limit in (fast, fast - 1, tight, 0)]
+    assert sizes == [fast, tight, tight, tight]
+    assert read_batch(to_batch(made, tight)) == read_batch(to_batch(made, fast))
 
 
 @pytest.mark.parametrize("codec", CODECS)
