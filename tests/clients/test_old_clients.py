@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from tests.support.confluent import create
+from tests.support.confluent import create, held_to
 from tests.support.patience import IDLE_S, Patience
 
 VERSIONS = [(0, 8, 2), (0, 9), (0, 10, 0), (0, 10, 2), (0, 11)]
@@ -85,11 +85,7 @@ def test_a_group_of_kafka_python_goes_on_where_it_stood(broker, topic, version):
 @pytest.mark.parametrize("version", ["0.8.2", "0.9.0", "0.10.0"])
 def test_librdkafka_reads_what_it_wrote(broker, topic, version, codec):
     create(broker.bootstrap, topic)
-    held = {
-        "bootstrap.servers": broker.bootstrap,
-        "api.version.request": False,
-        "broker.version.fallback": version,
-    }
+    held = {"bootstrap.servers": broker.bootstrap} | held_to(version)
     producer = Producer({**held, "compression.type": codec, "linger.ms": 50})
     told: list[int] = []
 

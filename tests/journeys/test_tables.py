@@ -11,10 +11,18 @@ from itertools import chain
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from kafka import KafkaProducer
 
 from broker.storage.segment import StaleSegment
 from jobs.extent import Extents, TopicExtent
-from tests.support.confluent import CODECS, Member, create, produce_all, read
+from tests.support.confluent import (
+    CODECS,
+    Member,
+    create,
+    held_to,
+    produce_all,
+    read,
+)
 from tests.support.patience import IDLE_S, STUCK_S, Patience, wait_until
 from tests.support.process import BrokerPart, WholePart, gone, lakelog
 from tests.support.readers import (
@@ -115,6 +123,61 @@ def test_clients_of_every_age_read_the_same_out_of_the_table(whole, journey):
     assert [(row[1], row[4], row[5]) for row in older] == [
         (row[1], row[4], row[5]) for row in hot
     ]
+
+
+OLD_CODECS = CODECS[:-1]  # zstd came later
+AGES = [(0, 8, 2), (0, 9, 0), (0, 10, 0)]
+NULLS = None, None  # kafka-python sends no such record
+
+
+@pytest.fixture(scope="module")
+def aged(whole):
+    """A topic that clients of each age wrote with each of their codecs; its name, and
+    what each age read of it while it was hot."""
+    topic = "aged"
+    create(whole.bootstrap, topic)
+    rows = [(key, value, None, 0) for key, value, _, _ in ODD if (key, value) != NULLS]
+    rows += [(b"%d" % i, b"value-%d " % i * 20, None, 0) for i in range(50)]
+    for age in AGES:
+        for codec in OLD_CODECS:
+            name = None if codec == "none" else codec
+            producer = KafkaProducer(
+                bootstrap_servers=whole.bootstrap,
+                api_version=age,
+                compression_type=name,
+                linger_ms=50,
+            )
+            for key, value, _, partition in rows:
+                producer.send(topic, value, key, partition=partition)
+            producer.flush()
+            producer.close()
+            held = held_to(".".join(map(str, age))) | {"compression.type": codec}
+            produce_all(whole.bootstrap, topic, rows, **held)
+    hot = read_by_each_age(whole.bootstrap, topic, len(rows) * 2 * 12)
+    written = [(key, value) for key, value, _, _ in rows] * 2 * 12
+    for found in hot:
+        assert [(one[1], *one[4:6]) for one in found] == [
+            (offset, *row) for offset, row in enumerate(written)
+        ]
+    return topic, hot
+
+
+def read_by_each_age(bootstrap: str, topic: str, count: int) -> list[list[tuple]]:
+    """All records, as librdkafka and kafka-python of each age, and today, read them."""
+    found = [
+        consumed(bootstrap, topic, **held_to(".".join(map(str, age)))) for age in AGES
+    ]
+    found += [by_kafka_python(bootstrap, topic, count, age) for age in (*AGES, None)]
+    return [*found, consumed(bootstrap, topic)]
+
+
+def test_what_clients_of_every_age_wrote_is_read_out_of_the_table(whole, aged):
+    topic, hot = aged
+    release(whole, topic)
+    assert read_by_each_age(whole.bootstrap, topic, len(hot[0])) == hot
+    newest = hot[-2]  # they know all that there is to know
+    assert by_deltalake(table(whole, topic).path) == newest
+    assert {one[2] == -1 for one in newest} == {True, False}  # 0.8 and 0.9 knew no time
 
 
 def test_any_delta_reader_sees_the_same(whole, analyst, journey):
@@ -315,7 +378,7 @@ def test_a_compactor_that_is_killed_is_started_again(whole):
     assert len(consumed(whole.bootstrap, "killed")) == 10
 
 
-def test_nothing_outlives_a_lakelog_that_was_killed(whole, journey):
+def test_nothing_outlives_a_lakelog_that_was_killed(whole, journey, aged):
     """Not even the JVM; and what it held is all there for the next one."""
     children = whole.descendants()
     assert {"admin", "broker", "compactor", "java"} <= children.keys()
@@ -326,4 +389,6 @@ def test_nothing_outlives_a_lakelog_that_was_killed(whole, journey):
     broker = BrokerPart(whole.data_dir, *SETTINGS)
     broker.start()
     assert consumed(broker.bootstrap, topic) == hot
+    topic, by_age = aged
+    assert read_by_each_age(broker.bootstrap, topic, len(by_age[0])) == by_age
     assert broker.stop() == 0

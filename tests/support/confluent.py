@@ -10,6 +10,11 @@ from tests.support.patience import IDLE_S, Patience
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
+def held_to(version: str) -> dict[str, object]:
+    """What makes a client speak as with a broker of ``version``, older than 0.10."""
+    return {"api.version.request": False, "broker.version.fallback": version}
+
+
 def create(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     wanted = NewTopic(topic, num_partitions=partitions, config=config)

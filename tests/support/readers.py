@@ -33,7 +33,9 @@ def row(message) -> tuple:
     )
 
 
-def consumed(bootstrap: str, topic: str, partitions: int = 1) -> list[tuple]:
+def consumed(
+    bootstrap: str, topic: str, partitions: int = 1, **config: object
+) -> list[tuple]:
     """Every record of a topic, to the end of each partition, ordered by offset."""
     consumer = Consumer(
         {
@@ -42,6 +44,7 @@ def consumed(bootstrap: str, topic: str, partitions: int = 1) -> list[tuple]:
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 50,
         }
+        | config
     )
     consumer.assign(
         [TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(partitions)]
