@@ -8,15 +8,45 @@ be altered by a client here, so all of its keys are read-only.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
-from broker.settings import Settings
+from broker.settings import Settings, describe
 from broker.topics.broker_configs import BROKER_CONFIGS, effective_values
 from broker.topics.config_keys import ConfigKey, ConfigSource, ConfigType
 from broker.topics.configs import TOPIC_CONFIGS, TopicConfig
 from broker.topics.topic import Topic
 
 MINUTE_MS = 60_000
+
+SETTING_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "node.id": "node_id",
+        "broker.id": "node_id",
+        "log.dir": "data_dir",
+        "log.dirs": "data_dir",
+        "num.partitions": "broker.num_partitions",
+        "auto.create.topics.enable": "broker.auto_create_topics",
+        "message.max.bytes": "broker.message_max_bytes",
+        "fetch.max.bytes": "broker.fetch_max_bytes",
+        "producer.id.expiration.ms": "broker.producer_id_expiration_ms",
+        "socket.request.max.bytes": "network.frame_bytes_max",
+        "connections.max.idle.ms": "network.idle_ms",
+        "max.connections": "network.connections_max",
+        "max.connections.per.ip": "network.connections_per_host_max",
+        "log.retention.check.interval.ms": "lake.retention_check_ms",
+        "group.initial.rebalance.delay.ms": "groups.initial_rebalance_delay_ms",
+        "group.min.session.timeout.ms": "groups.min_session_timeout_ms",
+        "group.max.session.timeout.ms": "groups.max_session_timeout_ms",
+        "group.max.size": "groups.max_size",
+        "offset.metadata.max.bytes": "groups.offset_metadata_max_bytes",
+        "offsets.retention.check.interval.ms": "groups.offsets_retention_check_ms",
+        "offsets.retention.minutes": "groups.offsets_retention_ms",
+        "transaction.max.timeout.ms": "transactions.max_timeout_ms",
+        "transactional.id.expiration.ms": "transactions.id_expiration_ms",
+    }
+)
+"""Kafka's key -> the setting that it shows."""
 
 
 class Synonym(NamedTuple):
@@ -131,29 +161,13 @@ def _broker_chain(key: ConfigKey, defaults: Mapping[str, str]) -> Iterable[Synon
 
 def _set_here(settings: Settings) -> dict[str, str]:
     """What this broker's settings say, by Kafka's keys."""
-    broker, groups, network = settings.broker, settings.groups, settings.network
-    values: dict[str, object] = {
-        "node.id": settings.node_id,
-        "broker.id": settings.node_id,
-        "log.dir": settings.data_dir,
-        "log.dirs": settings.data_dir,
-        "num.partitions": broker.num_partitions,
-        "auto.create.topics.enable": str(broker.auto_create_topics).lower(),
-        "message.max.bytes": broker.message_max_bytes,
-        "fetch.max.bytes": broker.fetch_max_bytes,
-        "producer.id.expiration.ms": broker.producer_id_expiration_ms,
-        "socket.request.max.bytes": network.frame_bytes_max,
-        "connections.max.idle.ms": network.idle_ms,
-        "max.connections": network.connections_max,
-        "max.connections.per.ip": network.connections_per_host_max,
-        "log.retention.check.interval.ms": settings.lake.retention_check_ms,
-        "group.initial.rebalance.delay.ms": groups.initial_rebalance_delay_ms,
-        "group.min.session.timeout.ms": groups.min_session_timeout_ms,
-        "group.max.session.timeout.ms": groups.max_session_timeout_ms,
-        "group.max.size": groups.max_size,
-        "offset.metadata.max.bytes": groups.offset_metadata_max_bytes,
-        "offsets.retention.minutes": groups.offsets_retention_ms // MINUTE_MS,
-        "transaction.max.timeout.ms": settings.transactions.max_timeout_ms,
-        "transactional.id.expiration.ms": settings.transactions.id_expiration_ms,
-    }
-    return {name: str(value) for name, value in values.items()}
+    values = describe(settings)
+    return {name: _text(name, values[key]) for name, key in SETTING_OF.items()}
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if name.endswith(".minutes"):
+        return str(int(str(value)) // MINUTE_MS)
+    return str(value)

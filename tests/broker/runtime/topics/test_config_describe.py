@@ -45,7 +45,7 @@ SET = Settings(
     groups=GroupSettings(
         initial_rebalance_delay_ms=51, min_session_timeout_ms=52,
         max_session_timeout_ms=53, max_size=54, offset_metadata_max_bytes=55,
-        offsets_retention_ms=56 * 60_000 + 59_999,
+        offsets_retention_ms=56 * 60_000 + 59_999, offsets_retention_check_ms=159,
     ),
     transactions=TransactionSettings(max_timeout_ms=57, id_expiration_ms=58),
 )  # fmt: skip
@@ -76,6 +76,7 @@ def test_each_setting_is_shown_under_kafkas_name_for_it() -> None:
         "group.initial.rebalance.delay.ms": "51", "group.min.session.timeout.ms": "52",
         "group.max.session.timeout.ms": "53", "group.max.size": "54",
         "offset.metadata.max.bytes": "55", "offsets.retention.minutes": "56",
+        "offsets.retention.check.interval.ms": "159",
         "transaction.max.timeout.ms": "57", "transactional.id.expiration.ms": "58",
         "listeners": "PLAINTEXT://[::]:19092",
         "advertised.listeners": "PLAINTEXT://a.host:9",
