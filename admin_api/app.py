@@ -23,6 +23,7 @@ from admin_api.connections import endpoints as connections
 from admin_api.consumer_groups import endpoints as consumer_groups
 from admin_api.debug import endpoints as debug
 from admin_api.docs import endpoints as docs
+from admin_api.guide import endpoints as guide
 from admin_api.health import endpoints as health
 from admin_api.internal import Internal
 from admin_api.kafka import TIMEOUT_S, Kafka
@@ -79,8 +80,8 @@ LAKEHOUSE = (
     security,
     debug,
 )
-OPEN = (health, docs)
-"""What anybody may ask: whether it lives, and the manual, everywhere the same."""
+OPEN = (health, docs, guide)
+"""What anybody may ask: whether it lives, and the manuals, everywhere the same."""
 
 
 def create_app(

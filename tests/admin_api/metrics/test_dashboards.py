@@ -16,7 +16,7 @@ from tests.support.patience import wait_until
 
 INFRA = Path(__file__).parents[3] / "infra"
 RULES = (INFRA / "prometheus" / "alerts.yml").read_text()
-BOOK = (INFRA / "prometheus" / "README.md").read_text()
+BOOK = (INFRA / "docs" / "monitor.md").read_text()
 DASHBOARD = json.loads((INFRA / "grafana" / "lakelog.json").read_text())
 NAME = re.compile(r"\b(?:lakelog|kafka)_[a-z0-9_]+")
 LATEST = {
@@ -108,7 +108,7 @@ def test_every_alert_has_its_page_of_the_runbook():
     assert len(names) == len(set(names)) == RULES.count("- alert:")
     for name in names:
         assert f"\n### {name}\n" in BOOK
-        assert f'runbook: "infra/prometheus/README.md#{name.lower()}"' in RULES
+        assert f'runbook: "infra/docs/monitor.md#{name.lower()}"' in RULES
     assert BOOK.count("\n### ") == len(names)
 
 
