@@ -28,7 +28,7 @@ import structlog
 
 from broker.ids import TopicNumber, TopicPartition
 from broker.records.batch import checksum, read_header
-from broker.records.kinds import Kinds, join
+from broker.records.kinds import DAMAGED, Kinds, join
 from broker.storage.columns import EntryColumns
 from broker.storage.segment import SegmentInfo
 from broker.storage.store import SegmentStore
@@ -40,6 +40,7 @@ from jobs.planner import Batches, Pending
 _NEW: tuple[int, Kinds | None] = (0, None)
 MARKS_MAX = 256
 """For each partition: at five looks a second, exact for most of a minute."""
+LOOK_AGAIN_MS = 60_000
 _POSITION_MASK = 0xFFFFFFFF
 _Chunk = tuple[int, int, int]
 """Segment, first offset, how many batches: it always has the same ones."""
@@ -60,6 +61,7 @@ class Backlog:
         self._live: list[dict[TopicPartition, Batches]] = []
         self._marks: dict[TopicPartition, deque[tuple[int, int]]] = {}
         self._judged: dict[TopicPartition, _Judged] = {}
+        self._look_again_ms = 0
         self.ends: dict[TopicPartition, int] = {}
         """Partition -> end of what is durable in the live segments."""
         self.holes: list[Hole] = []
@@ -77,6 +79,7 @@ class Backlog:
             del self._sealed[gone]
         for gone in self._kinds.keys() - {info.sequence for info in infos}:
             del self._kinds[gone]
+        self._forget_damaged(now_ms)
         self._live = [self._segment(info) for info in infos]
         holes = [
             Hole(info.sequence, *place)
@@ -86,6 +89,18 @@ class Backlog:
         self.holes = sorted([*holes, *(Hole(n, 0, 0) for n in self._store.missing)])
         self._mark(now_ms)
         self._report_damage()
+
+    def _forget_damaged(self, now_ms: int) -> None:
+        """Each minute, what batches are where some were damaged, and what is decided:
+        what could not be read may be read another time."""
+        if now_ms < self._look_again_ms:
+            return
+        self._look_again_ms = now_ms + LOOK_AGAIN_MS
+        self._judged.clear()
+        for sequence, known in list(self._kinds.items()):
+            if any(k is not None and DAMAGED in k.kind for _, k in known.values()):
+                del self._kinds[sequence]
+                self._sealed.pop(sequence, None)
 
     def _report_damage(self) -> None:
         for text in self._store.damage:

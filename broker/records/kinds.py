@@ -11,7 +11,7 @@ The price: a page of the segment is touched for each batch. For columns of a mem
 that is: out of an object store one would rather keep this in the footer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -80,15 +80,19 @@ def verified_kinds_of(
     positions: Ints,
     lengths: Ints,
     is_whole: Callable[[int], bool],
+    unread: Iterable[tuple[int, int]] = (),
 ) -> Kinds | None:
     """As ``kinds_of``, but DAMAGED what may have been a marker and is not whole.
 
     ``lengths``: what the segment says of them. What is as long as a marker and looks
     like a whole header of something else is believed: one bit does not make it so.
+    ``unread``: the [start, end) that zeros stand for; these would pass for a plain one.
     """
     found = kinds_of(view, positions)
     suspect = np.zeros(len(positions), np.bool_)
     suspect[_no_headers(view, positions, lengths)] = True
+    for first, end in unread:
+        suspect |= (positions < end) & (positions + MARKER_BYTES > first)
     if found is not None:
         suspect |= found.kind > TRANSACTIONAL
         suspect |= (found.kind == TRANSACTIONAL) & (lengths == MARKER_BYTES)

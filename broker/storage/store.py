@@ -18,7 +18,6 @@ The price. Whoever opens a segment by its sequence alone looks at the first sect
 all files, once until one has moved.
 """
 
-import errno
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -70,8 +69,9 @@ class SegmentBytes(Protocol):
 
     def kinds(self, positions: Ints, lengths: Ints) -> Kinds | None:
         """What the batches at these positions are, in one reading; None if all are
-        plain. Markers are verified: who knows what a damaged one ended? All of it is
-        as sure as ``check_current`` says afterwards. Raises OSError."""
+        plain. Markers are verified, and what the disk cannot read may be one: who knows
+        what a damaged one ended? All of it is as sure as ``check_current`` says
+        afterwards. Raises OSError."""
 
     def check_current(self) -> None:
         """Raise StaleSegment if what was read may be of another generation."""
@@ -140,11 +140,9 @@ class _OpenSegment:
         start = int(positions.min()) - ENTRY_HEADER_BYTES
         end = min(int(positions.max()) + MARKER_BYTES, files.size(file))
         with readable.view(files, file, end, start) as view:
-            for first, last in view.unread:  # zeros there would pass for plain ones
-                if ((positions < last) & (positions + MARKER_BYTES > first)).any():
-                    raise OSError(errno.EIO, "the head of a batch cannot be read")
-            is_whole = partial(self._is_whole, view.bytes)
-            return verified_kinds_of(view.bytes, positions, lengths, is_whole)
+            data, unread = view
+            is_whole = partial(self._is_whole, data)
+            return verified_kinds_of(data, positions, lengths, is_whole, unread)
 
     def _is_whole(self, view: memoryview, position: int) -> bool:
         """Whether the batch there verifies: what a marker says decides about others."""

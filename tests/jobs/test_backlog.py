@@ -1,17 +1,22 @@
 """What is pending is what the segments have and the tables have not."""
 
+import errno
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from broker.storage.entry import position_of
 from broker.storage.files import PosixFiles
 from broker.storage.manifest import read_manifest, write_manifest
 from broker.storage.objects import LocalObjects
+from broker.storage.readable import PAGE_BYTES
 from broker.storage.recovery import recover
 from broker.storage.restart import begin_anew
 from broker.storage.segment import slot_name
 from broker.storage.store import LocalSegmentStore
-from jobs.backlog import Backlog
+from jobs.backlog import LOOK_AGAIN_MS, Backlog
 from tests.jobs.world import World
 from tests.support.batches import Record
 
@@ -66,6 +71,45 @@ def test_what_is_in_two_segments_waits_for_a_start(world: World) -> None:
     [one] = backlog.pending({}, [topic.number])
     bases = [base for chunk in one.chunks for base in chunk.base.tolist()]
     assert (bases, backlog.held) == ([0, 5], {})
+
+
+class WornFiles(PosixFiles):
+    """One page of one file cannot be read."""
+
+    bad: tuple[Path, int] | None = None
+
+    def pread(self, file: int, length: int, position: int) -> bytes:
+        if self.bad is not None and position < self.bad[1] + PAGE_BYTES:
+            is_there = self.bad[1] < position + length
+            if is_there and os.readlink(f"/proc/self/fd/{file}") == str(self.bad[0]):
+                raise OSError(errno.EIO, "Input/output error")
+        return super().pread(file, length, position)
+
+
+def test_a_page_that_cannot_be_read_stops_its_partition_alone(world: World) -> None:
+    """And only as long as it cannot."""
+    files, topic = WornFiles(), world.topic("t", 2)
+    for _ in range(3):
+        world.produce(topic, [Record(b"k", bytes(2 * PAGE_BYTES))], 0)
+    for _ in range(3):
+        world.produce(topic, [Record(b"k", b"v")], 1)
+    world.roll()
+    store = LocalSegmentStore(PosixFiles(), world.data_dir / "wal")
+    (info,) = store.live()
+    place = position_of(int(store.columns(info.sequence)[topic.number, 0].location[1]))
+    files.bad = info.path.resolve(), place - place % PAGE_BYTES
+    compactor = world.compactor(files=files)
+    for _ in range(2):
+        world.flush(compactor)
+    assert len(world.rows(topic, 0)) < 3
+    assert len(world.rows(topic, 1)) == 3
+    compactor.step()
+    (stuck,) = compactor.status().problems
+    assert "t-0 cannot be compacted" in stuck
+    files.bad = None
+    world.clock.advance(LOOK_AGAIN_MS)
+    world.flush(compactor)
+    world.check_rows()
 
 
 def test_age_counts_from_when_it_was_first_seen(world: World) -> None:

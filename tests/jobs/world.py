@@ -13,7 +13,7 @@ from broker.log import checkpoint
 from broker.log.partition import PartitionLog
 from broker.records.batch import read_header
 from broker.settings import LakeSettings, Settings
-from broker.storage.files import PosixFiles
+from broker.storage.files import Files, PosixFiles
 from broker.storage.manifest import read_manifest
 from broker.storage.objects import LocalObjects
 from broker.storage.store import LocalSegmentStore
@@ -177,12 +177,13 @@ class World:
         cores: int = 2,
         holds_lease: Callable[[], bool] = lambda: True,
         set_niceness: Callable[[int], bool] = lambda niceness: True,
+        files: Files | None = None,
         **lake: Any,
     ) -> Compactor:
         settings = Settings(
             data_dir=self.data_dir, lake=LakeSettings(**{"flush_ms": FLUSH_MS} | lake)
         )
-        reader = LocalSegmentStore(PosixFiles(), self.data_dir / "wal")
+        reader = LocalSegmentStore(files or PosixFiles(), self.data_dir / "wal")
         return Compactor(
             settings, self.catalog, Backlog(reader), spread, cores, self.clock,
             holds_lease, set_niceness,
