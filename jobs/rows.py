@@ -222,6 +222,7 @@ def _write(target: str, first: Any, groups: Iterator[Any]) -> _Bounds:
             "offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED",
         },
         write_statistics=["partition", "offset", "timestamp"],
+        write_page_checksum=True,  # soon it is the only copy
     ) as writer:  # fmt: skip
         group: Any = first
         while group is not None:

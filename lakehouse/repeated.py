@@ -42,8 +42,10 @@ class Repeated(NamedTuple):
 def open_parquet(
     path: str, metadata: Any = None, *, buffered: bool = False, once: Sequence[Any] = ()
 ) -> Any:
-    """Open a data file. ``buffered``: a column chunk is read page by page, not as a
-    whole; ``once``: columns, by index, that are read as dictionaries.
+    """Open a data file; pages that have a checksum are verified when they are read.
+
+    ``buffered``: a column chunk is read page by page, not as a whole; ``once``:
+    columns, by index, that are read as dictionaries.
 
     Raises FileVanished or TableUnreadable.
     """
@@ -51,6 +53,7 @@ def open_parquet(
         return pq.ParquetFile(
             path, metadata=metadata, pre_buffer=False,
             read_dictionary=list(once),
+            page_checksum_verification=True,
             buffer_size=BUFFER_BYTES if buffered else 0,
             coerce_int96_timestamp_unit="us",
         )  # fmt: skip

@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from jobs.planner import plan
 from jobs.round import file_task
 from jobs.rows import Failed, FileTask, Written, write_file, write_files
+from lakehouse.chunks import plan as plan_chunks
+from lakehouse.errors import TableUnreadable
+from lakehouse.reader import TableReader
 from tests.jobs.world import World
 from tests.support.batches import Record
 
@@ -53,6 +57,35 @@ def test_the_file_is_what_it_is_described_as(world: World, tmp_path: Path) -> No
         for name in ("offset", "timestamp"):
             assert columns[name].statistics.has_min_max
             assert "DELTA_BINARY_PACKED" in columns[name].encodings
+
+
+def test_a_flipped_bit_in_a_page_is_damage_to_who_reads_it(
+    world: World, tmp_path: Path
+) -> None:
+    """Most would be another value and nothing else: its segment is gone by then."""
+    topic = world.topic("t")
+    world.produce(topic, [Record(b"k%d" % n, b"a value %d" % n) for n in range(3000)])
+    written = write_file(task_of(world, topic, tmp_path / "x"))
+    full = tmp_path / "x" / written.path
+    group, whole = pq.read_metadata(full).row_group(0), full.read_bytes()
+
+    def rows(data: bytes) -> int:
+        full.write_bytes(data)
+        reader = TableReader()
+        [chunk] = plan_chunks([str(full)], reader._footers)
+        return int(reader.read(chunk).num_rows)
+
+    assert rows(whole) == 3000
+    for name in ("offset", "timestamp", "key", "value"):
+        columns = map(group.column, range(group.num_columns))
+        column = next(one for one in columns if one.path_in_schema == name)
+        size = column.total_compressed_size
+        start = column.dictionary_page_offset or column.data_page_offset
+        for at in range(start + size * 3 // 4, start + size, max(1, size // 30)):
+            flipped = bytearray(whole)
+            flipped[at] ^= 4
+            with pytest.raises(TableUnreadable):
+                rows(flipped)
 
 
 def test_a_segment_that_was_used_again_is_stale_not_read(
