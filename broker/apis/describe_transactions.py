@@ -75,7 +75,7 @@ def _why_not(name: str, broker: Broker) -> ErrorCode:
 def _topics(found: TransactionMetadata, broker: Broker) -> Steps[list[TopicData]]:
     """The partitions that are part of it, of topics that exist, by name."""
     parts: dict[str, set[int]] = {}
-    for count, (number, index) in enumerate(found.partitions, 1):
+    for count, (number, index) in enumerate(found.open_partitions, 1):
         topic = broker.topics.by_number(number)
         if topic is not None:
             parts.setdefault(topic.name, set()).add(index)

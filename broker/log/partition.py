@@ -236,6 +236,11 @@ class PartitionLog:
         table has no such records."""
         return self.transactions.aborted(start, end)
 
+    def open_epoch(self, producer_id: ProducerId) -> int | None:
+        """The epoch of a producer whose transaction is open; None: none is."""
+        is_open = producer_id in self.transactions.open
+        return self.producers.epoch(producer_id) if is_open else None
+
     def expire_producers(self, now_ms: int, ttl_ms: int) -> int:
         """Forget producers that have been silent for ``ttl_ms``, but for those with an
         open transaction. Returns how many."""

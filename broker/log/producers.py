@@ -254,6 +254,11 @@ class Producers:
                 last = max(last, _NO_SEQUENCE)
                 yield ActiveProducer(producer_id, state.epoch, last, state.last_ms)
 
+    def epoch(self, producer_id: ProducerId) -> int | None:
+        """The epoch in which a producer wrote last; None: it is not known."""
+        state = self._states.get(producer_id)
+        return None if state is None else state.epoch
+
     def unconfirmed(self, durable: int) -> list[int]:
         """Base offsets, at or above ``durable``, of batches that are retained: what an
         older version kept of batches in flight."""

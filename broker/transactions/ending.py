@@ -63,8 +63,8 @@ def needs_producer_id(metadata: TransactionMetadata, version: int) -> bool:
 def fence(draft: Draft) -> None:
     """Prepare an abort under an epoch that no producer has been given.
 
-    In version 2 the producer may ask for it, as if its answer had been lost: by
-    aborting, or as who goes on (KIP-360).
+    Until somebody else comes the producer may ask for it, as if its answer had been
+    lost: as who goes on (KIP-360), and in version 2 by aborting.
     """
     metadata = draft.transaction.metadata
     draft.write(
@@ -110,7 +110,7 @@ def prepared(
     epoch, last_epoch = metadata.producer_epoch, metadata.last_epoch
     if fences or version >= V2:
         epoch, last_epoch = min(epoch + 1, EPOCH_MAX), epoch
-    if fences and (version < V2 or metadata.is_exhausted):
+    if fences and metadata.is_exhausted:
         last_epoch = NO_EPOCH
     state = (
         TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
@@ -121,6 +121,7 @@ def prepared(
         producer_epoch=epoch,
         last_epoch=last_epoch,
         next_producer_id=next_producer_id,
+        partitions=metadata.open_partitions,
         started_ms=now_ms if metadata.is_idle else metadata.started_ms,
         version=version,
     )
@@ -137,8 +138,22 @@ def completed(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata
         producer_id=metadata.next_producer_id if rotates else metadata.producer_id,
         producer_epoch=0 if rotates else metadata.producer_epoch,
         next_producer_id=NO_PRODUCER_ID,
-        partitions=frozenset(),
         groups=frozenset(),
+    )
+
+
+def uncompleted(metadata: TransactionMetadata) -> TransactionMetadata:
+    """The value of a complete transaction before its markers were written: what
+    ``completed`` was given, but for its groups, whose offsets are no matter of
+    markers."""
+    rotated = metadata.previous_producer_id != metadata.producer_id
+    return metadata._replace(
+        state=TransactionState.PREPARE_COMMIT
+        if metadata.state is TransactionState.COMPLETE_COMMIT
+        else TransactionState.PREPARE_ABORT,
+        producer_id=metadata.previous_producer_id,
+        producer_epoch=EPOCH_MAX if rotated else metadata.producer_epoch,
+        next_producer_id=metadata.producer_id if rotated else NO_PRODUCER_ID,
     )
 
 

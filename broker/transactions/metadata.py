@@ -37,7 +37,8 @@ class TransactionMetadata(NamedTuple):
     producer (KIP-360, KIP-890), else -1. ``next_producer_id`` is what it will be called
     once it is complete, if its epochs are used up. ``groups`` are the consumer groups
     whose offsets are part of the transaction. ``version`` is 1 or 2, as the producer
-    spoke when it last began or ended one.
+    spoke when it last began or ended one. Of one that is complete ``partitions`` are
+    those that were part of it: a start looks whether each has its marker still.
     """
 
     producer_id: ProducerId = NO_PRODUCER_ID
@@ -77,6 +78,11 @@ class TransactionMetadata(NamedTuple):
     @property
     def is_complete(self) -> bool:
         return self.state in COMPLETE
+
+    @property
+    def open_partitions(self) -> frozenset[TopicPartition]:
+        """The partitions of a transaction that is not over."""
+        return frozenset() if self.is_idle else self.partitions
 
     def moved(
         self, state: TransactionState, now_ms: int, **changes: Any

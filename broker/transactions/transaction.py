@@ -66,18 +66,9 @@ class Transaction:
     @property
     def owed(self) -> Owed | None:
         """The markers that are to be written now; a start owes what a crash left."""
-        metadata = self.metadata
-        if not metadata.is_prepared:
+        if not self.metadata.is_prepared:
             return None
-        return Owed(
-            self.written,
-            metadata.producer_id,
-            metadata.producer_epoch,
-            metadata.state is TransactionState.PREPARE_COMMIT,
-            metadata.partitions,
-            metadata.groups,
-            metadata.version,
-        )
+        return owed_by(self.metadata, self.written)
 
     def never_used(self) -> bool:
         """Whether nobody has an epoch of it or will, so that nothing is lost with it.
@@ -90,6 +81,19 @@ class Transaction:
     def waiting(self) -> Iterator[Ticket]:
         """The tickets that have no answer yet."""
         return iter(self.ending)
+
+
+def owed_by(metadata: TransactionMetadata, serial: int) -> Owed:
+    """The markers of a transaction that is prepared."""
+    return Owed(
+        serial,
+        metadata.producer_id,
+        metadata.producer_epoch,
+        metadata.state is TransactionState.PREPARE_COMMIT,
+        metadata.partitions,
+        metadata.groups,
+        metadata.version,
+    )
 
 
 @dataclass(frozen=True, slots=True)

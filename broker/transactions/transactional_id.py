@@ -167,7 +167,7 @@ def _with(
     return metadata.moved(
         TransactionState.ONGOING,
         now_ms,
-        partitions=metadata.partitions | command.partitions,
+        partitions=metadata.open_partitions | command.partitions,
         groups=metadata.groups | command.groups,
         started_ms=now_ms if metadata.is_idle else metadata.started_ms,
         version=command.version,

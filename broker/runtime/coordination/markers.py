@@ -7,6 +7,10 @@ what did not is asked for again after a while, by a round of what is left. A mar
 is written twice ends nothing twice, and so does the end of a group's pending offsets.
 Only who knows that all is durable hears of it.
 
+A marker may be lost after its transaction is over: damaged behind the checkpoint. Then
+a start finds the transaction open where it was a part (``lacking``), and the producer's
+next marker would decide it. So the first is written again, before anything else is.
+
 A partition that is gone has no records left to decide about. One in which a newer epoch
 of the producer has written has been decided already.
 """
@@ -64,6 +68,20 @@ class Markers:
     def write(self, owed: Owed, done: Callable[[], None]) -> None:
         """Have every marker written; ``done`` is called later, once all are durable."""
         _Round(self, owed, done).begin()
+
+    def lacking(self, owed: Owed) -> frozenset[TopicPartition]:
+        """The partitions in which the transaction is open still: of one that is over,
+        those whose marker is lost."""
+        return frozenset(key for key in owed.partitions if self._lacks(owed, key))
+
+    def _lacks(self, owed: Owed, key: TopicPartition) -> bool:
+        found = self._logs.get(*key)
+        epoch = None if found is None else found.log.open_epoch(owed.producer_id)
+        if epoch is None:
+            return False
+        if owed.version >= V2:  # an older epoch is another transaction's
+            return epoch == owed.producer_epoch - 1
+        return epoch <= owed.producer_epoch
 
     def close(self) -> None:
         """Ask for nothing more; a start owes what is left."""

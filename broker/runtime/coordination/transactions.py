@@ -7,7 +7,9 @@ owes: markers that it has not begun to write yet are begun (``markers.py``), and
 all are durable the id is told.
 
 A broker that comes back goes on with what it finds: what is prepared is completed, what
-is open is open for the rest of its time.
+is open is open for the rest of its time. What is complete and open in a log all the
+same has lost its marker there: it is prepared again, and as long as it is nobody writes
+under its id.
 """
 
 import asyncio
@@ -27,6 +29,7 @@ from broker.protocol.errors import ErrorCode
 from broker.runtime.coordination.journal import Journal
 from broker.runtime.coordination.machines import Hosted, Shape, resolve
 from broker.timing.delayed import TimerHandle, Timers
+from broker.transactions import ending
 from broker.transactions import transactional_id as ids
 from broker.transactions.commands import (
     Add,
@@ -48,7 +51,7 @@ from broker.transactions.limits import TransactionLimits
 from broker.transactions.metadata import NO_PRODUCER_ID, TransactionMetadata
 from broker.transactions.snapshot import decode, encode
 from broker.transactions.states import TransactionState
-from broker.transactions.transaction import Transaction, WriteBegan
+from broker.transactions.transaction import Transaction, WriteBegan, owed_by
 from broker.transactions.transactional_id import TransactionalId
 
 SWEPT_EVERY_MS: Final = 60 * 60 * 1_000
@@ -62,6 +65,8 @@ class WritesMarkers(Protocol):
     """What is asked of ``markers.py``."""
 
     def write(self, owed: Owed, done: Callable[[], None], /) -> None: ...
+
+    def lacking(self, owed: Owed, /) -> frozenset[TopicPartition]: ...
 
     def close(self) -> None: ...
 
@@ -124,9 +129,27 @@ class TransactionCoordinator:
                     error=str(error),
                 )
                 continue
-            hosted = self._host(Transaction(transactional_id, metadata))
+            found = self._found(transactional_id, metadata)
+            hosted = self._host(Transaction(transactional_id, found))
             hosted.machine.ask(Resume())
             self._changed(hosted)
+
+    def _found(
+        self, transactional_id: str, metadata: TransactionMetadata
+    ) -> TransactionMetadata:
+        """What a start makes of a row: one that is complete and has lost markers is
+        prepared, where it lacks them."""
+        if not metadata.is_complete:
+            return metadata
+        prepared = ending.uncompleted(metadata)
+        lacking = self._markers.lacking(owed_by(prepared, 0))
+        if not lacking:
+            return metadata
+        log.error(
+            "markers of a transaction that is over are lost and written again",
+            transactional_id=transactional_id, partitions=sorted(lacking),
+        )  # fmt: skip
+        return prepared._replace(partitions=lacking)
 
     async def close(self) -> None:
         """Refuse everybody who waits, to ask again; wait until changes are durable."""

@@ -26,6 +26,7 @@ from broker.transactions.commands import (
     InitProducer,
     MarkersWritten,
 )
+from broker.transactions.ending import uncompleted
 from broker.transactions.metadata import EPOCH_MAX, TransactionMetadata
 from broker.transactions.snapshot import decode, encode
 from tests.broker.transactions.book import MINUTE_MS, Book
@@ -139,8 +140,12 @@ class World:
         owed = self.book.transaction.owed
         current = self.current or self.last
         assert owed.commit is current.commit, "it ends in another way than was decided"
-        assert current.promised <= owed.partitions | owed.groups, "a part is left open"
-        current.marked_with = owed.producer_id, owed.producer_epoch
+        promised, marked = current.promised, (owed.producer_id, owed.producer_epoch)
+        if current.marked_with is not None:  # again, but for its groups
+            promised = {part for part in promised if not isinstance(part, str)}
+            assert current.marked_with == marked, "another producer is decided about"
+        assert promised <= owed.partitions | owed.groups, "a part is left open"
+        current.marked_with = marked
         self.last, self.current = current, None
         self.book.say(MarkersWritten(owed.serial))
         self.hear()
@@ -156,6 +161,9 @@ class World:
             self.judge_row(metadata)
             self.book.row = encode(metadata)
         self.book.crash()
+        if self.book.metadata.is_complete and chance.random() < 0.5:
+            # its markers are lost: they are written again
+            self.book.begin(uncompleted(self.book.metadata))
         self.asked.clear()
         for producer in self.producers:
             producer.waits = False

@@ -3,9 +3,10 @@
 import pytest
 
 from broker.transactions.commands import Added, Ended, Initialized
-from broker.transactions.ending import completed, prepared
+from broker.transactions.ending import completed, prepared, uncompleted
 from broker.transactions.metadata import EPOCH_MAX, TransactionMetadata
 from broker.transactions.states import TransactionState
+from broker.transactions.transaction import owed_by
 from tests.broker.transactions.book import Book, ongoing, refused
 
 CONCURRENT = refused("CONCURRENT_TRANSACTIONS")
@@ -31,7 +32,9 @@ def test_an_end_is_answered_when_its_markers_are_written(book: Book, commit) -> 
     book.write_markers()
     assert book.answers.pop("end") == Ended(10, 0)
     assert book.state == ("CompleteCommit" if commit else "CompleteAbort")
-    assert not book.metadata.partitions | book.metadata.groups
+    assert not book.metadata.open_partitions | book.metadata.groups
+    again = uncompleted(book.metadata)
+    assert owed_by(again, owed.serial) == owed._replace(groups=frozenset())
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -216,13 +219,13 @@ def test_what_was_begun_keeps_its_start_and_what_was_not_begins_with_its_end() -
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_fence_forgets_in_version_one_which_epoch_may_come_again(
-    version: int,
-) -> None:
+def test_who_was_fenced_may_come_again_unless_epochs_are_used_up(version) -> None:
     metadata = TransactionMetadata(1, 4, TransactionState.ONGOING, last_epoch=3)
     after = prepared(metadata, 0, commit=False, version=version, fences=True)
-    epochs = (after.producer_epoch, after.last_epoch)
-    assert epochs == (5, -1 if version == 1 else 4)
+    assert (after.producer_epoch, after.last_epoch) == (5, 4)
+    used_up = metadata._replace(producer_epoch=EPOCH_MAX - 1)
+    after = prepared(used_up, 0, commit=False, version=version, fences=True)
+    assert (after.producer_epoch, after.last_epoch) == (EPOCH_MAX, -1)
 
 
 def test_completing_changes_nothing_but_the_state_and_what_is_over() -> None:
@@ -231,6 +234,26 @@ def test_completing_changes_nothing_but_the_state_and_what_is_over() -> None:
         frozenset("g"), 5, 6, 2,
     )  # fmt: skip
     assert completed(metadata, 7) == TransactionMetadata(
-        1, 4, TransactionState.COMPLETE_ABORT, 60, 1, -1, 3, started_ms=5, updated_ms=7,
-        version=2,
+        1, 4, TransactionState.COMPLETE_ABORT, 60, 1, -1, 3, frozenset({(1, 1)}),
+        started_ms=5, updated_ms=7, version=2,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("next_id", [-1, 9])
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_complete_transaction_owes_again_what_it_owed(commit, next_id) -> None:
+    epoch = EPOCH_MAX - 1 if next_id > 0 else 4
+    begun = TransactionMetadata(
+        1, epoch, TransactionState.ONGOING, partitions=frozenset({(1, 1)})
+    )
+    before = prepared(begun, 0, commit=commit, version=2, next_producer_id=next_id)
+    after = completed(before, 0)
+    assert uncompleted(after) == before
+    assert completed(uncompleted(after), 0) == after
+
+
+def test_what_was_part_of_the_last_transaction_is_none_of_the_next() -> None:
+    metadata = TransactionMetadata(
+        1, 4, TransactionState.COMPLETE_COMMIT, partitions=frozenset({(1, 1)})
+    )
+    assert not prepared(metadata, 0, commit=False, version=2).partitions

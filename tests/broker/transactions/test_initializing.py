@@ -86,14 +86,38 @@ def test_in_version_two_the_fence_and_the_abort_take_one_epoch_together() -> Non
     assert book.init() == Initialized(10, 2)
 
 
-def test_who_ran_out_of_time_in_version_two_goes_on_if_nobody_came() -> None:
-    book = Book(version=2)
-    late = ongoing(book, 3, version=2)
+@pytest.mark.parametrize("version", [1, 2])
+def test_who_ran_out_of_time_goes_on_if_nobody_came(version: int) -> None:
+    """Source: Apache Kafka 4.3.1, asked in versions 3 to 5 of InitProducerId."""
+    book = Book(version=version)
+    late = ongoing(book, 3, version=version)
     book.tick(MINUTE_MS)
     assert book.state == "CompleteAbort"
-    assert book.init(late.producer_id, late.producer_epoch) == Initialized(10, 1)
+    for _ in range(2):
+        goes_on = book.init(late.producer_id, late.producer_epoch)
+        assert goes_on == Initialized(10, 1)
+    assert book.add(late, 3, version=version) == FENCED
     assert book.init() == Initialized(10, 2)
     assert book.init(late.producer_id, late.producer_epoch) == FENCED
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_who_goes_on_with_an_open_transaction_gets_the_epoch_that_fences_it(version):
+    book = Book(version=version)
+    producer = ongoing(book, 3, version=version)
+    assert book.init(10, producer.producer_epoch) == CONCURRENT
+    assert book.init(10, producer.producer_epoch) == Initialized(10, 1)
+    assert book.init(10, 1) == Initialized(10, 2)
+
+
+def test_who_was_fenced_twice_is_fenced() -> None:
+    book = Book()
+    for _ in range(2):
+        producer = ongoing(book, 3)
+        assert book.init() == CONCURRENT
+    assert producer.producer_epoch == 2
+    assert book.init(10, 0) == book.init(10, 1) == FENCED
+    assert book.init(10, 2) == Initialized(10, 3)
 
 
 def test_nobody_gets_an_epoch_while_markers_are_being_written(book: Book) -> None:

@@ -36,6 +36,12 @@ def test_an_epoch_below_the_last_is_kept_for_fencing(epoch, is_new, is_exhausted
 
 
 @pytest.mark.parametrize("state", TransactionState)
+def test_partitions_are_open_until_the_transaction_is_over(state) -> None:
+    metadata = TransactionMetadata(1, 0, state, partitions=frozenset({(1, 2)}))
+    assert metadata.open_partitions == (set() if metadata.is_idle else {(1, 2)})
+
+
+@pytest.mark.parametrize("state", TransactionState)
 def test_a_state_is_idle_prepared_or_neither(state) -> None:
     metadata = TransactionMetadata(1, 0, state)
     assert metadata.is_complete is state.startswith("Complete")

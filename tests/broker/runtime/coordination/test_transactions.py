@@ -1,6 +1,7 @@
 """The coordinator of transactions on a real catalog and a real log."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 
 from broker.catalog import transactions as stored
 from broker.groups.offsets import Committed
+from broker.ids import ProducerId
 from broker.protocol.errors import ErrorCode
 from broker.records.layout import TRANSACTIONAL_BIT
 from broker.runtime.coordination.transactions import SWEPT_EVERY_MS, limits_of
@@ -84,6 +86,10 @@ class World:
         found = self.coordinator.describe("x")
         assert found is not None
         return found.state
+
+
+def producer_of(one: Any) -> tuple[ProducerId, int]:
+    return one.producer_id, one.producer_epoch
 
 
 @asynccontextmanager
@@ -166,6 +172,84 @@ def test_an_open_transaction_is_open_after_a_start_and_aborted_in_time(tmp_path)
             assert (here.log().stable, here.log().aborted(0, 3)) == (3, [(77, 0)])
             fenced = Refused(ErrorCode.PRODUCER_FENCED)
             assert await here.end(producer, True) == fenced
+
+    run(scenario)
+
+
+def made(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+async def ended_for_good(here: World) -> None:
+    """The row says that the transaction is complete."""
+    here.timers.advance(here.coordinator.limits.completion_delay_ms)
+    while '"Complete' not in here.broker.catalog.read(stored.load)["x"]:
+        await asyncio.sleep(0.001)
+
+
+def kill(here: World, offset: int, path: Path, index: int = 0) -> None:
+    """What a kill leaves, in another folder; the batch at an offset is damaged."""
+    shutil.copytree(here.broker.settings.data_dir, path)
+    [at] = [entry for entry in here.log(index).index if entry.base == offset]
+    [batch] = here.broker.wal.read([(at.location, at.length)])
+    for file in (path / "wal").iterdir():
+        data = file.read_bytes()
+        flipped = bytes([*batch[:-1], batch[-1] ^ 1])
+        file.write_bytes(data.replace(bytes(batch), flipped))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_lost_marker_is_written_again_before_the_producer_writes(
+    tmp_path: Path, commit: bool, version: int
+) -> None:
+    """The next one would decide its transaction, for who reads what is committed."""
+
+    async def scenario() -> None:
+        async with world(made(tmp_path / "0"), version=version) as here:
+            producer = await here.init()
+            await here.add(producer, 0, 1, version=version)
+            await here.write(producer, 0)
+            producer = await here.end(producer, commit, version)
+            await ended_for_good(here)
+            kill(here, 1, tmp_path / "1")
+        async with world(tmp_path / "1", version=version) as here:
+            assert here.log().stable == 0
+            assert here.coordinator.verify("x", *producer_of(producer), here.key()) is (
+                ErrorCode.CONCURRENT_TRANSACTIONS
+            )
+            again = await here.add(producer, 0, version=version)
+            assert again == Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+            while not here.coordinator.describe("x").is_complete:
+                await asyncio.sleep(0.001)
+            end = here.log().durable
+            assert (here.log().stable, here.log(1).durable) == (end, 1)
+            assert await here.add(producer, 0, version=version) == Added()
+            await here.write(producer, 0 if version == 2 else 1)
+            await here.end(producer, not commit, version)
+            aborted = (77, end) if commit else (77, 0)
+            assert here.log().aborted(0, here.log().stable) == [aborted]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_lost_its_marker_is_decided_by_no_other_transaction(tmp_path, version):
+    """One that is older than the last, and whose end nobody knows any more, hangs."""
+
+    async def scenario() -> None:
+        async with world(made(tmp_path / "0"), version=version) as here:
+            producer = await here.init()
+            for index, commit in ((0, False), (1, True)):
+                await here.add(producer, index, version=version)
+                await here.write(producer, 0, index)
+                producer = await here.end(producer, commit, version)
+            await ended_for_good(here)
+            kill(here, 1, tmp_path / "1")
+        async with world(tmp_path / "1", version=version) as here:
+            assert here.state() is TransactionState.COMPLETE_COMMIT
+            assert here.log().transactions.open == {77: 0}
 
     run(scenario)
 
