@@ -22,7 +22,7 @@ from broker.ids import ProducerId, TopicPartition
 from broker.protocol.buffers import Buffer
 from broker.protocol.errors import ErrorCode, KafkaError, NotAppended
 from broker.protocol.messages.produce import ProduceRequest
-from broker.records.batch import read_header
+from broker.records.batch import BatchHeader, read_header
 from broker.records.layout import (
     ATTRIBUTES_AT,
     HEADER_BYTES,
@@ -43,6 +43,10 @@ _ASKS_AGAIN: Final = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
 )
+
+_OF_THE_PRODUCER: Final = (ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE)
+"""It is the id's producer that writes, be its partition part of the transaction or
+not."""
 
 Producer = tuple[ProducerId, int]
 """Producer id and epoch."""
@@ -98,10 +102,13 @@ class ProducedTransaction:
 
         Raises KafkaError: it may not, in words that the version knows.
         """
-        producer = _producer_of(records)
-        if producer is None:
+        header = _header_of(records)
+        if header is None:
             return False
+        producer = header.producer_id, header.producer_epoch
         code = self._coordinator.verify(self._id, *producer, partition.key)
+        if not self.adds and code in _OF_THE_PRODUCER:
+            partition.log.producers.note_attempt(header)
         if code is ErrorCode.TRANSACTION_ABORTABLE:
             code = self._refused.get(producer, code)
         if code is not ErrorCode.NONE:
@@ -114,8 +121,8 @@ class ProducedTransaction:
         """Where there is a batch of a transaction, and whose."""
         for data in request.topic_data:
             for one in data.partition_data:
-                producer = _producer_of(one.records)
-                if producer is None:
+                header = _header_of(one.records)
+                if header is None:
                     continue
                 try:
                     partition = partition_of(
@@ -123,7 +130,7 @@ class ProducedTransaction:
                     )
                 except KafkaError:
                     continue  # it is refused when it is to be appended
-                yield producer, partition.key
+                yield (header.producer_id, header.producer_epoch), partition.key
 
     def _refusal(self, code: ErrorCode) -> KafkaError:
         is_between = code is ErrorCode.CONCURRENT_TRANSACTIONS and not self.adds
@@ -139,11 +146,10 @@ class ProducedTransaction:
         return NotAppended(known, _NOT_ADDED if is_missing else "")
 
 
-def _producer_of(records: Buffer | None) -> Producer | None:
-    """Whose transaction a batch is of; None: of none."""
+def _header_of(records: Buffer | None) -> BatchHeader | None:
+    """That of a batch of a transaction; None: it is of none."""
     if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != MAGIC:
         return None
     if not records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_BIT:
         return None
-    header = read_header(records)
-    return header.producer_id, header.producer_epoch
+    return read_header(records)

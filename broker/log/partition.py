@@ -56,8 +56,8 @@ class PartitionLog:
     """Offsets, producers, transactions and index of one partition."""
 
     __slots__ = (
-        "_decided_end", "_known_end", "holes", "index", "lost", "offsets", "producers",
-        "transactions",
+        "_decided_end", "_has_forgotten", "_known_end", "holes", "index", "lost",
+        "offsets", "producers", "transactions",
     )  # fmt: skip
 
     def __init__(self, start: int = 0, durable: int | None = None) -> None:
@@ -69,6 +69,9 @@ class PartitionLog:
         """Below it the checkpoint of the last start knew of all transactions."""
         self._decided_end = 0
         """Below it no checkpoint does, and all are decided."""
+        self._has_forgotten = False
+        """Whether the last start had no checkpoint: who wrote what is in the table
+        alone is not known."""
         self.holes: list[Hole] = []
         """Of those that may lie beyond the table's end: the newest ones."""
         self.lost: list[Lost] = []
@@ -180,8 +183,14 @@ class PartitionLog:
         self.index.append(base, last, max_timestamp, location, length)
 
     def _mark(self, header: BatchHeader) -> None:
+        self._mark_at(header, header.max_timestamp)
+
+    def _mark_at(self, header: BatchHeader, now_ms: int) -> None:
         self.producers.mark(
-            header.producer_id, header.producer_epoch, header.max_timestamp
+            header.producer_id,
+            header.producer_epoch,
+            now_ms,
+            may_have_written=self._has_forgotten,
         )
 
     def _stable_below(self, durable: int) -> int:
@@ -424,6 +433,7 @@ class PartitionLog:
         table never ends inside an open transaction, so none there is open."""
         self.index.trim_below(table_end)
         self._decided_end = table_end
+        self._has_forgotten = True
 
     def replay(
         self, header: BatchHeader, now_ms: int, marker: Marker | None = None
@@ -446,7 +456,7 @@ class PartitionLog:
         if marker is None:
             self.producers.replay(header, now_ms)
         else:
-            self.producers.mark(producer_id, header.producer_epoch, now_ms)
+            self._mark_at(header, now_ms)
         if base < self._decided_end:
             return
         commits = None if marker is None else marker.commit

@@ -16,7 +16,9 @@ ones of the pipeline arrive before. Should a batch then be refused by the writer
 
 The price. 460 bytes per producer and partition after one batch, 1,140 after five, until
 it has been silent for ``producer.id.expiration.ms``. A producer that is not known,
-because it is new or was expired, may start with any sequence, as in Kafka.
+because it is new or was expired, may start with any sequence, as in Kafka; one in a
+transaction with none above the lowest that it has tried, so that what was behind a
+batch that was refused does not come first (``VerificationStateEntry``).
 """
 
 import struct
@@ -29,12 +31,16 @@ from broker.records.batch import BatchHeader
 
 BATCHES_RETAINED: Final = 5
 _SEQUENCE_MASK: Final = 2**31 - 1  # 2^31 - 1 is followed by 0
+TRIED_MAX: Final = 100
+"""So many producers that tried are remembered; beyond that the oldest are not."""
 _ABANDONED: Final = -1
 _NO_SEQUENCE: Final = -1
 _ANY_SEQUENCE: Final = -2
 _NOWHERE: Final = 1 << 63  # above every offset
 
 _COUNT: Final = struct.Struct(">BI")
+_UNTRIED: Final = (-1, -1)
+
 _STATE: Final = struct.Struct(">qhiqB")
 _BATCH: Final = struct.Struct(">iiqq")
 _FORMAT: Final = 1
@@ -112,10 +118,13 @@ class ProducerState:
 class Producers:
     """The idempotent producers of one partition, by producer id."""
 
-    __slots__ = ("_packed", "_states")
+    __slots__ = ("_packed", "_states", "_tried")
 
     def __init__(self) -> None:
         self._states: dict[ProducerId, ProducerState] = {}
+        self._tried: dict[ProducerId, tuple[int, int]] = {}
+        """Of some that are not known, and tried to begin a transaction here: epoch and
+        lowest sequence. As long as this process lives."""
         self._packed: bytes | None = None
         """The last snapshot, while it holds: nothing was in flight, nothing changed."""
 
@@ -133,12 +142,15 @@ class Producers:
         Raises KafkaError: INVALID_PRODUCER_EPOCH if a newer epoch has written here,
         OUT_OF_ORDER_SEQUENCE_NUMBER if the batch neither continues the sequence nor
         is one of the last five, or if a new epoch does not start at 0, nor, with
-        ``starts_at_zero``, a new producer.
+        ``starts_at_zero``, a new producer; see also ``note_attempt``.
         """
         state = self._states.get(header.producer_id)
         if state is None:
             if starts_at_zero and header.base_sequence != 0:
                 raise _out_of_order(header, -1)
+            epoch, lowest = self._tried.get(header.producer_id, _UNTRIED)
+            if epoch == header.producer_epoch and header.base_sequence > lowest:
+                raise _out_of_order(header, lowest - 1)
             return None
         epoch, first = header.producer_epoch, header.base_sequence
         if epoch == state.epoch:
@@ -166,6 +178,7 @@ class Producers:
         if state is None:
             state = ProducerState(header.producer_epoch, last, now_ms)
             self._states[header.producer_id] = state
+            self._tried.pop(header.producer_id, None)
         else:
             if state.epoch != header.producer_epoch:
                 state.epoch = header.producer_epoch
@@ -176,6 +189,19 @@ class Producers:
         if len(batches) == BATCHES_RETAINED:
             del batches[0]
         batches.append((first, last, base_offset, header.max_timestamp))
+
+    def note_attempt(self, header: BatchHeader) -> None:
+        """A batch of a transaction is about to come, or is refused before it does: if
+        its producer is not known, the first that is taken begins no higher."""
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        if producer_id in self._states:
+            return
+        tried = self._tried.get(producer_id, _UNTRIED)
+        if epoch == tried[0] and header.base_sequence >= tried[1]:
+            return
+        if tried is _UNTRIED and len(self._tried) == TRIED_MAX:
+            del self._tried[next(iter(self._tried))]
+        self._tried[producer_id] = epoch, header.base_sequence
 
     def check_marker(self, producer_id: ProducerId, epoch: int, *, bumps: bool) -> None:
         """Whether a marker of this epoch may come; ``bumps``: one that must carry a
@@ -191,14 +217,24 @@ class Producers:
                 f"seen epoch {state.epoch}",
             )
 
-    def mark(self, producer_id: ProducerId, epoch: int, now_ms: int) -> None:
+    def mark(
+        self,
+        producer_id: ProducerId,
+        epoch: int,
+        now_ms: int,
+        *,
+        may_have_written: bool = False,
+    ) -> None:
         """Take down a marker that is durable: its epoch is the producer's, and of a
-        new one the sequence begins anew. Of a producer that is not known it does not
-        say whether it is new: that may go on with any sequence, as before."""
+        new one the sequence begins anew, as in Kafka that of one that is not known.
+        ``may_have_written``: of such a one the log may have forgotten records; it may
+        go on with any sequence, as before."""
         self._packed = None
         state = self._states.get(producer_id)
         if state is None:
-            self._states[producer_id] = ProducerState(epoch, _ANY_SEQUENCE, now_ms)
+            last = _ANY_SEQUENCE if may_have_written else _NO_SEQUENCE
+            self._states[producer_id] = ProducerState(epoch, last, now_ms)
+            self._tried.pop(producer_id, None)
         elif epoch > state.epoch:
             self._states[producer_id] = ProducerState(epoch, _NO_SEQUENCE, now_ms)
         else:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from broker.protocol.errors import ErrorCode
+from broker.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 from tests.support.coordinating import housed, story
 from tests.support.transactional_client import TIMEOUT_MS, TransactionalClient
 
@@ -34,6 +35,55 @@ def test_a_batch_is_taken_only_where_its_transaction_is_open(tmp_path, version):
             assert after[0].error_code == in_words(version)
             assert (after[0].base_offset, after[0].log_start_offset) == (-1, -1)
             assert client.log(0).durable == 2
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("is_added", [True, False])
+def test_behind_a_first_batch_that_was_refused_the_next_is_out_of_order(
+    tmp_path, is_added, version
+):
+    """As Apache Kafka 4.3.1 answers; a new producer may begin anywhere else."""
+
+    async def play():
+        async with housed(tmp_path) as house:
+            client = TransactionalClient(house)
+            await client.init()
+            await client.add(1)
+            if is_added:
+                await client.add(0)
+                refused = {"attributes": TRANSACTIONAL_BIT | CONTROL_BIT}
+                assert await client.written(0, version=version, **refused) != [NONE]
+            else:
+                assert await client.written(0, version=version) == [in_words(version)]
+                await client.add(0)
+
+            async def wrote(sequence: int, index: int = 0) -> ErrorCode:
+                given = {"version": version, "sequence": sequence}
+                return (await client.written(index, **given))[0]
+
+            assert await wrote(1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            assert [await wrote(number) for number in (0, 1, 2)] == [NONE] * 3
+            assert await wrote(5, index=1) is NONE
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_has_only_ended_here_begins_with_its_first_sequence(tmp_path, version):
+    """As Apache Kafka 4.3.1 answers."""
+
+    async def play():
+        async with housed(tmp_path) as house:
+            client = TransactionalClient(house)
+            await client.init()
+            await client.add(0)
+            await client.end()
+            await client.add(0)
+            out_of_order = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+            assert await client.written(0, sequence=1, version=version) == out_of_order
+            assert await client.written(0, version=version) == [NONE]
 
     story(play)
 

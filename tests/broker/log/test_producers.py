@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.log.producers import BATCHES_RETAINED, Duplicate, Producers
+from broker.log.producers import BATCHES_RETAINED, TRIED_MAX, Duplicate, Producers
 from broker.protocol.errors import ErrorCode, KafkaError
 from tests.broker.log.headers import header
 
@@ -149,9 +149,44 @@ def test_a_marker_of_a_new_epoch_fences_the_old_and_begins_anew() -> None:
     assert producers.check(header(producer=1, epoch=4)) is None
 
 
-def test_a_producer_that_only_a_marker_tells_of_may_go_on_anywhere() -> None:
+def test_a_producer_that_only_a_marker_tells_of_begins_with_its_first() -> None:
     producers = Producers()
     producers.mark(1, 3, now_ms=5)
+    producers = Producers.restore(producers.snapshot())
+    assert refused(producers, producer=1, epoch=3, sequence=7) == 45
+    assert producers.check(header(producer=1, epoch=3)) is None
+
+
+def test_what_was_tried_first_comes_first() -> None:
+    producers = Producers()
+    for epoch, sequence in ((3, 4), (3, 6), (3, 2)):
+        producers.note_attempt(header(producer=1, epoch=epoch, sequence=sequence))
+    assert refused(producers, producer=1, epoch=3, sequence=4) == 45
+    for epoch, sequence in ((3, 2), (3, 1), (4, 9)):
+        asked = header(producer=1, epoch=epoch, sequence=sequence)
+        assert producers.check(asked) is None
+    producers.note_attempt(header(producer=1, epoch=4, sequence=5))
+    assert refused(producers, producer=1, epoch=4, sequence=6) == 45
+    assert producers.check(header(producer=2, epoch=3, sequence=4)) is None
+    producers.record(header(producer=1, epoch=4, sequence=5), 0, now_ms=0)
+    producers.note_attempt(header(producer=1, epoch=4, sequence=0))
+    assert producers.check(header(producer=1, epoch=4, sequence=6)) is None
+    producers.forget(1)
+    assert producers.check(header(producer=1, epoch=4, sequence=6)) is None
+
+
+def test_no_more_attempts_are_remembered_than_there_is_room_for() -> None:
+    producers = Producers()
+    for producer in range(TRIED_MAX + 1):
+        producers.note_attempt(header(producer=producer))
+    assert producers.check(header(producer=0, sequence=1)) is None
+    for producer in (1, TRIED_MAX):
+        assert refused(producers, producer=producer, sequence=1) == 45
+
+
+def test_of_whom_the_log_may_have_forgotten_records_may_go_on_anywhere() -> None:
+    producers = Producers()
+    producers.mark(1, 3, now_ms=5, may_have_written=True)
     producers = Producers.restore(producers.snapshot())
     assert producers.check(header(producer=1, epoch=3, sequence=7)) is None
     fenced = refused(producers, producer=1, epoch=2, sequence=7)
