@@ -13,6 +13,7 @@ from broker.status.schema import COUNTERS_HELP, CompactorStatus, TableState
 from jobs.status import Counters
 from tests.support.confluent import produce_all
 from tests.support.patience import wait_until
+from tests.support.transactions import commit, transactional, write
 
 INFRA = Path(__file__).parents[3] / "infra"
 RULES = (INFRA / "prometheus" / "alerts.yml").read_text()
@@ -23,6 +24,7 @@ LATEST = {
     "lakelog_broker_request_duration_seconds_bucket",
     "lakelog_broker_requests_produce_total",
     "kafka_consumergroup_lag_sum",
+    "lakelog_broker_transaction_hangs",
 }
 """What is shown some seconds after it happened."""
 LABEL = re.compile(r"[{,]\s*([a-z_]+)\s*=|by \(([a-z_, ]+)\)")
@@ -35,6 +37,9 @@ def shown(plane):
     produce_all(plane.bootstrap, "watched", [(None, b"v", None, 0)])
     body = {"to": "LATEST", "topics": [{"topic_name": "watched"}], "dry_run": False}
     assert plane.post("/v1/groups/watchers:reset-offsets", body).is_success
+    producer = transactional(plane.bootstrap, "watched")
+    producer.begin_transaction()
+    write(producer, "watched", b"held back")
     found = {}
 
     def is_all_shown():
@@ -43,6 +48,7 @@ def shown(plane):
         return found.keys() >= LATEST
 
     wait_until(is_all_shown)
+    commit(producer)
     return found
 
 
