@@ -40,18 +40,19 @@ class Journal:
         self._finished = Handover()
         self._failed, self._last_error = 0, ""
 
-    def write(self, change: Change, done: Done) -> None:
+    def write(self, change: Change, done: Done, counts_as: int = 1) -> None:
         """Run ``change`` on the catalog's thread; ``done`` on the loop, once durable.
 
         ``done`` is given the error if nothing was written; it is called later in any
-        case, in the order of the writes unless some fail.
+        case, in the order of the writes unless some fail. ``counts_as``: as how many
+        calls of a tenth of a millisecond.
         """
         loop = asyncio.get_running_loop()
         self._writing += 1
 
         def committed(error: BaseException | None) -> None:
             """Called on the catalog's thread."""
-            self._finished.put(loop, partial(self._notify, done, error))
+            self._finished.put(loop, partial(self._notify, done, error), counts_as)
 
         try:
             self.catalog.write(change, committed)

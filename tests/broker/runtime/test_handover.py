@@ -26,6 +26,22 @@ def test_a_turn_calls_a_part_and_the_order_stays() -> None:
     asyncio.run(story())
 
 
+def test_what_has_much_to_do_has_a_turn_for_itself() -> None:
+    async def story() -> None:
+        loop, handover, called = asyncio.get_running_loop(), Handover(), list[int]()
+        costs = [1, CALLED_A_TURN - 1, CALLED_A_TURN, 7 * CALLED_A_TURN, 2, 3]
+        for number, cost in enumerate(costs):
+            handover.put(loop, partial(called.append, number), cost)
+        seen = []
+        while not handover.is_empty:
+            await asyncio.sleep(0)
+            seen.append(len(called))
+        assert seen == [2, 3, 4, 6]
+        assert called == sorted(called)
+
+    asyncio.run(story())
+
+
 def test_what_comes_while_some_are_called_makes_no_turn_longer() -> None:
     """As when the catalog's thread commits on and the loop does not keep up."""
     count = 4 * CALLED_A_TURN
