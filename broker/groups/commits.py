@@ -130,6 +130,8 @@ class PendingEnding:
     group_id: str
     producer_id: ProducerId
     commits: bool
+    ending: int = 0
+    """About how many are pending."""
     upserts: ClassVar[Mapping[TopicPartition, Committed]] = _NONE
 
     def change(self, commits: "Commits") -> None:
@@ -145,10 +147,15 @@ class PendingEnding:
 Changing = OffsetsChanging | PendingAdding | PendingEnding
 
 
+def bytes_of(offsets: Mapping[TopicPartition, Committed]) -> int:
+    """About what offsets take, whoever has them."""
+    metadata = sum(len(one.metadata) for one in offsets.values())
+    return OFFSET_BYTES * len(offsets) + metadata
+
+
 def _bytes_of(group_id: str, offsets: Mapping[TopicPartition, Committed]) -> int:
     """About what offsets of a group take that are not the group's yet."""
-    metadata = sum(len(one.metadata) for one in offsets.values())
-    return GROUP_OFFSETS_BYTES + len(group_id) + OFFSET_BYTES * len(offsets) + metadata
+    return GROUP_OFFSETS_BYTES + len(group_id) + bytes_of(offsets)
 
 
 def _added_bytes(
@@ -237,8 +244,18 @@ class Commits:
             case AddPending(_, producer_id, offsets) if offsets:
                 return PendingAdding(serial, group_id, producer_id, offsets)
             case EndPending(_, producer_id, commits) if self._may_be_pending(group_id):
-                return PendingEnding(serial, group_id, producer_id, commits)
+                ending = self._count_pending(group_id, producer_id)
+                return PendingEnding(serial, group_id, producer_id, commits, ending)
         return None
+
+    def _count_pending(self, group_id: str, producer_id: ProducerId) -> int:
+        """How many offsets a producer left pending in a group, or is about to."""
+        on_their_way = sum(
+            len(change.upserts)
+            for change in self.writing_of.get(group_id, {}).values()
+            if isinstance(change, PendingAdding) and change.producer_id == producer_id
+        )
+        return on_their_way + len(self.pending.get(group_id, {}).get(producer_id, ()))
 
     def _may_be_pending(self, group_id: str) -> bool:
         """Whether something of a group is pending, or on its way to be."""
@@ -362,14 +379,16 @@ class Commits:
         of_group = self.pending.get(group_id, {})
         return {key for offsets in of_group.values() for key in offsets}
 
-    def are_written(self, group_id: str) -> set[TopicPartition]:
-        """The partitions of a group for which a commit is on its way, be it within a
-        transaction that is open."""
-        return self.unstable(group_id) | {
-            key
-            for change in self.writing_of.get(group_id, {}).values()
-            for key in change.upserts
-        }
+    def being_committed(
+        self, group_id: str, keys: Iterable[TopicPartition]
+    ) -> set[TopicPartition]:
+        """Return those of these partitions for which a commit of the group is on its
+        way, be it within a transaction that is open."""
+        asked = set(keys)
+        pending = self.pending.get(group_id, {}).values()
+        writing = self.writing_of.get(group_id, {}).values()
+        committing = (*pending, *(change.upserts for change in writing))
+        return {key for offsets in committing for key in offsets.keys() & asked}
 
     def ids(self) -> Iterator[str]:
         """Every group that has offsets, if only pending ones."""

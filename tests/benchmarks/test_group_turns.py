@@ -15,11 +15,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from broker.catalog.catalog import Catalog
 from broker.groups.commands import Join, Leaver, Sync
 from broker.groups.offsets import Committed
-from broker.ids import PartitionNumber, TopicNumber
+from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.runtime.coordination.coordinator import Coordinator
+from broker.runtime.coordination.coordinator_offsets import CHANGED_A_TURN
 from broker.runtime.process.loop_timers import LoopTimers
 from broker.settings import GroupSettings
 from broker.topics.topic import Topic
@@ -29,6 +32,7 @@ from tests.support.turns import (
     Longest,
     budget_ms,
     callbacks_ms,
+    iterations_ms,
     least_ms,
     uncollected,
 )
@@ -148,6 +152,39 @@ def test_looking_for_offsets_that_expired(tmp_path: Path) -> None:
     with uncollected():
         story(play)
     sys.stdout.write(f"offsets that expire: longest turn {longest:.1f} ms\n")
+    assert longest < budget_ms()
+
+
+@pytest.mark.parametrize(("waiting", "each"), [(20, CHANGED_A_TURN), (2_000, 1)])
+def test_commits_that_waited_for_one_in_parts(
+    tmp_path: Path, waiting: int, each: int
+) -> None:
+    longest = float("inf")
+
+    def offsets(topic: int, count: int) -> dict[TopicPartition, Committed]:
+        numbers = map(PartitionNumber, range(count))
+        return {(TopicNumber(topic), number): Committed(5) for number in numbers}
+
+    async def play() -> None:
+        nonlocal longest
+        async with coordinating(tmp_path) as groups:
+            parts = offsets(1, 4 * CHANGED_A_TURN)
+            some = [offsets(topic, each) for topic in range(2, 2 + waiting)]
+            for _ in range(ROUNDS):
+                with iterations_ms() as iterations:
+                    asked = [groups.commit("g", parts)]
+                    for count, one in enumerate(some):
+                        asked.append(groups.commit("g", one))
+                        if count % 10 == 0:
+                            await asyncio.sleep(0)
+                    await asyncio.gather(*asked)
+                longest = min(longest, max(iterations))
+                if longest < ENOUGH_MS:
+                    return
+
+    with uncollected():
+        story(play)
+    sys.stdout.write(f"{waiting} commits that waited: longest turn {longest:.1f} ms\n")
     assert longest < budget_ms()
 
 

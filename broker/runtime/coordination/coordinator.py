@@ -17,7 +17,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from typing import Any, Protocol
 
 from broker.clock import Clock
@@ -45,11 +44,8 @@ from broker.groups.states import GroupState
 from broker.ids import ProducerId, TopicNumber, TopicPartition
 from broker.protocol.errors import ErrorCode
 from broker.runtime.coordination import coordinator_members as stored_groups
-from broker.runtime.coordination.coordinator_offsets import (
-    CHANGED_A_TURN,
-    CommittedOffsets,
-    no_room,
-)
+from broker.runtime.coordination.change_order import no_room
+from broker.runtime.coordination.coordinator_offsets import CommittedOffsets
 from broker.runtime.coordination.journal import Journal
 from broker.runtime.coordination.limits import limits_of
 from broker.runtime.coordination.machines import Hosted, resolve
@@ -98,7 +94,9 @@ class Coordinator:
     ) -> None:
         self.limits = limits_of(settings)
         self._journal = Journal(catalog)
-        self.offsets = CommittedOffsets(self._journal, timers, clock)
+        self.offsets = CommittedOffsets(
+            self._journal, timers, clock, lambda added: self.memory.has_room(added)
+        )
         self.memory = GroupMemory(self.limits.memory_bytes_max, self.offsets, clock)
         self._timers = timers
         self._clock = clock
@@ -277,12 +275,8 @@ class Coordinator:
         failed, or there is no room for more: nothing was committed then (of more than
         ``CHANGED_A_TURN``: not all), and the client may try again.
         """
-        if len(offsets) > CHANGED_A_TURN:
-            parts = partial(self._commit_in_parts, group_id, offsets)
-            return self.offsets.in_parts(group_id, parts)
-        return self.offsets.in_order(
-            group_id, partial(self._commit_if_room, group_id, offsets)
-        )
+        make = partial(self._commit_if_room, group_id)
+        return self.offsets.in_order(group_id, offsets, make)
 
     def _commit_if_room(
         self, group_id: str, offsets: Mapping[TopicPartition, Committed]
@@ -290,13 +284,6 @@ class Coordinator:
         if not self.memory.has_room(self.offsets.added_bytes(group_id, offsets)):
             return no_room()
         return self.offsets.commit(group_id, offsets)
-
-    async def _commit_in_parts(
-        self, group_id: str, offsets: Mapping[TopicPartition, Committed]
-    ) -> None:
-        left = iter(offsets.items())
-        while part := dict(islice(left, CHANGED_A_TURN)):
-            await self._commit_if_room(group_id, part)
 
     def commit_pending(
         self,
@@ -306,8 +293,8 @@ class Coordinator:
     ) -> "asyncio.Future[Any]":
         """Set offsets within a producer's open transaction, as ``commit`` does; the
         transaction's end, which makes them the group's, needs no more room."""
-        make = partial(self._add_pending_if_room, group_id, producer_id, offsets)
-        return self.offsets.in_order(group_id, make)
+        make = partial(self._add_pending_if_room, group_id, producer_id)
+        return self.offsets.in_order(group_id, offsets, make)
 
     def _add_pending_if_room(
         self,

@@ -1,11 +1,12 @@
 """Committed offsets among futures and the catalog.
 
 ``broker/groups/commits.py`` decides what is seen and when; this keeps its one machine,
-and says which rows an event is.
+and says which rows an event is. What waits for a change in parts does so in
+``change_order.py``.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -17,6 +18,7 @@ from broker.catalog import offsets as stored
 from broker.catalog import pending_offsets as pending
 from broker.clock import Clock
 from broker.groups.commits import (
+    OFFSET_BYTES,
     AddPending,
     ChangeOffsets,
     Changing,
@@ -27,32 +29,34 @@ from broker.groups.commits import (
     OffsetsWritten,
     PendingAdding,
     PendingEnding,
+    bytes_of,
 )
 from broker.groups.offsets import Committed
 from broker.ids import ProducerId, TopicPartition
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.runtime.coordination.change_order import ChangeOrder, Part
 from broker.runtime.coordination.journal import Journal
-from broker.runtime.coordination.machines import Hosted, Shape, resolve
+from broker.runtime.coordination.machines import Hosted, Shape
 from broker.timing.delayed import Timers
 
 CHANGED_A_TURN = 5_000
 """So many offsets are changed or forgotten in a turn: a millisecond or two. More are
 changed in parts, each when the one before is durable: a failure leaves some changed."""
 
-MADE_A_TURN = 5
-"""Changes that waited for one in parts, each of ``CHANGED_A_TURN`` offsets at most."""
-
-_Waiting = list[tuple[Callable[[], "asyncio.Future[Any]"], "asyncio.Future[Any]"]]
-"""How each change is made, and who waits for it."""
-
 
 class CommittedOffsets:
     """The committed offsets of all groups. For the event loop's thread only."""
 
-    def __init__(self, journal: Journal, timers: Timers, clock: Clock) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        timers: Timers,
+        clock: Clock,
+        has_room: Callable[[int], bool] = lambda _: True,
+    ) -> None:
+        """``has_room``: whether changes that wait may take so much more."""
         self._journal = journal
-        self._in_parts: dict[str, asyncio.Future[Any]] = {}
-        self._waiting: dict[str, _Waiting] = {}
+        self._order = ChangeOrder(has_room)
         self._commits = Commits()
         self._hosted = Hosted(self._commits, _SHAPE, journal, timers, clock)
 
@@ -80,8 +84,8 @@ class CommittedOffsets:
 
     @property
     def held_bytes(self) -> int:
-        """About what all of them take in memory."""
-        return self._commits.held_bytes
+        """About what all of them take in memory, and changes that wait."""
+        return self._commits.held_bytes + self._order.held_bytes
 
     def added_bytes(
         self, group_id: str, offsets: Mapping[TopicPartition, Committed]
@@ -103,55 +107,50 @@ class CommittedOffsets:
     ) -> "asyncio.Future[Any]":
         """Set offsets; done when they are durable and visible.
 
-        It waits for no change before it: ``in_parts`` and ``in_order`` make it.
+        It waits for no change before it: ``in_order`` makes it.
         Raises (from the future) KafkaError COORDINATOR_NOT_AVAILABLE.
         """
         return self._change(group_id, offsets, ())
 
+    def in_order(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, Committed],
+        make: Callable[[Mapping[TopicPartition, Committed]], "asyncio.Future[Any]"],
+    ) -> "asyncio.Future[Any]":
+        """Make a change with these offsets, after those of the group that take several
+        turns; of more than ``CHANGED_A_TURN`` in parts: a failure leaves some changed.
+
+        Raises (from the future) as ``make``, and COORDINATOR_NOT_AVAILABLE where it
+        would wait and there is no room for it.
+        """
+        if len(offsets) > CHANGED_A_TURN:
+            parts = _parts(offsets, make)
+            return self._order.in_parts(group_id, parts, bytes_of(offsets))
+        weigh = partial(bytes_of, offsets)
+        return self._order.in_order(group_id, partial(make, offsets), weigh)
+
     def delete(
         self, group_id: str, keys: Collection[TopicPartition]
     ) -> "asyncio.Future[Any]":
-        """Forget some offsets of a group; as ``commit``."""
+        """Forget some offsets of a group; as ``in_order``."""
+        forget = partial(self._change, group_id, {})
         if len(keys) > CHANGED_A_TURN:
-            return self.in_parts(
-                group_id, partial(self._delete_in_parts, group_id, keys)
-            )
-        return self.in_order(group_id, partial(self._change, group_id, {}, tuple(keys)))
-
-    async def _delete_in_parts(
-        self, group_id: str, keys: Collection[TopicPartition]
-    ) -> None:
-        left = iter(keys)
-        while part := tuple(islice(left, CHANGED_A_TURN)):
-            await self._change(group_id, {}, part)
+            parts, held_bytes = _parts_of_keys(keys, forget), OFFSET_BYTES * len(keys)
+            return self._order.in_parts(group_id, parts, held_bytes)
+        weigh = partial(int, OFFSET_BYTES * len(keys))
+        return self._order.in_order(group_id, partial(forget, tuple(keys)), weigh)
 
     def delete_group(self, group_id: str) -> "asyncio.Future[Any]":
         """Forget a group with all its offsets; as ``commit``.
 
-        What is stored of its members goes at once: it may be made anew by the time
-        that the offsets' turn has come.
+        It waits for nothing: what does is forgotten with the group before it is made,
+        so who asked for it hears what comes of this.
         """
-        if group_id not in self._in_parts:
-            return self._delete_group(group_id)
-        ticket: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._journal.write(
-            partial(groups.delete, group_id=group_id), partial(_notify, ticket)
-        )
-        return self.in_parts(
-            group_id, partial(self._delete_offsets_of, group_id, ticket)
-        )
-
-    async def _delete_offsets_of(
-        self, group_id: str, forgotten: "asyncio.Future[Any]"
-    ) -> None:
-        await forgotten
-        keys = (*self.of(group_id), *self.unstable(group_id))
-        await self._delete_in_parts(group_id, keys)
-
-    def _delete_group(self, group_id: str) -> "asyncio.Future[Any]":
         offsets = self._commits.groups.get(group_id, {})
         done = self._change(group_id, {}, None)
         done.add_done_callback(partial(_empty_if_deleted, offsets))
+        self._order.drop(group_id, done)
         return asyncio.shield(done)  # it is done when they are gone, whoever waits
 
     def commit_pending(
@@ -174,8 +173,8 @@ class CommittedOffsets:
 
         Raises as ``commit`` does.
         """
-        command = partial(EndPending, group_id, producer_id, commits)
-        return self.in_order(group_id, partial(self._ask, command))
+        end = partial(self._ask, partial(EndPending, group_id, producer_id, commits))
+        return self._order.in_order(group_id, end, is_owed=True)
 
     def unstable(self, group_id: str) -> Collection[TopicPartition]:
         """The partitions of a group whose offset an open transaction may change."""
@@ -184,65 +183,20 @@ class CommittedOffsets:
     def expire(self, group_id: str, keys: Collection[TopicPartition]) -> None:
         """Forget offsets that nobody waits for: a failure is told in the log.
 
-        Not one that is being committed anew: it is not the one that is too old.
+        Not one that is being committed anew: it is not the one that is too old. It
+        waits for no change before it: those that were not made yet come after it.
         """
-        if group_id in self._in_parts:
-            return  # they may be among those; the next sweep sees what is left
-        if keys:
-            renewed = self._commits.are_written(group_id)
-            keys = [key for key in keys if key not in renewed]
-        if keys:
-            self.delete(group_id, keys).add_done_callback(asyncio.Future.exception)
-
-    def in_parts(
-        self, group_id: str, make: Callable[[], Awaitable[Any]]
-    ) -> "asyncio.Future[Any]":
-        """Make a change that takes several turns, after those of the group before it;
-        those after it wait, so that the older of two never comes last."""
-        self._waiting.pop(group_id, None)  # who comes now, comes after this one
-        before = self._in_parts.get(group_id)
-        made = asyncio.ensure_future(_after(before, make))
-        self._in_parts[group_id] = made
-        made.add_done_callback(partial(self._made, group_id))
-        return asyncio.shield(made)  # it is made, whoever waits
-
-    def in_order(
-        self, group_id: str, make: Callable[[], "asyncio.Future[Any]"]
-    ) -> "asyncio.Future[Any]":
-        """Make a change, after those of the group that take several turns.
-
-        Those that wait are made together: one by one, each durable before the next,
-        they would be slower than others come, and the group would never catch up.
-        """
-        if group_id not in self._in_parts:
-            return make()
-        if group_id not in self._waiting:
-            together: _Waiting = []
-            self.in_parts(group_id, partial(self._make_waiting, group_id, together))
-            self._waiting[group_id] = together
-        ticket = _ticket()
-        self._waiting[group_id].append((make, ticket))
-        return ticket
-
-    async def _make_waiting(self, group_id: str, together: _Waiting) -> None:
-        """Make them in their order; done when all are durable, or failed."""
-        if self._waiting.get(group_id) is together:
-            del self._waiting[group_id]
-        making = []
-        for count, (make, ticket) in enumerate(together, 1):
-            making.append(asyncio.ensure_future(_make_for(make, ticket)))
-            if count % MADE_A_TURN == 0:
-                await asyncio.sleep(0)
-        await asyncio.wait(making)
-
-    def _made(self, group_id: str, made: "asyncio.Future[Any]") -> None:
-        if self._in_parts.get(group_id) is made:
-            del self._in_parts[group_id]
+        if not keys:
+            return
+        renewed = self._commits.being_committed(group_id, keys)
+        gone = tuple(key for key in keys if key not in renewed)
+        if gone:
+            done = self._change(group_id, {}, gone)
+            done.add_done_callback(asyncio.Future.exception)
 
     async def flush(self) -> None:
         """Wait until every change of groups so far is durable, or failed."""
-        while self._in_parts:
-            await asyncio.wait(tuple(self._in_parts.values()))
+        await self._order.flush()
         await self._journal.flush()
 
     def _change(
@@ -261,32 +215,22 @@ class CommittedOffsets:
         return ticket
 
 
-async def _after(
-    before: "asyncio.Future[Any] | None", make: Callable[[], Awaitable[Any]]
-) -> None:
-    if before is not None:
-        await asyncio.wait([before])  # whatever came of it
-    await make()
+def _parts(
+    offsets: Mapping[TopicPartition, Committed],
+    make: Callable[[Mapping[TopicPartition, Committed]], "asyncio.Future[Any]"],
+) -> Iterator[Part]:
+    left = iter(offsets.items())
+    while part := dict(islice(left, CHANGED_A_TURN)):
+        yield Part(partial(make, part), bytes_of(part))
 
 
-async def _make_for(
-    make: Callable[[], "asyncio.Future[Any]"], ticket: "asyncio.Future[Any]"
-) -> None:
-    """Make a change; who asked for it hears what came of it."""
-    try:
-        await make()
-    except Exception as error:  # noqa: BLE001 - raised where it was asked
-        if not ticket.done():
-            ticket.set_exception(error)
-    else:
-        resolve(ticket, None)
-
-
-def _notify(ticket: "asyncio.Future[Any]", error: BaseException | None) -> None:
-    if error is None:
-        ticket.set_result(None)
-    else:
-        _fail(ticket, error)
+def _parts_of_keys(
+    keys: Collection[TopicPartition],
+    forget: Callable[[tuple[TopicPartition, ...]], "asyncio.Future[Any]"],
+) -> Iterator[Part]:
+    left = iter(keys)
+    while part := tuple(islice(left, CHANGED_A_TURN)):
+        yield Part(partial(forget, part), OFFSET_BYTES * len(part))
 
 
 def _empty_if_deleted(
@@ -302,14 +246,6 @@ def _empty(offsets: dict[TopicPartition, Committed]) -> None:
         offsets.popitem()
     if offsets:
         asyncio.get_running_loop().call_soon(_empty, offsets)
-
-
-def no_room() -> "asyncio.Future[Any]":
-    """What becomes of offsets that there is no room for."""
-    refused = _ticket()
-    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    refused.set_exception(KafkaError(code, "No room for more offsets."))
-    return refused
 
 
 def _ticket() -> "asyncio.Future[Any]":
@@ -361,4 +297,15 @@ def _fail(ticket: Any, error: BaseException) -> None:
         ticket.set_exception(refused)
 
 
-_SHAPE: Shape[OffsetCommand] = Shape(_store, _written, _fail)
+def _size(event: Changing) -> int:
+    """How many offsets change when it is shown."""
+    match event:
+        case OffsetsChanging():
+            return len(event.upserts) + len(event.removed or ())
+        case PendingAdding():
+            return len(event.upserts)
+        case PendingEnding():
+            return event.ending
+
+
+_SHAPE: Shape[OffsetCommand] = Shape(_store, _written, _fail, size=_size)

@@ -13,6 +13,7 @@ from broker.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from broker.runtime.coordination.coordinator_offsets import CHANGED_A_TURN
 from tests.support.coordinating import FLIGHTS, House, housed, story
 from tests.support.members import a_join, joined, stable
 
@@ -208,5 +209,22 @@ def test_a_catalog_that_fails_is_told_per_partition(tmp_path):
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             asked = a_commit(at(0), at(9))
             assert await codes(house, asked, 7) == [unavailable, unknown]
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_would_wait_where_there_is_no_room_is_told_to_come_again(tmp_path, version):
+    many = {FLIGHTS.key(n): Committed(1) for n in range(CHANGED_A_TURN + 1)}
+
+    async def play():
+        async with housed(tmp_path) as house:
+            await house.groups.commit("g", many)
+        async with housed(tmp_path, memory_bytes_max=1) as house:
+            full = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+            done = house.groups.commit("g", many)
+            assert await codes(house, a_commit(at(0)), version) == full
+            await done
+            assert await codes(house, a_commit(at(0)), version) == [0]
 
     story(play)

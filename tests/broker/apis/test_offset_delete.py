@@ -7,7 +7,8 @@ from broker.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from tests.support.coordinating import House, housed, story
+from broker.runtime.coordination.coordinator_offsets import CHANGED_A_TURN
+from tests.support.coordinating import FLIGHTS, House, housed, story
 from tests.support.members import stable
 
 
@@ -86,5 +87,21 @@ def test_a_catalog_that_fails_is_told(tmp_path):
             house.catalog.close()
             answer = await house.ask(a_deletion("flights"), 0)
             assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    story(play)
+
+
+def test_who_would_wait_where_there_is_no_room_is_told_to_come_again(tmp_path):
+    many = {FLIGHTS.key(n): Committed(1) for n in range(CHANGED_A_TURN + 1)}
+
+    async def play():
+        async with housed(tmp_path) as house:
+            await house.groups.commit("g", many)
+        async with housed(tmp_path, memory_bytes_max=1) as house:
+            done = house.groups.commit("g", many)
+            answer = await house.ask(a_deletion("flights"), 0)
+            assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            await done
+            assert codes(await house.ask(a_deletion("flights"), 0)) == [0]
 
     story(play)

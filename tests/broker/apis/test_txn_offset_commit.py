@@ -20,6 +20,7 @@ from broker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from broker.runtime.coordination.coordinator_offsets import CHANGED_A_TURN
 from tests.support.coordinating import FLIGHTS, House, housed, story
 from tests.support.members import a_join, joined, stable
 from tests.support.transactional import Transactional
@@ -365,5 +366,22 @@ def test_a_member_between_join_and_sync_may_commit_in_a_transaction(tmp_path):
             member = await joined(house)
             request = asked(producer, generation_id=1, member_id=member)
             assert await codes(house, request, 3) == [ErrorCode.NONE]
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_would_wait_where_there_is_no_room_is_told_to_come_again(tmp_path, version):
+    many = {FLIGHTS.key(n): Committed(1) for n in range(CHANGED_A_TURN + 1)}
+
+    async def play():
+        async with housed(tmp_path) as house:
+            await house.groups.commit("g", many)
+        async with housed(tmp_path, memory_bytes_max=1) as house:
+            full = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+            producer = await begun(house)
+            done = house.groups.commit("g", many)
+            assert await codes(house, asked(producer), version) == full
+            await done
 
     story(play)

@@ -65,12 +65,15 @@ def test_what_a_group_is_writing_is_known_without_a_look_at_all_others():
     commits = Commits(writing=NotLookedThrough())
     offsets = {(1, 0): Committed(5)}
     serials = [asked(commits, ChangeOffsets(g, offsets)) for g in ("g", "h", "g")]
-    assert commits.are_written("g") == commits.are_written("h") == {(1, 0)}
+    assert all(
+        commits.being_committed(one, [(1, 0), (1, 1)]) == {(1, 0)} for one in "gh"
+    )
     for serial, code in zip(serials, (ErrorCode.NONE, FAILED), strict=False):
         asked(commits, OffsetsWritten(serial, code))
-    assert (commits.are_written("g"), commits.are_written("h")) == ({(1, 0)}, set())
+    assert commits.being_committed("g", [(1, 0)]) == {(1, 0)}
+    assert not commits.being_committed("h", [(1, 0)])
     asked(commits, OffsetsWritten(serials[2]))
-    assert not commits.are_written("g")
+    assert not commits.being_committed("g", [(1, 0)])
     assert not commits.writing_of
 
 
@@ -112,7 +115,7 @@ def test_what_is_pending_is_seen_by_nobody_and_unstable() -> None:
     assert not commits.unstable("g")
     asked(commits, OffsetsWritten(serial))
     assert commits.of("g") == FIVE
-    assert commits.unstable("g") == commits.are_written("g") == {(1, 0)}
+    assert commits.unstable("g") == commits.being_committed("g", [(1, 0)]) == {(1, 0)}
 
 
 @pytest.mark.parametrize("commit", [True, False])

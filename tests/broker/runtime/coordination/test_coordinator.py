@@ -557,6 +557,35 @@ def test_a_group_made_anew_while_the_old_ones_deletion_waits_is_there_after_a_re
     story(play)
 
 
+def test_a_group_whose_deletion_failed_is_the_same_after_a_restart(
+    tmp_path, monkeypatch
+):
+    """Also where it was asked for while a change of its offsets was made in parts."""
+    many = {(1, n): Committed(100) for n in range(2 * CHANGED_A_TURN)}
+
+    def refuse(*_):
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
+
+    async def play():
+        async with housed(tmp_path) as house:
+            member_id = await a_member(house)
+            await house.groups.leave("g", [Leaver(member_id)])
+            await house.groups.commit("g", {(1, 0): Committed(1)})
+            done = house.groups.commit("g", many)
+            with monkeypatch.context() as failing:
+                for name in ("delete", "delete_group"):
+                    failing.setattr(f"broker.catalog.offsets.{name}", refuse)
+                gone = house.groups.delete("g")
+                said = await asyncio.gather(done, gone, return_exceptions=True)
+                assert isinstance(said[-1], KafkaError)
+            assert house.groups.exists("g")
+        async with housed(tmp_path) as house:
+            joined = await house.groups.join("g", a_join())
+            assert joined.generation == 3
+
+    story(play)
+
+
 def test_a_stop_waits_for_all_parts_of_a_change_and_what_waits_for_them(tmp_path):
     many = {(1, n): Committed(100) for n in range(2 * CHANGED_A_TURN + 1)}
 

@@ -4,13 +4,17 @@ import asyncio
 import random
 from concurrent.futures import Future
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
 from broker.catalog.catalog import Catalog
 from broker.groups.offsets import Committed
 from broker.protocol.errors import ErrorCode, KafkaError
-from broker.runtime.coordination.coordinator_offsets import CommittedOffsets
+from broker.runtime.coordination.coordinator_offsets import (
+    CHANGED_A_TURN,
+    CommittedOffsets,
+)
 from broker.runtime.coordination.journal import Journal
 from tests.support.clock import ManualClock
 from tests.support.coordinating import story
@@ -185,19 +189,53 @@ def test_what_is_pending_does_not_expire(tmp_path):
     story(play)
 
 
-def test_a_group_that_goes_after_a_change_in_parts_leaves_nothing_pending(tmp_path):
+def many(first, count=CHANGED_A_TURN):
+    return {(1, n): Committed(first) for n in range(first, first + count)}
+
+
+def test_a_group_that_goes_during_a_change_in_parts_leaves_nothing(tmp_path):
     async def play():
         with Catalog.open(tmp_path / "catalog.db") as catalog:
             offsets = offsets_of(catalog)
             await offsets.commit_pending("g", 7, {(1, 1): Committed(3)})
-            some = {(1, 0): Committed(1)}
-            parts = offsets.in_parts("g", lambda: offsets.commit("g", some))
-            await asyncio.gather(parts, offsets.delete_group("g"))
+            commit = partial(offsets.commit, "g")
+            parts = offsets.in_order("g", many(0, 2 * CHANGED_A_TURN), commit)
+            while not offsets.of("g"):  # until the first part is made
+                await asyncio.sleep(0)
+            waiting = offsets.in_order("g", many(0, 1), commit)
+            ended = offsets.end_pending("g", 7, commits=True)
+            await asyncio.gather(offsets.delete_group("g"), parts, waiting, ended)
+            await offsets.flush()
             assert not offsets.knows("g")
             await offsets.end_pending("g", 7, commits=True)
             again = offsets_of(catalog)
             again.load()
             assert (offsets.knows("g"), again.knows("g")) == (False, False)
+            assert offsets.held_bytes == 0
+
+    story(play)
+
+
+def test_what_waited_for_a_group_that_could_not_be_deleted_is_refused():
+    async def play():
+        catalog = HeldCatalog()
+        offsets = offsets_of(catalog)
+        commit = partial(offsets.commit, "g")
+        doing = [offsets.in_order("g", many(0, 2 * CHANGED_A_TURN), commit)]
+        await written(catalog, 1)
+        doing += [offsets.in_order("g", many(0, 1), commit), offsets.delete_group("g")]
+        later = offsets.in_order("g", many(7, 1), commit)
+        assert len(catalog.held) == 3  # the first part, the deletion, and what is later
+        full = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
+        for held, error in zip(catalog.held, (None, full, None), strict=True):
+            held.set_exception(error) if error else held.set_result(None)
+        refused = await asyncio.gather(*doing, return_exceptions=True)
+        codes = {one.code for one in refused}
+        assert codes == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        await later
+        await offsets.flush()
+        assert len(catalog.held) == 3
+        assert len(offsets.of("g")) == CHANGED_A_TURN
 
     story(play)
 
@@ -208,17 +246,15 @@ def test_changes_that_waited_for_one_in_parts_are_made_together():
     async def play():
         catalog = HeldCatalog()
         offsets = offsets_of(catalog)
-        many = [{(1, 0): Committed(0)}, {(1, 1): Committed(0)}]
+        commit = partial(offsets.commit, "g")
 
-        async def in_parts():
-            for part in many:
-                await offsets.commit("g", part)
+        def commit_one(n):
+            return offsets.in_order("g", {(1, 0): Committed(n)}, commit)
 
-        def commit(n):
-            some = {(1, 0): Committed(n)}
-            return offsets.in_order("g", partial(offsets.commit, "g", some))
+        def commit_many():
+            return offsets.in_order("g", many(0, CHANGED_A_TURN + 1), commit)
 
-        done = [offsets.in_parts("g", in_parts), *(commit(n) for n in range(1, 20))]
+        done = [commit_many(), *map(commit_one, range(1, 20))]
         done[5].cancel()  # its client went away
         await written(catalog, 1)
         catalog.held[0].set_result(None)
@@ -226,7 +262,7 @@ def test_changes_that_waited_for_one_in_parts_are_made_together():
         assert len(catalog.held) == 2
         catalog.held[1].set_result(None)
         await written(catalog, 21)
-        done += [offsets.in_parts("g", in_parts), commit(20)]
+        done += [commit_many(), commit_one(20)]
         catalog.held[2].set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"))
         for held in catalog.held[3:]:
             held.set_result(None)
@@ -239,7 +275,84 @@ def test_changes_that_waited_for_one_in_parts_are_made_together():
         assert failed == [1, 5]
         assert offsets.of("g")[1, 0].offset == 20
         await offsets.flush()
-        assert (offsets._in_parts, offsets._waiting) == ({}, {})
+
+    story(play)
+
+
+def test_a_group_waits_for_nothing_once_all_is_handed_on():
+    """Not only when it is durable: somebody always commits to a busy group."""
+
+    async def play():
+        catalog = HeldCatalog()
+        offsets = offsets_of(catalog)
+        commit = partial(offsets.commit, "g")
+        offsets.in_order("g", many(0, CHANGED_A_TURN + 1), commit)
+        offsets.in_order("g", many(0, 1), commit)
+        for part in range(2):
+            await written(catalog, part + 1)
+            catalog.held[part].set_result(None)
+        await written(catalog, 3)
+        offsets.in_order("g", many(0, 1), commit)
+        assert len(catalog.held) == 4
+        for held in catalog.held[2:]:
+            held.set_result(None)
+        await offsets.flush()
+
+    story(play)
+
+
+def test_old_offsets_expire_in_a_group_that_is_always_changed_in_parts():
+    async def play():
+        catalog = HeldCatalog()
+        offsets = offsets_of(catalog)
+        offsets.commit("g", many(0, 3))
+        catalog.held[0].set_result(None)
+        await offsets.flush()
+        commit = partial(offsets.commit, "g")
+        done = offsets.in_order("g", many(1, CHANGED_A_TURN + 1), commit)
+        await written(catalog, 2)
+        offsets.expire("g", [(1, 0), (1, 1)])  # of which one is committed anew
+        assert len(catalog.held) == 3
+        for part in (1, 2, 3):
+            await written(catalog, part + 1)
+            catalog.held[part].set_result(None)
+        await done
+        assert dict(offsets.of("g")) == many(1, CHANGED_A_TURN + 1)
+
+    story(play)
+
+
+def commit_all(offsets, number):
+    return offsets.commit("g", many(number * CHANGED_A_TURN))
+
+
+def commit_pending(offsets, number):
+    return offsets.commit_pending("g", number, many(number * CHANGED_A_TURN))
+
+
+def end_pending(offsets, number):
+    return offsets.end_pending("g", number, commits=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "change"),
+    [(None, commit_all), (None, commit_pending), (commit_pending, end_pending)],
+)
+def test_changes_that_are_durable_together_are_shown_in_many_turns(before, change):
+    async def play():
+        catalog = HeldCatalog()
+        offsets = offsets_of(catalog)
+        seen = []
+        for act in filter(None, (before, change)):
+            begun = len(catalog.held)
+            done = [act(offsets, number) for number in range(20)]
+            for held in catalog.held[begun:]:
+                held.set_result(None)
+            seen = [0]
+            while not all(one.done() for one in done):
+                await asyncio.sleep(0)
+                seen.append(sum(one.done() for one in done))
+        assert max(b - a for a, b in pairwise(seen)) == 1
 
     story(play)
 

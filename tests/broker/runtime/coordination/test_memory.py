@@ -2,6 +2,8 @@
 
 import asyncio
 import struct
+import threading
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -286,5 +288,90 @@ def test_commits_that_waited_for_a_change_in_parts_take_no_more_than_there_is(
             assert {type(one) for one in refused} == {KafkaError}
             assert said[:2] == [None, None]
             assert groups.memory.held_bytes <= 4_096 * KIB
+
+    story(play)
+
+
+@contextmanager
+def hanging(catalog):
+    """The catalog takes changes, and finishes none until this is over."""
+    goes_on = threading.Event()
+    catalog.submit(lambda _: goes_on.wait())
+    try:
+        yield
+    finally:
+        goes_on.set()
+
+
+A_THOUSAND = {(1, n): Committed(1) for n in range(1_000)}
+TOO_MANY = {(1, n): Committed(1) for n in range(CHANGED_A_TURN + 1)}
+WAITING = {
+    "commit": lambda groups, _: groups.commit("g", A_THOUSAND),
+    "in a transaction": lambda groups, n: groups.commit_pending("g", n, A_THOUSAND),
+    "delete": lambda groups, _: groups.offsets.delete("g", list(A_THOUSAND)),
+    "commit of many": lambda groups, _: groups.commit("g", TOO_MANY),
+    "delete of many": lambda groups, _: groups.offsets.delete("g", list(TOO_MANY)),
+    "of other groups": lambda groups, n: groups.commit(f"g-{n}", TOO_MANY),
+}
+
+
+@pytest.mark.parametrize("kind", WAITING)
+def test_what_waits_for_a_change_in_parts_is_refused_where_there_is_no_room(
+    tmp_path, kind
+):
+    async def play():
+        async with housed(tmp_path, memory_bytes_max=4_096 * KIB) as house:
+            groups = house.groups
+            with hanging(house.catalog):
+                first = groups.commit("g", TOO_MANY)
+                waiting = [WAITING[kind](groups, number) for number in range(1, 41)]
+                await asyncio.sleep(0)
+                assert 1_024 * KIB < groups.memory.held_bytes <= 4_096 * KIB
+                refused = [one for one in waiting if one.done()]
+                assert len(refused) > 25
+                assert not waiting[0].done()
+                assert {one.exception().code for one in refused} == {FULL}
+            await asyncio.gather(first, *waiting, return_exceptions=True)
+            await groups.offsets.flush()
+            held = groups.memory.held_bytes
+            assert held == groups.offsets._commits.held_bytes  # what waited is not
+
+    story(play)
+
+
+def test_the_end_of_a_transaction_waits_where_there_is_no_room(tmp_path):
+    """Its offsets are counted already, and somebody has to end it."""
+
+    async def play():
+        async with housed(tmp_path, memory_bytes_max=1_500 * KIB) as house:
+            groups = house.groups
+            await groups.commit_pending("g", 7, {(2, 0): Committed(9)})
+            with hanging(house.catalog):
+                first = groups.commit("g", TOO_MANY)
+                refused = groups.commit("g", A_THOUSAND)
+                ended = groups.offsets.end_pending("g", 7, commits=True)
+                assert refused.exception().code is FULL
+                assert not ended.done()
+            await asyncio.gather(first, ended)
+            assert groups.fetch("g")[2, 0].offset == 9
+
+    story(play)
+
+
+def test_many_offsets_that_are_here_are_committed_again_where_there_is_no_room(
+    tmp_path,
+):
+    async def play():
+        async with housed(tmp_path) as house:
+            await house.groups.commit("g", TOO_MANY)
+        async with housed(tmp_path, memory_bytes_max=1) as house:
+            groups = house.groups
+            again = {key: Committed(2) for key in TOO_MANY}
+            first, refused = groups.commit("g", again), groups.commit("g", TOO_MANY)
+            assert refused.exception().code is FULL
+            await first
+            assert groups.fetch("g") == again
+            await groups.commit("g", TOO_MANY)
+            assert groups.fetch("g") == TOO_MANY
 
     story(play)
