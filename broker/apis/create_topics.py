@@ -3,9 +3,9 @@
 Behavior: one node, so a replication factor is 1 (or -1, the default) and a manual
 assignment names this node alone and excludes counts. A topic is durable in the catalog
 before it is answered; the client's timeout is therefore never needed. More partitions
-than one request may make, or than this broker may have, are POLICY_VIOLATION. Of two
-names that collide in metrics (``a.b``, ``a_b``) the second is refused, in one request
-also, of which Kafka makes both.
+than one request may make, or than this broker may have, are POLICY_VIOLATION. A name
+that collides in metrics with one that is there (``a.b``, ``a_b``) is refused; two of
+one request are both made, as Kafka does, which asks what was there before.
 Version notes: v1 messages and validate_only; v4 the default counts (-1, KIP-464);
 v5 the configurations in the answer (KIP-525); v7 the topic's id (KIP-516).
 """
@@ -35,6 +35,7 @@ from broker.protocol.messages.create_topics import (
 from broker.runtime.services import Broker
 from broker.runtime.topics.config_describe import describe_topic_configs
 from broker.runtime.topics.topics import check_created_at_once
+from broker.topics.names import Taken
 
 DEFAULT = -1
 
@@ -56,8 +57,10 @@ async def _create_all(
         refused = listed_in_turns(_refused(name, error) for name in asked)
         return CreateTopicsResponse(topics=await completed(refused))
     repeated = await completed(_take_repeated(asked))
+    made = Taken()
     results = await side_by_side(  # the catalog commits them together
-        _create(topic, request.validate_only, broker) for topic, _ in drained(asked)
+        _create(topic, request.validate_only, broker, made)
+        for topic, _ in drained(asked)
     )
     twice = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     refused = listed_in_turns(_refused(name, twice) for name in repeated)
@@ -103,15 +106,15 @@ def _counted(asked: CreatableTopic, broker: Broker) -> int:
 
 
 async def _create(
-    asked: CreatableTopic, validate_only: bool, broker: Broker
+    asked: CreatableTopic, validate_only: bool, broker: Broker, made: Taken
 ) -> CreatableTopicResult:
     try:
         partitions = _partition_count(asked, broker)
         configs = await completed(_configs(asked))
-        kept = broker.topics.check_new(asked.name, partitions, configs)
+        kept = broker.topics.check_new(asked.name, partitions, configs, made)
         topic_id = bytes(16)
         if not validate_only:
-            created = await broker.topics.create(asked.name, partitions, kept)
+            created = await broker.topics.create(asked.name, partitions, kept, made)
             topic_id = created.id
     except KafkaError as error:
         return _refused(asked.name, error)

@@ -31,6 +31,7 @@ from broker.protocol.messages.metadata import (
 from broker.protocol.wire import uvarint
 from broker.runtime.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from broker.runtime.services import Broker
+from broker.topics.names import Taken
 from broker.topics.topic import INTERNAL, Topic
 
 NO_ID = bytes(16)
@@ -108,12 +109,13 @@ async def _create_then_answer(
     context: Context,
 ) -> MetadataResponse:
     errors: dict[str, ErrorCode] = {}
+    made = Taken()
     for count, name in enumerate(missing, 1):
         if count % REFUSED_A_TURN == 0:
             await asyncio.sleep(0)  # a name that is refused waits for nothing
         try:
             await context.broker.topics.ensure(
-                name, context.broker.settings.broker.num_partitions, {}
+                name, context.broker.settings.broker.num_partitions, {}, made
             )
         except KafkaError as error:
             errors[name] = error.code

@@ -54,23 +54,29 @@ class Taken:
     """
 
     def __init__(self) -> None:
-        self._names: dict[str, tuple[str, ...]] = {}  # by collision key
+        # By collision key: the names in the order in which they came.
+        self._names: dict[str, dict[str, None]] = {}
 
     def add(self, name: str) -> None:
         """Use a name; nothing happens the second time."""
         key = collision_key(name)
-        known = self._names.get(key, ())
-        if "_" in key and name not in known:
-            self._names[key] = (*known, name)
+        if "_" in key:
+            self._names.setdefault(key, {})[name] = None
 
     def discard(self, name: str) -> None:
         """Use a name no more."""
         key = collision_key(name)
-        rest = tuple(one for one in self._names.pop(key, ()) if one != name)
-        if rest:
-            self._names[key] = rest
+        known = self._names.get(key, {})
+        known.pop(name, None)
+        if not known:
+            self._names.pop(key, None)
 
-    def colliding(self, name: str) -> str | None:
-        """The first name that this one collides with; equal names do not."""
-        known = self._names.get(collision_key(name), ())
-        return next((one for one in known if one != name), None)
+    def colliding(self, name: str, beside: "Taken | None" = None) -> str | None:
+        """The first name that this one collides with; equal names do not, nor do those
+        ``beside`` it, which are in use here as well."""
+        key = collision_key(name)
+        known = self._names.get(key, {})
+        fine = {} if beside is None else beside._names.get(key, {})
+        if len(known) == len(fine):
+            return None  # thousands beside it need not be looked at
+        return next((one for one in known if one != name and one not in fine), None)

@@ -157,12 +157,17 @@ class Topics:
         return True
 
     def check_new(
-        self, name: str, partitions: int, configs: Mapping[str, str | None]
+        self,
+        name: str,
+        partitions: int,
+        configs: Mapping[str, str | None],
+        beside: names.Taken | None = None,
     ) -> dict[str, str]:
         """The configurations as they will be stored, if such a topic may be made.
 
         Raises INVALID_TOPIC_EXCEPTION (bad name, or one that collides with another
-        in the names of metrics), TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS,
+        in the names of metrics, but for those that were made ``beside`` it by the same
+        request), TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS,
         POLICY_VIOLATION (too many partitions) or INVALID_CONFIG, as Kafka's
         ReplicationControlManager does.
         """
@@ -173,7 +178,7 @@ class Topics:
             )
         if name in INTERNAL:
             raise _internal(name)
-        self._check_collision(name)
+        self._check_collision(name, beside)
         if partitions <= 0:
             raise KafkaError(
                 ErrorCode.INVALID_PARTITIONS,
@@ -184,14 +189,23 @@ class Topics:
         return topic_configs.validate(configs)
 
     async def create(
-        self, name: str, partitions: int, configs: Mapping[str, str | None]
+        self,
+        name: str,
+        partitions: int,
+        configs: Mapping[str, str | None],
+        beside: names.Taken | None = None,
     ) -> Topic:
-        """Make a topic with a new id and number; errors as ``check_new``."""
-        kept = self.check_new(name, partitions, configs)
+        """Make a topic with a new id and number; errors as ``check_new``.
+
+        Its name is added to those ``beside``.
+        """
+        kept = self.check_new(name, partitions, configs, beside)
+        beside = names.Taken() if beside is None else beside
         topic_id, now_ms = self._new_id(), self._clock.now_ms()
         pending = asyncio.get_running_loop().create_future()
         self._pending[name] = pending
         self._taken.add(name)
+        beside.add(name)
         self._promised += partitions
 
         async def make() -> Topic:
@@ -210,18 +224,23 @@ class Topics:
                 del self._pending[name]
                 if name not in self._by_name:
                     self._taken.discard(name)
+                    beside.discard(name)
                 pending.cancel()
 
         return await to_the_end(make())
 
     async def ensure(
-        self, name: str, partitions: int, configs: Mapping[str, str | None]
+        self,
+        name: str,
+        partitions: int,
+        configs: Mapping[str, str | None],
+        beside: names.Taken | None = None,
     ) -> Topic:
         """The topic, created if need be; many may ask at once and one is made."""
         while name in self._pending:
             await asyncio.wait([self._pending[name]])
         topic = self._by_name.get(name)
-        return topic or await self.create(name, partitions, configs)
+        return topic or await self.create(name, partitions, configs, beside)
 
     async def delete(self, topic: Topic) -> None:
         """Delete a topic. It is gone for every client when this returns.
@@ -366,8 +385,8 @@ class Topics:
                 f"{self._partitions_max} (broker.partitions_max): no room for {added}.",
             )
 
-    def _check_collision(self, name: str) -> None:
-        other = self._taken.colliding(name)
+    def _check_collision(self, name: str, beside: names.Taken | None) -> None:
+        other = self._taken.colliding(name, beside)
         if other is not None:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,

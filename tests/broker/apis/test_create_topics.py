@@ -170,6 +170,51 @@ def test_a_name_asked_for_twice_is_refused(tmp_path: Path) -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("names", ["a.x a_x", "a_x a.x", "a.x.y a_x.y a.x_y a_x_y"])
+def test_names_that_collide_in_one_request_are_all_made(
+    tmp_path: Path, names: str
+) -> None:
+    """What Kafka 4.3.1 does: it asks what was there before the request."""
+    collide = ErrorCode.INVALID_TOPIC_EXCEPTION
+    first, *others = names.split()
+
+    async def codes(broker: Broker, *names: str, **fields: Any) -> list[int]:
+        results = await ask(broker, *map(topic, names), **fields)
+        assert sorted(one.name for one in results) == sorted(names)
+        return [one.error_code for one in results]
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            for validate_only in (True, False):
+                found = await codes(
+                    broker, first, *others, "z", validate_only=validate_only
+                )
+                assert found == [0] * (2 + len(others))
+            await create(broker, "b.x")
+            exists = ErrorCode.TOPIC_ALREADY_EXISTS
+            assert await codes(broker, "b_x", "b.x", "c.x") == [collide, exists, 0]
+            assert await codes(broker, "b_x", validate_only=True) == [collide]
+            assert await codes(broker, "a-x", first.replace("x", "X")) == [0, 0]
+
+    run(scenario)
+
+
+def test_a_name_beside_one_that_could_not_be_made_collides_with_nothing(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            wrong = topic("g.x")
+            wrong.configs.append(CreatableTopicConfig("nope", "1"))
+            results = await ask(broker, wrong, topic("g_x"))
+            codes = [one.error_code for one in results]
+            assert codes == [ErrorCode.INVALID_CONFIG, 0]
+            (after,) = await ask(broker, topic("g.x"))
+            assert after.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    run(scenario)
+
+
 def test_two_clients_make_one_topic(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:

@@ -160,6 +160,16 @@ def test_a_name_that_collides_is_refused(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_names_that_collide_in_one_request_are_all_made(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            request = MetadataRequest(names("a.b", "a_b"))
+            response = await call(metadata, request, broker)
+            assert [one.error_code for one in response.topics] == [0, 0]
+
+    run(scenario)
+
+
 def test_topics_are_found_by_id_from_version_12(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:

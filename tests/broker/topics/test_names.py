@@ -62,6 +62,19 @@ def test_a_name_that_is_used_no_more_collides_with_nothing() -> None:
     assert used.colliding("a_b") is None
 
 
+def test_names_beside_each_other_do_not_collide() -> None:
+    used, beside = taken("a.b", "a_b"), taken("a.b")
+    assert used.colliding("a.b", beside) == "a_b"
+    assert (used.colliding("a_b", beside), used.colliding("a_b")) == (None, "a.b")
+    beside.add("a_b")
+    assert (used.colliding("a.b", beside), used.colliding("a_b", beside)) == (
+        None,
+        None,
+    )
+    beside.discard("a_b")
+    assert used.colliding("a.b", beside) == "a_b"
+
+
 def taken(*used: str) -> names.Taken:
     """An index of these names."""
     index = names.Taken()
