@@ -3,13 +3,14 @@
 An endpoint that asks FastAPI for a body gets it when all of it is there, and in memory
 several times over; so there is a limit. What is read piece by piece has none. Bytes are
 not all: a Python object is some fifty bytes, and three bytes of JSON make one. So what
-is parsed has so many values and no more, counted before.
+is parsed has so many values and no more, counted before, a piece in each turn of the
+loop.
 """
 
+import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
-from itertools import accumulate
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 from fastapi import Request
@@ -22,25 +23,68 @@ from admin_api.problems import Problem
 BODY_BYTES_MAX: Final = 16 << 20
 VALUES_MAX: Final = 1_000_000
 """Of one JSON text: they take 80 MB at most."""
-_MARKS: Final = (b",", b":", b"[", b"{")
+_MARKS: Final = b",:[{"
 """As many as there are values, but for the first."""
-_TEXT_OR_MARK: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([,:\[{])', re.DOTALL)
+_REST_OF_TEXT: Final = rb'[^"\\]*+(?:\\.[^"\\]*+)*+(?P<end>")?'
 """A text that does not end is one, too: else each quote in it began another search."""
+_REST: Final = re.compile(_REST_OF_TEXT, re.DOTALL)
+_TEXT_OR_MARK: Final = re.compile(
+    rb'(?P<text>")' + _REST_OF_TEXT + rb"|[,:\[{]", re.DOTALL
+)
+_COUNTED_A_TURN: Final = 16 << 10
+_LOOKED_THROUGH_A_TURN: Final = 1 << 20
+"""Bytes: some milliseconds, where each is a mark, and a millisecond."""
 _OF_BYTES: Final = ("utf-8", "utf-8-sig")
 """In which a quote is a byte, and that byte nothing else; parsers take others, too."""
 _UNLIMITED: Final = "lakelog.receive"
 
 
-def check_values(text: bytes | bytearray) -> None:
+async def check_values(text: bytes | bytearray) -> None:
     """Raise HTTPException 413 for JSON of more values than may be parsed, 415 where
     they cannot be counted."""
-    if sum(text.count(mark) for mark in _MARKS) <= VALUES_MAX:
+    for _ in _checked(text):
+        await asyncio.sleep(0)
+
+
+def _checked(text: bytes | bytearray) -> Iterator[None]:
+    """Check it; yields where others may have their turn."""
+    if len(text) <= VALUES_MAX:
+        return  # even if each byte were a mark
+    marks = 0
+    for first in range(0, len(text), _LOOKED_THROUGH_A_TURN):
+        piece = text[first : first + _LOOKED_THROUGH_A_TURN]
+        marks += len(piece) - len(piece.translate(None, _MARKS))
+        yield
+    if marks <= VALUES_MAX:
         return  # even if those within texts were marks
     if json.detect_encoding(text) not in _OF_BYTES:
         raise HTTPException(415, "JSON that is so long is written in UTF-8.")
-    marks = (1 for found in _TEXT_OR_MARK.finditer(text) if found.lastindex)
-    if any(count > VALUES_MAX for count in accumulate(marks)):
-        raise HTTPException(413, f"It has more than {VALUES_MAX} values.")
+    values = 0
+    for found in _marks(text):
+        values += found
+        if values > VALUES_MAX:
+            raise HTTPException(413, f"It has more than {VALUES_MAX} values.")
+        yield
+
+
+def _marks(text: bytes | bytearray) -> Iterator[int]:
+    """How many marks there are outside of texts, piece by piece."""
+    first, in_text = 0, False
+    while first < len(text):
+        end, marks = first + _COUNTED_A_TURN, 0
+        if in_text:
+            found = _REST.match(text, first, end)
+            assert found is not None  # it may be empty
+            in_text = found["end"] is None
+            if in_text and found.end() == first:
+                return  # a backslash is the last byte
+            first = found.end()
+        else:
+            for found in _TEXT_OR_MARK.finditer(text, first, end):
+                in_text = found["text"] is not None and found["end"] is None
+                marks += found["text"] is None
+            first = found.end() if in_text and found is not None else end
+        yield marks
 
 
 class BodyLimit:
@@ -63,7 +107,7 @@ class BodyLimit:
             gathered.extend(message.get("body", b""))
             self._check(len(gathered))
             if not message.get("more_body"):
-                check_values(gathered)
+                await check_values(gathered)
                 gathered.clear()
             return message
 

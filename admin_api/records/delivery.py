@@ -84,9 +84,9 @@ def _reported(said: ProduceData | None, sent: bytes | None) -> ReportedData | No
     return ReportedData(size=len(sent or b""), type=said.type)
 
 
-def parse(text: bytes) -> ProduceRecord:
+async def parse(text: bytes) -> ProduceRecord:
     """A record. Raises Problem 400 saying what in it is wrong, HTTPException 413."""
-    check_values(text)
+    await check_values(text)
     try:
         return ProduceRecord.model_validate(json.loads(text))
     except (ValueError, RecursionError) as error:
@@ -126,7 +126,7 @@ async def _read(
     try:
         async for chunk in chunks:
             for text in stream.feed(chunk):
-                await queue.put(_sent(send, text))
+                await queue.put(await _sent(send, text))
         stream.close()
     except Problem as problem:
         await queue.put(problem)
@@ -135,11 +135,11 @@ async def _read(
     await queue.put(None)
 
 
-def _sent(
+async def _sent(
     send: Callable[[ProduceRecord], Awaitable[Report]], text: bytes
 ) -> Awaitable[Report] | Problem:
     try:
-        return send(parse(text))
+        return send(await parse(text))
     except Exception as error:  # noqa: BLE001  (its report says what)
         return problem_of(error)
 

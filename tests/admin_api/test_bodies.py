@@ -1,13 +1,23 @@
 """Bodies have a limit where they are gathered, and none where they are streamed."""
 
+import asyncio
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
-from admin_api.bodies import BODY_BYTES_MAX, VALUES_MAX, check_values
+from admin_api import bodies
+from admin_api.bodies import BODY_BYTES_MAX, VALUES_MAX
 
 MIB = 1 << 20
 TOO_LONG = BODY_BYTES_MAX + 1
 JSON = {"content-type": "application/json"}
+
+
+def check_values(text):
+    asyncio.run(bodies.check_values(text))
 
 
 async def pieces(size):
@@ -70,6 +80,24 @@ def test_a_text_that_does_not_end_is_looked_at_once():
     text = b'{"a": "' + b"," * VALUES_MAX + b'", "b": "' + b'\\"' * (4 << 20)
     check_values(text)
     check_values(text + b"\\")
+
+
+def test_counting_the_values_of_a_long_body_gives_way():
+    texts = b'""' * (VALUES_MAX // 2)
+    steps = bodies._checked(texts + b'"' + b"," * (VALUES_MAX + 1))
+    assert len(list(steps)) > len(texts) // (32 << 10)
+
+
+MARKS = re.compile(rb'"(?:[^"\\]|\\.)*"?|([,:\[{])', re.DOTALL)
+
+
+@given(st.lists(st.sampled_from([b'"', b"\\", b",", b"[", b"a"])), st.integers(1, 9))
+def test_marks_are_counted_whatever_pieces_are_looked_at(parts, size):
+    text = b"".join(parts)
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(bodies, "_COUNTED_A_TURN", size + 1)
+        counted = sum(bodies._marks(text))
+    assert counted == sum(found[1] is not None for found in MARKS.finditer(text))
 
 
 def test_values_that_other_encodings_hide_are_not_parsed():

@@ -143,14 +143,15 @@ def test_reading_waits_while_too_much_is_on_its_way():
 )
 def test_a_record_that_cannot_be_is_refused_in_words(text, why):
     with pytest.raises(Problem, match=why) as caught:
-        parse(text)
+        asyncio.run(parse(text))
     assert caught.value.status == 400
 
 
 def test_a_report_that_nobody_reads_yet_keeps_nothing_of_its_record(plane):
     plane.create("unread")
     producer = RecordProducer(plane.bootstrap, IDLE_S)
-    record = parse(b'{"value": {"type": "STRING", "data": "abc"}}')
+    text = b'{"value": {"type": "STRING", "data": "abc"}}'
+    record = asyncio.run(parse(text))
     kept = weakref.ref(record)
     waiting = Target("c", "unread", 1, producer).send(record)
     del record
