@@ -17,6 +17,11 @@ UNCOMPRESSED_BYTES_MAX: Final = 64 << 20
 RECORDS_MAX: Final = 4 << 20
 """Records of a batch."""
 
+WRAPPERS_MAX: Final = 1_000
+"""Compressed messages of one old message set, each of which is decompressed by itself:
+a million of them would take seconds of a thread that others wait for. Clients of that
+age send one, and Kafka takes no more."""
+
 HEADERS_MAX: Final = 1 << 20
 """Headers of all records of a batch together."""
 

@@ -40,7 +40,7 @@ from broker.records.batch import (
     seal,
 )
 from broker.records.layout import HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC
-from broker.records.limits import RECORDS_MAX, UNCOMPRESSED_BYTES_MAX
+from broker.records.limits import RECORDS_MAX, UNCOMPRESSED_BYTES_MAX, WRAPPERS_MAX
 from broker.records.lz4_frames import compress_blocks, with_checksum
 
 MESSAGE_SET_BYTES_MAX: Final = 2 * UNCOMPRESSED_BYTES_MAX
@@ -157,7 +157,7 @@ def _flat(message_set: Buffer) -> tuple[int, list[_Set]]:
     data = numpy.frombuffer(message_set, numpy.uint8)
     fields = numpy.zeros(8, numpy.int64)
     sets: list[_Set] = []
-    codec, at, left = CODEC_NONE, 0, UNCOMPRESSED_BYTES_MAX
+    codec, at, left, wrappers = CODEC_NONE, 0, UNCOMPRESSED_BYTES_MAX, 0
     if not len(data):
         raise KafkaError(ErrorCode.INVALID_RECORD, "there is no message")
     while at < len(data):
@@ -167,6 +167,8 @@ def _flat(message_set: Buffer) -> tuple[int, list[_Set]]:
         if begun > at:
             sets.append(_Set(message_set, at, begun, _EACH_ITS_OWN))
         if begun < stop:
+            wrappers += 1
+            _check_wrappers(wrappers)
             _, magic, attributes, _, _, _, value_at, length = fields.tolist()
             codec = attributes & kernels.CODEC_BITS
             value = memoryview(message_set)[value_at : value_at + length]
@@ -175,6 +177,14 @@ def _flat(message_set: Buffer) -> tuple[int, list[_Set]]:
             sets.append(_Set(inner, 0, len(inner), magic))
         at = stop
     return codec, sets
+
+
+def _check_wrappers(count: int) -> None:
+    if count > WRAPPERS_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"a set of more than {WRAPPERS_MAX} compressed messages",
+        )
 
 
 def _decompress(codec: int, value: memoryview, magic: int, limit: int) -> Buffer:

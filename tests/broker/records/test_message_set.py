@@ -17,6 +17,7 @@ from broker.records.batch import check_produced, read_header, split
 from broker.records.compression import compress, compress_gzip_fast
 from broker.records.inspect import inspect_batch
 from broker.records.layout import HEADER_BYTES
+from broker.records.limits import WRAPPERS_MAX
 from broker.records.message_set import (
     first_message_bytes,
     to_batch,
@@ -239,6 +240,15 @@ def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
     assert (code, "more than" in text) == (ErrorCode.INVALID_RECORD, True)
     half = message(compress(1, message(b"\0" * (33 << 20))), 0, 1)
     assert refused(half + half)[0] is ErrorCode.INVALID_RECORD
+
+
+def test_a_set_is_not_made_of_thousands_of_compressed_ones() -> None:
+    one = message(compress(2, message(b"a")), 0, 2)
+    assert len(read_batch(to_batch(one * WRAPPERS_MAX))) == WRAPPERS_MAX
+    assert refused(one * (WRAPPERS_MAX + 1)) == (
+        ErrorCode.INVALID_RECORD,
+        f"a set of more than {WRAPPERS_MAX} compressed messages",
+    )
 
 
 def test_the_size_of_the_first_message_is_told() -> None:
