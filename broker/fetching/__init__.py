@@ -1,0 +1,1 @@
+"""What a fetch session is, without connections: its partitions, epochs, and limits."""
