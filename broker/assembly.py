@@ -34,6 +34,7 @@ from broker.runtime.coordination.coordinator import Coordinator
 from broker.runtime.coordination.markers import Markers
 from broker.runtime.coordination.producer_ids import ProducerIds
 from broker.runtime.coordination.transactions import TransactionCoordinator, limits_of
+from broker.runtime.partitions.fetch_sessions import ServedSessions
 from broker.runtime.partitions.inspector import Inspector
 from broker.runtime.partitions.overdue import Overdue
 from broker.runtime.partitions.partitions import Partitions
@@ -150,6 +151,7 @@ def assemble(
         lake=tables,
         wal=wal,
         purgatory=purgatory,
+        fetch_sessions=_new_sessions(settings, around),
         counters=counters,
         cluster_id=catalog.cluster_id,
         node_id=settings.node_id,
@@ -268,6 +270,12 @@ def _open_wal(
 def _call_all(callbacks: list[Callable[[], None]]) -> None:
     for callback in callbacks:
         callback()
+
+
+def _new_sessions(settings: Settings, around: Surroundings) -> ServedSessions:
+    return ServedSessions(
+        settings.broker, around.clock, around.chance, around.loop.call_soon
+    )
 
 
 def _bring_groups(

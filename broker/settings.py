@@ -152,6 +152,13 @@ class BrokerSettings(_Group):
     fetch_max_bytes: Bytes = Field(
         default=55 << 20, description="largest fetch response"
     )
+    max_incremental_fetch_session_cache_slots: Annotated[int, Field(ge=0)] = Field(
+        default=1_000, description="fetch sessions; 0: nobody gets one"
+    )
+    fetch_sessions_bytes_max: Bytes = Field(
+        default=64 << 20,
+        description="about what all fetch sessions take; 1.5 KiB for each partition",
+    )
     producer_id_expiration_ms: Millis = Field(
         default=86_400_000, description="an idle producer's sequences are forgotten"
     )

@@ -11,26 +11,34 @@ is read from the first open transaction on, and what of the rest was aborted is 
 what stands in a table nothing was.
 Version notes: v0 and v1 get messages of magic 0, v2 and v3 of magic 1 (KIP-32), which
 are made of the batches on threads; v3 limits the answer as a whole, and gives at least
-one message (KIP-74); v4 batches; v5 log start; v7 sessions (KIP-227): a session id is
-never given out (0), which every client takes for "go on without", and an epoch above 0
-is refused; v9 the leader epoch fences (KIP-320); v12 the epoch fetched last; v13 topics
-by id (KIP-516); v16 endpoints, v17 and v18 fields of followers: not needed by one node.
+one message (KIP-74); v4 batches; v5 log start; v7 sessions (KIP-227): see
+``_fetch_sessions``; v9 the leader epoch fences (KIP-320); v12 the epoch fetched last;
+v13 topics by id (KIP-516); v16 who leads (``_fetch_partitions``); v17 and v18 fields of
+followers, which mean nothing of a consumer.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from typing import Any, NamedTuple
 
-from broker.apis._message_sets import (
-    AT_LEAST_ONE_SINCE,
-    convert_fetched,
-    known_code,
+from broker.apis._fetch_partitions import (
+    BATCHES_SINCE,
+    READ_COMMITTED,
+    aborted_of,
+    data_of,
+    find_place,
+    replica_id_of,
 )
+from broker.apis._fetch_sessions import (
+    CLOSING_EPOCH,
+    FULL_EPOCH,
+    fetch_changes,
+    open_session,
+)
+from broker.apis._message_sets import convert_fetched
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.protocol.api_keys import ApiKey
-from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.fetch import (
-    AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -39,21 +47,9 @@ from broker.protocol.messages.fetch import (
     PartitionData,
 )
 from broker.runtime.budget import Reservation
-from broker.runtime.partitions.fetches import Fetch, check_offset
-from broker.runtime.partitions.partition import (
-    LEADER_EPOCH,
-    Partition,
-    bare,
-    check_leader_epoch,
-)
+from broker.runtime.partitions.fetches import Fetch
 from broker.runtime.partitions.reads import TURN_PLACES, Place
 from broker.runtime.services import Broker
-
-BATCHES_SINCE = 4
-BY_ID_SINCE = 13
-STORAGE_ERROR_SINCE = 6
-REPLICA_STATE_SINCE = 15
-READ_COMMITTED = 1
 
 
 class _Asked(NamedTuple):
@@ -68,9 +64,11 @@ class _Asked(NamedTuple):
 def fetch(
     request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse]:
-    if request.session_epoch > 0:
-        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     broker, version = context.broker, context.version
+    if request.session_epoch not in (CLOSING_EPOCH, FULL_EPOCH):
+        return fetch_changes(request, version, broker)
+    if request.session_id:
+        broker.fetch_sessions.remove(request.session_id)
     places: list[Place] = []
     bytes_max = min(request.max_bytes, broker.settings.broker.fetch_max_bytes)
 
@@ -107,13 +105,14 @@ def _fill(
     """
     topics: list[FetchTopic] = []
     known: dict[tuple[str, bytes, int], _Asked] = {}
-    replica_id = _replica_id(request, version)
+    replica_id = replica_id_of(request, version)
     for count, (topic, asked) in enumerate(_all_asked(request)):
         if count and count % TURN_PLACES == 0:
             yield
         if asked is None:
             continue
-        place = _place(topic, asked, replica_id, version, broker)
+        place = Place(None, asked.fetch_offset, asked.partition_max_bytes)
+        find_place(place, topic, asked, replica_id, version, broker)
         place.committed = request.isolation_level == READ_COMMITTED
         key = topic.topic, topic.topic_id, asked.partition
         before = known.get(key)
@@ -138,63 +137,11 @@ def _all_asked(
             yield topic, one
 
 
-def _replica_id(request: FetchRequest, version: int) -> int:
-    """Who asks; -1: a consumer."""
-    if version < REPLICA_STATE_SINCE:
-        return request.replica_id
-    return -1 if request.replica_state is None else request.replica_state.replica_id
-
-
-def _place(
-    topic: FetchTopic,
-    asked: FetchPartition,
-    replica_id: int,
-    version: int,
-    broker: Broker,
-) -> Place:
-    place = Place(None, asked.fetch_offset, asked.partition_max_bytes)
-    place.at_least_one = version < AT_LEAST_ONE_SINCE  # it is cut to the limit after
-    try:
-        if version >= BY_ID_SINCE:
-            found = broker.partitions.identified(topic.topic_id, asked.partition)
-        else:
-            found = broker.partitions.named(topic.topic, asked.partition)
-        place.partition = found
-        check_leader_epoch(asked.current_leader_epoch)
-        _check_consumer(replica_id, asked)
-        _check_last_fetched(asked)
-        check_offset(found, asked.fetch_offset)
-    except KafkaError as error:
-        place.error = bare(error)
-    return place
-
-
-def _check_consumer(replica_id: int, asked: FetchPartition) -> None:
-    """No replica follows this node (``Partition.followerReplicaOrThrow``)."""
-    if replica_id < 0:
-        return
-    knows_epoch = asked.current_leader_epoch >= 0
-    raise KafkaError(
-        ErrorCode.UNKNOWN_LEADER_EPOCH
-        if knows_epoch
-        else ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        f"{replica_id} is none of the replicas",
-    )
-
-
-def _check_last_fetched(asked: FetchPartition) -> None:
-    """An epoch that never was cannot have been fetched (``UnifiedLog.read``)."""
-    if asked.last_fetched_epoch > LEADER_EPOCH:
-        raise KafkaError(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"epoch {asked.last_fetched_epoch} is unknown here",
-        )
-
-
 def _answer(
     request: FetchRequest, places: list[Place], version: int, broker: Broker
 ) -> Generator[None, None, FetchResponse]:
-    """The response; yields after each ``TURN_PLACES`` partitions."""
+    """The response, and its session if one is wanted; yields after each
+    ``TURN_PLACES`` partitions."""
     response = FetchResponse()
     committed = request.isolation_level == READ_COMMITTED
     filled = iter(enumerate(places, 1))
@@ -206,47 +153,14 @@ def _answer(
         )
         for asked in topic.partitions:
             count, place = next(filled)
-            data = _data(asked.partition, place, version)
-            data.aborted_transactions = _aborted(place, committed)
+            data = data_of(asked.partition, place, version, broker.node_id)
+            data.aborted_transactions = aborted_of(place, committed)
             answers.append(data)
             if place.buffers:
                 size += place.size
             if count % TURN_PLACES == 0:
                 yield
     broker.counters.bytes_out += size
+    if request.session_epoch == FULL_EPOCH:
+        yield from open_session(response, request, version, broker)
     return response
-
-
-def _aborted(place: Place, committed: bool) -> list[AbortedTransaction] | None:
-    """What does not count of what was read, by first offset. Kafka says so to who reads
-    what is committed, and of what is not here; others get null."""
-    if not committed and place.partition is not None:
-        return None
-    if place.error is not None:
-        return []
-    return [AbortedTransaction(*one) for one in place.aborted]
-
-
-def _data(index: int, place: Place, version: int) -> PartitionData:
-    """A partition's part; with an error all its offsets are -1, as Kafka's."""
-    data = PartitionData(index, high_watermark=-1, records=b"")
-    if place.error is not None:
-        data.error_code = _code(place.error, version, place.partition)
-        return data
-    if place.partition is not None and not place.partition.deleted:
-        offsets = place.partition.log.offsets
-        data.high_watermark = offsets.durable
-        data.last_stable_offset = offsets.stable
-        data.log_start_offset = offsets.start
-    if place.buffers:
-        data.records = place.buffers
-    return data
-
-
-def _code(error: KafkaError, version: int, partition: Partition | None) -> ErrorCode:
-    """No code that is newer than the client's version (``FetchResponse.java``)."""
-    if error.code is ErrorCode.KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_SINCE:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if version >= BY_ID_SINCE and partition is not None and partition.deleted:
-        return ErrorCode.UNKNOWN_TOPIC_ID
-    return known_code(error.code) if version < BATCHES_SINCE else error.code

@@ -17,6 +17,7 @@ from broker.runtime.budget import Budget
 from broker.runtime.coordination.coordinator import Coordinator
 from broker.runtime.coordination.producer_ids import ProducerIds
 from broker.runtime.coordination.transactions import TransactionCoordinator
+from broker.runtime.partitions.fetch_sessions import ServedSessions
 from broker.runtime.partitions.partitions import Partitions
 from broker.runtime.ports import Tables
 from broker.runtime.process.status import Counters
@@ -48,6 +49,7 @@ class Broker:
     lake: Tables
     wal: Wal
     purgatory: DelayedOperations
+    fetch_sessions: ServedSessions
     counters: Counters
     cluster_id: str
     node_id: int

@@ -49,7 +49,7 @@ class DelayedOperation:
     def __init__(self) -> None:
         self.done = False
         self.parked = False
-        self.keys: tuple[Hashable, ...] = ()
+        self.keys: list[Hashable] = []
         self.timer: TimerHandle | None = None
 
     def satisfied(self) -> bool:
@@ -99,7 +99,7 @@ class DelayedOperations:
             return self._complete(operation, expired=False)
         if timeout_ms <= 0:
             return self._complete(operation, expired=True)
-        operation.keys = tuple(dict.fromkeys(keys))
+        operation.keys = list(dict.fromkeys(keys))
         for key in operation.keys:
             self._watched.setdefault(key, {})[operation] = None
         operation.parked = True
@@ -111,6 +111,14 @@ class DelayedOperations:
                 timeout_ms, lambda: self._expire(operation)
             )
         return operation.done
+
+    def watch_also(self, operation: DelayedOperation, key: Hashable) -> None:
+        """Let an operation that waits wait for ``key`` as well."""
+        assert operation.parked, "it does not wait"
+        watching = self._watched.setdefault(key, {})
+        if operation not in watching:
+            watching[operation] = None
+            operation.keys.append(key)
 
     def check(self, key: Hashable) -> int:
         """Something happened to ``key``: complete who is satisfied. Returns how many.

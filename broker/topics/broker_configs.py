@@ -3,7 +3,7 @@
 Consoles and tools describe a broker to learn its limits and its version: they look for
 ``message.max.bytes``, ``log.retention.hours``, ``inter.broker.protocol.version``. This
 is the list of what they may look for, with the types and defaults of Apache Kafka 4.3,
-or with what is true here where Kafka's default would not be (one replica, no sessions).
+or with what is true here where Kafka's default would not be (one replica).
 What is really set here is laid over it by whoever knows the settings; everything is
 read-only. Keys of what this broker has not (controllers, replicas, TLS, SASL, quotas)
 are left out, apart from those that tools read anyway.
@@ -57,7 +57,7 @@ log.roll.jitter.hours | int | 0 | Default of segment.jitter.ms, in hours.
 max.connection.creation.rate | int | 2147483647 | Connections accepted in a second.
 max.connections | int | 2147483647 | How many connections may be open.
 max.connections.per.ip | int | 2147483647 | How many of one address.
-max.incremental.fetch.session.cache.slots | int | 0 | Fetch sessions: none is kept.
+max.incremental.fetch.session.cache.slots | int | 1000 | How many fetch sessions.
 max.request.partition.size.limit | int | 2000 | Partitions in one description.
 metadata.version | string | {version} | Whose behaviour is followed.
 node.id | int | 1 | This node's number.

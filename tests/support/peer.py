@@ -80,7 +80,10 @@ class Peer:
     def ask(self, request: Any, version: int) -> Any:
         """One request, its response; ConnectionError if it closes instead."""
         self.send(frame_of(request, version))
-        key = int(request.API_KEY)
+        return self.answer(int(request.API_KEY), version)
+
+    def answer(self, key: int, version: int) -> Any:
+        """The response to a request that was sent."""
         frame = self.receive()
         _, position = decode_response_head(frame, key, version)
         return response_decoder(key, version)(frame, position)

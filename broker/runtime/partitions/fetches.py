@@ -18,6 +18,7 @@ from collections.abc import (
     Coroutine,
     Generator,
     Hashable,
+    Iterable,
     Sequence,
 )
 from typing import Any
@@ -209,7 +210,11 @@ class Fetch(DelayedOperation):
         """Be parked, once and for all."""
         assert self._unwaited is not None
         self._purgatory, self._unwaited = self._unwaited, None
-        self._purgatory.watch(self, self._before, self._max_wait_ms)
+        self._purgatory.watch(self, self._keys(), self._max_wait_ms)
+
+    def _keys(self) -> Iterable[Hashable]:
+        """What it waits for; looked at when it was looked whether it must wait."""
+        return self._before
 
     def abandon(self) -> None:
         """Its connection is lost: it is not completed. A read under way goes on."""

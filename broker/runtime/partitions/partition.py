@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from broker.fetching.session import FetchSession, SessionPartition
 from broker.ids import PartitionNumber, ProducerId, TopicNumber, TopicPartition
 from broker.log.index import Span
 from broker.log.partition import PartitionLog
@@ -103,6 +104,7 @@ class Partition:
         "index",
         "log",
         "number",
+        "watchers",
     )  # fmt: skip
 
     def __init__(
@@ -122,6 +124,8 @@ class Partition:
         self.configure(config)
         self.deleted = False
         self.bytes_committed = 0
+        self.watchers: dict[SessionPartition, FetchSession] = {}
+        """What of fetch sessions rests on it."""
         self._wal = wal
         self._counters = counters
         self._committed = committed

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from broker.fetching.session import FetchSession, wake
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.log.partition import PartitionLog
 from broker.protocol.errors import unknown_partition
@@ -75,6 +76,7 @@ class Partitions:
         self._by_topic: dict[TopicNumber, list[Partition | None]] = {}
         self._configs: dict[TopicNumber, TopicConfig] = {}
         self._moved: dict[Partition, None] = {}  # a set, in the order of its making
+        self._woken: dict[FetchSession, None] = {}
         self.open: dict[Partition, None] = {}
         """Those with an open transaction, that which has one the longest first."""
         self._raising = asyncio.Lock()
@@ -292,13 +294,20 @@ class Partitions:
         return held_bytes + self._lake.table_bytes(number, index)
 
     def _note_moved(self, partition: Partition) -> None:
-        """Check at the end of this turn who waits for the partition."""
+        """Check at the end of this turn who waits for the partition; what of sessions
+        rested on it is due at once."""
         if not self._moved:
             self._call_soon(self._check_moved)
         self._moved[partition] = None
+        if partition.watchers:
+            self._woken.update(dict.fromkeys(wake(partition).values()))
 
     def _check_moved(self) -> None:
-        moved = self._moved
+        moved, woken = self._moved, self._woken
+        if woken:
+            self._woken = {}
+            for session in woken:
+                self._purgatory.check(session)
         for _ in range(min(len(moved), MOVED_A_TURN)):
             partition, _ = moved.popitem()
             self._purgatory.check(partition.key)

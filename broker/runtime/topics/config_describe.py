@@ -29,6 +29,9 @@ SETTING_OF: Final[Mapping[str, str]] = MappingProxyType(
         "auto.create.topics.enable": "broker.auto_create_topics",
         "message.max.bytes": "broker.message_max_bytes",
         "fetch.max.bytes": "broker.fetch_max_bytes",
+        "max.incremental.fetch.session.cache.slots": (
+            "broker.max_incremental_fetch_session_cache_slots"
+        ),
         "producer.id.expiration.ms": "broker.producer_id_expiration_ms",
         "socket.request.max.bytes": "network.frame_bytes_max",
         "connections.max.idle.ms": "network.idle_ms",

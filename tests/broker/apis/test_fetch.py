@@ -223,15 +223,17 @@ def test_a_replica_is_refused(
     run(scenario)
 
 
-def test_sessions_are_not_given_out(tmp_path: Path) -> None:
+def test_a_session_is_given_out_to_who_wants_one(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             await create(broker, "t")
             for epoch in (0, -1):
                 request = fetch_request("t", (0, 0), session_epoch=epoch)
                 response = await call(fetch, request, broker, 12)
-                assert (response.error_code, response.session_id) == (0, 0)
+                assert response.error_code == 0
+                assert (response.session_id > 0) is (epoch == 0)
                 assert response.responses
+            assert len(broker.fetch_sessions.sessions) == 1
             request = fetch_request("t", (0, 0), session_id=5, session_epoch=3)
             response = await call(fetch, request, broker, 12)
             assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND

@@ -86,6 +86,19 @@ def test_a_check_completes_and_stops_the_timer() -> None:
     assert len(waits) == len(timers.wheel) == 0
 
 
+def test_who_waits_may_come_to_wait_for_more() -> None:
+    timers, counters = HandDriven(), {"a": 0}
+    waits, operation = DelayedOperations(timers), Enough(counters, 1)
+    waits.watch(operation, ["a"], 100)
+    for key in ("b", "b", "a"):
+        waits.watch_also(operation, key)
+    assert operation.keys == ["a", "b"]
+    counters["a"] = 1
+    assert waits.check("b") == 1
+    assert operation.ends == ["satisfied"]
+    assert waits.operations() == set()
+
+
 def test_expiry_completes_and_leaves_every_key() -> None:
     timers, counters = HandDriven(), {"a": 0}
     waits, operation = DelayedOperations(timers), Enough(counters, 1)

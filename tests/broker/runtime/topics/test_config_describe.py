@@ -36,6 +36,7 @@ SET = Settings(
     broker=BrokerSettings(
         num_partitions=42, auto_create_topics=False, message_max_bytes=43,
         fetch_max_bytes=44, producer_id_expiration_ms=45,
+        max_incremental_fetch_session_cache_slots=59,
     ),
     network=NetworkSettings(
         frame_bytes_max=1046, idle_ms=47, connections_max=48,
@@ -70,6 +71,7 @@ def test_each_setting_is_shown_under_kafkas_name_for_it() -> None:
         "log.dir": "/the/data", "log.dirs": "/the/data",
         "num.partitions": "42", "auto.create.topics.enable": "false",
         "message.max.bytes": "43", "fetch.max.bytes": "44",
+        "max.incremental.fetch.session.cache.slots": "59",
         "producer.id.expiration.ms": "45", "socket.request.max.bytes": "1046",
         "connections.max.idle.ms": "47", "max.connections": "48",
         "max.connections.per.ip": "49", "log.retention.check.interval.ms": "150",

@@ -1,0 +1,26 @@
+"""The corners of fetch sessions, answered as Apache Kafka 4.3.1 answers them.
+
+``fetch_corners.txt`` is what a Kafka said (``tests/support/fetch_corners.py`` asks).
+With the address of one in KAFKA_BOOTSTRAP it is asked again; it should have the default
+number of slots for sessions.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.fetch_corners import table
+from tests.support.process import BrokerPart
+
+SAID = Path(__file__).with_name("fetch_corners.txt")
+KAFKA = os.environ.get("KAFKA_BOOTSTRAP", "")
+
+
+def test_the_corners_of_fetch_sessions_are_kafkas(broker: BrokerPart) -> None:
+    assert table(broker.bootstrap) == SAID.read_text().splitlines()
+
+
+@pytest.mark.skipif(not KAFKA, reason="no Kafka at KAFKA_BOOTSTRAP")
+def test_a_kafka_still_says_so() -> None:
+    assert table(KAFKA) == SAID.read_text().splitlines()
