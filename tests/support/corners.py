@@ -85,13 +85,14 @@ def _lines(answers: Iterable[tuple[str, str, Any]]) -> list[str]:
     for (case, answer), states in by_case.items():
         alike: dict[str, list[str]] = {}
         for state, versions in states.items():
-            alike.setdefault(_span(versions), []).append(state)
-        for span, names in alike.items():
-            lines.append(f"{case} {span}: {answer}   {' '.join(names)}")
+            alike.setdefault(span(versions), []).append(state)
+        for those, names in alike.items():
+            lines.append(f"{case} {those}: {answer}   {' '.join(names)}")
     return sorted(lines)
 
 
-def _span(versions: list[str]) -> str:
+def span(versions: list[str]) -> str:
+    """``v0-2`` for v0, v1 and v2."""
     numbers = sorted(int(version[1:]) for version in versions)
     if len(numbers) > 1 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"v{numbers[0]}-{numbers[-1]}"
