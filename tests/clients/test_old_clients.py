@@ -8,8 +8,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
 
-from tests.support.confluent import create, held_to
+from tests.support.confluent import Member, create, held_to, produce_all, until
 from tests.support.patience import IDLE_S, Patience
 
 VERSIONS = [(0, 8, 2), (0, 9), (0, 10, 0), (0, 10, 2), (0, 11)]
@@ -79,6 +80,50 @@ def test_a_group_of_kafka_python_goes_on_where_it_stood(broker, topic, version):
         member.commit()
         member.close()
     assert seen == list(range(20))
+
+
+@pytest.mark.parametrize("version", [(0, 8, 1), (0, 8, 2)], ids=named)
+def test_offsets_that_were_zookeepers_are_the_groups(broker, topic, version):
+    create(broker.bootstrap, topic)
+    part = TopicPartition(topic, 0)
+
+    def member(api_version):
+        return KafkaConsumer(
+            bootstrap_servers=broker.bootstrap,
+            api_version=api_version,
+            group_id=topic,
+            enable_auto_commit=False,
+        )
+
+    for offset in (3, 7):
+        old = member(version)
+        old.assign([part])
+        old.commit({part: OffsetAndMetadata(offset, "m", -1)})
+        old.close()
+        for reader in (member(version), member(None)):
+            assert reader.committed(part, metadata=True)[:2] == (offset, "m")
+            assert reader.committed(TopicPartition(topic, 1)) is None
+            reader.close()
+
+
+@pytest.mark.parametrize("other", [held_to("0.9.0"), {}], ids=["old", "new"])
+def test_members_of_old_share_a_group_and_take_over(broker, topic, other):
+    create(broker.bootstrap, topic, 4)
+    everything = set(range(4))
+    old = Member(broker.bootstrap, topic, topic, **held_to("0.9.0"))
+    second = Member(broker.bootstrap, topic, topic, **other)
+    until(
+        lambda: old.assigned ^ second.assigned == everything != old.assigned,
+        [old, second],
+    )
+    second.consumer.close()
+    until(lambda: old.assigned == everything, [old])
+    values = [b"%d" % i for i in range(40)]
+    rows = [(None, value, None, i % 4) for i, value in enumerate(values)]
+    produce_all(broker.bootstrap, topic, rows)
+    until(lambda: len(old.values) == 40, [old])
+    assert sorted(old.values) == sorted(values)
+    old.consumer.close()
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
