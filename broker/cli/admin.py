@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from broker.cli import tokens
+from broker.cli.announce import announce
 from broker.cli.failures import BadUsage, UserError
 from broker.cli.options import (
     BOOTSTRAP_DEFAULT,
@@ -48,7 +49,7 @@ def admin(
 
     configure_logging(settings)
     bound = admin_socket(settings, insecure=insecure)
-    server.run(bound, bootstrap, settings, typer.echo, insecure=insecure, recent=recent)
+    server.run(bound, bootstrap, settings, announce, insecure=insecure, recent=recent)
 
 
 def _refuse_options(context: typer.Context) -> None:

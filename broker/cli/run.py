@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from broker.cli.admin import admin_socket
+from broker.cli.announce import announce, say
 from broker.cli.failures import UserError
 from broker.cli.options import (
     Admin,
@@ -27,11 +28,6 @@ from broker.memory import choose_allocators
 
 JAVA_MIN = 17
 NO_JAVA = f"Java {JAVA_MIN} or newer was not found"
-
-
-def say(line: str) -> None:
-    """One line to standard output, at once."""
-    typer.echo(line)
 
 
 def java_found() -> bool:
@@ -81,7 +77,9 @@ def up(
         compactor = False
     shared = _shared(data_dir, listener, advertised, admin, config, extra)
     flags = ["--insecure"] if insecure else []
-    supervisor = Supervisor(shared, not no_admin, compactor, say, flags)
+    supervisor = Supervisor(
+        shared, not no_admin, compactor, say, flags, announce=announce
+    )
     raise typer.Exit(asyncio.run(supervisor.run()))
 
 
@@ -101,7 +99,7 @@ def broker(
     settings = settings_of(
         data_dir, config, extra, listener=listener, advertised=advertised, admin=admin
     )
-    raise typer.Exit(run_broker(settings, say))
+    raise typer.Exit(run_broker(settings, announce))
 
 
 def compactor(
@@ -129,7 +127,7 @@ def compactor(
     except OSError as error:
         raise UserError(f"{settings.data_dir}: {error.strerror}") from None
     configure_logging(settings)
-    raise typer.Exit(run(settings, master=master, announce=say))
+    raise typer.Exit(run(settings, master=master, announce=announce))
 
 
 def _redirect_output(log: Path) -> None:

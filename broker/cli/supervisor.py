@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from broker.cli.announce import SOCKET_VARIABLE
+
 PARENT_VARIABLE = "LAKELOG_PARENT"
 STOP_TIMEOUT_S = 4.0
 LINGER_S = 1.0
@@ -44,8 +46,13 @@ def die_with_parent() -> None:
 
 def _environment() -> dict[str, str]:
     """What a child is told beside our own; a file in the directory from which ``up``
-    was called is no module, neither to it nor to Spark's workers."""
-    return {PARENT_VARIABLE: str(os.getpid()), "PYTHONSAFEPATH": "1"}
+    was called is no module, neither to it nor to Spark's workers. That all is ready is
+    for us to say."""
+    return {
+        PARENT_VARIABLE: str(os.getpid()),
+        "PYTHONSAFEPATH": "1",
+        SOCKET_VARIABLE: "",
+    }
 
 
 def next_pause_s(pause_s: float, lived_s: float) -> float:
@@ -183,8 +190,12 @@ class Supervisor:
         compactor_wanted: bool,
         say: Callable[[str], None],
         admin_flags: Sequence[str] = (),
+        announce: Callable[[str], None] | None = None,
     ) -> None:
+        """``say`` gets each line, ``announce`` the one that says that clients can come;
+        ``say`` if there is none."""
         self.shared, self.say, self.admin_flags = shared, say, admin_flags
+        self.announce = announce or say
         self.admin_wanted, self.compactor_wanted = admin_wanted, compactor_wanted
         self.broker = Child("broker", ["broker", *shared], self._on_line)
         self.others: list[Child] = []
@@ -256,4 +267,4 @@ class Supervisor:
         if complete and not self.announced:
             self.announced = True
             names = [n for n in ("kafka", "admin", "sync", "tables") if n in self.facts]
-            self.say("ready " + " ".join(f"{n}={self.facts[n]}" for n in names))
+            self.announce("ready " + " ".join(f"{n}={self.facts[n]}" for n in names))

@@ -1,0 +1,43 @@
+"""What a part says of itself to whoever started it: a line, and a word to systemd.
+
+A service of ``Type=notify`` is started when it says so, not when its process is there:
+units that come after it find a broker that takes connections. The word is a datagram to
+the socket that ``NOTIFY_SOCKET`` names (sd_notify(3)): a path, or an abstract name that
+begins with ``@``. Children do not inherit the variable: one word is for all of `up`.
+"""
+
+import os
+import socket
+from typing import Final
+
+import structlog
+import typer
+
+SOCKET_VARIABLE: Final = "NOTIFY_SOCKET"
+
+log = structlog.get_logger("lakelog.up")
+
+
+def say(line: str) -> None:
+    """One line to standard output, at once."""
+    typer.echo(line)
+
+
+def announce(line: str) -> None:
+    """Say that clients can come, to people and to systemd."""
+    say(line)
+    notify(f"READY=1\nSTATUS={line}")
+
+
+def notify(state: str) -> None:
+    """Send ``state`` to whoever wants to be notified; nothing if nobody does."""
+    address = os.environ.get(SOCKET_VARIABLE, "")
+    if not address.startswith(("/", "@")):
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
+            sending.sendto(state.encode(), address)
+    except OSError as error:
+        log.warning("systemd cannot be notified", why=str(error))

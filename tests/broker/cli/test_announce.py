@@ -1,0 +1,96 @@
+"""Whoever started a part hears when clients can come: real sockets, real programs."""
+
+import os
+import socket
+import tempfile
+from contextlib import closing, contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.cli.announce import announce, notify
+from tests.support.patience import STUCK_S, becomes_true
+from tests.support.process import BrokerPart, WholePart
+
+NUMBERS = count()
+
+
+@contextmanager
+def listening(monkeypatch, address=None):
+    """A socket as systemd binds one; an abstract name if no path is given."""
+    name = address or f"@lakelog-{os.getpid()}-{next(NUMBERS)}"
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as bound:
+        bound.bind("\0" + name[1:] if name.startswith("@") else name)
+        bound.settimeout(STUCK_S)
+        monkeypatch.setenv("NOTIFY_SOCKET", name)
+        yield bound
+
+
+def test_who_listens_hears_the_line_that_people_see(monkeypatch, capsys):
+    with listening(monkeypatch) as bound:
+        announce("ready kafka=a:1")
+        assert bound.recv(4096) == b"READY=1\nSTATUS=ready kafka=a:1"
+    assert capsys.readouterr().out == "ready kafka=a:1\n"
+
+
+def test_a_path_is_a_socket_as_well(monkeypatch):
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp") as directory,
+        listening(monkeypatch, f"{directory}/notify") as bound,
+    ):
+        notify("READY=1")
+        assert bound.recv(4096) == b"READY=1"
+
+
+@pytest.mark.parametrize("address", [None, "", "relative", "vsock:2:1"])
+def test_where_nobody_wants_it_nothing_is_sent(monkeypatch, address):
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    if address is not None:
+        monkeypatch.setenv("NOTIFY_SOCKET", address)
+    with capture_logs() as events:
+        notify("READY=1")
+    assert events == []
+
+
+def test_who_cannot_be_reached_keeps_nothing_from_starting(monkeypatch):
+    monkeypatch.setenv("NOTIFY_SOCKET", "/nowhere/notify")
+    with capture_logs() as events:
+        notify("READY=1")
+    [event] = events
+    assert event["event"] == "systemd cannot be notified"
+
+
+def test_a_broker_is_ready_when_its_port_takes_connections(monkeypatch, tmp_path):
+    part = BrokerPart(tmp_path / "data")
+    with listening(monkeypatch) as bound:
+        part.start(wait=False)
+        try:
+            said = bound.recv(4096).decode()
+            assert said.startswith("READY=1\nSTATUS=ready kafka=")
+            host, _, port = said.partition("kafka=")[2].split()[0].rpartition(":")
+            socket.create_connection((host, int(port))).close()
+        finally:
+            part.end()
+
+
+def test_all_of_up_is_ready_once_and_its_children_say_nothing(monkeypatch, tmp_path):
+    part = WholePart(tmp_path / "data")
+    part.arguments.append("--no-compactor")
+    with listening(monkeypatch) as bound:
+        part.start()
+        try:
+            said = bound.recv(4096).decode()
+            assert part.facts["admin"] in said
+            pids = [one.pid for kind in part.descendants().values() for one in kind]
+            assert len(pids) == 2
+            for pid in pids:
+                environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                assert b"NOTIFY_SOCKET=" in environment
+        finally:
+            part.end()
+        assert becomes_true(lambda: not part.alive)
+        bound.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            bound.recv(4096)
