@@ -94,7 +94,7 @@ def create_app(
 ) -> FastAPI:
     """An admin plane for the broker at ``bootstrap``, of the data directory that the
     settings name. With ``is_closed`` it asks for a token although none was made yet;
-    with ``is_exposed`` it may be asked by any name.
+    with ``is_exposed`` it may be asked by any name, if the settings name none.
     """
     data_dir = settings.data_dir
     producer = RecordProducer(bootstrap, timeout_s)
@@ -120,7 +120,7 @@ def create_app(
     app.add_middleware(
         Callers,
         tokens=Tokens(data_dir),
-        hosts=None if is_exposed else Hosts(settings),
+        hosts=None if is_exposed and not settings.admin_hosts else Hosts(settings),
         is_closed=is_closed,
     )
     app.add_middleware(EncodedSlashes)

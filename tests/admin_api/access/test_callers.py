@@ -2,12 +2,15 @@
 
 import asyncio
 
+import httpx
 import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from admin_api.access.callers import ANYONE, CALLER, Caller, Callers, Refused, bearer
 from admin_api.access.tokens import FILE, Role, Tokens
+from admin_api.app import create_app
+from broker.settings import Settings
 
 
 def header(*values):
@@ -128,3 +131,21 @@ def test_a_token_is_served_by_whatever_name(plane, guarded):
         answer = plane.ask("GET", "/v3/clusters", headers=PAGE | guarded[role])
         assert answer.status_code == 200
     assert plane.ask("GET", "/v3/clusters", headers=PAGE).status_code == 401
+
+
+@pytest.mark.parametrize(("names", "status"), [("", 200), ("plane", 421)])
+def test_an_exposed_plane_is_asked_by_any_name_unless_some_are_named(
+    tmp_path, names, status
+):
+    settings = Settings(data_dir=tmp_path, admin_hosts=names)
+    app = create_app("127.0.0.1:1", settings, is_exposed=True)
+
+    async def asked(host):
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(
+            transport=transport, base_url=f"http://{host}"
+        ) as client:
+            return (await client.get("/v1/config")).status_code
+
+    assert asyncio.run(asked("evil.example")) == status
+    assert asyncio.run(asked("plane")) == 200
