@@ -7,7 +7,7 @@ PURE := $(addprefix tests/broker/,protocol records log groups topics timing)
 AT_ONCE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test test-all coverage check crash sim bench lock clean
+.PHONY: help demo up test test-all coverage check crash sim bench lint-infra lock clean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -42,6 +42,9 @@ sim: .venv/ready  ## seeds of the simulation: SEEDS=1000 FIRST=0 SECONDS=3600, o
 
 bench: .venv/ready  ## figures beside Apache Kafka, on this machine, in one run
 	@$(BIN)/python -m infra.bench
+
+lint-infra: .venv/ready  ## unit, image, compose file and manifests, each by its own tool
+	@infra/lint.sh
 
 lock: .venv/ready  ## resolve the pins again into requirements.lock
 	@infra/lock.sh

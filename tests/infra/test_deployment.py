@@ -1,0 +1,172 @@
+"""What the unit, the image, the compose file and the manifests name is there.
+
+Each is checked by its own tool in ``make lint-infra``. Here: flags are flags of the
+command, variables are settings, ports and paths are those of the program.
+"""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+
+from admin_api.app import create_app
+from broker.cli.app import app
+from broker.settings import Settings, load
+
+ROOT = Path(__file__).parents[2]
+INFRA = ROOT / "infra"
+UNIT = (INFRA / "systemd" / "lakelog.service").read_text()
+IMAGE = (INFRA / "container" / "Containerfile").read_text()
+COMPOSE = yaml.safe_load((INFRA / "container" / "compose.yaml").read_text())
+MANIFESTS = INFRA / "kubernetes"
+
+
+def manifest(name):
+    return yaml.safe_load((MANIFESTS / f"{name}.yaml").read_text())
+
+
+SET = manifest("stateful-set")["spec"]
+POD = SET["template"]["spec"]
+[CONTAINER] = POD["containers"]
+IMAGE_ENVIRONMENT = dict(re.findall(r"\b(LAKELOG_\w+)=(\S+)", IMAGE))
+
+
+def known_flags(words):
+    """The flags among the words of a command; AssertionError where one is unknown."""
+    command = typer.main.get_command(app)
+    while words and words[0] in getattr(command, "commands", {}):
+        command, words = command.commands[words[0]], words[1:]
+    flags = {word for word in words if word.startswith("-")}
+    assert flags <= {flag for param in command.params for flag in param.opts}, words
+    return flags
+
+
+def settings_of(environment):
+    """As the program reads them; SettingsError for what it does not know."""
+    filled = {k: v.replace("$(POD_NAMESPACE)", "prod") for k, v in environment.items()}
+    return load(environment=IMAGE_ENVIRONMENT | filled)
+
+
+def port_of(address):
+    return int(address.rpartition(":")[2])
+
+
+def test_the_unit_starts_what_there_is_and_waits_for_its_word():
+    facts = dict(re.findall(r"^(\w+)=(.*)$", UNIT, re.MULTILINE))
+    program, *words = shlex.split(facts["ExecStart"])
+    assert program == "/opt/lakelog/.venv/bin/lakelog"
+    assert known_flags(words) == {"--config", "--data-dir"}
+    assert words[-1] == f"/var/lib/{facts['StateDirectory']}"
+    assert (facts["Type"], facts["KillMode"]) == ("notify", "mixed")
+    assert f"NUMBA_CACHE_DIR=/var/cache/{facts['CacheDirectory']}" in UNIT
+    settings = load(file=INFRA / "systemd" / "lakelog.toml", environment={})
+    assert settings.log.format == "json"
+    assert facts["Documentation"] == f"http://{settings.admin}/guide"
+
+
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze"
+)
+def test_systemd_takes_the_unit(tmp_path):
+    program = Path(sys.executable).parent / "lakelog"
+    text = re.sub(r"^(User|Group)=.*\n", "", UNIT, flags=re.MULTILINE)
+    unit = tmp_path / "lakelog.service"
+    unit.write_text(text.replace("/opt/lakelog/.venv/bin/lakelog", str(program)))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", unit], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_image_has_all_that_runs_and_starts_it():
+    copied = re.findall(r"^COPY (.+) \S+$", IMAGE, re.MULTILINE)
+    sources = {source for line in copied for source in line.split()}
+    assert all((ROOT / source).exists() for source in sources)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert {*packages, "requirements.lock", "infra"} <= sources
+    assert "RUN infra/setup.sh" in IMAGE
+    settings = settings_of({})
+    assert f"VOLUME {settings.data_dir}\n" in IMAGE
+    ports = port_of(settings.listener), port_of(settings.admin)
+    assert f"EXPOSE {ports[0]} {ports[1]}\n" in IMAGE
+    [entry, command] = re.findall(r"^(?:ENTRYPOINT|CMD) (\[.*\])$", IMAGE, re.MULTILINE)
+    assert yaml.safe_load(entry)[-1] == "lakelog"
+    assert known_flags(yaml.safe_load(command)) == set()
+
+
+def test_the_compose_file_sets_what_there_is():
+    own = COMPOSE["services"]["lakelog"]
+    assert known_flags(own["command"]) == {"--insecure"}
+    settings = settings_of(own["environment"])
+    ports = [port.split(":") for port in own["ports"]]
+    assert {host for host, _, _ in ports} == {"127.0.0.1"}
+    inside = [int(port) for _, _, port in ports]
+    assert inside[:2] == [port_of(settings.listener), port_of(settings.admin)]
+    assert port_of(settings.advertised) == int(ports[0][1])
+    assert own["volumes"] == [f"data:{settings.data_dir}"]
+    folder = INFRA / "container"
+    assert (folder / own["build"]["context"]).resolve() == ROOT
+    assert (ROOT / own["build"]["dockerfile"]).exists()
+    watching = COMPOSE["services"]["prometheus"]
+    [mounted] = [volume.split(":")[0] for volume in watching["volumes"]]
+    assert (folder / mounted / "scrape.yml").exists()
+    assert watching["command"] == ["--config.file=/etc/prometheus/scrape.yml"]
+
+
+def test_the_manifest_sets_what_there_is():
+    assert known_flags(CONTAINER["args"]) == {"--insecure"}
+    variables = {one["name"]: one.get("value", "") for one in CONTAINER["env"]}
+    settings = settings_of(variables)
+    assert settings.admin_hosts == "lakelog,lakelog.prod,lakelog.prod.svc"
+    assert settings.advertised == "lakelog.prod.svc:9092"
+    ports = {port["name"]: port["containerPort"] for port in CONTAINER["ports"]}
+    assert ports == {
+        "kafka": port_of(settings.listener),
+        "admin": port_of(settings.admin),
+    }
+    [mounted] = CONTAINER["volumeMounts"]
+    assert mounted["mountPath"] == str(settings.data_dir)
+    assert [one["metadata"]["name"] for one in SET["volumeClaimTemplates"]] == ["data"]
+    assert SET["replicas"] == 1
+    assert POD["securityContext"]["runAsUser"] == int(
+        re.search(r"^USER (\d+):", IMAGE, re.MULTILINE)[1]
+    )
+
+
+def test_a_service_of_our_name_does_not_reach_the_settings():
+    """Kubernetes would say LAKELOG_PORT=tcp://..., which is refused."""
+    assert POD["enableServiceLinks"] is False
+    assert manifest("service")["metadata"]["name"] == "lakelog"
+
+
+def test_probes_ask_what_anybody_may_ask():
+    paths = create_app("127.0.0.1:1", Settings()).openapi()["paths"]
+    for kind in ("startup", "readiness", "liveness"):
+        probe = CONTAINER[f"{kind}Probe"]
+        asked = probe.get("httpGet") or probe["tcpSocket"]
+        assert asked["port"] in {port["name"] for port in CONTAINER["ports"]}
+        if "path" in asked:
+            assert not paths[asked["path"]]["get"].get("security")
+    health = COMPOSE["services"]["lakelog"]["healthcheck"]["test"]
+    assert "http://127.0.0.1:8082/readyz" in health[-1]
+
+
+def test_the_manifests_belong_together():
+    names = {path.name for path in MANIFESTS.glob("*.yaml")} - {"kustomization.yaml"}
+    assert set(manifest("kustomization")["resources"]) == names
+    labels = SET["template"]["metadata"]["labels"]
+    assert SET["selector"]["matchLabels"] == labels
+    service, policy = manifest("service")["spec"], manifest("network-policy")["spec"]
+    assert service["selector"] == policy["podSelector"]["matchLabels"] == labels
+    ports = {port["name"]: port["containerPort"] for port in CONTAINER["ports"]}
+    assert {p["targetPort"]: p["port"] for p in service["ports"]} == ports
+    allowed = {p["port"] for rule in policy["ingress"] for p in rule["ports"]}
+    assert allowed == ports.keys()
