@@ -364,3 +364,58 @@ async def written(catalog, count):
             return
         await asyncio.sleep(0)
     raise AssertionError(f"{len(catalog.held)} of {count} changes")
+
+
+def any_change(chance, number):
+    """A change of one of two groups, of few offsets or many; how it is asked for."""
+    group, producer = chance.choice("gh"), chance.choice((7, 8))
+    some = {
+        (1, key): Committed(number, metadata="m" * chance.randrange(3))
+        for key in chance.sample(range(30), chance.choice((1, 2, 9, 20)))
+    }
+    match chance.randrange(6):
+        case 0 | 1:
+            return lambda to: to.in_order(group, some, partial(to.commit, group))
+        case 2:
+            add = partial(CommittedOffsets.commit_pending, group_id=group)
+            return lambda to: to.in_order(
+                group, some, lambda part: add(to, producer_id=producer, offsets=part)
+            )
+        case 3:
+            commits = chance.random() < 0.7
+            return lambda to: to.end_pending(group, producer, commits=commits)
+        case 4 if chance.random() < 0.3:
+            return lambda to: to.delete_group(group)
+    return lambda to: to.delete(group, list(some))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_changes_in_parts_come_to_what_they_would_one_by_one(
+    tmp_path, monkeypatch, seed
+):
+    module = "broker.runtime.coordination.coordinator_offsets"
+
+    async def play():
+        chance = random.Random(seed)
+        changes = [any_change(chance, number) for number in range(150)]
+        with Catalog.open(tmp_path / "one.db") as catalog:
+            wanted = offsets_of(catalog)
+            for change in changes:
+                await change(wanted)
+        monkeypatch.setattr(f"{module}.CHANGED_A_TURN", 4)
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            offsets, again = offsets_of(catalog), offsets_of(catalog)
+            waits = []
+            for change in changes:
+                waits.append(change(offsets))
+                for _ in range(chance.choice((0, 0, 1, 50))):
+                    await asyncio.sleep(0)
+            await asyncio.gather(*waits)
+            await offsets.flush()
+            again.load()
+            for found in (offsets, again):
+                assert found._commits.pending == wanted._commits.pending
+                assert found._commits.groups == wanted._commits.groups
+                assert found.held_bytes == wanted.held_bytes
+
+    story(play)
