@@ -35,6 +35,7 @@ from broker.topics.topic import Topic
 from jobs import planner
 from jobs.backlog import Backlog
 from jobs.blocked import Blocked
+from jobs.checkpoints import Checkpoints
 from jobs.isolate import Spread
 from jobs.maintain import Maintenance
 from jobs.missing import Lack, Missing, front
@@ -78,6 +79,7 @@ class Compactor:
         delays = lake.file_delete_delay_ms, lake.table_delete_delay_ms
         self._maintain_every_ms = max(1_000, min(lake.retention_check_ms, *delays))
         self._maintain_at_ms = 0
+        self._checkpoints = Checkpoints(self._tables.followed, clock)
         self._missing = Missing(settings.data_dir)
         self._requests = Requests()
         self._stuck = Stuck()
@@ -123,6 +125,7 @@ class Compactor:
         now_ms = self._clock.monotonic_ms()
         topics = {t.number: t for t in self._catalog.read(catalog_topics.load)}
         self._maintain(list(topics.values()), now_ms)
+        self._checkpoints.make(self._holds_lease)
         asked = self._catalog.read(requests.pending)
         self._hasten(topics, asked, now_ms)
         self._backlog.refresh(now_ms)
@@ -254,6 +257,8 @@ class Compactor:
             plan, tables, self._spread, attempt, self._holds_lease, pace.niceness
         )
         self._apply(outcome, self._clock.monotonic_ms() - begun_ms)
+        for number in {number for number, _ in outcome.committed}:
+            self._checkpoints.note(tables[number])
         more = plan.rest or sum(t.bytes for t in tried) < sum(d.bytes for d in due)
         return more and outcome.commits > 0
 

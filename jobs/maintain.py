@@ -70,6 +70,7 @@ def expire(table: Table, starts: Starts, now_ms: int) -> int:
         log_starts={
             file.partition: starts[table.topic.key(file.partition)] for file in expired
         },
+        snapshot=table.snapshot,
     )
     table.follow()
     return len(expired)

@@ -216,7 +216,8 @@ def _commit(table: Table, whole: list[tuple[Item, Written]]) -> bool:
     passing("compact.before_commit")
     committed = commit_files(
         table.path, table.id, table.next_round, ranges, files,
-        records=_records(whole), known_ends=table.ends,
+        records=_records(whole), known_ends=table.ends, snapshot=table.snapshot,
+        on_written=lambda: passing("compact.after_entry"),
         on_committed=lambda: passing("compact.after_commit"),
     )  # fmt: skip
     passing("compact.after_sync")

@@ -6,6 +6,7 @@ it is thrown away and read again whenever something is odd. A topic without a ta
 one; a torn last entry or a damaged checkpoint, left by a power cut, is put aside.
 """
 
+import os
 from dataclasses import dataclass, field
 
 import structlog
@@ -13,10 +14,13 @@ import structlog
 from broker.ids import TopicNumber, TopicPartition
 from broker.topics.topic import Topic
 from lakehouse import delta_log
+from lakehouse.checkpoint import hint_mark
 from lakehouse.commit import create_table, repair, repair_checkpoint
-from lakehouse.delta_log import Snapshot
+from lakehouse.delta_log import LOG_DIRECTORY, Snapshot
 from lakehouse.errors import TableMissing
+from lakehouse.library import opens
 from lakehouse.location import table_path, table_place
+from lakehouse.log_store import sweep
 
 log = structlog.get_logger("lakelog.compactor")
 
@@ -29,6 +33,10 @@ class Table:
     path: str
     snapshot: Snapshot
     ends: dict[int, int] = field(default_factory=dict)
+    _ends_version: int = -1
+    """The version whose ends these are: a commit moves the snapshot, too."""
+    _hint: object = None
+    """Which checkpoint was looked at."""
 
     @property
     def id(self) -> str:
@@ -46,10 +54,25 @@ class Table:
         snapshot = self.snapshot
         return delta_log.is_gone(self.path, snapshot.version, snapshot.mark)
 
+    def checkpoint_is_seen(self) -> None:
+        """The checkpoint that is there now is known to be whole."""
+        self._hint = hint_mark(os.path.join(self.path, LOG_DIRECTORY))
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether a checkpoint has come that nobody can read: our commits need none,
+        but its owner cannot open the table. It costs reading the log where one came."""
+        if self._hint == hint_mark(os.path.join(self.path, LOG_DIRECTORY)):
+            return False
+        self.checkpoint_is_seen()
+        return not opens(self.path)
+
     def follow(self) -> None:
         """Take in what was committed since. Raises LogDamaged."""
-        if delta_log.follow(self.snapshot) or not self.ends:
+        delta_log.follow(self.snapshot)
+        if self._ends_version != self.snapshot.version:
             self.ends = delta_log.table_ends(self.snapshot, self.id)
+            self._ends_version = self.snapshot.version
 
 
 class Tables:
@@ -88,6 +111,8 @@ class Tables:
                 self._warehouse, topic.name, topic.id.hex(), topic.partitions
             )
             table = self._load(topic, path)
+        if table.is_locked:
+            table = self._load(topic, table.path)
         if table.snapshot.torn:
             log.warning("a torn log entry is put aside", why=table.snapshot.torn)
             repair(table.path)
@@ -148,7 +173,9 @@ class Tables:
         why = repair_checkpoint(snapshot)
         if why is not None:
             log.warning("a damaged checkpoint is put aside", table=path, why=why)
+        sweep(path)
         table = Table(topic, path, snapshot)
+        table.checkpoint_is_seen()
         table.follow()
         self._tables[topic.number] = table
         self.absent.pop(topic.number, None)

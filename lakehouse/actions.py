@@ -35,7 +35,7 @@ _READABLE_FEATURES = {
     "variantType",
     "variantType-preview",
 }
-_COLUMNS = {
+COLUMNS = {
     "partition", "offset", "timestamp", "timestampType", "key", "value", "headers",
 }  # fmt: skip
 """What is read of a table; whatever else it has does not matter."""
@@ -77,6 +77,7 @@ class Protocol(NamedTuple):
     reader: int = 1
     writer: int = 2
     reader_features: tuple[str, ...] = ()
+    writer_features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +250,13 @@ _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 def protocol_of(body: Mapping[str, Any]) -> Protocol:
-    """``protocol`` action -> what a reader must be able to do."""
-    features = tuple(map(str, body.get("readerFeatures") or ()))
+    """``protocol`` action -> what readers and writers must be able to do."""
+    features, writers = (
+        tuple(map(str, body.get(key) or ()))
+        for key in ("readerFeatures", "writerFeatures")
+    )
     reader, writer = int(body["minReaderVersion"]), int(body["minWriterVersion"])
-    return Protocol(reader, writer, features)
+    return Protocol(reader, writer, features, writers)
 
 
 def metadata_of(body: Mapping[str, Any]) -> Metadata:
@@ -277,7 +281,7 @@ def why_unreadable(protocol: Protocol, metadata: Metadata | None) -> str | None:
         return f"it needs the reader features {', '.join(unknown)}"
     mapping = metadata.configuration.get("delta.columnMapping.mode", "none")
     if protocol.reader >= 2 and mapping != "none":
-        missing = sorted(_COLUMNS - _names_in_files(metadata))
+        missing = sorted(COLUMNS - _names_in_files(metadata))
         if mapping != "name" or missing:
             return f"its columns are mapped by {mapping}: {', '.join(missing)}"
     if metadata.partition_columns != ("partition",):

@@ -35,9 +35,11 @@ _FIELDS = {
     "add": ("path", "partitionValues", "size", "modificationTime", "stats"),
     "remove": ("path", "deletionTimestamp"),
     "txn": ("appId", "version"),
-    "protocol": ("minReaderVersion", "minWriterVersion", "readerFeatures"),
+    "protocol": (
+        "minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures",
+    ),
     "metaData": ("id", "partitionColumns", "configuration", "schemaString"),
-}
+}  # fmt: skip
 
 
 def complete_checkpoints(names: Iterable[str]) -> list[tuple[int, list[str]]]:
@@ -75,6 +77,23 @@ def hinted_version(log_directory: str) -> int | None:
     except OSError:
         return -1
     return said if isinstance(said, int) else None
+
+
+def hint_mark(log_directory: str) -> tuple[object, ...]:
+    """What changes when somebody writes the hint, or the checkpoint that it names."""
+    version = hinted_version(log_directory)
+    names = HINT, f"{version or 0:020d}.checkpoint.parquet"
+    return tuple(_mark(os.path.join(log_directory, name)) for name in names)
+
+
+def _mark(path: str) -> tuple[int, int, int] | int | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:  # it is there, and nobody can read it
+        return error.errno
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def read_checkpoint(log_directory: str, version: int, names: list[str]) -> Commit:

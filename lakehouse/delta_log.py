@@ -56,14 +56,15 @@ version has another one."""
 class Snapshot:
     """The state of a table at a version; ``apply`` moves it on. One thread at a time.
 
-    ``mark`` is that of the last entry that was read, None if that was a checkpoint.
+    ``mark`` is that of the last entry that was read, or that led to the checkpoint that
+    was; None if that is not there any more.
     ``removed`` holds the files that left and when (ms), for whoever deletes them and
     then forgets them; of a snapshot that ``keeps_removed`` only.
     ``transactions`` are those that count, see `lakehouse.ends`; ``claims`` the newest
     of those that do not.
     ``damaged``: files of checkpoints that could not be read when it was loaded, and of
     a hint to one that is not there, or that cannot be read; what lies below them
-    told the state.
+    told the state. ``checkpoint`` is the version of the one that it was loaded from.
     """
 
     path: str
@@ -78,7 +79,10 @@ class Snapshot:
     damaged: tuple[str, ...] = ()
     mark: "Mark | None" = None
     keeps_removed: bool = True
+    checkpoint: int = -1
     _vectors: int = 0
+    _reach: dict[int, int] = field(default_factory=dict)
+    _shrank: bool = False
 
     @property
     def topic_id(self) -> str | None:
@@ -113,6 +117,23 @@ class Snapshot:
             return f"{self._vectors} of its files have deletion vectors"
         return why_unreadable(self.protocol, self.metadata)
 
+    def reaches(self, partition: int, offset: int) -> bool:
+        """Whether a file of a partition may have a row at an offset or beyond.
+
+        What has left is forgotten when it would matter: O(files) then.
+        """
+        if self._reach.get(partition, -1) < offset:
+            return False
+        if self._shrank:
+            self._reach, self._shrank = {}, False
+            for file in self.files.values():
+                self._reach_to(file)
+        return self._reach.get(partition, -1) >= offset
+
+    def _reach_to(self, file: DataFile) -> None:
+        reach = self._reach.get(file.partition, -1)
+        self._reach[file.partition] = max(reach, file.last_offset)
+
     def apply(self, commit: Commit) -> None:
         """Move on by one entry."""
         self.version = commit.version
@@ -124,6 +145,7 @@ class Snapshot:
             self._forget(file.path)
             self.removed.pop(file.path, None)
             self.files[file.path] = file
+            self._reach_to(file)
             self._vectors += file.has_deletion_vector
         self._take_ends(commit)
         self.protocol = commit.protocol or self.protocol
@@ -141,6 +163,7 @@ class Snapshot:
         gone = self.files.pop(path, None)
         if gone is not None:
             self._vectors -= gone.has_deletion_vector
+            self._shrank = True
 
 
 def table_ends(snapshot: Snapshot, topic_id: str | None = None) -> dict[int, int]:
@@ -184,12 +207,15 @@ def read_marked(path: str, version: int) -> tuple[bytes, Mark]:
 
 def is_gone(path: str, version: int, mark: Mark | None) -> bool:
     """Whether the entry that was read with this mark is not there any more: its owner
-    removed it, or put another one in its place. Of a checkpoint nobody can tell."""
+    removed it, or put another one in its place. Without a mark nobody can tell."""
+    return mark is not None and _mark_at(entry_path(path, version)) != mark
+
+
+def _mark_at(entry: str) -> Mark | None:
     try:
-        found = _mark_of(os.stat(entry_path(path, version)))
+        return _mark_of(os.stat(entry))
     except FileNotFoundError:
-        return mark is not None
-    return mark is not None and found != mark
+        return None
 
 
 def _mark_of(status: os.stat_result) -> Mark:
@@ -342,6 +368,8 @@ def _from_checkpoint(path: str, names: list[str], keep_removed: bool) -> Snapsho
             damage = error
             snapshot.damaged += tuple(files)
             continue
+        snapshot.checkpoint = version
+        snapshot.mark = _mark_at(entry_path(path, version))
         snapshot.transactions, snapshot.claims = looked_back(
             snapshot.transactions, snapshot.files.values(), _before(snapshot)
         )

@@ -19,12 +19,10 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
-import pyarrow as pa
 
-from lakehouse.actions import NO_PARTITION, UNKNOWN_MAX, UNKNOWN_MIN, DataFile
+from lakehouse.actions import UNKNOWN_MAX, UNKNOWN_MIN, DataFile
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.footers import Footers
-from lakehouse.plain import numbers
 
 Ranges = Mapping[int, tuple[int, int]]
 """Partition -> [first offset, end offset)."""
@@ -46,27 +44,26 @@ SPANS_KEPT = 1 << 16
 _footers = Footers()
 
 
-def foreign_rows(root: str, adds: Any, ranges: Ranges) -> dict[int, ForeignRows]:
-    """Partition -> rows that the table at ``root`` has in its range; mostly none.
-
-    ``adds``: its files, as `DeltaTable.get_add_actions(flatten=True)` has them.
-    """
-    return _first_found(root, _suspects(adds, ranges), ranges)
+def foreign_rows(
+    root: str, files: Iterable[DataFile], ranges: Ranges
+) -> dict[int, ForeignRows]:
+    """Partition -> rows that ``files`` of the table at ``root`` have in its range."""
+    suspects = [
+        (file.partition, file.path, file.first_offset, file.last_offset)
+        for file in files
+        if file.partition in ranges
+        and file.first_offset < ranges[file.partition][1]
+        and file.last_offset >= ranges[file.partition][0]
+    ]
+    return _first_found(root, suspects, ranges)
 
 
 def has_rows(
     root: str, files: Iterable[DataFile], partition: int, span: tuple[int, int]
 ) -> bool:
     """Whether ``files`` of the table at ``root`` have rows of a partition in a range of
-    offsets; the same as `foreign_rows`, for who follows the log."""
-    suspects = [
-        (file.partition, file.path, file.first_offset, file.last_offset)
-        for file in files
-        if file.partition == partition
-        and file.first_offset < span[1]
-        and file.last_offset >= span[0]
-    ]
-    return bool(_first_found(root, suspects, {partition: span}))
+    offsets."""
+    return bool(foreign_rows(root, files, {partition: span}))
 
 
 def _first_found(
@@ -79,32 +76,6 @@ def _first_found(
             if rows is not None:
                 found[partition] = rows
     return found
-
-
-def _suspects(adds: Any, ranges: Ranges) -> list[Suspect]:
-    """Those of the files that may reach into a range."""
-    partitions = _filled(adds, "partition.partition", NO_PARTITION)
-    lows = _filled(adds, "min.offset", UNKNOWN_MIN)
-    highs = _filled(adds, "max.offset", UNKNOWN_MAX)
-    reaching = np.zeros(len(partitions), bool)
-    order = np.argsort(partitions, kind="stable")
-    for partition, (first, end) in ranges.items():
-        start = np.searchsorted(partitions, partition, "left", order)
-        stop = np.searchsorted(partitions, partition, "right", order)
-        at = order[start:stop]
-        reaching[at] = (lows[at] < end) & (highs[at] >= first)
-    paths = adds.column("path")
-    return [
-        (int(partitions[at]), paths[at].as_py(), int(lows[at]), int(highs[at]))
-        for at in np.flatnonzero(reaching).tolist()
-    ]
-
-
-def _filled(adds: Any, name: str, unknown: int) -> Any:
-    """A column as int64; what is not known, in the log or of a file, is ``unknown``."""
-    if name not in adds.column_names:
-        return np.full(adds.num_rows, unknown, np.int64)
-    return numbers(adds.column(name).cast(pa.int64()).fill_null(unknown))
 
 
 def _rows_in(

@@ -9,8 +9,6 @@ import json
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from deltalake.transaction import AddAction
-
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
@@ -34,27 +32,20 @@ def partition_directory(partition: int) -> str:
     return f"partition={partition}"
 
 
-def add_action(file: NewFile) -> AddAction:
-    """The ``add`` of a file, with statistics."""
+def statistics(file: NewFile) -> str:
+    """What the ``add`` of a file says of its rows, as JSON."""
     low: dict[str, object] = {"offset": file.first_offset}
     high: dict[str, object] = {"offset": file.last_offset}
     bounds = _iso(file.timestamp_min_ms), _iso(file.timestamp_max_ms)
     if None not in bounds:
         low["timestamp"], high["timestamp"] = bounds
-    statistics = {
+    said = {
         "numRecords": file.rows,
         "minValues": low,
         "maxValues": high,
         "nullCount": {"offset": 0, "timestamp": 0},
     }
-    return AddAction(
-        path=file.path,
-        size=file.size,
-        partition_values={"partition": str(file.partition)},
-        modification_time=file.modified_ms,
-        data_change=True,
-        stats=json.dumps(statistics, separators=(",", ":")),
-    )
+    return json.dumps(said, separators=(",", ":"))
 
 
 def _iso(timestamp_ms: int) -> str | None:

@@ -21,6 +21,9 @@ LOG_START = "lakelog.logStart"
 TRANSACTIONS_EXPIRE = "delta.setTransactionRetentionDuration"
 """With it, checkpoints drop ``txn`` actions, and so the ends of partitions."""
 
+APPEND_ONLY = "delta.appendOnly"
+"""With it, no file may leave, and so no row."""
+
 CHECKPOINT_INTERVAL = 100
 
 DELTA = {

@@ -14,7 +14,7 @@ from jobs import check_files
 from jobs.check_files import Span, check_file, doubled
 from jobs.check_report import Report
 from lakehouse.actions import DataFile, data_file
-from lakehouse.new_file import add_action
+from lakehouse.library import _add
 from tests.support.tables import FIRST_MS, rows, write_file
 
 Offsets = st.lists(st.integers(-50, 200), min_size=1, max_size=40)
@@ -22,7 +22,7 @@ Offsets = st.lists(st.integers(-50, 200), min_size=1, max_size=40)
 
 def span_of(root: Path, name: str, offsets: list[int], row_group: int = 7) -> Span:
     file = write_file(str(root), name, rows(0, offsets), row_group)
-    add = add_action(file)
+    add = _add(file)
     described = data_file(
         {
             "path": add.path, "size": add.size, "stats": add.stats,

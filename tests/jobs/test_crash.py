@@ -18,6 +18,7 @@ POINTS = [
     "compact.before_files",
     "compact.after_files",
     "compact.before_commit",
+    "compact.after_entry",
     "compact.after_commit",
     "compact.after_sync",
 ]

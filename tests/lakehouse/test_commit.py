@@ -2,17 +2,23 @@
 
 import json
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import deltalake
 import pytest
 
-from lakehouse import commit as commits
-from lakehouse import properties
+from lakehouse import library, properties
 from lakehouse.actions import parse_commit
-from lakehouse.commit import commit_files, create_table, remove_files
+from lakehouse.commit import (
+    COMMIT_ATTEMPTS,
+    commit_files,
+    create_table,
+    remove_files,
+)
 from lakehouse.delta_log import entry_path, load, read_entry, table_ends
-from lakehouse.errors import CommitRefused, RowsInTheWay, TableMissing
+from lakehouse.errors import CommitLost, CommitRefused, RowsInTheWay, TableMissing
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
 
@@ -97,16 +103,29 @@ def test_a_table_that_would_forget_its_ends_takes_no_commit(writer: Writer) -> N
     assert table_ends(load(writer.path)) == {0: 10}
 
 
-def test_rows_of_an_owner_are_noticed_however_late_they_come(
-    writer: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def once(action: Callable[[], object]) -> Callable[[], None]:
+    """A step that does something the first time only."""
+    left = [action]
+
+    def step() -> None:
+        if left:
+            left.pop()()
+
+    return step
+
+
+def test_rows_of_an_owner_are_noticed_however_late_they_come(writer: Writer) -> None:
     """He inserts them between the look at the table and the commit."""
     writer.add(0, 0, 10)
-    looked = deltalake.DeltaTable(writer.path)
-    deltalake.write_deltalake(writer.path, rows(0, [15]), mode="append")
-    monkeypatch.setattr(commits, "_open", lambda *_: looked)
+    files = [write_file(writer.path, "late", rows(0, range(10, 20)))]
+
+    def inserts() -> None:
+        deltalake.write_deltalake(writer.path, rows(0, [15]), mode="append")
+
     with pytest.raises(RowsInTheWay, match="partition 0 has rows at offsets 15 to 15"):
-        writer.add(0, 10, 20)
+        commit_files(
+            writer.path, TOPIC_ID, 2, {0: (10, 20)}, files, on_written=once(inserts)
+        )
     assert table_ends(load(writer.path)) == {0: 10}
 
 
@@ -129,29 +148,22 @@ def test_a_range_without_rows_moves_the_end(writer: Writer) -> None:
     assert len(snapshot.files) == 1
 
 
-def test_of_two_compactors_one_wins(
-    writer: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("slower_round", [2, 7])
+def test_of_two_compactors_one_wins(writer: Writer, slower_round: int) -> None:
     """Both looked at the same version; the slower one must not land."""
     writer.add(0, 0, 10)
     files = [write_file(writer.path, n, rows(0, range(10, 20))) for n in ("a", "b")]
-    looked = deltalake.DeltaTable(writer.path)
-    commit_files(writer.path, TOPIC_ID, 2, {0: (10, 20)}, files[:1])
-    monkeypatch.setattr(commits, "_open", lambda *_: looked)
-    with pytest.raises(CommitRefused):
-        commit_files(writer.path, TOPIC_ID, 2, {0: (10, 20)}, files[1:])
+    span = {0: (10, 20)}
+
+    def wins() -> None:
+        commit_files(writer.path, TOPIC_ID, 2, span, files[:1])
+
+    with pytest.raises(CommitRefused, match="partition 0 ends at 20, not at 10"):
+        commit_files(
+            writer.path, TOPIC_ID, slower_round, span, files[1:], on_written=once(wins)
+        )
     assert len(load(writer.path).files) == 2
-
-
-def test_of_two_compactors_with_other_rounds_one_wins(
-    writer: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = [write_file(writer.path, n, rows(0, range(10))) for n in ("a", "b")]
-    looked = deltalake.DeltaTable(writer.path)
-    commit_files(writer.path, TOPIC_ID, 1, {0: (0, 10)}, files[:1])
-    monkeypatch.setattr(commits, "_open", lambda *_: looked)
-    with pytest.raises(CommitRefused):
-        commit_files(writer.path, TOPIC_ID, 7, {0: (0, 10)}, files[1:])
+    assert load(writer.path).version == 2
 
 
 def test_ends_outlive_the_owners_delete(writer: Writer) -> None:
@@ -161,15 +173,18 @@ def test_ends_outlive_the_owners_delete(writer: Writer) -> None:
     writer.add(0, 100, 110)
 
 
-def test_a_commit_lands_beside_the_owners_optimize(
-    writer: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_lands_beside_the_owners_optimize(writer: Writer) -> None:
     writer.add(0, 0, 10)
     writer.add(0, 10, 20)
-    looked = deltalake.DeltaTable(writer.path)
-    deltalake.DeltaTable(writer.path).optimize.compact()
-    monkeypatch.setattr(commits, "_open", lambda *_: looked)
-    assert writer.add(0, 20, 30).version == 4
+    owner = deltalake.DeltaTable(writer.path)
+    files = [write_file(writer.path, "new", rows(0, range(20, 30)))]
+    committed = commit_files(
+        writer.path, TOPIC_ID, 3, {0: (20, 30)}, files,
+        on_written=once(lambda: owner.optimize.compact()),
+    )  # fmt: skip
+    assert committed.version == 4
+    table = deltalake.DeltaTable(writer.path).to_pyarrow_table()
+    assert sorted(table["offset"].to_pylist()) == list(range(30))
 
 
 def test_another_topics_table_is_refused(writer: Writer) -> None:
@@ -212,9 +227,8 @@ def test_files_are_synced_before_the_entry_and_the_entry_after(
     )
     done = seen.index("committed")
     assert {file.path, "partition=0", "."} <= set(seen[:done])
-    assert {os.path.relpath(entry_path(writer.path, 1), writer.path), "_delta_log"} <= (
-        set(seen[done:])
-    )
+    assert seen[done - 1].startswith("_delta_log/.entry-00000000000000000001-")
+    assert seen[done + 1 :] == ["_delta_log"]
 
 
 def test_files_leave_the_table_and_ends_stay(writer: Writer) -> None:
@@ -237,23 +251,28 @@ def test_files_leave_the_table_and_ends_stay(writer: Writer) -> None:
 def test_a_file_that_the_owner_rewrote_is_not_removed(
     writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Between the look at the table and the commit."""
     writer.add(0, 0, 10)
     (old,) = load(writer.path).files.values()
-    looked = deltalake.DeltaTable(writer.path)
-    deltalake.DeltaTable(writer.path).delete("offset = 3")
-    monkeypatch.setattr(commits, "_open", lambda *_: looked)
-    with pytest.raises(CommitRefused):
+    rewrite = once(lambda: deltalake.DeltaTable(writer.path).delete("offset = 3"))
+    link = os.link
+
+    def late(source: str, target: str) -> None:
+        rewrite()
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", late)
+    with pytest.raises(CommitRefused, match="not in it any more"):
         remove_files(
             writer.path, TOPIC_ID, [(old.path, 0, old.size)], now_ms=1, log_starts={}
         )
+    assert len(load(writer.path).files) == 1
 
 
-def test_every_hundredth_version_is_a_checkpoint(
-    writer: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(properties, "CHECKPOINT_INTERVAL", 5)
+def test_a_checkpoint_tells_what_the_entries_below_it_did(writer: Writer) -> None:
     for n in range(11):
         writer.add(0, n * 10, n * 10 + 10)
+    library.checkpoint(writer.path, 10)
     log = os.path.join(writer.path, "_delta_log")
     for version in range(10):  # as log retention will do one day
         os.unlink(entry_path(writer.path, version))
@@ -276,3 +295,173 @@ def test_a_table_explains_itself_and_keeps_the_oldest_protocol(writer: Writer) -
     assert snapshot.configuration[properties.PARTITIONS] == "2"
     assert snapshot.metadata is not None
     assert snapshot.metadata.partition_columns == ("partition",)
+
+
+def engine(path: str, version: int) -> str:
+    info = parse_commit(version, read_entry(path, version)).info
+    return str(info["engineInfo"])
+
+
+def late_commit(writer: Writer, action: Callable[[], object]) -> int:
+    """Commit [10, 20) while somebody does something just before it; its version."""
+    file = write_file(writer.path, "late", rows(0, range(10, 20)))
+    return commit_files(
+        writer.path, TOPIC_ID, 9, {0: (10, 20)}, [file], on_written=once(action)
+    ).version
+
+
+def test_a_table_with_more_than_plain_properties_is_the_librarys(
+    writer: Writer,
+) -> None:
+    writer.add(0, 0, 10)
+    owner = deltalake.DeltaTable(writer.path)
+    owner.alter.add_constraint({"positive": "offset >= 0"})
+    assert writer.add(0, 10, 20).version == 3
+    assert engine(writer.path, 1) == "Lakelog"
+    assert engine(writer.path, 3).startswith("delta-rs")
+    assert table_ends(load(writer.path)) == {0: 20}
+    assert deltalake.DeltaTable(writer.path).to_pyarrow_table().num_rows == 20
+
+
+def test_what_an_owner_turns_on_just_before_a_commit_is_kept_by_it(
+    writer: Writer,
+) -> None:
+    writer.add(0, 0, 10)
+    owner = deltalake.DeltaTable(writer.path)
+    constraint = {"positive": "offset >= 0"}
+    version = late_commit(writer, lambda: owner.alter.add_constraint(constraint))
+    assert version == 3
+    assert engine(writer.path, 3).startswith("delta-rs")
+
+
+def test_what_nobody_here_can_write_is_refused_just_before_a_commit(
+    writer: Writer,
+) -> None:
+    writer.add(0, 0, 10)
+    owner = deltalake.DeltaTable(writer.path)
+    features = [
+        deltalake.TableFeatures.RowTracking,
+        deltalake.TableFeatures.DomainMetadata,
+    ]
+
+    def turn_on() -> None:
+        owner.alter.add_feature(features, allow_protocol_versions_increase=True)
+
+    with pytest.raises(CommitRefused, match="Unsupported table features required"):
+        late_commit(writer, turn_on)
+    assert load(writer.path).version == 2
+
+
+def test_properties_that_an_owner_sets_just_before_a_commit_are_looked_at(
+    writer: Writer,
+) -> None:
+    writer.add(0, 0, 10)
+    owner = deltalake.DeltaTable(writer.path)
+    forget = {"delta.setTransactionRetentionDuration": "interval 1 days"}
+    with pytest.raises(CommitRefused, match="setTransactionRetentionDuration"):
+        late_commit(writer, lambda: owner.alter.set_table_properties(forget))
+    assert load(writer.path).version == 2
+
+
+def test_whoever_is_passed_all_the_time_gives_up(writer: Writer) -> None:
+    writer.add(0, 0, 10)
+    offsets = iter(range(1_000))
+
+    def insert() -> None:
+        table = rows(1, [next(offsets)])
+        deltalake.write_deltalake(writer.path, table, mode="append")
+
+    with pytest.raises(CommitRefused, match="others commit faster all the time"):
+        commit_files(writer.path, TOPIC_ID, 2, {0: (10, 20)}, [], on_written=insert)
+    assert table_ends(load(writer.path)) == {0: 10}
+    assert load(writer.path).version == 1 + COMMIT_ATTEMPTS
+
+
+def test_a_commit_that_another_writer_renamed_over_is_told_to_be_lost(
+    writer: Writer, tmp_path: Path
+) -> None:
+    """Spark's LocalLogStore looks, and then renames."""
+    writer.add(0, 0, 10)
+    theirs = tmp_path / "theirs"
+    theirs.write_bytes(read_entry(writer.path, 1))
+
+    def rename() -> None:
+        os.replace(theirs, entry_path(writer.path, 2))
+
+    with pytest.raises(CommitLost):
+        commit_files(writer.path, TOPIC_ID, 2, {0: (10, 20)}, [], on_committed=rename)
+
+
+def test_a_log_that_was_replaced_is_not_gone_on_from(writer: Writer) -> None:
+    writer.add(0, 0, 10)
+    snapshot = load(writer.path)
+    text = read_entry(writer.path, 1)
+    os.unlink(entry_path(writer.path, 1))
+    with pytest.raises(CommitRefused, match="was replaced"):
+        commit_files(writer.path, TOPIC_ID, 2, {0: (10, 20)}, [], snapshot=snapshot)
+    Path(entry_path(writer.path, 1)).write_bytes(text)
+    with pytest.raises(CommitRefused, match="was replaced"):
+        commit_files(writer.path, TOPIC_ID, 2, {0: (10, 20)}, [], snapshot=snapshot)
+    assert load(writer.path).version == 1
+
+
+def test_a_table_that_was_made_anew_below_its_checkpoint_gets_no_hole(
+    writer: Writer, tmp_path: Path
+) -> None:
+    for n in range(3):
+        writer.add(0, n * 10, n * 10 + 10)
+    library.checkpoint(writer.path, 3)
+    snapshot = load(writer.path)
+    shutil.rmtree(writer.path)
+    create_table(str(tmp_path), "orders", TOPIC_ID, 2)
+    with pytest.raises(CommitRefused, match="was replaced"):
+        commit_files(writer.path, TOPIC_ID, 4, {0: (30, 40)}, [], snapshot=snapshot)
+    assert load(writer.path).version == 0
+
+
+def test_nothing_is_put_behind_a_torn_entry(writer: Writer) -> None:
+    writer.add(0, 0, 10)
+    Path(entry_path(writer.path, 2)).write_bytes(b'{"commitInfo"')
+    with pytest.raises(CommitRefused, match="is torn"):
+        commit_files(writer.path, TOPIC_ID, 2, {0: (10, 20)}, [])
+
+
+def test_a_snapshot_that_follows_knows_what_was_committed(writer: Writer) -> None:
+    snapshot = load(writer.path)
+    for n in range(3):
+        span = {0: (n * 10, n * 10 + 10)}
+        file = write_file(writer.path, f"f{n}", rows(0, range(*span[0])))
+        done = commit_files(
+            writer.path, TOPIC_ID, n + 1, span, [file], snapshot=snapshot
+        )
+        assert done.version == snapshot.version == n + 1
+        assert table_ends(snapshot) == {0: n * 10 + 10}
+    fresh = load(writer.path)
+    assert (fresh.files, fresh.transactions) == (snapshot.files, snapshot.transactions)
+
+
+def test_a_row_that_an_owner_took_out_again_is_in_nobodys_way(writer: Writer) -> None:
+    writer.add(0, 0, 10)
+    snapshot = load(writer.path)
+    deltalake.write_deltalake(writer.path, rows(0, [15, 99]), mode="append")
+    file = write_file(writer.path, "new", rows(0, range(10, 20)))
+    again = (writer.path, TOPIC_ID, 2, {0: (10, 20)}, [file])
+    with pytest.raises(RowsInTheWay):
+        commit_files(*again, snapshot=snapshot)
+    deltalake.DeltaTable(writer.path).delete("offset = 15 or offset = 99")
+    assert commit_files(*again, snapshot=snapshot).version == 4
+
+
+def test_where_nothing_may_leave_retention_is_refused_by_the_library(
+    writer: Writer,
+) -> None:
+    writer.add(0, 0, 10)
+    (old,) = load(writer.path).files.values()
+    owner = deltalake.DeltaTable(writer.path)
+    owner.alter.set_table_properties({"delta.appendOnly": "true"})
+    with pytest.raises(CommitRefused):
+        remove_files(
+            writer.path, TOPIC_ID, [(old.path, 0, old.size)], now_ms=1, log_starts={}
+        )
+    assert writer.add(0, 10, 20).version == 3
+    assert engine(writer.path, 3) == "Lakelog"

@@ -41,12 +41,15 @@ def test_a_commit_syncs_its_files_then_its_entry_then_the_log(
         str(path), TOPIC_ID, 1, {0: (0, 10)}, [file],
         on_committed=lambda: there.append(list(calls.events)),
     )  # fmt: skip
-    before_the_entry = [
+    before_it_is_seen = [
         f"sync {file.path}", "sync directory partition=0", "sync directory .",
+        "sync _delta_log/00000000000000000000.json", "sync directory _delta_log",
     ]  # fmt: skip
-    assert [one for one in there[0] if one.startswith("sync")] == before_the_entry
-    after = calls.events[len(there[0]) :]
-    assert after[-2:] == [f"sync {ENTRY}", "sync directory _delta_log"]
+    synced = [one for one in there[0] if one.startswith("sync")]
+    assert synced[:-1] == before_it_is_seen
+    assert synced[-1].startswith("sync _delta_log/.entry-00000000000000000001-")
+    after = [e for e in calls.events[len(there[0]) :] if e.startswith("sync")]
+    assert after == ["sync directory _delta_log"]
     assert (path / ENTRY).exists()
 
 
@@ -62,7 +65,9 @@ def test_retention_syncs_its_entry(
         writer.path, TOPIC_ID, gone, now_ms=1, log_starts={0: 10}
     ).version
     entry = f"_delta_log/{version:020d}.json"
-    assert calls.events[-2:] == [f"sync {entry}", "sync directory _delta_log"]
+    synced = [one for one in calls.events if one.startswith("sync")]
+    assert synced[-2].startswith(f"sync _delta_log/.entry-{version:020d}-")
+    assert synced[-1] == "sync directory _delta_log"
     assert os.path.exists(os.path.join(writer.path, entry))
 
 

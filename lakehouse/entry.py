@@ -1,0 +1,120 @@
+"""The text of a log entry of ours: what a round or retention says in the log.
+
+Pure. Readers take the actions of an entry in any order; ``commitInfo`` comes first, as
+Delta's own writers have it.
+
+Source: the Delta transaction log protocol, "Actions" and "Commit Provenance
+Information"; the names of metrics are those that Spark's DESCRIBE HISTORY shows.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from lakehouse.new_file import NewFile, statistics
+
+ENGINE: Final = "Lakelog"
+_KEPT_IN_PATHS: Final = "/=:@!$&'()*+,;~"
+
+
+class Removal(NamedTuple):
+    """A file that is to leave: its path as the log has it."""
+
+    path: str
+    partition: int
+    size: int
+
+
+class Round(NamedTuple):
+    """What is to be added: files, ``txn`` actions, what ``commitInfo`` is to say."""
+
+    files: Sequence[NewFile]
+    transactions: Mapping[str, int]
+    said: Mapping[str, Any]
+
+
+class Removals(NamedTuple):
+    """What is to leave, and what ``commitInfo`` is to say."""
+
+    files: Sequence[Removal]
+    now_ms: int
+    said: Mapping[str, Any]
+
+
+def round_entry(added: Round, read_version: int, now_ms: int) -> bytes:
+    """The entry of a round, tried on what the table is at ``read_version``."""
+    metrics = {
+        "numFiles": len(added.files),
+        "numOutputRows": sum(file.rows for file in added.files),
+        "numOutputBytes": sum(file.size for file in added.files),
+    }
+    info = _info("WRITE", read_version, now_ms, metrics, is_blind_append=True)
+    parameters = {"mode": "Append", "partitionBy": '["partition"]'}
+    info["operationParameters"] = parameters
+    actions = [{"commitInfo": info | dict(added.said)}]
+    actions += [{"add": _add(file)} for file in added.files]
+    actions += [
+        {"txn": {"appId": application, "version": version}}
+        for application, version in added.transactions.items()
+    ]
+    return _text(actions)
+
+
+def removals_entry(gone: Removals, read_version: int, now_ms: int) -> bytes:
+    """The entry of what leaves."""
+    metrics = {
+        "numRemovedFiles": len(gone.files),
+        "numRemovedBytes": sum(file.size for file in gone.files),
+    }
+    info = _info("WRITE", read_version, now_ms, metrics, is_blind_append=False)
+    actions = [{"commitInfo": info | dict(gone.said)}]
+    actions += [{"remove": _remove(file, gone.now_ms)} for file in gone.files]
+    return _text(actions)
+
+
+def _info(
+    operation: str,
+    read_version: int,
+    now_ms: int,
+    metrics: Mapping[str, int],
+    *,
+    is_blind_append: bool,
+) -> dict[str, Any]:
+    return {
+        "timestamp": now_ms,
+        "operation": operation,
+        "operationParameters": {},
+        "readVersion": read_version,
+        "isolationLevel": "Serializable",
+        "isBlindAppend": is_blind_append,
+        "operationMetrics": {key: str(value) for key, value in metrics.items()},
+        "engineInfo": ENGINE,
+    }
+
+
+def _add(file: NewFile) -> dict[str, Any]:
+    return {
+        "path": quote(file.path, safe=_KEPT_IN_PATHS),
+        "partitionValues": {"partition": str(file.partition)},
+        "size": file.size,
+        "modificationTime": file.modified_ms,
+        "dataChange": True,
+        "stats": statistics(file),
+    }
+
+
+def _remove(file: Removal, now_ms: int) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "deletionTimestamp": now_ms,
+        "dataChange": True,
+        "extendedFileMetadata": True,
+        "partitionValues": {"partition": str(file.partition)},
+        "size": file.size,
+    }
+
+
+def _text(actions: Iterable[Mapping[str, Any]]) -> bytes:
+    lines = [json.dumps(action, separators=(",", ":")) for action in actions]
+    return ("\n".join(lines) + "\n").encode()

@@ -1,0 +1,128 @@
+"""Which tables get our own entries: those that ask nothing more than we write."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakehouse.actions import Metadata, Protocol
+from lakehouse.delta_log import load
+from lakehouse.ours import why_not_ours
+from tests.support.tables import Writer
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Metadata:
+    metadata = load(Writer(str(tmp_path_factory.mktemp("warehouse"))).path).metadata
+    assert metadata is not None
+    return metadata
+
+
+def configured(metadata: Metadata, **said: str) -> Metadata:
+    properties = {key.replace("__", "."): value for key, value in said.items()}
+    return replace(metadata, configuration={**metadata.configuration, **properties})
+
+
+def changed(metadata: Metadata, change: Callable[[list[Any]], object]) -> Metadata:
+    schema = json.loads(metadata.schema_string)
+    change(schema["fields"])
+    return replace(metadata, schema_string=json.dumps(schema))
+
+
+def column(kind: Any, **more: Any) -> dict[str, Any]:
+    return {"name": "x", "type": kind, "nullable": True, "metadata": {}} | more
+
+
+def test_a_table_as_it_was_made_is_ours(made: Metadata) -> None:
+    assert why_not_ours(Protocol(1, 2), made) is None
+    assert why_not_ours(Protocol(1, 2), made, removes=True) is None
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "string", "decimal(10,2)",
+        {"type": "map", "keyType": "string", "valueType": "long"},
+        {"type": "array", "elementType": "date", "containsNull": True},
+        {"type": "struct", "fields": [column("double")]},
+    ],
+)  # fmt: skip
+def test_a_column_beside_ours_changes_nothing(made: Metadata, kind: Any) -> None:
+    beside = column(kind, metadata={"comment": "his own"})
+    assert (
+        why_not_ours(Protocol(1, 2), changed(made, lambda f: f.append(beside))) is None
+    )
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        Protocol(1, 3), Protocol(1, 4), Protocol(2, 5), Protocol(1, 7), Protocol(3, 7),
+        Protocol(0, 2), Protocol(1, 2, (), ("rowTracking",)), Protocol(1, 2, ("x",)),
+    ],
+)  # fmt: skip
+def test_a_raised_protocol_is_the_librarys(made: Metadata, protocol: Protocol) -> None:
+    assert why_not_ours(protocol, made)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"delta__enableInCommitTimestamps": "true"},
+        {"delta__enableRowTracking": "true"},
+        {"delta__enableChangeDataFeed": "True"},
+        {"delta__enableDeletionVectors": "true"},
+        {"delta__columnMapping__mode": "name"},
+        {"delta__constraints__short": "offset < 10"},
+    ],
+)
+def test_what_asks_more_of_a_commit_is_the_librarys(
+    made: Metadata, said: dict[str, str]
+) -> None:
+    [(key, value)] = said.items()
+    why = why_not_ours(Protocol(1, 2), configured(made, **said))
+    assert why == f"{key.replace('__', '.')} is {value}"
+
+
+def test_what_is_said_to_be_off_is_off(made: Metadata) -> None:
+    off = {"delta__enableRowTracking": "false", "delta__columnMapping__mode": "none"}
+    assert why_not_ours(Protocol(1, 2), configured(made, **off)) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fields: fields.append(column("timestamp_ntz")),
+        lambda fields: fields.append(column("variant")),
+        lambda fields: fields.append(column("long", nullable=False)),
+        lambda fields: fields.append(
+            column("long", metadata={"delta.identity.start": 1})
+        ),
+        lambda fields: fields.append(column("long", metadata={"CURRENT_DEFAULT": "1"})),
+        lambda fields: fields.append(
+            column({"type": "array", "elementType": "variant", "containsNull": True})
+        ),
+        lambda fields: fields.append({"name": "x"}),
+        lambda fields: fields[1]["metadata"].update({"delta.invariants": "{}"}),
+        lambda fields: fields.pop(),
+    ],
+)
+def test_columns_that_are_not_plain_are_the_librarys(
+    made: Metadata, change: Callable[[list[Any]], object]
+) -> None:
+    assert why_not_ours(Protocol(1, 2), changed(made, change))
+
+
+def test_a_table_laid_out_otherwise_is_the_librarys(made: Metadata) -> None:
+    assert why_not_ours(Protocol(1, 2), replace(made, partition_columns=("topic",)))
+    assert why_not_ours(Protocol(1, 2), replace(made, schema_string="?"))
+    assert why_not_ours(Protocol(1, 2), None)
+
+
+def test_where_nothing_may_leave_only_additions_are_ours(made: Metadata) -> None:
+    metadata = configured(made, delta__appendOnly="true")
+    assert why_not_ours(Protocol(1, 2), metadata) is None
+    why = why_not_ours(Protocol(1, 2), metadata, removes=True)
+    assert why == "delta.appendOnly is true"
