@@ -158,7 +158,7 @@ def _messages(
     buffers: Sequence[Buffer], magic: int, first_offset: int, bytes_max: int
 ) -> _Found:
     """Messages of as many batches as fill ``bytes_max``."""
-    parts: list[bytes] = []
+    parts: list[Buffer] = []
     size, next_offset, batch_bytes = 0, first_offset, 0
     for header, batch in (one for buffer in buffers for one in split(buffer)):
         room = max(bytes_max - size, 1)

@@ -43,9 +43,9 @@ from broker.records.layout import HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGI
 from broker.records.limits import RECORDS_MAX, UNCOMPRESSED_BYTES_MAX, WRAPPERS_MAX
 from broker.records.lz4_frames import compress_blocks, with_checksum
 
-MESSAGE_SET_BYTES_MAX: Final = 2 * UNCOMPRESSED_BYTES_MAX
-"""What is made at once, and one message more: a record of ten bytes becomes a message
-of 34, so that a batch of millions of them is given in parts."""
+MESSAGE_SET_BYTES_MAX: Final = UNCOMPRESSED_BYTES_MAX // 4
+"""What is made at once, and one message more: what decompresses to far more than
+clients put into a batch is given in parts."""
 
 _INT64: Final = struct.Struct(">q")
 _INT32: Final = struct.Struct(">i")
@@ -64,14 +64,14 @@ class _Set(NamedTuple):
 class Messages(NamedTuple):
     """A message set, and the offset from which on there is more, or the next batch."""
 
-    data: bytes
+    data: Buffer
     next_offset: int
 
 
 class _Written(NamedTuple):
     """Messages that are not compressed, the offset of the last, and what follows."""
 
-    data: bytes
+    data: memoryview
     last_offset: int
     next_offset: int
 
@@ -137,13 +137,13 @@ def to_message_set(
         header.codec, memoryview(batch)[HEADER_BYTES:], UNCOMPRESSED_BYTES_MAX
     )
     inner = _messages(header, records, 0, magic, first_offset, MESSAGE_SET_BYTES_MAX)
-    wrapper = _wrapper(header, inner, magic) if inner.data else b""
+    wrapper = _wrapper(header, inner, magic) if len(inner.data) else b""
     return Messages(wrapper, inner.next_offset)
 
 
-def first_message_bytes(message_set: bytes) -> int:
+def first_message_bytes(message_set: Buffer) -> int:
     """Bytes of the first message; 0 if there is none."""
-    if not message_set:
+    if not len(message_set):
         return 0
     kernels = _compiled()[1]
     (size,) = _INT32.unpack_from(message_set, kernels.SIZE_AT)
@@ -256,7 +256,7 @@ def _messages(
         is_relative, out,
     )  # fmt: skip
     whole = walked == header.record_count
-    return _Written(out.tobytes(), last, (header.last_offset if whole else last) + 1)
+    return _Written(out.data, last, (header.last_offset if whole else last) + 1)
 
 
 def _wrapper(header: BatchHeader, inner: _Written, magic: int) -> bytes:

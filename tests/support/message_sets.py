@@ -26,9 +26,9 @@ def produced(records: Sequence[Record], magic: int, codec: int) -> bytearray:
     return builder.build()
 
 
-def consumed(message_set: bytes) -> list[Record]:
+def consumed(message_set: bytes | memoryview) -> list[Record]:
     """What a consumer of that age reads, each checksum compared."""
-    found, memory = [], MemoryRecords(message_set)
+    found, memory = [], MemoryRecords(bytes(message_set))
     while memory.has_next():
         batch = memory.next_batch()
         assert batch.validate_crc()

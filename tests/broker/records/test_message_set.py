@@ -143,6 +143,20 @@ def test_parts_of_a_batch_are_its_whole(magic, codec, monkeypatch) -> None:
     ]
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_is_made_at_once_is_bounded(codec) -> None:
+    large = bytes(1 << 20)
+    batch = make_batch([Record(value=large)] * 40, codec=codec)
+    header, offset, parts = read_header(batch), 0, []
+    while offset <= header.last_offset:
+        part = to_message_set(header, batch, 0, offset)
+        found = consumed(part.data)
+        assert [one.offset for one in found] == list(range(offset, part.next_offset))
+        parts.append(len(found))
+        offset = part.next_offset
+    assert parts == [16, 16, 8]
+
+
 def test_the_brokers_time_is_told_to_who_knows_times() -> None:
     for codec in CODECS:
         batch = make_batch(
