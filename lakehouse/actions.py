@@ -130,6 +130,26 @@ class Commit:
         except (ValueError, TypeError, AttributeError):
             return {}
 
+    @property
+    def miscounted(self) -> int | None:
+        """A partition whose files are not those that a round of the compactor counted:
+        an entry has no checksum, so a damaged letter may hide a file or rows of it.
+        None: there is none, or nothing was counted."""
+        left, ranges = self.rows, self.ranges
+        if not (left and ranges):
+            return None
+        for file in self.adds:
+            first, end = ranges.get(file.partition, (0, 0))
+            is_inside = first <= file.first_offset and file.last_offset < end
+            if file.is_bounded and not (
+                is_inside and file.rows <= file.last_offset - file.first_offset + 1
+            ):
+                return file.partition
+            left[file.partition] = left.get(file.partition, 0) - file.rows
+        if any(file.rows < 0 for file in self.adds):
+            return None
+        return next((partition for partition, rows in left.items() if rows), None)
+
 
 def parse_commit(version: int, text: bytes) -> Commit:
     """The actions of one JSON log entry.

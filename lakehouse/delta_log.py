@@ -62,6 +62,7 @@ class Snapshot:
     then forgets them; of a snapshot that ``keeps_removed`` only.
     ``transactions`` are those that count, see `lakehouse.ends`; ``claims`` the newest
     of those that do not.
+    ``miscounted``: one sentence, if an entry names other files than it counts rows of.
     ``damaged``: files of checkpoints that could not be read when it was loaded, and of
     a hint to one that is not there, or that cannot be read; what lies below them
     told the state. ``checkpoint`` is the version of the one that it was loaded from.
@@ -76,6 +77,7 @@ class Snapshot:
     protocol: Protocol = field(default_factory=Protocol)
     metadata: Metadata | None = None
     torn: str | None = None
+    miscounted: str | None = None
     damaged: tuple[str, ...] = ()
     mark: "Mark | None" = None
     keeps_removed: bool = True
@@ -148,8 +150,18 @@ class Snapshot:
             self._reach_to(file)
             self._vectors += file.has_deletion_vector
         self._take_ends(commit)
+        self._take_count(commit)
         self.protocol = commit.protocol or self.protocol
         self.metadata = commit.metadata or self.metadata
+
+    def _take_count(self, commit: Commit) -> None:
+        partition = None if commit.is_state else commit.miscounted
+        if partition is not None and self.miscounted is None:
+            self.miscounted = (
+                f"log entry {commit.version} is damaged: what it says of the files of "
+                f"partition {partition} is not what it counts, and rows of it may be "
+                "passed over"
+            )
 
     def _take_ends(self, commit: Commit) -> None:
         proven = counted(commit, self.transactions)
@@ -174,6 +186,11 @@ def table_ends(snapshot: Snapshot, topic_id: str | None = None) -> dict[int, int
     the table's own is.
     """
     return ends_of(snapshot.transactions, topic_id or snapshot.topic_id or "")
+
+
+def untrue(snapshot: Snapshot, topic_id: str) -> str | None:
+    """One sentence if its log says what is not so."""
+    return unproven_ends(snapshot, topic_id) or snapshot.miscounted
 
 
 def unproven_ends(snapshot: Snapshot, topic_id: str) -> str | None:

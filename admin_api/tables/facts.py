@@ -16,7 +16,7 @@ from typing import Final
 from admin_api.lake import Lake
 from broker.topics.topic import Topic
 from lakehouse.actions import Metadata, Protocol
-from lakehouse.delta_log import Snapshot, stamp, table_ends, unproven_ends
+from lakehouse.delta_log import Snapshot, stamp, table_ends, untrue
 from lakehouse.errors import LakehouseError, TableMissing
 from lakehouse.index import OffsetIndex, PartitionFiles
 
@@ -124,7 +124,7 @@ def _problem(snapshot: Snapshot) -> str | None:
     return (
         snapshot.torn
         or snapshot.unreadable
-        or unproven_ends(snapshot, snapshot.topic_id or "")
+        or untrue(snapshot, snapshot.topic_id or "")
     )
 
 

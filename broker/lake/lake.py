@@ -150,8 +150,8 @@ class Lake:
                 found.append(
                     f"the table {table.path} cannot be read: {view.unreadable}"
                 )
-            elif view.unproven is not None:
-                found.append(f"the table {table.path}: {view.unproven}")
+            elif view.untrue is not None:
+                found.append(f"the table {table.path}: {view.untrue}")
         verifiers = list(self._verifiers.values())
         return found + [each.problem for each in verifiers if each.problem is not None]
 

@@ -27,7 +27,7 @@ from lakehouse.delta_log import (
     load,
     read_entry,
     table_ends,
-    unproven_ends,
+    untrue,
 )
 from lakehouse.errors import LakehouseError, TableMissing
 from lakehouse.index import OffsetIndex, PartitionFiles
@@ -58,8 +58,9 @@ class View:
     took log entries out, versions go back."""
     torn: str | None = None
     """One sentence if the last log entry is not whole, and does not count."""
-    unproven: str | None = None
-    """One sentence if a commit says an end that nothing proves: it does not count."""
+    untrue: str | None = None
+    """One sentence if a commit says an end that nothing proves, which does not count,
+    or other files than it counts rows of."""
 
     def files(self, partition: int) -> PartitionFiles:
         """The files with rows of the log: an owner's INSERT at or above the table's end
@@ -240,7 +241,7 @@ class TopicTable:
             why,
             changed=changed,
             torn=snapshot.torn,
-            unproven=unproven_ends(snapshot, self.topic_id),
+            untrue=untrue(snapshot, self.topic_id),
         )
 
     def _publish(self, view: View) -> None:
@@ -248,8 +249,8 @@ class TopicTable:
         same = why == said and view.torn == self.view.torn
         if view.index is self.view.index and same:
             return
-        if view.unproven is not None and view.unproven != self.view.unproven:
-            log.error("an end does not count", table=self.path, why=view.unproven)
+        if view.untrue is not None and view.untrue != self.view.untrue:
+            log.error("a log says what is not so", table=self.path, why=view.untrue)
         if why is not None and why != said:
             log.error("table cannot be read", table=self.path, why=why)
         if said is not None and why is None:

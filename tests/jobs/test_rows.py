@@ -85,7 +85,7 @@ def test_a_flipped_bit_in_a_page_is_damage_to_who_reads_it(
             flipped = bytearray(whole)
             flipped[at] ^= 4
             with pytest.raises(TableUnreadable):
-                rows(flipped)
+                rows(bytes(flipped))
 
 
 def test_a_segment_that_was_used_again_is_stale_not_read(

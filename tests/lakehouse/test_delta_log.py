@@ -9,6 +9,7 @@ import deltalake
 import pytest
 
 from lakehouse.actions import UNKNOWN_MAX, data_file, parse_commit
+from lakehouse.commit import commit_files
 from lakehouse.delta_log import (
     entry_path,
     entry_versions,
@@ -19,10 +20,11 @@ from lakehouse.delta_log import (
     load_version,
     oldest_version,
     table_ends,
+    untrue,
 )
 from lakehouse.errors import LogDamaged, TableMissing
 from lakehouse.tables import drop, repair, repair_checkpoint
-from tests.support.tables import TOPIC_ID, Writer
+from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
 
 @pytest.fixture
@@ -51,6 +53,45 @@ def assert_agrees(writer: Writer) -> None:
     for partition, end in table_ends(snapshot).items():
         assert table.transaction_version(f"{TOPIC_ID}/{partition}") == end
     assert sum(f.rows for f in snapshot.files.values()) == table.count()
+
+
+@pytest.mark.parametrize(
+    ("said", "damaged"),
+    [
+        ('"add"', '"ade"'),
+        ('"partitionValues"', '"partityonValues"'),
+        ('"partition":"0"', '"partition":"8"'),
+        ('\\"numRecords\\":10', '\\"numRecords\\":00'),
+        ('\\"offset\\":19', '\\"offset\\":11'),
+        ('\\"offset\\":10', '\\"offset\\":90'),
+    ],
+)
+def test_an_entry_with_another_letter_is_told(
+    writer: Writer, said: str, damaged: str
+) -> None:
+    """Rows of it are passed over, and nothing else tells."""
+    counted(writer, 0, 10)
+    followed = load(writer.path)
+    counted(writer, 10, 20)
+    assert untrue(load(writer.path), TOPIC_ID) is None
+    entry = Path(entry_path(writer.path, 2))
+    text = entry.read_text()
+    assert said in text
+    entry.write_text(text.replace(said, damaged, 1).replace(":00,", ":0,"))
+    follow(followed)
+    for snapshot in (followed, load(writer.path)):
+        assert "log entry 2 is damaged" in (untrue(snapshot, TOPIC_ID) or "")
+
+
+def counted(writer: Writer, first: int, end: int) -> None:
+    """A round that says how many records the log held, as the compactor's do."""
+    writer.round += 1
+    name = f"{writer.round:04d}-{first}-{end}"
+    file = write_file(writer.path, name, rows(0, range(first, end)))
+    commit_files(
+        writer.path, TOPIC_ID, writer.round, {0: (first, end)}, [file],
+        records={0: end - first},
+    )  # fmt: skip
 
 
 def test_the_library_sees_the_same(writer: Writer) -> None:
