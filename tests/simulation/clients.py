@@ -6,7 +6,7 @@ the broker, and has chance of its own, so that what one does hardly changes anot
 
 import asyncio
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Any, TypeVar
 
 from broker.protocol.errors import ErrorCode
@@ -22,6 +22,8 @@ from broker.protocol.messages.produce import (
     TopicProduceData,
 )
 from broker.records.batch import HEADER_BYTES, checksum, read_header
+from broker.records.layout import TRANSACTIONAL_BIT
+from broker.records.markers import read_marker
 from tests.simulation.model import Model, PartitionModel, TopicModel, Violation
 from tests.simulation.network import Disconnected, Link, Network
 from tests.simulation.world import World
@@ -171,10 +173,13 @@ def list_request(topic: str, index: int, which: int) -> ListOffsetsRequest:
 
 
 def batch_of(
-    values: list[bytes], now_ms: int, producer: tuple[int, int, int] = (-1, -1, -1)
+    values: list[bytes],
+    now_ms: int,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    attributes: int = 0,
 ) -> bytearray:
     records = [Record(value=value, timestamp=now_ms) for value in values]
-    return make_batch(records, producer=producer)
+    return make_batch(records, producer=producer, attributes=attributes)
 
 
 def produce_request(
@@ -228,6 +233,8 @@ class Consumer(Client):
     position = 0
     in_peace = False
     """Nothing is wrong any more: whatever is refused now is lost."""
+    committed = False
+    """Reads what is committed alone."""
     place: tuple[TopicModel, int] | None = None
 
     async def work(self) -> None:
@@ -247,9 +254,10 @@ class Consumer(Client):
     async def fetch(self, topic: TopicModel, index: int, wait_ms: int) -> bool:
         """One fetch; whether it is at the end."""
         part, position = topic.partitions[index], self.position
-        end = part.end
+        end, stable = part.end, part.stable
         request = FetchRequest(
             max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20,
+            isolation_level=int(self.committed),
             topics=[FetchTopic(topic.name, partitions=[FetchPartition(
                 index, fetch_offset=position,
                 partition_max_bytes=self.chance.choice((100, 5_000, 1 << 20)),
@@ -269,11 +277,13 @@ class Consumer(Client):
             await self.pause(50, 300)
             return False
         part.saw_end(data.high_watermark, end, how)
-        records, self.position = read_records(data.records, position)
+        part.saw_stable(data.last_stable_offset, stable, how)
+        aborted = data.aborted_transactions if self.committed else None
+        records, self.position = read_records(data.records, position, aborted or ())
         self.tell(
             f"{part.name} read {position}-{self.position} of {data.high_watermark}"
         )
-        part.read(position, self.position, records, how)
+        part.read(position, self.position, records, how, committed=self.committed)
         self.model.read += len(records)
         return self.position >= data.high_watermark
 
@@ -293,9 +303,14 @@ class Consumer(Client):
         topic.partitions[index].check_order()
 
 
-def read_records(records: Any, position: int) -> tuple[list[tuple[int, bytes]], int]:
-    """(offset, value) of all records in what was fetched, and where to go on."""
+def read_records(
+    records: Any, position: int, aborted: Iterable[Any] = ()
+) -> tuple[list[tuple[int, bytes]], int]:
+    """(offset, value) of all records in what was fetched, but for those of ``aborted``
+    transactions, and where to go on."""
     view, found = memoryview(records or b""), []
+    left = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
+    dropped: set[int] = set()
     while len(view) >= HEADER_BYTES:
         header = read_header(view)
         if header.size > len(view):
@@ -305,7 +320,16 @@ def read_records(records: Any, position: int) -> tuple[list[tuple[int, bytes]], 
         batch = view[: header.size]
         if checksum(batch) != header.crc:
             raise Violation(f"the batch at {header.base_offset} fails its checksum")
-        found += [(one.offset, one.value or b"") for one in read_batch(bytes(batch))]
+        while left and left[-1].first_offset <= header.last_offset:
+            dropped.add(left.pop().producer_id)
+        is_dropped = header.producer_id in dropped
+        if header.is_control:
+            if not read_marker(batch).commit:
+                dropped.discard(header.producer_id)
+        elif not (is_dropped and header.attributes & TRANSACTIONAL_BIT):
+            found += [
+                (one.offset, one.value or b"") for one in read_batch(bytes(batch))
+            ]
         position = max(position, header.last_offset + 1)
         view = view[header.size :]
     return found, position

@@ -9,15 +9,18 @@ Clients tell the model what they sent and what they were told; the model raises
 * the end of a partition never comes back to where it was, and nor does its start;
 * a committed offset is never older than the last that was acknowledged;
 * requests of one connection take effect in their order;
-* a topic is gone when its deletion was acknowledged, and not before it was asked for.
+* a topic is gone when its deletion was acknowledged, and not before it was asked for;
+* what it says of a transaction agrees (``transactions.py``); what is stable stays so.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-
-class Violation(AssertionError):
-    """The broker broke a promise."""
+from tests.simulation.transactions import (
+    TransactionalIds,
+    TransactionModel,
+    Violation,
+)
 
 
 @dataclass
@@ -32,7 +35,11 @@ class PartitionModel:
     """Value -> producer and its how many-th."""
     refused: dict[bytes, str] = field(default_factory=dict)
     """Value -> the error it was refused with."""
+    transactions: dict[bytes, TransactionModel] = field(default_factory=dict)
+    """Value -> the transaction that it is part of."""
     end: int = 0
+    stable: int = 0
+    """The highest end of what is committed that was told."""
     start: int = 0
     """The log start that was told, or that a deletion was acknowledged with."""
     start_asked: int = 0
@@ -64,15 +71,38 @@ class PartitionModel:
         self.end = max(self.end, offset + 1)
 
     def read(
-        self, start: int, end: int, records: Iterable[tuple[int, bytes]], how: str
+        self,
+        start: int,
+        end: int,
+        records: Iterable[tuple[int, bytes]],
+        how: str,
+        *,
+        committed: bool = False,
     ) -> None:
-        """A consumer read from ``start``, went on at ``end``, and got these."""
+        """A consumer read from ``start``, went on at ``end``, and got these;
+        ``committed``: it reads what is committed alone."""
         got = dict(records)
         for offset, value in got.items():
             self.note(offset, value, how)
+            if committed and value in self.transactions:
+                self.transactions[value].committed(f"{value[:20]!r} {how}")
         for offset in range(max(start, self.start_asked), end):
             if offset in self.at and offset not in got:
-                self._broken(f"{self.at[offset]!r} at {offset} is not there ({how})")
+                self._miss(offset, self.at[offset], how)
+
+    def _miss(self, offset: int, value: bytes, how: str) -> None:
+        """A record that is known was passed over."""
+        transaction = self.transactions.get(value)
+        if transaction is None:
+            self._broken(f"{value!r} at {offset} is not there ({how})")
+        else:
+            transaction.aborted(f"{value[:20]!r} at {offset} is not there, {how}")
+
+    def saw_stable(self, stable: int, before: int, how: str) -> None:
+        """The broker said that all below is committed, or aborted."""
+        if stable < before:
+            self._broken(f"{before} was stable, now {stable} is ({how})")
+        self.stable = max(self.stable, stable)
 
     def saw_end(self, end: int, before: int, how: str) -> None:
         """The broker said that the partition ends here; ``before``: what was known
@@ -134,6 +164,8 @@ class Model:
     def __init__(self) -> None:
         self.topics: dict[str, TopicModel] = {}
         self.offsets: dict[tuple[str, str, int], CommittedModel] = {}
+        self.transactions: list[TransactionModel] = []
+        self.ids = TransactionalIds()
         self.acknowledged = 0
         self.read = 0
 
@@ -166,6 +198,8 @@ class CommittedModel:
     name: str
     acknowledged: int = -1
     asked: int = -1
+    transactions: dict[int, TransactionModel] = field(default_factory=dict)
+    """Offset -> the transaction that it is part of."""
 
     def ask(self, offset: int) -> None:
         self.asked = max(self.asked, offset)
@@ -181,3 +215,5 @@ class CommittedModel:
                 f"{before}, asked {self.asked} ({how})"
             )
         self.acknowledged = max(self.acknowledged, offset)  # it was durable
+        if offset in self.transactions:
+            self.transactions[offset].committed(f"offset {offset} of {self.name}")

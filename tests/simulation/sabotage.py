@@ -3,20 +3,27 @@
 Each is a context in which the broker behaves as it did before the mend.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from broker.catalog import pending_offsets
 from broker.catalog import topics as stored
+from broker.ids import ProducerId
 from broker.log.partition import LogSnapshot, PartitionLog
 from broker.network.blocks import Arena
 from broker.network.connection import Connection
 from broker.network.receiver import Receiver
+from broker.protocol.errors import ErrorCode
+from broker.runtime.partitions.partition import Partition
 from broker.runtime.topics.topics import Topics
 from broker.storage import restart
 from broker.storage.committed_position import CommittedPositionFile
 from broker.storage.wal import Wal
 from broker.topics.topic import Topic
+from broker.transactions import transactional_id
+from broker.transactions.metadata import TransactionMetadata
 
 
 @contextlib.contextmanager
@@ -121,4 +128,58 @@ def checkpoints_of_what_is_in_flight() -> Iterator[None]:
 def requests_that_overtake() -> Iterator[None]:
     """A request starts when it is there, whatever is open before it."""
     with _replaced(Connection, "_is_held", lambda _: False):
+        yield
+
+
+@contextlib.contextmanager
+def markers_before_their_data() -> Iterator[None]:
+    """A batch is found to be of the transaction when it comes, and appended a while
+    later: its marker may be first."""
+    append = Partition.append
+
+    def late(self: Partition, records: Any, *given: Any, **more: Any) -> None:
+        def now() -> None:
+            append(self, records, *given, **more)
+
+        if more.get("in_transaction"):
+            records = bytearray(records)
+            asyncio.get_running_loop().call_later(0.03, now)
+        else:
+            now()
+
+    with _replaced(Partition, "append", late):
+        yield
+
+
+@contextlib.contextmanager
+def the_first_open_record_is_stable() -> Iterator[None]:
+    """The last stable offset is one too high while a transaction is open."""
+    stable_below = PartitionLog._stable_below
+
+    def one_more(self: PartitionLog, durable: int) -> int:
+        return min(stable_below(self, durable) + 1, durable)
+
+    with _replaced(PartitionLog, "_stable_below", one_more):
+        yield
+
+
+@contextlib.contextmanager
+def nobody_is_fenced() -> Iterator[None]:
+    """The coordinator takes partitions and batches of every epoch of its producer."""
+
+    def mismatch(
+        metadata: TransactionMetadata, producer_id: ProducerId, _epoch: int
+    ) -> ErrorCode:
+        if metadata.is_new or metadata.producer_id != producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return ErrorCode.NONE
+
+    with _replaced(transactional_id, "_mismatch", mismatch):
+        yield
+
+
+@contextlib.contextmanager
+def pending_offsets_that_a_start_forgets() -> Iterator[None]:
+    """Offsets that wait for the end of their transaction do not outlive a broker."""
+    with _replaced(pending_offsets, "load", lambda _: {}):
         yield

@@ -28,12 +28,15 @@ from tests.simulation.logs import kept_logs
 from tests.simulation.loop import SimLoop
 from tests.simulation.model import Model, TopicModel, Violation
 from tests.simulation.network import Disconnected, Network
+from tests.simulation.transactional import CommittedReader, TransactionalProducer
 from tests.simulation.world import SECOND_US, Life, World
 
 FAULTS = (
     "kill", "power", "stop", "ambush", "ambush_seal", "cuts", "failing_write",
     "failing_sync", "full", "slow", "locked", "slow_network",
 )  # fmt: skip
+TRANSACTIONS = ("transactions",)
+"""Drawn by a chance of its own."""
 CLIENTS = ("plain", "idempotent", "committer", "impatient", "vandal", "admin")
 AMBUSHES = (
     "wal.seal", "wal.checkpoint", "wal.before_write", "wal.after_write",
@@ -109,6 +112,9 @@ class _Story:
         self.house = House(self.world, self.network, path)
         self.faults = _chosen(chance, FAULTS) if faults is None else list(faults)
         who = _chosen(chance, CLIENTS) if clients is None else list(clients)
+        self.of_transactions = random.Random(f"transactions {seed}")
+        if clients is None and self.of_transactions.random() < 0.5:
+            who += TRANSACTIONS
         self.compacts_us = chance.choice((200_000, 900_000, 5_000_000))
         self.violation: str | None = None
         self.loop = SimLoop(self.world, Life(0), "clients", self._told)
@@ -201,10 +207,26 @@ class _Story:
             ),
         }
         for kind in who:
+            if kind in TRANSACTIONS:
+                people += self._transacting(len(people))
+                continue
             count = self.chance.choice((1, 1, 2, 3))
             first = len(people)
             people += [kinds[kind](f"{kind}-{first + i}") for i in range(count)]
         return people
+
+    def _transacting(self, first: int) -> list[Client]:
+        """Two instances of one id or of two, of either version, and who reads."""
+        chance, town = self.of_transactions, self.town
+        shares = chance.random() < 0.5
+        version = chance.choice((1, 2))
+        people: list[Client] = [
+            TransactionalProducer(
+                town, f"instance-{first + i}", f"id-{first + i * (not shares)}", version
+            )
+            for i in range(2)
+        ]
+        return [*people, CommittedReader(town, f"reader-{first}")]
 
     def _place(self, topics: list[TopicModel]) -> tuple[TopicModel, int]:
         topic = self.chance.choice(topics)
@@ -218,15 +240,25 @@ class _Story:
         admin.disconnect()
 
     async def _read_everything(self) -> None:
-        reader = Consumer(self.town, "auditor")
-        reader.in_peace = True
-        found = await self._known_topics(reader)
+        """Of both levels, if there are transactions; and the offsets of these."""
+        readers = [Consumer(self.town, "auditor")]
+        if self.model.transactions:
+            readers.append(CommittedReader(self.town, "auditor of commits"))
+        found = await self._known_topics(readers[0])
         self.model.saw_topics(found)
-        for topic in self.model.topics.values():
-            if topic.name in found and not topic.deleted:
-                for index in range(found[topic.name]):
-                    await reader.read_all(topic, index)
-        reader.disconnect()
+        for reader in readers:
+            reader.in_peace = True
+            for topic in self.model.topics.values():
+                if topic.name in found and not topic.deleted:
+                    for index in range(found[topic.name]):
+                        await reader.read_all(topic, index)
+            reader.disconnect()
+        for transaction in self.model.transactions:
+            transaction.acknowledge_offsets()
+        for client in self.clients:
+            if isinstance(client, TransactionalProducer):
+                await client.look_at_all_offsets()
+                client.disconnect()
 
     async def _known_topics(self, client: Client) -> dict[str, int]:
         from broker.protocol.messages.metadata import MetadataRequest

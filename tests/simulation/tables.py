@@ -8,12 +8,33 @@ somebody verified it, which is what the broker does before it lets a segment go.
 import asyncio
 
 from broker.lake.cold import ColdRead
+from broker.records.batch import read_header
+from broker.records.layout import TRANSACTIONAL_BIT
+from broker.records.markers import read_marker
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.services import Broker
 from tests.simulation.world import World
 from tests.support.rig import Tables
 
 Key = tuple[int, int]
+
+
+def decided(batches: list[bytes], end: int) -> tuple[list[bytes], int]:
+    """Those that count, and where the first begins that waits for a marker."""
+    fates: dict[int, bool] = {}
+    counted = []
+    for batch in reversed(batches):
+        header = read_header(batch)
+        if header.is_control:
+            fates[header.producer_id] = read_marker(batch).commit
+            continue
+        is_plain = not header.attributes & TRANSACTIONAL_BIT
+        fate = True if is_plain else fates.get(header.producer_id)
+        if fate is None:
+            end = header.base_offset
+        elif fate:
+            counted.append((header.base_offset, batch))
+    return [batch for base, batch in reversed(counted) if base < end], end
 
 
 class SimTables(Tables):
@@ -25,12 +46,15 @@ class SimTables(Tables):
         self._synced: dict[Key, tuple[int, int]] = {}
 
     def compact(self, broker: Broker, partition: Partition) -> None:
-        """Move what is durable and not in the table yet; segments keep their part."""
-        key, end = partition.key, partition.high_watermark
+        """Move what is durable and decided and not in the table yet; segments keep
+        their part."""
+        key = partition.key
         index = partition.log.index
         start = max(self.table_end(*key), index.first_offset or 0)
         spans = [(e.location, e.length) for e in index if e.base >= start]
-        batches = broker.wal.read(spans)
+        batches, end = decided(broker.wal.read(spans), partition.high_watermark)
+        if end <= self.table_end(*key):
+            return
         self.batches.setdefault(key, []).extend(batches)
         self.ends[key] = end
         self._world.tell(f"compactor: {key} up to {end}")

@@ -56,6 +56,22 @@ HUNTS = {
         sabotage.requests_that_overtake,
         ("impatient", "committer", "admin"), (), 2, range(4),
     ),
+    "a marker comes before its data": Hunt(
+        sabotage.markers_before_their_data,
+        ("transactions",), (), 2, range(5, 20),
+    ),
+    "the first record of what is open is stable": Hunt(
+        sabotage.the_first_open_record_is_stable,
+        ("transactions",), (), 2, range(8),
+    ),
+    "nobody is fenced": Hunt(
+        sabotage.nobody_is_fenced,
+        ("transactions",), (), 2, range(8),
+    ),
+    "pending offsets are lost": Hunt(
+        sabotage.pending_offsets_that_a_start_forgets,
+        ("transactions", "transactions"), ("kill",) * 4, 3, range(1, 9),
+    ),
 }  # fmt: skip
 
 
