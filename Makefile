@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
-PURE := $(addprefix tests/broker/,protocol records log groups topics timing)
+PURE := $(addprefix tests/broker/,protocol records log groups transactions topics fetching timing)
 AT_ONCE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
