@@ -118,6 +118,16 @@ def test_every_alert_has_its_page_of_the_runbook():
     assert BOOK.count("\n### ") == len(names)
 
 
+def test_the_runbook_names_metrics_that_exist(shown):
+    named = re.findall(r"lakelog_[a-z0-9_]+", BOOK)
+    assert len(named) > 3
+    assert set(named) <= shown.keys()
+    families = re.findall(r"`(\w+_)\*`", BOOK)
+    assert len(families) > 3
+    for family in families:
+        assert any(name.startswith(family) for name in shown), family
+
+
 def test_panels_have_places_of_their_own():
     places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in DASHBOARD["panels"]]
     assert len(set(places)) == len(places)
