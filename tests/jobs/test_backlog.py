@@ -1,9 +1,6 @@
 """What is pending is what the segments have and the tables have not."""
 
-import errno
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +14,7 @@ from broker.storage.restart import begin_anew
 from broker.storage.segment import slot_name
 from broker.storage.store import LocalSegmentStore
 from jobs.backlog import LOOK_AGAIN_MS, Backlog
-from tests.jobs.world import World
+from tests.jobs.world import World, WornFiles
 from tests.support.batches import Record
 
 
@@ -71,19 +68,6 @@ def test_what_is_in_two_segments_waits_for_a_start(world: World) -> None:
     [one] = backlog.pending({}, [topic.number])
     bases = [base for chunk in one.chunks for base in chunk.base.tolist()]
     assert (bases, backlog.held) == ([0, 5], {})
-
-
-class WornFiles(PosixFiles):
-    """One page of one file cannot be read."""
-
-    bad: tuple[Path, int] | None = None
-
-    def pread(self, file: int, length: int, position: int) -> bytes:
-        if self.bad is not None and position < self.bad[1] + PAGE_BYTES:
-            is_there = self.bad[1] < position + length
-            if is_there and os.readlink(f"/proc/self/fd/{file}") == str(self.bad[0]):
-                raise OSError(errno.EIO, "Input/output error")
-        return super().pread(file, length, position)
 
 
 def test_a_page_that_cannot_be_read_stops_its_partition_alone(world: World) -> None:

@@ -1,6 +1,7 @@
 """A slice becomes a file, or says why not; a file that is used again is noticed."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,17 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from broker.storage.segment import StaleSegment
 from jobs.planner import plan
 from jobs.round import file_task
-from jobs.rows import Failed, FileTask, Written, write_file, write_files
+from jobs.rows import (
+    Failed,
+    FileTask,
+    Written,
+    read_batches,
+    write_file,
+    write_files,
+)
 from lakehouse.chunks import plan as plan_chunks
 from lakehouse.errors import TableUnreadable
 from lakehouse.reader import TableReader
@@ -103,6 +112,23 @@ def test_a_segment_that_was_used_again_is_stale_not_read(
     assert isinstance(failed, Failed)
     assert failed.stale
     assert not list((tmp_path / "x").rglob("*.parquet"))
+
+
+def test_a_segment_that_is_used_again_while_it_is_read_is_not_called_damaged(
+    world: World, tmp_path: Path
+) -> None:
+    topic, copy = world.topic("t"), tmp_path / "copy"
+    for _ in range(2):
+        world.produce(topic, [Record(b"k", b"v")])
+    [one] = task_of(world, topic, tmp_path / "x").slices
+    shutil.copytree(world.data_dir / "wal", copy)
+    batches = read_batches([one._replace(store=str(copy))])
+    next(batches)
+    for file in copy.glob("*.log"):
+        with file.open("r+b") as segment:
+            segment.write(bytes(file.stat().st_size))
+    with pytest.raises(StaleSegment):
+        next(batches)
 
 
 def test_one_that_fails_does_not_fail_the_others(world: World, tmp_path: Path) -> None:

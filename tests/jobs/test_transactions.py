@@ -14,14 +14,15 @@ from broker.records.layout import TRANSACTIONAL_BIT
 from broker.records.markers import Marker, marker_batch
 from broker.storage.entry import position_of
 from broker.storage.files import PosixFiles
+from broker.storage.readable import PAGE_BYTES
 from broker.storage.store import LocalSegmentStore
-from jobs.backlog import Backlog
+from jobs.backlog import LOOK_AGAIN_MS, Backlog
 from jobs.check import check_data_directory
 from jobs.planner import plan
 from jobs.round import file_task
 from jobs.rows import write_file
 from lakehouse.delta_log import load, table_ends
-from tests.jobs.world import World
+from tests.jobs.world import World, WornFiles
 from tests.support.batches import Record, make_batch, read_batch
 
 PRODUCERS = (1, 2, 3)
@@ -190,6 +191,27 @@ def test_a_damaged_marker_decides_nothing(story: Story) -> None:
     assert not pending.chunks, "its transaction is open, as far as one can know"
     story.world.flush(story.compactor)
     assert story.world.rows(story.topic) == []
+
+
+def test_a_marker_that_can_be_read_again_decides_what_it_ended(story: Story) -> None:
+    story.record(1, 1000)
+    story.marker(1, commit=True)
+    story.record(0, 1000)  # the footer stands in another page
+    world, files = story.world, WornFiles()
+    world.roll()
+    store = LocalSegmentStore(PosixFiles(), world.data_dir / "wal")
+    (info,) = store.live()
+    places = store.columns(info.sequence)[story.topic.number, 0].location
+    place = position_of(int(places[1]))
+    files.bad = info.path.resolve(), place - place % PAGE_BYTES
+    compactor = world.compactor(files=files)
+    world.flush(compactor)
+    assert world.rows(story.topic) == []
+    files.bad = None
+    world.clock.advance(LOOK_AGAIN_MS)
+    world.flush(compactor)
+    story.check()
+    assert len(world.rows(story.topic)) == 2000
 
 
 @pytest.mark.parametrize("ends_well", [True, False])

@@ -1,6 +1,8 @@
 """A data directory with a real log, catalog and tables, without a broker."""
 
+import errno
 import itertools
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import SimpleQueue
@@ -16,6 +18,7 @@ from broker.settings import LakeSettings, Settings
 from broker.storage.files import Files, PosixFiles
 from broker.storage.manifest import read_manifest
 from broker.storage.objects import LocalObjects
+from broker.storage.readable import PAGE_BYTES
 from broker.storage.store import LocalSegmentStore
 from broker.storage.wal import Append, Carried, Wal
 from broker.topics.topic import Topic
@@ -47,6 +50,19 @@ def some(count: int, tag: bytes = b"v") -> list[Record]:
 def here(tasks: list[list[FileTask]]) -> list[list[Written | Failed]]:
     """What Spark's workers do, done in this process."""
     return [write_files(task) for task in tasks]
+
+
+class WornFiles(PosixFiles):
+    """One page of one file cannot be read."""
+
+    bad: tuple[Path, int] | None = None
+
+    def pread(self, file: int, length: int, position: int) -> bytes:
+        if self.bad is not None and position < self.bad[1] + PAGE_BYTES:
+            is_there = self.bad[1] < position + length
+            if is_there and os.readlink(f"/proc/self/fd/{file}") == str(self.bad[0]):
+                raise OSError(errno.EIO, "Input/output error")
+        return super().pread(file, length, position)
 
 
 class World:

@@ -12,6 +12,8 @@ from tests.support.ports import nobody
 from tests.support.process import Part, lakelog, told
 
 PEM = Path(__file__).parents[2] / "admin_api" / "access" / "localhost.pem"
+ELSEWHERE = "evil.example"
+"""A name of this machine that it did not give itself."""
 
 
 @pytest.fixture
@@ -24,8 +26,9 @@ def part(tmp_path):
         part.end()
 
 
-def status(url: str, token: str = "", **more: object) -> int:
+def status(url: str, token: str = "", host: str = "", **more: object) -> int:
     headers = {"authorization": f"Bearer {token}"} if token else {}
+    headers |= {"host": host} if host else {}
     try:
         with urlopen(Request(url, headers=headers), **more) as answer:
             return answer.status
@@ -42,9 +45,11 @@ def made(data_dir: Path, role: str) -> str:
 def test_it_asks_for_tokens_from_the_moment_that_one_is_made(part):
     plane = part.start().facts["admin"]
     assert status(f"{plane}/v1/config") == 200
+    assert status(f"{plane}/v1/config", host=ELSEWHERE) == 421
     token = made(part.data_dir, "viewer")
     assert status(f"{plane}/v1/config") == 401
     assert status(f"{plane}/v1/config", token) == 200
+    assert status(f"{plane}/v1/config", token, host=ELSEWHERE) == 200
     assert status(f"{plane}/livez") == 200
     part.stop()
     assert "refused" in part.tail()
@@ -78,6 +83,7 @@ def test_it_is_open_to_others_if_that_is_said(part):
     part.arguments.append("--insecure")
     port = part.start().facts["admin"].rpartition(":")[2]
     assert status(f"http://127.0.0.1:{port}/v1/config") == 200
+    assert status(f"http://127.0.0.1:{port}/v1/config", host=ELSEWHERE) == 200
 
 
 def test_to_others_it_stays_closed_when_the_tokens_are_taken_away(part):

@@ -4,11 +4,15 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from broker.log.partition import PartitionLog
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.markers import Marker, read_marker
 from broker.runtime.coordination.markers import PART, RETRY_MS, Markers
 from broker.runtime.services import Broker
 from broker.transactions.commands import Owed
+from tests.broker.log.headers import header
 from tests.support.clock import ManualClock
 from tests.support.rig import (
     batch_of,
@@ -122,6 +126,41 @@ def test_a_partition_that_is_gone_or_has_a_newer_epoch_needs_none(tmp_path) -> N
             assert first.high_watermark == 1
 
     run(scenario)
+
+
+class Opened:
+    """Partitions in which producer 1 has begun a transaction with epoch 5."""
+
+    def __init__(self) -> None:
+        self.log = PartitionLog()
+        begun = header(producer=1, epoch=5, transactional=True)
+        self.log.commit_transactional(self.log.admit(begun, 0), begun, 0, 1)
+
+    def get(self, _number: int, _index: int) -> Any:
+        return self
+
+
+@pytest.mark.parametrize(
+    ("version", "epoch", "is_lacking"),
+    [
+        (1, 4, False),
+        (1, 5, True),
+        (1, 6, True),
+        (2, 5, False),
+        (2, 6, True),
+        (2, 7, False),
+    ],
+)
+def test_a_marker_is_lacking_where_that_very_transaction_is_open(
+    version: int, epoch: int, is_lacking: bool
+) -> None:
+    """A marker of version 2 has the epoch behind that of its records."""
+    logs: Any = Opened()
+    none: Any = None
+    markers = Markers(logs, none, none, none)
+    owed = owed_to((7, 0), epoch=epoch, version=version)
+    assert markers.lacking(owed) == ({(7, 0)} if is_lacking else set())
+    assert not markers.lacking(owed_to((7, 0), producer=2, epoch=epoch))
 
 
 def test_nothing_is_asked_for_after_the_end(tmp_path: Path) -> None:
