@@ -89,19 +89,6 @@ def scan(
     return found
 
 
-def entries(
-    view: memoryview, generation: int, start: int, limit: int
-) -> Iterator[Entry | str]:
-    """Entries from ``start`` on; at the first that does not verify, why (and stop)."""
-    position = start
-    while True:
-        entry = read_entry(view, position, generation, limit)
-        yield entry
-        if isinstance(entry, str):
-            return
-        position = entry.position + entry.length
-
-
 def read_batch(files: Files, file: int, location: int, length: int) -> bytes:
     """One batch, read from its segment's file and verified. Blocks.
 
@@ -161,12 +148,22 @@ class _Walk:
 
     def _why_stopped(self) -> str:
         found = self.found
-        for entry in entries(self.view, self.generation, found.end, self.limit):
+        while True:
+            entry = self._entry(found.end)
             if isinstance(entry, str):
                 return entry
             found.rows += pack_entry_row(entry)
             found.end = entry.position + entry.length
-        raise AssertionError("a walk ends at something that is no entry")
+
+    def _entry(self, position: int) -> Entry | str:
+        """As `read_entry`; where zeros stand for some of it, they do not count, even if
+        they happen to be right: nobody can read it."""
+        entry = read_entry(self.view, position, self.generation, self.limit)
+        if not isinstance(entry, str):
+            end = entry.position + entry.length
+            if self._unread_end(position, end):
+                return "its page cannot be read"
+        return entry
 
     def _resumes(self, why: str) -> bool:
         """Judge the place where the walk stopped; True if it goes on behind damage."""
@@ -221,7 +218,7 @@ class _Walk:
     def _whole(self, stop: int) -> Iterator[tuple[int, Entry]]:
         """Where each entry begins that verifies, behind ``stop``, and what it says."""
         for position in _marks(self.view, self.generation, stop, self.limit):
-            entry = read_entry(self.view, position, self.generation, self.limit)
+            entry = self._entry(position)
             if not isinstance(entry, str):
                 yield position, entry
 

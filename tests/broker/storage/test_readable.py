@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from broker.ids import TopicPartition
+from broker.records.batch import seal
 from broker.records.kinds import DAMAGED, PLAIN
+from broker.records.layout import HEADER_BYTES
 from broker.storage import readable
 from broker.storage.columns import ROW_BYTES
 from broker.storage.directory import DataDirectory, DirectoryRefused
@@ -163,6 +165,35 @@ def test_a_page_that_cannot_be_read_is_damage_to_a_start_and_to_others(
             for place, length in zip(columns.location, columns.length, strict=True)
         ]
     assert [one for one in seen if one in kept] == kept
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_zeros_that_happen_to_be_right_are_not_what_was_read(is_sealed: bool) -> None:
+    """The start could write no footer into their page, nor give them to anybody."""
+    driver = Driver(ForgetfulFiles())
+    appends = [an_append(zeros(n, 3000), done=driver.finished.append) for n in range(2)]
+    for one in appends:
+        driver.wal.append(one)
+    driver.finish(appends)
+    if is_sealed:
+        driver.wal.roll()
+        driver.until(lambda: len(driver.sealed) == 1)
+    (info,) = driver.wal.segments()
+    files = worn(driver.files)
+    driver.close()
+    files.bad = files.names[info.path], 2 * PAGE
+    again = Driver(files)
+    assert held(again.recovery, again.wal)[1, 0] == [appends[0].batch]
+    assert "cannot be read" in again.recovery.damage[0]
+    again.close()
+
+
+def zeros(base_offset: int, size: int) -> bytes:
+    """A batch that ends in zeros."""
+    data = bytearray(batch(base_offset, size))
+    data[HEADER_BYTES:] = bytes(size - HEADER_BYTES)
+    seal(data)
+    return bytes(data)
 
 
 @pytest.mark.parametrize("page", [0, 1, 2, 3])
