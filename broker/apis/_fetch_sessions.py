@@ -116,14 +116,16 @@ class _Changes:
                 self.places.append(place)
 
     def _change(self) -> Generator[None, None, int]:
-        """What is named, then what is forgotten; so many there were."""
+        """What is named, then what is forgotten; so many there were. What is too much
+        is not kept until all of it is there."""
         request, session, count = self._request, self._session, 0
+        sessions = self._broker.fetch_sessions
         for topic in request.topics:
             for asked in topic.partitions or (None,):
                 if count and count % TURN_PLACES == 0:
                     yield
                 count += 1
-                if asked is not None:
+                if asked is not None and sessions.may_grow(session):
                     session.update(topic.topic, topic.topic_id, asked)
         for left_out in request.forgotten_topics_data:
             for index in left_out.partitions or (None,):

@@ -89,6 +89,10 @@ class FetchSessions:
         self.remove(session.id)
         return False
 
+    def may_grow(self, session: FetchSession) -> bool:
+        """Whether a session alone is still within the bytes of all."""
+        return session.weight_bytes <= self._bytes_max
+
     def has_room(self, size: int, weight_bytes: int, now_ms: int) -> bool:
         """Whether a session of so many partitions would be kept."""
         if weight_bytes > self._bytes_max:

@@ -57,6 +57,10 @@ class ServedSessions:
         """As ``FetchSessions.used``, now."""
         return self.sessions.used(session, self._clock.monotonic_ms())
 
+    def may_grow(self, session: FetchSession) -> bool:
+        """As ``FetchSessions.may_grow``."""
+        return self.sessions.may_grow(session)
+
     def has_room(self, size: int) -> bool:
         """Whether a session of so many partitions would be kept."""
         now_ms = self._clock.monotonic_ms()

@@ -229,7 +229,7 @@ class Fetch(DelayedOperation):
             self._purgatory.cut_short(self)
 
     def _later(self) -> FetchFuture:
-        return FetchFuture(self, PLACE_BYTES * self._count)
+        return FetchFuture(self, PLACE_BYTES * max(self._count, 1))
 
     def _is_enough_now(self) -> bool:
         """The first look: nothing to wait for, or enough; see ``_look_at``."""

@@ -1,18 +1,24 @@
 """Fetch sessions: changes, errors, waiting, and what becomes of hostile ones."""
 
 import asyncio
+from itertools import count
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
 from broker.apis.create_partitions import create_partitions
 from broker.apis.delete_topics import delete_topics
+from broker.fetching.session import FetchSession, SessionPartition
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
+from broker.protocol.messages.fetch import PartitionData
+from broker.records.batch import read_header
 from broker.runtime.partitions.reads import TURN_PLACES
 from broker.runtime.services import Broker
 from tests.support.fetching import BY_ID, BY_NAME, SessionClient, answered
@@ -189,6 +195,32 @@ def test_a_session_that_grows_beyond_the_memory_is_found_no_more(
             client.session_id = client.epoch = 0
             await client.fetch((0, 0), (1, 0), (2, 0))
             assert client.session_id == 0
+
+    run(scenario)
+
+
+def test_of_a_request_that_is_too_much_for_a_session_little_is_kept(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path, fetch_sessions_bytes_max=40_000) as broker:
+            await create(broker, "t", partitions=3)
+            client = SessionClient(broker, "t")
+            await client.fetch((0, 0))
+            kept: list[int] = []
+            with pytest.MonkeyPatch.context() as patch:
+                update = FetchSession.update
+
+                def counted(session: FetchSession, *more: Any) -> SessionPartition:
+                    kept.append(session.weight_bytes)
+                    return update(session, *more)
+
+                patch.setattr(FetchSession, "update", counted)
+                places = [(index, 0) for index in range(5 * TURN_PLACES)]
+                response = await client.ask(*places)
+            assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+            assert max(kept) <= 40_000
+            assert resting(broker) == len(broker.fetch_sessions.sessions) == 0
 
     run(scenario)
 
@@ -472,5 +504,97 @@ def test_a_large_session_that_is_closed_rests_no_more_after_some_turns(
             for _ in range(5):
                 await asyncio.sleep(0)
             assert resting(broker) == 0
+
+    run(scenario)
+
+
+class Reader:
+    """A client of a session, and one without who is asked the same beside it."""
+
+    def __init__(self, broker: Broker, version: int, isolation: int) -> None:
+        self.client = SessionClient(broker, "t", version)
+        self.beside = SessionClient(broker, "t", version)
+        self.isolation = isolation
+        self.offsets = dict.fromkeys(range(WIDE), 0)
+        self.asked: dict[int, int] = {}
+        self.known: dict[int, tuple[int, int, int]] = {}
+
+    async def look(self, chance: Random) -> None:
+        """What is not answered is as it was, and has nothing to be read."""
+        changed = {
+            index: offset
+            for index, offset in self.offsets.items()
+            if self.asked.get(index) != offset and chance.random() < 0.7
+        }
+        self.asked |= changed
+        # A cold partition takes all that it may have from those behind it.
+        more = {"isolation_level": self.isolation, "partition_bytes_max": 4_096}
+        found = await self.client.fetch(*changed.items(), **more)
+        full = {"session_id": 0, "session_epoch": -1} | more
+        truth = await self.beside.fetch(*self.asked.items(), **full)
+        assert found.keys() <= truth.keys()
+        for index, data in truth.items():
+            if index in found:
+                assert found[index] == data
+                self.known[index] = essence(data)
+            else:
+                assert not data.records
+                assert self.known[index] == essence(data)
+            self.go_on(index, data)
+
+    def go_on(self, index: int, data: PartitionData) -> None:
+        batches = batches_in(data)
+        if batches:
+            self.offsets[index] = read_header(batches[-1]).last_offset + 1
+        elif data.error_code:
+            self.known[index] = (0, -1, -1)  # it is answered again
+            partition = self.client.broker.partitions.named("t", index)
+            self.offsets[index] = partition.log_start
+
+
+def essence(data: PartitionData) -> tuple[int, int, int]:
+    return data.error_code, data.high_watermark, data.log_start_offset
+
+
+WIDE = 12
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_session_misses_nothing_that_a_fetch_without_one_is_given(
+    tmp_path: Path, seed: int
+) -> None:
+    async def scenario() -> None:
+        chance, tables = Random(seed), Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            await create(broker, "t", partitions=WIDE)
+            readers = [
+                Reader(broker, version, isolation)
+                for version in (BY_NAME, BY_ID)
+                for isolation in (0, 1)
+            ]
+            open_in: dict[int, int] = {}
+            producers = count(1)
+            for _ in range(150):
+                index = chance.randrange(WIDE)
+                partition = broker.partitions.named("t", index)
+                match chance.choice(("append", "begin", "end", "trim", "compact", "")):
+                    case "append":
+                        await produce_one(broker, "t", batch_of(b"x"), partition=index)
+                    case "begin" if index not in open_in:
+                        open_in[index] = next(producers)
+                        await record(partition, open_in[index])
+                    case "end" if index in open_in:
+                        commit = chance.random() < 0.5
+                        await marker(partition, open_in.pop(index), commit)
+                    case "trim":
+                        end = partition.log.offsets.stable
+                        start = chance.randint(partition.log_start, end)
+                        await broker.partitions.raise_log_starts({partition: start})
+                    case "compact" if index not in open_in:
+                        tables.compact(broker, partition)
+                await chance.choice(readers).look(chance)
+            for reader in readers:
+                for _ in range(3):
+                    await reader.look(chance)
 
     run(scenario)

@@ -129,7 +129,9 @@ def test_a_session_that_grows_past_the_limit_is_closed() -> None:
     session.update("", b"", FetchPartition(1))
     assert cache.sessions.used(session, 0)
     assert cache.sessions.bytes == 2 * PARTITION_BYTES
+    assert cache.sessions.may_grow(session)
     session.update("", b"", FetchPartition(2))
+    assert not cache.sessions.may_grow(session)
     assert not cache.sessions.used(session, 0)
     assert cache.closed == [1]
     assert len(cache.sessions) == cache.sessions.bytes == 0
