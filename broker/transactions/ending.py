@@ -30,6 +30,7 @@ from broker.transactions.draft import Draft
 from broker.transactions.metadata import (
     EPOCH_MAX,
     EPOCH_USABLE_MAX,
+    KEPT_PARTITIONS_MAX,
     NO_EPOCH,
     NO_PRODUCER_ID,
     V2,
@@ -130,6 +131,7 @@ def prepared(
 def completed(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
     """The value of a prepared transaction once its markers are written."""
     rotates = metadata.next_producer_id != NO_PRODUCER_ID
+    is_kept = len(metadata.partitions) <= KEPT_PARTITIONS_MAX
     return metadata.moved(
         TransactionState.COMPLETE_COMMIT
         if metadata.state is TransactionState.PREPARE_COMMIT
@@ -138,6 +140,7 @@ def completed(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata
         producer_id=metadata.next_producer_id if rotates else metadata.producer_id,
         producer_epoch=0 if rotates else metadata.producer_epoch,
         next_producer_id=NO_PRODUCER_ID,
+        partitions=metadata.partitions if is_kept else frozenset(),
         groups=frozenset(),
     )
 

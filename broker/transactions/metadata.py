@@ -24,6 +24,8 @@ EPOCH_MAX: Final = 2**15 - 1
 EPOCH_USABLE_MAX: Final = EPOCH_MAX - 1
 """The last epoch that a producer gets: one more is kept for fencing it."""
 NO_TIME: Final = -1
+KEPT_PARTITIONS_MAX: Final = 100
+"""A complete transaction of more keeps none, so that an idle id stays small."""
 
 V1: Final = 1
 V2: Final = 2
@@ -38,7 +40,8 @@ class TransactionMetadata(NamedTuple):
     once it is complete, if its epochs are used up. ``groups`` are the consumer groups
     whose offsets are part of the transaction. ``version`` is 1 or 2, as the producer
     spoke when it last began or ended one. Of one that is complete ``partitions`` are
-    those that were part of it: a start looks whether each has its marker still.
+    those that were part of it (``KEPT_PARTITIONS_MAX``): a start looks whether each has
+    its marker still.
     """
 
     producer_id: ProducerId = NO_PRODUCER_ID

@@ -4,7 +4,11 @@ import pytest
 
 from broker.transactions.commands import Added, Ended, Initialized
 from broker.transactions.ending import completed, prepared, uncompleted
-from broker.transactions.metadata import EPOCH_MAX, TransactionMetadata
+from broker.transactions.metadata import (
+    EPOCH_MAX,
+    KEPT_PARTITIONS_MAX,
+    TransactionMetadata,
+)
 from broker.transactions.states import TransactionState
 from broker.transactions.transaction import owed_by
 from tests.broker.transactions.book import Book, ongoing, refused
@@ -250,6 +254,15 @@ def test_a_complete_transaction_owes_again_what_it_owed(commit, next_id) -> None
     after = completed(before, 0)
     assert uncompleted(after) == before
     assert completed(uncompleted(after), 0) == after
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_an_idle_id_keeps_no_more_partitions_than_it_may(more: int) -> None:
+    parts = frozenset((1, index) for index in range(KEPT_PARTITIONS_MAX + more))
+    before = TransactionMetadata(
+        1, 4, TransactionState.PREPARE_COMMIT, partitions=parts
+    )
+    assert completed(before, 0).partitions == (set() if more else parts)
 
 
 def test_what_was_part_of_the_last_transaction_is_none_of_the_next() -> None:
