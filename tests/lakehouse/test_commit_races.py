@@ -60,9 +60,9 @@ def act_as_owner(path: str, start: threading.Barrier) -> None:
     """Everything that he may do, while they commit; some of it may be refused."""
     start.wait()
     for n in range(8):
-        table = deltalake.DeltaTable(path)
-        deltalake.write_deltalake(path, rows(1, [n]), mode="append")
         try:
+            table = deltalake.DeltaTable(path)
+            deltalake.write_deltalake(path, rows(1, [n]), mode="append")
             table.alter.set_table_properties({"delta.targetFileSize": str(n + 1)})
             table.optimize.compact()
             deltalake.DeltaTable(path).delete(f"partition = 1 AND offset = {n - 3}")
