@@ -133,7 +133,7 @@ def create_app(
     app.state.readers = Readers(bootstrap)
     app.state.clock = SystemClock()
     app.state.lag_recorder = LagRecorder(app.state.kafka, app.state.clock)
-    app.state.exporter = Exporter(app.state.kafka, app.state.clock)
+    app.state.exporter = Exporter(app.state.kafka, app.state.clock, app.state.internal)
     app.state.bundles = asyncio.Semaphore(1)
     app.state.is_closed, app.state.address = is_closed, ""
     app.state.recent = ()

@@ -86,6 +86,7 @@ class Node:
         self._damage: list[str] = []
         self._troubles: Callable[[], list[str]] = list
         self._held: HeldTables
+        self._lake: Lake
         self._unreadable: Callable[[], Mapping[TopicNumber, str]] = dict
         self._forget_read: Callable[[], None] = lambda: None
         self._unreadable_since: dict[TopicNumber, int] = {}
@@ -188,7 +189,7 @@ class Node:
             read_threads=lake_settings.read_threads,
             others_work=wal.is_busy,
         )
-        self._forget_read = lake.rest
+        self._forget_read, self._lake = lake.rest, lake
         return lake
 
     def _rest(self) -> None:
@@ -215,6 +216,7 @@ class Node:
             {
                 "connections": Question(lambda: describe(hub)),
                 "segments": Question(self._segments),
+                "topics": Question(self._topics),
                 "log": Question(_recent_lines, is_of_loop=False),
             },
             levels,
@@ -234,6 +236,12 @@ class Node:
                 "bytes": segment.bytes,
                 "sealed": segment.sealed,
             }
+
+    def _topics(self) -> Iterator[Row]:
+        for number, bytes_in in self.broker.partitions.bytes_by_topic():
+            topic = self.broker.topics.by_number(number)
+            if topic is not None:
+                yield {"topic": topic.name, "bytes_in": bytes_in}
 
     def _advertised(self) -> tuple[str, int]:
         """Where clients are told to connect to; port 0 is the one that was chosen."""
@@ -263,6 +271,7 @@ class Node:
             return status
         broker, (host, port) = self.broker, self.address
         segments, held = broker.wal.segments(), self._held.look()
+        cold = self._lake.cold_figures()
         return replace(
             status,
             kafka=f"{host}:{port}",
@@ -270,6 +279,13 @@ class Node:
             topics=len(broker.topics),
             partitions=broker.partitions.count,
             waiting=len(broker.purgatory),
+            counters={
+                **status.counters,
+                "cold_bytes_out_total": cold.bytes_out,
+                "cold_cache_hits_total": cold.cache_hits,
+                "cold_cache_misses_total": cold.cache_misses,
+            },
+            cold_read_times=cold.times,
             sync_times=broker.wal.sync_times(),
             group_batches=broker.wal.group_sizes(),
             warnings=(

@@ -258,6 +258,16 @@ class LogSettings(_Group):
     )
 
 
+class MetricsSettings(_Group):
+    """What the admin plane shows to Prometheus."""
+
+    per_topic: bool = Field(
+        default=True,
+        description="whether /metrics has series of topics and groups, unless it is "
+        "asked otherwise",
+    )
+
+
 class AdminTlsSettings(_Group):
     """The certificate of the admin plane."""
 
@@ -299,6 +309,7 @@ class Settings(_Group):
     groups: GroupSettings = GroupSettings()
     transactions: TransactionSettings = TransactionSettings()
     log: LogSettings = LogSettings()
+    metrics: MetricsSettings = MetricsSettings()
 
 
 def keys() -> tuple[str, ...]:

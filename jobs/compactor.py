@@ -36,6 +36,7 @@ from jobs import planner
 from jobs.backlog import Backlog
 from jobs.blocked import Blocked
 from jobs.checkpoints import Checkpoints
+from jobs.figures import Figures
 from jobs.isolate import Spread
 from jobs.maintain import Maintenance
 from jobs.missing import Lack, Missing, front
@@ -91,13 +92,13 @@ class Compactor:
         self._inflow, self._compacted = Inflow(), 0
         self._pace = Pace(cores, 0, planner.ROUND_BYTES)
         self._set_niceness, self._niceness = set_niceness, 0
-        self.counters = Counters()
+        self.counters, self._figures = Counters(), Figures()
         self._status = CompactorStatus(state="starting", pid=os.getpid())
 
     def status(self) -> CompactorStatus:
         """What is to be said of the compactor now; from any thread."""
         return replace(
-            self._status,
+            self._figures.said(self._status),
             written_ms=self._clock.now_ms(),
             counters=self.counters.totals(),
         )
@@ -256,7 +257,9 @@ class Compactor:
         outcome = run_round(
             plan, tables, self._spread, attempt, self._holds_lease, pace.niceness
         )
-        self._apply(outcome, self._clock.monotonic_ms() - begun_ms)
+        now_ms = self._clock.monotonic_ms()
+        self._apply(outcome, now_ms - begun_ms)
+        self._count_commits(outcome, due, topics, now_ms)
         for number in {number for number, _ in outcome.committed}:
             self._checkpoints.note(tables[number])
         more = plan.rest or sum(t.bytes for t in tried) < sum(d.bytes for d in due)
@@ -304,6 +307,7 @@ class Compactor:
     def _count(self, outcome: Outcome, took_ms: int) -> None:
         counters = self.counters
         self._compacted += outcome.log_bytes
+        self._figures.add_round(took_ms, outcome.rows, outcome.log_bytes)
         self._status = replace(self._status, round_ms=took_ms)
         counters.rounds += 1
         counters.rounds_ms += took_ms
@@ -316,6 +320,23 @@ class Compactor:
             "round", ms=took_ms, rows=outcome.rows, log_bytes=outcome.log_bytes,
             files=outcome.files, commits=outcome.commits,
         )  # fmt: skip
+
+    def _count_commits(
+        self,
+        outcome: Outcome,
+        due: list[Pending],
+        topics: dict[TopicNumber, Topic],
+        now_ms: int,
+    ) -> None:
+        """Count how long the oldest record of each topic had waited."""
+        waited_ms: dict[TopicNumber, int] = {}
+        for one in due:
+            if one.key in outcome.committed:
+                number, age_ms = one.key[0], now_ms - one.since_ms
+                waited_ms[number] = max(waited_ms.get(number, 0), age_ms)
+        for number, age_ms in waited_ms.items():
+            self._figures.add_commit(topics[number].name, age_ms)
+        self._figures.keep({topic.name for topic in topics.values()})
 
     def _report(
         self, waiting: list[Pending], topics: dict[TopicNumber, Topic], now_ms: int

@@ -18,9 +18,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from admin_api.dependencies import ExporterDep, StatusDep
+from admin_api.dependencies import ExporterDep, SettingsDep, StatusDep
 from admin_api.metrics.exporter import Figures, families
-from admin_api.metrics.histograms import histograms
+from admin_api.metrics.histograms import compaction, histograms
 from admin_api.metrics.jmx import jmx
 from admin_api.metrics.process import process
 from admin_api.status import StatusFiles
@@ -79,6 +79,18 @@ def tables(found: tuple[TableState, ...], prefix: str) -> Iterator[Metric]:
             yield family
 
 
+def freshness(status: CompactorStatus) -> Metric:
+    """How fresh each table was after its last commit, labelled by its topic."""
+    family = GaugeMetricFamily(
+        "lakelog_compactor_table_freshness_seconds",
+        "How long the oldest record of the table's last commit had waited for it.",
+        labels=["topic"],
+    )
+    for topic, waited_ms in status.freshness_ms.items():
+        family.add_metric([topic], waited_ms / 1000)
+    return family
+
+
 def transactions(found: tuple[OpenTransaction, ...]) -> Iterator[Metric]:
     """The transactions that hold tables back, labelled by where and whose they are."""
     families = {
@@ -106,8 +118,8 @@ def transactions(found: tuple[OpenTransaction, ...]) -> Iterator[Metric]:
 class PartsCollector(Collector):
     """The status files as metric families, read at each scrape."""
 
-    def __init__(self, status: StatusFiles) -> None:
-        self._status = status
+    def __init__(self, status: StatusFiles, *, per_topic: bool) -> None:
+        self._status, self._per_topic = status, per_topic
 
     def collect(self) -> Iterator[Metric]:
         """Everything that the parts say now."""
@@ -119,6 +131,10 @@ class PartsCollector(Collector):
             yield from jmx(broker)
             yield from transactions(broker.transactions)
         yield from _part("lakelog_compactor", compactor)
+        if compactor is not None:
+            yield from compaction(compactor)
+            if self._per_topic:
+                yield freshness(compactor)
 
 
 def _part(
@@ -148,11 +164,13 @@ class Collected(Collector):
         yield from self._families
 
 
-def text(status: StatusFiles, figures: Figures | None = None) -> bytes:
+def text(
+    status: StatusFiles, figures: Figures | None = None, *, per_topic: bool = True
+) -> bytes:
     """All metrics in the text format of Prometheus; of topics and groups only with
     what the broker said of them. Blocks for a moment."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(PartsCollector(status))
+    registry.register(PartsCollector(status, per_topic=per_topic))
     if figures is not None:
         registry.register(Collected(list(families(figures))))
     return generate_latest(registry)
@@ -162,9 +180,14 @@ def text(status: StatusFiles, figures: Figures | None = None) -> bytes:
 async def metrics(
     status: StatusDep,
     exporter: ExporterDep,
+    settings: SettingsDep,
     per_topic: Annotated[
-        bool, Query(description="Whether to have series of topics and groups.")
-    ] = True,
+        bool | None,
+        Query(
+            description="Whether to have series of topics and groups; as the setting "
+            "`metrics.per_topic` says if it is left out."
+        ),
+    ] = None,
 ) -> Response:
     """All metrics in the text format of Prometheus.
 
@@ -173,6 +196,7 @@ async def metrics(
     partitions and 500 groups, at most ten seconds old, and missing while the broker
     does not answer.
     """
-    figures = await exporter.figures() if per_topic else None
-    found = await asyncio.to_thread(text, status, figures)
+    wanted = settings.metrics.per_topic if per_topic is None else per_topic
+    figures = await exporter.figures() if wanted else None
+    found = await asyncio.to_thread(text, status, figures, per_topic=wanted)
     return Response(found, media_type=CONTENT_TYPE)

@@ -37,6 +37,8 @@ class Cache(Generic[T]):
         self._kept: OrderedDict[Hashable, T] = OrderedDict()
         self._making: dict[Hashable, Future[T]] = {}
         self._lock = threading.Lock()
+        self.hits = self.misses = 0
+        """How often an entry was there, and how often one had to be made."""
 
     @property
     def size_bytes(self) -> int:
@@ -65,11 +67,13 @@ class Cache(Generic[T]):
             known = self._kept.get(key)
             if known is not None:
                 self._kept.move_to_end(key)
+                self.hits += 1
                 return known
             promised = self._making.get(key)
             if promised is None:
                 mine: Future[T] = Future()
                 self._making[key] = mine
+                self.misses += 1
         if promised is not None:
             return promised.result()
         return self._make(key, make, mine)

@@ -28,6 +28,7 @@ from broker.lake.cpu_throttle import CpuThrottle
 from broker.lake.table import TopicTable, View
 from broker.memory import give_back_compiler
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.status.histogram import TIMES, Histogram, HistogramState
 from lakehouse.errors import ChunkTooLarge, FileVanished, LakehouseError
 from lakehouse.index import PartitionFiles
 
@@ -59,6 +60,16 @@ class Searched(NamedTuple):
 
     found: tuple[int, int] | None
     end: int
+
+
+class ColdFigures(NamedTuple):
+    """What was read for consumers since the start, and found in memory."""
+
+    times: HistogramState
+    """In nanoseconds, what a read waited included."""
+    bytes_out: int
+    cache_hits: int
+    cache_misses: int
 
 
 class Rebuilt(NamedTuple):
@@ -94,6 +105,7 @@ class ColdReader:
         self._reader: Any = None
         self._reading = 0
         self._read_s = 0.0
+        self._times, self._bytes_out = Histogram(TIMES), 0
         self._watch: asyncio.TimerHandle | None = None
 
     async def read(
@@ -103,8 +115,20 @@ class ColdReader:
 
         Raises KafkaError KAFKA_STORAGE_ERROR if the table cannot be read.
         """
-        return await self._run(
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        found = await self._run(
             table, lambda view: self._read(table, view, partition, offset, bytes_max)
+        )
+        self._times.add_time(int((loop.time() - begun_s) * 1e9))
+        self._bytes_out += sum(map(len, found.batches))
+        return found
+
+    def figures(self) -> ColdFigures:
+        """What was counted until now."""
+        cache = self._cache
+        return ColdFigures(
+            self._times.state(), self._bytes_out, cache.hits, cache.misses
         )
 
     async def find_timestamp(

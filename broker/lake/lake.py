@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from broker.ids import PartitionNumber, TopicNumber
-from broker.lake.cold import ColdRead, ColdReader, Searched
+from broker.lake.cold import ColdFigures, ColdRead, ColdReader, Searched
 from broker.lake.cpu_throttle import CpuThrottle
 from broker.lake.follower import CallSoon, Follower, OnAdvance
 from broker.lake.table import TopicTable, View
@@ -68,6 +68,10 @@ class Lake:
         """Stop following and reading; blocks until what is under way is done."""
         self._follower.close()
         self._cold.close()
+
+    def cold_figures(self) -> ColdFigures:
+        """What consumers were given out of tables, counted."""
+        return self._cold.figures()
 
     def rest(self) -> None:
         """Drop what was kept for those who read old offsets; any thread."""

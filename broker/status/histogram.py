@@ -14,6 +14,11 @@ TIMES: Final = 20
 SIZES: Final = 14
 """Buckets of sizes: up to 1, 2, 4 ... 4,096, and more."""
 
+LONG_TIMES: Final = 25
+"""The same for what takes minutes: up to 9 of them."""
+LONG_SIZES: Final = 32
+"""Of rows and bytes: up to 1 Gi."""
+
 
 @dataclass(frozen=True, slots=True)
 class HistogramState:

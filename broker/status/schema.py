@@ -110,6 +110,8 @@ class BrokerStatus:
     """How many batches were acknowledged together."""
     loop_lag: HistogramState = field(default_factory=HistogramState)
     """How late the event loop was, in nanoseconds."""
+    cold_read_times: HistogramState = field(default_factory=HistogramState)
+    """How long reads of tables for consumers took, in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,15 @@ class CompactorStatus:
     niceness: int = _says("How far the workers stand behind others, 0 to 19.")
     tables: tuple[TableState, ...] = ()
     """Tables that records wait for, those that are stuck first."""
+    round_times: HistogramState = field(default_factory=HistogramState)
+    """How long rounds took, in nanoseconds."""
+    round_rows: HistogramState = field(default_factory=HistogramState)
+    round_bytes: HistogramState = field(default_factory=HistogramState)
+    """Rows, and bytes of log, of a round that committed something."""
+    freshness: HistogramState = field(default_factory=HistogramState)
+    """How long the oldest record of each commit had waited, in nanoseconds."""
+    freshness_ms: Mapping[str, int] = field(default_factory=dict)
+    """Topic -> the same of its last commit; of those that were committed last."""
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -144,6 +155,9 @@ COUNTERS_HELP: Mapping[str, str] = {
     "records_in_total": "Records that were produced.",
     "bytes_in_total": "Bytes of record batches that were produced.",
     "bytes_out_total": "Bytes of record batches that were fetched.",
+    "cold_bytes_out_total": "Bytes of record batches that were read from tables.",
+    "cold_cache_hits_total": "Chunks of tables that were found in memory.",
+    "cold_cache_misses_total": "Chunks of tables that were read and made anew.",
     "carried_bytes_total": "Bytes written to replace segments that stuck topics held.",
     "rounds_total": "Compaction rounds that were run.",
     "rounds_ms_total": "Milliseconds that all compaction rounds took.",

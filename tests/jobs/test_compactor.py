@@ -473,3 +473,25 @@ def test_a_full_disk_is_told_and_tried_again(world: World) -> None:
     world.clock.advance(60_000)
     world.flush(compactor)
     world.check_rows()
+
+
+def test_it_says_how_long_rounds_took_and_records_waited(world: World) -> None:
+    orders, clicks = world.topic("orders", 2), world.topic("clicks")
+    compactor = world.compactor()
+    world.produce(orders, some(20))
+    compactor.step()
+    world.clock.advance(FLUSH_MS - 10)
+    world.produce(clicks, some(7))
+    compactor.step()
+    world.clock.advance(10)
+    compactor.step()
+    said = compactor.status()
+    assert said.freshness_ms == {"orders": FLUSH_MS}
+    assert said.freshness.total == FLUSH_MS * 1_000_000
+    world.clock.advance(FLUSH_MS - 10)
+    compactor.step()
+    said = compactor.status()
+    assert said.freshness_ms == {"orders": FLUSH_MS, "clicks": FLUSH_MS}
+    assert sum(said.round_times.buckets) == said.counters["rounds_total"] == 2
+    assert said.round_rows.total == said.counters["rows_total"] == 27
+    assert said.round_bytes.total == said.counters["log_bytes_total"]

@@ -130,6 +130,14 @@ class Partitions:
             if number != SHOWN_NUMBER
         )
 
+    def bytes_by_topic(self) -> Iterator[tuple[TopicNumber, int]]:
+        """Bytes of the batches that were committed since the start, of each stored
+        topic that got some; for the loop's own thread, in as many turns as it likes."""
+        for number, partitions in list(self._by_topic.items()):
+            total = sum(one.bytes_committed for one in partitions if one is not None)
+            if total and number != SHOWN_NUMBER:
+                yield number, total
+
     def bounds(self, number: TopicNumber) -> tuple[int, int, int]:
         """What a topic asks of its records now; see `Inspector.bounds`."""
         return self._inspector.bounds(number)

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from broker.runtime.process.status import Counters as BrokerCounters
 from broker.status.file import encode, path_of
 from broker.status.schema import COUNTERS_HELP, CompactorStatus, TableState
+from jobs.figures import Figures
 from jobs.status import Counters
 from tests.support.confluent import produce_all
 from tests.support.patience import wait_until
@@ -25,6 +26,7 @@ LATEST = {
     "lakelog_broker_requests_produce_total",
     "kafka_consumergroup_lag_sum",
     "lakelog_broker_transaction_hangs",
+    "lakelog_topic_bytes_in_total",
 }
 """What is shown some seconds after it happened."""
 LABEL = re.compile(r"[{,]\s*([a-z_]+)\s*=|by \(([a-z_, ]+)\)")
@@ -53,8 +55,13 @@ def shown(plane):
 
 
 def scraped(plane):
-    said = CompactorStatus(
-        tables=(TableState("watched", lag_ms=5),), counters=Counters().totals()
+    figures = Figures()
+    figures.add_round(5, 1, 70)
+    figures.add_commit("watched", 7)
+    said = figures.said(
+        CompactorStatus(
+            tables=(TableState("watched", lag_ms=5),), counters=Counters().totals()
+        )
     )
     path_of(plane.data_dir, CompactorStatus).write_bytes(encode(said))
     found = {}

@@ -2,6 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker.settings import Settings
 from broker.status.file import encode, path_of
 from broker.status.schema import (
     BrokerStatus,
@@ -94,3 +95,14 @@ def test_a_broker_counts_what_was_produced(tmp_path):
     kind, count = found["lakelog_broker_requests_produce_total"]
     assert kind == "counter"
     assert 1 <= count <= 25
+
+
+def test_series_of_topics_are_shown_unless_they_are_switched_off(lonely):
+    say(lonely, CompactorStatus(freshness_ms={"orders": 1_500}))
+    line = 'lakelog_compactor_table_freshness_seconds{topic="orders"} 1.5'
+    assert line in lonely.get("/metrics").text.splitlines()
+    assert line not in lonely.get("/metrics?per_topic=false").text
+    settings = Settings(data_dir=lonely.data_dir, metrics={"per_topic": False})
+    lonely.app.state.settings = settings
+    assert line not in lonely.get("/metrics").text
+    assert line in lonely.get("/metrics?per_topic=true").text

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from admin_api.internal import Internal
 from admin_api.kafka import Watermarks
 from admin_api.metrics import exporter
 from admin_api.metrics.exporter import Exporter, Figures, families
@@ -46,12 +47,37 @@ def test_a_group_is_behind_where_it_committed_and_a_topic_is_there():
     assert found["lakelog_metrics_left_out",] == 7
 
 
+def exporter_of(plane):
+    state = plane.app.state
+    return Exporter(state.kafka, ManualClock(), state.internal)
+
+
+def test_bytes_of_topics_are_those_that_were_produced(plane, monkeypatch):
+    plane.create("heavy")
+    plane.create("idle")
+    produce_all(plane.bootstrap, "heavy", [(None, b"v" * 5_000, None, 0)])
+    found = samples(asyncio.run(exporter_of(plane).figures()))
+    assert 5_000 < found["lakelog_topic_bytes_in_total", "heavy"] < 6_000
+    assert ("lakelog_topic_bytes_in_total", "idle") not in found
+    monkeypatch.setattr(exporter, "PARTITIONS_MAX", 0)
+    assert asyncio.run(exporter_of(plane).figures()).bytes_in == {}
+
+
+def test_without_the_internal_endpoint_all_but_the_bytes_is_shown(plane, tmp_path):
+    plane.create("lonely")
+    produce_all(plane.bootstrap, "lonely", [(None, b"v", None, 0)])
+    kafka = plane.app.state.kafka
+    found = asyncio.run(Exporter(kafka, ManualClock(), Internal(tmp_path)).figures())
+    assert found.bytes_in == {}
+    assert ("lonely", 0) in found.partitions
+
+
 def test_it_asks_no_more_often_than_it_says_and_for_no_more(plane, monkeypatch):
     plane.create("exported", 3)
     produce_all(plane.bootstrap, "exported", [(None, b"v", None, 0)])
     clock = ManualClock()
     monkeypatch.setattr(exporter, "PARTITIONS_MAX", 2)
-    asking = Exporter(plane.app.state.kafka, clock)
+    asking = Exporter(plane.app.state.kafka, clock, plane.app.state.internal)
     first = asyncio.run(asking.figures())
     assert len(first.partitions) == 2
     assert first.left_out >= 1
@@ -70,7 +96,7 @@ def test_a_group_is_shown_whole_or_counted_as_left_out(plane, monkeypatch):
     plane.create("broad", 5)
     reset(plane, "a-large-one", "broad")
     reset(plane, "small", "narrow")
-    asking = Exporter(plane.app.state.kafka, ManualClock())
+    asking = exporter_of(plane)
     monkeypatch.setattr(exporter, "OFFSETS_MAX", 4)
     found = asyncio.run(asking.figures())
     assert "a-large-one" not in found.committed

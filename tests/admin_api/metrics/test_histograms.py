@@ -4,14 +4,15 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from admin_api.metrics.endpoints import Collected
-from admin_api.metrics.histograms import histograms
+from admin_api.metrics.histograms import compaction, histograms
 from broker.status.histogram import SIZES, TIMES, Histogram
-from broker.status.schema import BrokerStatus
+from broker.status.schema import BrokerStatus, CompactorStatus
+from jobs.figures import Figures
 
 
-def shown(status):
+def shown(status, families=histograms):
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collected(list(histograms(status))))
+    registry.register(Collected(list(families(status))))
     text = generate_latest(registry).decode()
     return {
         (sample.name, sample.labels.get("api"), sample.labels.get("le")): sample.value
@@ -43,3 +44,17 @@ def test_buckets_add_up_and_times_are_seconds():
 
 def test_of_what_was_not_counted_there_is_nothing():
     assert shown(BrokerStatus()) == {}
+
+
+def test_rounds_and_freshness_are_shown_in_seconds_rows_and_bytes():
+    figures = Figures()
+    figures.add_round(2_000, 300, 40_000)
+    figures.add_commit("orders", 700)
+    found = shown(figures.said(CompactorStatus()), compaction)
+    prefix = "lakelog_compactor"
+    assert found[f"{prefix}_round_duration_seconds_sum", None, None] == 2
+    assert found[f"{prefix}_freshness_seconds_sum", None, None] == 0.7
+    assert found[f"{prefix}_freshness_seconds_bucket", None, "1.048576"] == 1
+    assert found[f"{prefix}_round_rows_bucket", None, "256.0"] == 0
+    assert found[f"{prefix}_round_rows_bucket", None, "512.0"] == 1
+    assert found[f"{prefix}_round_log_bytes_sum", None, None] == 40_000

@@ -36,6 +36,13 @@ def test_what_was_not_used_for_longest_goes_first() -> None:
     assert (kept(cache, "abcde"), cache.size_bytes) == ("de", 21)
 
 
+def test_what_was_there_and_what_had_to_be_made_is_counted() -> None:
+    cache = Cache[Thing](30)
+    for key in "abaa":
+        cache.get(key, lambda: Thing(10))
+    assert (cache.hits, cache.misses) == (2, 2)
+
+
 def test_one_is_kept_however_large_and_goes_with_the_next() -> None:
     cache = Cache[Thing](30)
     cache.get("a", lambda: Thing(10))

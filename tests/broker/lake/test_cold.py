@@ -511,3 +511,21 @@ def test_what_the_first_read_needs_is_loaded_before_it(writer: Writer) -> None:
             assert lake._cold._reader is not None
 
     asyncio.run(check())
+
+
+def test_what_consumers_read_is_counted(writer: Writer) -> None:
+    writer.add(0, 0, 250)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            assert sum(lake.cold_figures().times.buckets) == 0
+            first = await lake.read(TOPIC.number, 0, 0, MEBI)
+            again = await lake.read(TOPIC.number, 0, 0, MEBI)
+            found = lake.cold_figures()
+            assert sum(found.times.buckets) == 2
+            assert found.times.total > 0
+            size = sum(map(len, (*first.batches, *again.batches)))
+            assert found.bytes_out == size > 0
+            assert found.cache_hits == found.cache_misses > 0
+
+    asyncio.run(check())

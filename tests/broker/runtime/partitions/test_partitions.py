@@ -62,6 +62,26 @@ def test_partitions_are_found_by_name_and_by_id(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_bytes_are_counted_by_topic(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            for name in ("orders", "clicks", "silent"):
+                await create(broker, name, partitions=2)
+            before = broker.partitions.bytes_by_topic()
+            await fill(broker, "orders", 3)
+            await fill(broker, "clicks", 1)
+            assert dict(before) == dict(broker.partitions.bytes_by_topic())
+            named = {
+                topic.name: size
+                for number, size in broker.partitions.bytes_by_topic()
+                if (topic := broker.topics.by_number(number)) is not None
+            }
+            assert named.keys() == {"orders", "clicks"}
+            assert 90_000 < named["orders"] == 3 * named["clicks"]
+
+    run(scenario)
+
+
 def test_a_segment_that_goes_is_forgotten_by_those_who_are_in_it(
     tmp_path: Path,
 ) -> None:
