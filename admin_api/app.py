@@ -31,6 +31,7 @@ from admin_api.lag_history import endpoints as lag_history
 from admin_api.lag_history.recorder import LagRecorder
 from admin_api.lake import Lake
 from admin_api.loggers import endpoints as loggers
+from admin_api.loggers.parts import Levels, Parts
 from admin_api.metrics import endpoints as metrics
 from admin_api.metrics.exporter import Exporter
 from admin_api.overview import endpoints as overview
@@ -52,6 +53,7 @@ from admin_api.topics import endpoints as topics
 from admin_api.versions import endpoints as versions
 from broker.clock import SystemClock
 from broker.settings import Settings
+from broker.status.unix_socket import OF_COMPACTOR
 
 CONFLUENT = (
     clusters,
@@ -91,10 +93,12 @@ def create_app(
     *,
     is_closed: bool = False,
     is_exposed: bool = False,
+    levels: Levels | None = None,
 ) -> FastAPI:
     """An admin plane for the broker at ``bootstrap``, of the data directory that the
     settings name. With ``is_closed`` it asks for a token although none was made yet;
     with ``is_exposed`` it may be asked by any name, if the settings name none.
+    ``levels`` are those of this process's loggers.
     """
     data_dir = settings.data_dir
     producer = RecordProducer(bootstrap, timeout_s)
@@ -129,6 +133,9 @@ def create_app(
     app.state.status = StatusFiles(data_dir)
     app.state.settings = settings
     app.state.internal = Internal(data_dir)
+    app.state.loggers = Parts(
+        app.state.internal, Internal(data_dir, OF_COMPACTOR, "compactor"), levels
+    )
     app.state.all_held = Held()
     app.state.readers = Readers(bootstrap)
     app.state.clock = SystemClock()

@@ -9,6 +9,7 @@ from admin_api import logs
 from admin_api.access import exposure
 from admin_api.access.tokens import Tokens
 from admin_api.app import create_app
+from admin_api.loggers.parts import Levels
 from admin_api.unread import Connection
 from broker.settings import Settings
 
@@ -57,11 +58,12 @@ def run(
     *,
     insecure: bool = False,
     recent: Sequence[str] = (),
+    levels: Levels | None = None,
 ) -> None:
     """Serve until SIGTERM or ctrl-C; says ``ready admin=http://HOST:PORT`` once.
 
     ``bound`` is what ``listen`` gave; ``recent`` has the lines that this process logged
-    last. Raises ExposureRefused, TokensUnreadable.
+    last, ``levels`` how much its loggers say. Raises ExposureRefused, TokensUnreadable.
     """
     exposure.check(bound, Tokens(settings.data_dir), insecure=insecure)
     tls = settings.admin_tls
@@ -74,6 +76,7 @@ def run(
         settings,
         is_closed=not (insecure or is_loopback),
         is_exposed=not is_loopback,
+        levels=levels,
     )
     app.state.address, app.state.recent = f"{shown}:{port}", recent
     logs.capture()

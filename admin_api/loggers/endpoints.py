@@ -1,12 +1,12 @@
-"""How much the broker's loggers say, changed while it runs."""
+"""How much the loggers of all parts say, changed while they run."""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Depends, Path, Request
 
 from admin_api.access.guards import ADMIN
-from admin_api.dependencies import InternalDep, Text
-from admin_api.internal import Internal
+from admin_api.dependencies import Text
+from admin_api.loggers.parts import Parts
 from admin_api.loggers.schemas import Logger, LoggerList, UpdateLogger
 from admin_api.problems import Problem
 
@@ -17,34 +17,38 @@ LoggerName = Annotated[
 ]
 
 
-def _unknown(name: str) -> Problem:
-    return Problem(404, f"The broker has no logger {name}.")
+def _parts(request: Request) -> Parts:
+    parts: Parts = request.app.state.loggers
+    return parts
 
 
-async def _find(internal: Internal, name: str) -> Logger:
-    for row in await internal.rows("loggers"):
-        if row["name"] == name:
-            return Logger(**row)
-    raise _unknown(name)
+PartsDep = Annotated[Parts, Depends(_parts)]
+
+
+async def _find(parts: Parts, name: str) -> Logger:
+    for logger in await parts.loggers():
+        if logger.name == name:
+            return logger
+    raise Problem(404, f"There is no logger {name}.")
 
 
 @router.get("", summary="List loggers")
-async def list_loggers(internal: InternalDep) -> LoggerList:
-    """The broker's loggers with the least that each of them says now."""
-    return LoggerList(data=[Logger(**row) for row in await internal.rows("loggers")])
+async def list_loggers(parts: PartsDep) -> LoggerList:
+    """The loggers of broker, compactor and plane with the least that each says now."""
+    return LoggerList(data=await parts.loggers())
 
 
 @router.get("/{logger_name}", summary="Get a logger")
-async def get_logger(logger_name: LoggerName, internal: InternalDep) -> Logger:
+async def get_logger(logger_name: LoggerName, parts: PartsDep) -> Logger:
     """One of them."""
-    return await _find(internal, logger_name)
+    return await _find(parts, logger_name)
 
 
 @router.put("/{logger_name}", dependencies=[ADMIN], summary="Set a logger's level")
 async def update_logger(
-    logger_name: LoggerName, body: UpdateLogger, internal: InternalDep
+    logger_name: LoggerName, body: UpdateLogger, parts: PartsDep
 ) -> Logger:
-    """Let it say this and above, until the broker ends; `lakelog` sets all of them."""
-    if not await internal.change_level(logger_name, body.level):
-        raise _unknown(logger_name)
-    return await _find(internal, logger_name)
+    """Let it say this and above, until its part ends; `lakelog` sets all of them."""
+    if not await parts.change(logger_name, body.level):
+        raise Problem(404, f"There is no logger {logger_name}.")
+    return await _find(parts, logger_name)

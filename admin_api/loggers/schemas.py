@@ -17,7 +17,7 @@ class Level(StrEnum):
 
 
 class Logger(BaseModel):
-    """A logger of the broker."""
+    """A logger of a part."""
 
     name: str = Field(examples=["lakelog.network"])
     level: Level

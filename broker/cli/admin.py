@@ -45,11 +45,14 @@ def admin(
     del listener, advertised  # `up` hands the same options to every part
     settings = settings_of(data_dir, config, extra, admin=admin_address)
     from admin_api import server
-    from broker.runtime.process.logging import configure_logging, recent
+    from broker.runtime.process.logging import configure_logging, levels, recent
 
     configure_logging(settings)
     bound = admin_socket(settings, insecure=insecure)
-    server.run(bound, bootstrap, settings, announce, insecure=insecure, recent=recent)
+    server.run(
+        bound, bootstrap, settings, announce,
+        insecure=insecure, recent=recent, levels=levels,
+    )  # fmt: skip
 
 
 def _refuse_options(context: typer.Context) -> None:

@@ -5,9 +5,12 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 import typer
 
 from broker.cli.admin import admin_socket
@@ -25,6 +28,8 @@ from broker.cli.options import (
 )
 from broker.cli.supervisor import Supervisor, die_with_parent
 from broker.memory import choose_allocators
+
+log = structlog.get_logger("lakelog.compactor")
 
 JAVA_MIN = 17
 NO_JAVA = f"Java {JAVA_MIN} or newer was not found"
@@ -127,7 +132,31 @@ def compactor(
     except OSError as error:
         raise UserError(f"{settings.data_dir}: {error.strerror}") from None
     configure_logging(settings)
-    raise typer.Exit(run(settings, master=master, announce=announce))
+    with _internal(settings.data_dir / "run"):
+        raise typer.Exit(run(settings, master=master, announce=announce))
+
+
+@contextmanager
+def _internal(directory: Path) -> Iterator[None]:
+    """Let the admin plane ask the compactor, and change what it logs; without it the
+    compactor works all the same."""
+    from broker.runtime.process.internal import InternalEndpoint
+    from broker.runtime.process.levels import OF_COMPACTOR
+    from broker.runtime.process.logging import levels
+    from broker.status import unix_socket
+
+    endpoint = InternalEndpoint(
+        directory, {}, levels, lambda asked: asked(),
+        name=unix_socket.OF_COMPACTOR, loggers=OF_COMPACTOR,
+    )  # fmt: skip
+    try:
+        endpoint.start()
+    except OSError as error:
+        log.warning("there is no internal endpoint", why=str(error))
+    try:
+        yield
+    finally:
+        endpoint.close()
 
 
 def _redirect_output(log: Path) -> None:

@@ -43,6 +43,12 @@ def serves(up) -> bool:
     return bool(read(up.bootstrap, "t", 1))
 
 
+def test_the_plane_has_a_logger_of_its_own(running):
+    url = f"{running.facts['admin']}/v1/loggers/lakelog.admin"
+    with urlopen(url) as answer:
+        assert json.load(answer) == {"name": "lakelog.admin", "level": "info"}
+
+
 def is_ready(admin: str) -> bool:
     with suppress(HTTPError), urlopen(f"{admin}/readyz") as answer:
         return json.load(answer)["ready"]

@@ -1,4 +1,4 @@
-"""The broker's internal endpoint: what only it knows, for the admin plane beside it.
+"""The internal endpoint of a part: what only it knows, for the admin plane beside it.
 
 The problem: connections, loggers and stacks are in the broker's memory, and whoever
 asks for them must not hold up its loop. The idea: a thread of its own serves HTTP on a
@@ -57,8 +57,13 @@ class InternalEndpoint:
         questions: Mapping[str, Question],
         levels: Levels,
         call_soon: Callable[[Callable[[], None]], object],
+        *,
+        name: str = NAME,
+        loggers: tuple[str, ...] = OF_BROKER,
     ) -> None:
-        """``call_soon`` runs a function on the loop, asked from any thread."""
+        """``call_soon`` runs a function on the loop, asked from any thread; ``name`` is
+        the socket's, ``loggers`` are the process's own."""
+        self._name, self._own_loggers = name, loggers
         self._directory, self._levels, self._call_soon = directory, levels, call_soon
         self._questions = {
             **questions,
@@ -72,7 +77,7 @@ class InternalEndpoint:
         """Serve from now on. Raises OSError where there can be no such socket."""
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            with short_path(self._directory) as path:
+            with short_path(self._directory, self._name) as path:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
                 bound.bind(path)
@@ -95,7 +100,7 @@ class InternalEndpoint:
                 self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
             self._socket.close()
             with contextlib.suppress(OSError):
-                (self._directory / NAME).unlink()
+                (self._directory / self._name).unlink()
 
     def serve_on(self, bound: socket.socket) -> None:
         """Serve until it is closed; what fails meanwhile is told once until it works
@@ -160,7 +165,7 @@ class InternalEndpoint:
         parsed = urlsplit(asked.path)
         kind, _, name = parsed.path.strip("/").partition("/")
         level = parse_qs(parsed.query).get("level", [""])[0]
-        if kind != "loggers" or name not in (ROOT, *OF_BROKER):
+        if kind != "loggers" or name not in (ROOT, *self._own_loggers):
             asked.send_error(404)
         elif level not in NAMES:
             asked.send_error(400)
@@ -193,7 +198,7 @@ class InternalEndpoint:
         return done.result(TIMEOUT_S)
 
     def _loggers(self) -> Iterator[Row]:
-        for name in (ROOT, *OF_BROKER):
+        for name in (ROOT, *self._own_loggers):
             yield {"name": name, "level": self._levels.name_of(name)}
 
 

@@ -20,6 +20,8 @@ OF_BROKER: Final = tuple(
     )
 )  # fmt: skip
 """Every logger of the broker's process; a test compares them with the sources."""
+OF_COMPACTOR: Final = (f"{ROOT}.compactor",)
+OF_PLANE: Final = (f"{ROOT}.admin",)
 NAMES: Final = ("debug", "info", "warning", "error")
 
 

@@ -1,12 +1,17 @@
 """What a part needs: a Java that Spark can use, and a place for its data."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
+from admin_api.internal import Internal
+from admin_api.problems import Problem
 from broker.cli import run
 from broker.cli.failures import UserError
 from broker.cli.run import java_found
+from broker.status.unix_socket import OF_COMPACTOR
 
 
 @pytest.fixture
@@ -57,3 +62,20 @@ def test_a_compactor_without_a_place_for_its_data_says_so(
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="file: Not a directory"):
         run.compactor(tmp_path / "file")
+
+
+def test_a_compactor_answers_the_plane_while_it_runs(tmp_path):
+    (tmp_path / "run").mkdir()
+    asked = Internal(tmp_path, OF_COMPACTOR, "compactor")
+    with run._internal(tmp_path / "run"):
+        names = [row["name"] for row in asyncio.run(asked.rows("loggers"))]
+        assert names == ["lakelog", "lakelog.compactor"]
+    with pytest.raises(Problem, match="compactor"):
+        asyncio.run(asked.rows("loggers"))
+
+
+def test_without_its_endpoint_a_compactor_works_all_the_same(tmp_path):
+    with capture_logs() as events, run._internal(tmp_path / "nowhere"):
+        pass
+    [event] = events
+    assert event["event"] == "there is no internal endpoint"

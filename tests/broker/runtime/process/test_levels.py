@@ -8,6 +8,8 @@ import pytest
 
 from broker.runtime.process.levels import (
     OF_BROKER,
+    OF_COMPACTOR,
+    OF_PLANE,
     ROOT,
     LeveledLogger,
     Levels,
@@ -88,3 +90,16 @@ def test_every_logger_of_the_broker_is_known():
         for name in re.findall(r'get_logger\("(.*?)"\)', path.read_text())
     }
     assert named == set(OF_BROKER)
+
+
+@pytest.mark.parametrize(
+    ("package", "names"), [("jobs", OF_COMPACTOR), ("admin_api", OF_PLANE)]
+)
+def test_every_logger_of_another_part_is_known(package, names):
+    files = (BROKER.parent / package).rglob("*.py")
+    found = {
+        name
+        for path in files
+        for name in re.findall(r'get_logger\("(.*?)"\)', path.read_text())
+    }
+    assert found == set(names)
