@@ -7,7 +7,7 @@ PURE := $(addprefix tests/broker/,protocol records log groups transactions topic
 AT_ONCE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test test-all coverage check crash sim bench lint-infra lock clean
+.PHONY: help demo up test test-all coverage check crash sim bench lint-infra fuzz-rest lock clean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -45,6 +45,9 @@ bench: .venv/ready  ## figures beside Apache Kafka, on this machine, in one run
 
 lint-infra: .venv/ready  ## unit, image, compose file and manifests, each by its own tool
 	@infra/lint.sh
+
+fuzz-rest: .venv/ready  ## schemathesis over the OpenAPI document, EXAMPLES=100 an operation: no 5xx
+	@infra/fuzz_rest.sh
 
 lock: .venv/ready  ## resolve the pins again into requirements.lock
 	@infra/lock.sh
