@@ -50,6 +50,35 @@ Answered = set[tuple[Hashable, ...]]
 """The groups, and the partitions of topics of groups, that an answer tells of."""
 
 
+class _Unstable:
+    """What open transactions may change of the groups of one request.
+
+    Each group is looked at once, however often it is named: it may be very much.
+    """
+
+    def __init__(self, broker: Broker, *, is_asked: bool) -> None:
+        self._broker = broker
+        self._is_asked = is_asked
+        self._of: dict[str, set[TopicPartition]] = {}
+        self._counted = 0
+
+    def of(self, group_id: str) -> Steps[Container[TopicPartition]]:
+        """Return the partitions of a group; yields after many."""
+        if not self._is_asked:
+            return ()
+        found = self._of.get(group_id)
+        if found is not None:
+            return found
+        found = self._of[group_id] = set()
+        for keys in self._broker.groups.offsets.unstable(group_id):
+            found.update(keys)
+            self._counted += len(keys)
+            if self._counted >= COUNTED_A_TURN:
+                self._counted = 0
+                yield
+        return found
+
+
 class _Found(NamedTuple):
     """The offset of one partition."""
 
@@ -77,18 +106,18 @@ def offset_fetch(
 
 def _fetch(request: OffsetFetchRequest, context: Context) -> Steps[OffsetFetchResponse]:
     answered: Answered = set()
+    unstable = _Unstable(context.broker, is_asked=request.require_stable)
     if context.version >= 8:
         groups: list[OffsetFetchResponseGroup] = []
         for count, group in enumerate(request.groups, 1):
-            stable = request.require_stable
-            one = yield from _group(group, stable, answered, context)
+            one = yield from _group(group, unstable, answered, context)
             groups.append(one)
             if count % ITEMS_A_TURN == 0:
                 yield
         yield from emptied_in_turns(answered)
         return OffsetFetchResponse(groups=groups)
     broker = context.broker
-    offsets = _offsets(request.group_id, request.require_stable, broker)
+    offsets = yield from _offsets(request.group_id, unstable, broker)
     never = UNKNOWN if context.version == 0 else ErrorCode.NONE
     if request.topics is None:
         rows: Iterable[tuple[str, Iterable[_Found | None]]]
@@ -119,20 +148,23 @@ def _fetch(request: OffsetFetchRequest, context: Context) -> Steps[OffsetFetchRe
     return OffsetFetchResponse(topics=topics)
 
 
-def _offsets(group_id: str, require_stable: bool, broker: Broker) -> _Offsets:
-    unstable = broker.groups.offsets.unstable(group_id) if require_stable else ()
-    return _Offsets(broker.groups.fetch(group_id), unstable)
+def _offsets(group_id: str, unstable: _Unstable, broker: Broker) -> Steps[_Offsets]:
+    may_change = yield from unstable.of(group_id)
+    return _Offsets(broker.groups.fetch(group_id), may_change)
 
 
 def _group(
-    asked: OffsetFetchRequestGroup, stable: bool, answered: Answered, context: Context
+    asked: OffsetFetchRequestGroup,
+    unstable: _Unstable,
+    answered: Answered,
+    context: Context,
 ) -> Steps[OffsetFetchResponseGroup]:
-    topics, work = [], 0
-    rows = _rows(asked, stable, answered, context)
+    topics, work, broker = [], 0, context.broker
+    offsets = yield from _offsets(asked.group_id, unstable, broker)
+    rows = _rows(asked, offsets, answered, context)
     if asked.topics is None and (asked.group_id,) not in answered:
         answered.add((asked.group_id,))
-        broker = context.broker
-        every = yield from _all(_offsets(asked.group_id, stable, broker), broker)
+        every = yield from _all(offsets, broker)
         rows = ((topic.name, topic.id, found) for topic, found in every)
     for name, topic_id, found in rows:
         answers: list[OffsetFetchResponsePartitions] = []
@@ -147,11 +179,13 @@ def _group(
 
 
 def _rows(
-    asked: OffsetFetchRequestGroup, stable: bool, answered: Answered, context: Context
+    asked: OffsetFetchRequestGroup,
+    offsets: _Offsets,
+    answered: Answered,
+    context: Context,
 ) -> Iterator[tuple[str, bytes, Iterable[_Found | None]]]:
     """Name, id and what was found of each topic, looked up as it is asked for."""
     broker = context.broker
-    offsets = _offsets(asked.group_id, stable, broker)
     for topic in asked.topics or ():
         indexes = topic.partition_indexes
         if context.version >= 10:

@@ -374,10 +374,10 @@ class Commits:
         """The durable offsets of one group."""
         return self.groups.get(group_id, _NONE)
 
-    def unstable(self, group_id: str) -> set[TopicPartition]:
-        """The partitions of a group whose offset an open transaction may change."""
-        of_group = self.pending.get(group_id, {})
-        return {key for offsets in of_group.values() for key in offsets}
+    def unstable(self, group_id: str) -> tuple[Collection[TopicPartition], ...]:
+        """The partitions of a group whose offset an open transaction may change, of
+        each transaction for itself, since they may be very many."""
+        return tuple(self.pending.get(group_id, {}).values())
 
     def being_committed(
         self, group_id: str, keys: Iterable[TopicPartition]

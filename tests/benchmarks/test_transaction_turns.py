@@ -11,8 +11,13 @@ from typing import Any
 
 import pytest
 
-from broker.ids import ProducerId
-from broker.protocol.messages import describe_producers, txn_offset_commit
+from broker.groups.offsets import Committed
+from broker.ids import PartitionNumber, ProducerId, TopicNumber
+from broker.protocol.messages import (
+    describe_producers,
+    offset_fetch,
+    txn_offset_commit,
+)
 from broker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -55,6 +60,13 @@ def open_transactions(broker: Broker) -> None:
             metadata = metadata._replace(partitions=keys, groups=frozenset({"simple"}))
         hosted = broker.transactions._host(Transaction(name, metadata))
         broker.transactions._find_by_producer(hosted)
+    for producer in range(100):
+        offsets = {
+            (TopicNumber(n), PartitionNumber(i)): Committed(6)
+            for n in range(1_000)
+            for i in EACH
+        }
+        broker.groups.offsets._commits.add_pending("all", ProducerId(producer), offsets)
     producers = broker.partitions.named(NAMES[0], 0).log.producers
     for producer in range(PRODUCERS):
         producers.mark(ProducerId(producer), 0, 0)
@@ -108,6 +120,21 @@ CASES: dict[str, tuple[Any, int]] = {
     "produce": (produced(), 11),
     "produce and add": (produced(), 12),
     "offsets": (committing([committed(name) for name in NAMES]), 3),
+    "fetch stable offsets": (
+        offset_fetch.OffsetFetchRequest(
+            "all",
+            [offset_fetch.OffsetFetchRequestTopic(name, list(EACH)) for name in NAMES],
+            require_stable=True,
+        ),
+        7,
+    ),
+    "fetch stable offsets of a group again and again": (
+        offset_fetch.OffsetFetchRequest(
+            groups=[offset_fetch.OffsetFetchRequestGroup("all", topics=[])] * 5_000,
+            require_stable=True,
+        ),
+        8,
+    ),
     "topics without offsets": (
         committing([txn_offset_commit.TxnOffsetCommitRequestTopic("t")] * EMPTY),
         3,

@@ -176,8 +176,9 @@ class CommittedOffsets:
         end = partial(self._ask, partial(EndPending, group_id, producer_id, commits))
         return self._order.in_order(group_id, end, is_owed=True)
 
-    def unstable(self, group_id: str) -> Collection[TopicPartition]:
-        """The partitions of a group whose offset an open transaction may change."""
+    def unstable(self, group_id: str) -> tuple[Collection[TopicPartition], ...]:
+        """The partitions of a group whose offset an open transaction may change, of
+        each transaction for itself."""
         return self._commits.unstable(group_id)
 
     def expire(self, group_id: str, keys: Collection[TopicPartition]) -> None:
