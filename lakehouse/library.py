@@ -3,13 +3,14 @@
 The problem: a table whose owner turned features on asks of a commit what only the
 library knows; and a checkpoint is the whole state, in a format of its own. The idea:
 both stay with it. The price: it reads the whole log each time, 5 ms of a thousand files
-and half a second of a hundred thousand.
+and half a second of a hundred thousand. Some damage fells it: see `panics_raised`.
 
 Used by the compactor's process only; everything here blocks.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import deltalake
@@ -61,10 +62,27 @@ def commit_removals(path: str, read_version: int, gone: Removals) -> bool:
 def opens(path: str) -> bool:
     """Whether the library, and so an owner who uses it, can open a table."""
     try:
-        deltalake.DeltaTable(path)
+        with panics_raised():
+            deltalake.DeltaTable(path)
     except (DeltaError, OSError):
         return False
     return True
+
+
+@contextmanager
+def panics_raised() -> Iterator[None]:
+    """Where the library falls over what is damaged, that is an error as any other.
+
+    A panic, Rust's way to end a program, is no Exception, and cannot be imported.
+    """
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise DeltaError(f"the library fell: {error}") from error
 
 
 def checkpoint(path: str, version: int) -> None:
@@ -73,20 +91,23 @@ def checkpoint(path: str, version: int) -> None:
     Raises CommitRefused and OSError.
     """
     try:
-        table = deltalake.DeltaTable(path, version=version)
-        table.create_checkpoint()
+        with panics_raised():
+            table = deltalake.DeltaTable(path, version=version)
+            table.create_checkpoint()
         directory = os.path.join(path, LOG_DIRECTORY)
         sync_file(os.path.join(directory, f"{version:020d}.checkpoint.parquet"))
         sync_file(os.path.join(directory, "_last_checkpoint"))
         sync_directory(directory)
-        table.cleanup_metadata()
+        with panics_raised():
+            table.cleanup_metadata()
     except DeltaError as error:
         raise CommitRefused(f"{path}: {error}") from error
 
 
 def _open(path: str) -> deltalake.DeltaTable:
     try:
-        return deltalake.DeltaTable(path)
+        with panics_raised():
+            return deltalake.DeltaTable(path)
     except TableNotFoundError as error:
         raise TableMissing(f"{path} holds no Delta table") from error
     except DeltaError as error:
@@ -101,18 +122,19 @@ def _write(
 ) -> None:
     """One try: the library's own retry would let an append pass an append."""
     try:
-        table.create_write_transaction(
-            actions,
-            "append",
-            table.schema(),
-            partition_by=["partition"],
-            commit_properties=deltalake.CommitProperties(
-                custom_metadata=dict(said),
-                app_transactions=transactions,
-                max_commit_retries=0,
-            ),
-            post_commithook_properties=_NO_HOOKS,
-        )
+        with panics_raised():
+            table.create_write_transaction(
+                actions,
+                "append",
+                table.schema(),
+                partition_by=["partition"],
+                commit_properties=deltalake.CommitProperties(
+                    custom_metadata=dict(said),
+                    app_transactions=transactions,
+                    max_commit_retries=0,
+                ),
+                post_commithook_properties=_NO_HOOKS,
+            )
     except (CommitFailedError, DeltaError) as error:
         raise CommitRefused(f"{table.table_uri}: {error}") from error
 

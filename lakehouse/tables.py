@@ -20,6 +20,7 @@ from lakehouse.checkpoint import HINT
 from lakehouse.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
 from lakehouse.durable import sync_directory, sync_file
 from lakehouse.errors import CommitRefused, LogDamaged, TableMissing
+from lakehouse.library import panics_raised
 from lakehouse.location import set_aside_path, table_path
 from lakehouse.schema import PARTITION_COLUMN, WRITE
 
@@ -137,7 +138,8 @@ def repair_checkpoint(snapshot: Snapshot) -> str | None:
     if not snapshot.damaged:
         return None
     try:
-        deltalake.DeltaTable(snapshot.path)
+        with panics_raised():
+            deltalake.DeltaTable(snapshot.path)
         return None
     except DeltaError as error:
         names, cause = {*snapshot.damaged, HINT}, str(error)

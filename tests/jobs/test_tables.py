@@ -3,11 +3,18 @@
 import os
 from pathlib import Path
 
+import deltalake
+import pyarrow.parquet as pq
+import pytest
+
 from broker.ids import TopicNumber
 from broker.topics.topic import Topic
 from jobs.tables import Tables
+from lakehouse import library
 from lakehouse.commit import commit_files
-from lakehouse.delta_log import entry_path
+from lakehouse.delta_log import LOG_DIRECTORY, entry_path, load
+from lakehouse.entry import Round
+from lakehouse.errors import CommitRefused
 from tests.support.tables import TOPIC_ID, Writer
 
 TOPIC = Topic(TopicNumber(7), bytes.fromhex(TOPIC_ID), "orders", 2, {})
@@ -61,3 +68,46 @@ def test_what_a_killed_writer_left_in_the_log_is_gone_at_the_next_start(
     left.touch()
     Tables(str(tmp_path)).open(TOPIC)
     assert not left.exists()
+
+
+def felled(path: str, version: int) -> None:
+    """One byte of a checkpoint is another one, so that the library falls over it, and
+    nobody can read it."""
+    file = Path(path) / LOG_DIRECTORY / f"{version:020d}.checkpoint.parquet"
+    whole = file.read_bytes()
+    columns = pq.ParquetFile(file).metadata.row_group(0)
+    for number in range(columns.num_columns):
+        if columns.column(number).dictionary_page_offset is None:
+            continue
+        at = columns.column(number).dictionary_page_offset + _SIZE_AT
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 2]) + whole[at + 1 :])
+        try:
+            deltalake.DeltaTable(path)
+        except Exception:
+            continue
+        except BaseException:
+            if load(path).damaged:
+                return
+    raise AssertionError("the library falls over nothing")
+
+
+_SIZE_AT = 5
+"""Of the header of an empty dictionary: how long it is."""
+
+
+def test_a_checkpoint_that_fells_the_library_is_put_aside(tmp_path: Path) -> None:
+    """A panic is no Exception, and would end the compactor at each start."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    library.checkpoint(writer.path, 1)
+    writer.add(0, 10, 20)
+    felled(writer.path, 1)
+    assert not library.opens(writer.path)
+    with pytest.raises(CommitRefused, match="fell"):
+        library.checkpoint(writer.path, 2)
+    with pytest.raises(CommitRefused, match="fell"):
+        library.commit_round(writer.path, 2, Round([], {}, {}))
+    tables = Tables(str(tmp_path))
+    assert tables.ends([TOPIC]) == {(7, 0): 20}
+    assert library.opens(writer.path)
+    library.checkpoint(writer.path, 2)
