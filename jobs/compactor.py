@@ -243,8 +243,9 @@ class Compactor:
     ) -> dict[TopicPartition, Lack]:
         starts = self._catalog.read(catalog_topics.load_log_starts)
         return self._missing.find(
-            suspects, waiting, self._ends, self._tables.absent, starts
-        )
+            suspects, waiting, self._ends, self._tables.absent, starts,
+            is_damaged=bool(self._backlog.holes),
+        )  # fmt: skip
 
     def _round(self, due: list[Pending], topics: dict[TopicNumber, Topic]) -> bool:
         pace = self._pace

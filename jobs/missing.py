@@ -67,9 +67,14 @@ class Missing:
         table_ends: Mapping[TopicPartition, int],
         absent: Mapping[TopicNumber, str],
         log_starts: Mapping[TopicPartition, int],
+        *,
+        is_damaged: bool,
     ) -> dict[TopicPartition, Lack]:
         """Partition -> what it lacks, for each that misses records; a topic without a
         table, of which any partition does, as a whole (`WHOLE_TOPIC`).
+
+        ``is_damaged``: segments have places of which nobody knows what they held. These
+        may have taken all of a partition; then it says nothing about its table.
 
         Raises OSError when the checkpoint cannot be read.
         """
@@ -80,9 +85,10 @@ class Missing:
                 one.key: Lack(0, f"the checkpoint cannot be read: {error}")
                 for one in suspects
             }
+        sure = {k: one for k, one in known.items() if k in waiting or not is_damaged}
         found = {}
         for number in {one.key[0] for one in suspects} & absent.keys():
-            lost = missing_of_topic(number, waiting, log_starts, known)
+            lost = missing_of_topic(number, waiting, log_starts, sure)
             for (_, partition), gap in sorted(lost.items())[:1]:
                 why = _sentence(partition, gap, absent[number])
                 found[number, WHOLE_TOPIC] = Lack(0, why)

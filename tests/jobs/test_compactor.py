@@ -1,7 +1,6 @@
 """Rounds over a real log and real tables, with the workers' part done in-process."""
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from broker.catalog import topics as catalog_topics
 from broker.storage.layout import HEADER_BLOCK_BYTES, read_identity
 from jobs.check import check_data_directory
 from jobs.rows import Failed, FileTask, Written
-from tests.jobs.world import FLUSH_MS, World, here, some
+from tests.jobs.world import FLUSH_MS, World, damage, here, some
 from tests.support.batches import Record, make_batch
 
 
@@ -301,13 +300,6 @@ def test_a_damaged_batch_stops_its_partition_alone(world: World) -> None:
     assert compactor.status().stuck == 1
     problems = check_data_directory(world.data_dir).problems
     assert any("checksum" in problem for problem in problems)
-
-
-def damage(path: Path, batch: bytearray) -> None:
-    with open(path, "r+b") as file:
-        at = file.read().index(batch)
-        file.seek(at + 80)
-        file.write(b"\xff")
 
 
 @pytest.mark.parametrize("lost", [0, 1], ids=["the first batch", "a later batch"])

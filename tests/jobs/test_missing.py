@@ -13,8 +13,8 @@ from jobs.compactor import Compactor
 from lakehouse.commit import commit_files
 from lakehouse.delta_log import entry_path, load, table_ends
 from lakehouse.errors import CommitRefused
-from tests.jobs.world import World
-from tests.support.batches import Record
+from tests.jobs.world import World, damage
+from tests.support.batches import Record, make_batch
 
 RECORDS = [Record(b"k", b"v")] * 10
 
@@ -193,6 +193,32 @@ def test_what_lies_before_a_lost_segment_is_committed(world: World) -> None:
     assert world.rows(topic) == world.produced[topic.number, 0][:20]
     assert ends_of(world, topic) == {0: 20}
     assert "offsets 20 to 30 of partition 0" in only_problem(compactor)
+
+
+def test_who_lost_all_to_damage_does_not_hold_a_topic_that_has_no_table_yet(
+    world: World,
+) -> None:
+    topic = world.topic("t", 2)
+    world.produce(topic, RECORDS, 1)
+    world.produce(topic, RECORDS, 0)
+    [info] = world.wal.segments()
+    world.checkpoint()
+    damage(info.path, make_batch(RECORDS, 0))
+    compactor = world.compactor()
+    world.flush(compactor)
+    compactor.step()
+    assert len(world.rows(topic, 0)) == 10
+    [problem] = compactor.status().problems
+    assert "the log is damaged" in problem
+    world.roll()
+    world.produce(topic, RECORDS, 1)  # behind what it lost
+    world.flush(compactor)
+    compactor.step()
+    assert world.rows(topic, 1) == []
+    [stuck, damaged] = compactor.status().problems
+    assert "t-1 cannot be compacted" in stuck
+    assert "are damaged and may have held its next records" in stuck
+    assert damaged == problem
 
 
 def test_what_was_refused_or_deleted_is_not_missing(world: World) -> None:

@@ -52,6 +52,14 @@ def here(tasks: list[list[FileTask]]) -> list[list[Written | Failed]]:
     return [write_files(task) for task in tasks]
 
 
+def damage(path: Path, batch: bytearray) -> None:
+    """Change a byte of a batch in its segment."""
+    with open(path, "r+b") as file:
+        at = file.read().index(batch)
+        file.seek(at + 80)
+        file.write(b"\xff")
+
+
 class WornFiles(PosixFiles):
     """One page of one file cannot be read."""
 
