@@ -79,9 +79,11 @@ class Markers:
         epoch = None if found is None else found.log.open_epoch(owed.producer_id)
         if epoch is None:
             return False
-        if owed.version >= V2:  # an older epoch is another transaction's
-            return epoch == owed.producer_epoch - 1
-        return epoch <= owed.producer_epoch
+        # Of any other epoch it is another transaction, whose end may be another.
+        before = epoch == owed.producer_epoch - 1
+        if owed.version >= V2:
+            return before
+        return epoch == owed.producer_epoch or (before and not owed.commit)  # fenced
 
     def close(self) -> None:
         """Ask for nothing more; a start owes what is left."""

@@ -188,15 +188,16 @@ async def ended_for_good(here: World) -> None:
         await asyncio.sleep(0.001)
 
 
-def kill(here: World, offset: int, path: Path, index: int = 0) -> None:
-    """What a kill leaves, in another folder; the batch at an offset is damaged."""
+def kill(here: World, *offsets: int, path: Path) -> None:
+    """What a kill leaves, in another folder; the batches at offsets are damaged."""
     shutil.copytree(here.broker.settings.data_dir, path)
-    [at] = [entry for entry in here.log(index).index if entry.base == offset]
-    [batch] = here.broker.wal.read([(at.location, at.length)])
-    for file in (path / "wal").iterdir():
-        data = file.read_bytes()
-        flipped = bytes([*batch[:-1], batch[-1] ^ 1])
-        file.write_bytes(data.replace(bytes(batch), flipped))
+    some = [entry for entry in here.log().index if entry.base in offsets]
+    assert len(some) == len(offsets)
+    for batch in here.broker.wal.read([(at.location, at.length) for at in some]):
+        for file in (path / "wal").iterdir():
+            data = file.read_bytes()
+            flipped = bytes([*batch[:-1], batch[-1] ^ 1])
+            file.write_bytes(data.replace(bytes(batch), flipped))
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -213,7 +214,7 @@ def test_a_lost_marker_is_written_again_before_the_producer_writes(
             await here.write(producer, 0)
             producer = await here.end(producer, commit, version)
             await ended_for_good(here)
-            kill(here, 1, tmp_path / "1")
+            kill(here, 1, path=tmp_path / "1")
         async with world(tmp_path / "1", version=version) as here:
             assert here.log().stable == 0
             assert here.coordinator.verify("x", *producer_of(producer), here.key()) is (
@@ -246,8 +247,29 @@ def test_what_lost_its_marker_is_decided_by_no_other_transaction(tmp_path, versi
                 await here.write(producer, 0, index)
                 producer = await here.end(producer, commit, version)
             await ended_for_good(here)
-            kill(here, 1, tmp_path / "1")
+            kill(here, 1, path=tmp_path / "1")
         async with world(tmp_path / "1", version=version) as here:
+            assert here.state() is TransactionState.COMPLETE_COMMIT
+            assert here.log().transactions.open == {77: 0}
+
+    run(scenario)
+
+
+def test_a_transaction_of_an_epoch_before_is_not_committed_with_the_last(
+    tmp_path: Path,
+) -> None:
+    """A page took its marker and all of the last one in that partition."""
+
+    async def scenario() -> None:
+        async with world(made(tmp_path / "0")) as here:
+            for commit in (False, True):
+                producer = await here.init()
+                await here.add(producer, 0)
+                await here.write(producer, 0)
+                await here.end(producer, commit)
+            await ended_for_good(here)
+            kill(here, 1, 2, 3, path=tmp_path / "1")
+        async with world(tmp_path / "1") as here:
             assert here.state() is TransactionState.COMPLETE_COMMIT
             assert here.log().transactions.open == {77: 0}
 
