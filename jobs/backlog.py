@@ -73,13 +73,13 @@ class Backlog:
 
     def refresh(self, now_ms: int) -> None:
         """Look again. Raises OSError, and StaleSegment if a segment goes meanwhile."""
+        self._forget_damaged(now_ms)
         infos = sorted(self._store.live(), key=lambda info: info.sequence)
         sealed = {info.sequence for info in infos if info.sealed}
         for gone in self._sealed.keys() - sealed:
             del self._sealed[gone]
         for gone in self._kinds.keys() - {info.sequence for info in infos}:
             del self._kinds[gone]
-        self._forget_damaged(now_ms)
         self._live = [self._segment(info) for info in infos]
         holes = [
             Hole(info.sequence, *place)
@@ -91,16 +91,19 @@ class Backlog:
         self._report_damage()
 
     def _forget_damaged(self, now_ms: int) -> None:
-        """Each minute, what batches are where some were damaged, and what is decided:
+        """Each minute, what is in segments where some was damaged, and what is decided:
         what could not be read may be read another time."""
         if now_ms < self._look_again_ms:
             return
         self._look_again_ms = now_ms + LOOK_AGAIN_MS
         self._judged.clear()
-        for sequence, known in list(self._kinds.items()):
+        damaged = self._store.forget_damaged()
+        for sequence, known in self._kinds.items():
             if any(k is not None and DAMAGED in k.kind for _, k in known.values()):
-                del self._kinds[sequence]
-                self._sealed.pop(sequence, None)
+                damaged.add(sequence)
+        for sequence in damaged:
+            self._kinds.pop(sequence, None)
+            self._sealed.pop(sequence, None)
 
     def _report_damage(self) -> None:
         for text in self._store.damage:

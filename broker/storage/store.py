@@ -112,6 +112,10 @@ class SegmentStore(Objects, Protocol):
     def sequences(self) -> set[int]:
         """The segments that are there, whether or not they still count."""
 
+    def forget_damaged(self) -> set[int]:
+        """The segments in which damage was met: the next `live` reads them anew, since
+        what could not be read may be read another time."""
+
     def opened(self, sequence: int) -> AbstractContextManager[SegmentBytes]:
         """A segment for reading; it need not have been seen by `live`.
 
@@ -168,6 +172,7 @@ class _Known:
     batches: int = 0
     read_to_end: bool = False
     holes: list[tuple[int, int]] = field(default_factory=list)
+    is_damaged: bool = False
     extent: DamagedExtent | None = None
 
     def info(self) -> SegmentInfo:
@@ -294,6 +299,15 @@ class LocalSegmentStore(LocalObjects):
         if known is None:
             raise StaleSegment(sequence)
         return list(known.holes)
+
+    def forget_damaged(self) -> set[int]:
+        """As `SegmentStore.forget_damaged`."""
+        known = self._known.items()
+        damaged = {n for n, each in known if each.is_damaged or each.is_unnamed}
+        for number in damaged:
+            del self._known[number]
+        self.damage = list(self._reported_missing)
+        return damaged
 
     def sequences(self) -> set[int]:
         """What the files hold, whether or not it still counts. Raises OSError."""
@@ -431,6 +445,7 @@ class LocalSegmentStore(LocalObjects):
         rows = segment.footer(seal)
         if rows is None:
             self._report(f"segment {seal.sequence}: the footer fails its checksum")
+            known.is_damaged = True
             return False
         known.add(rows)
         known.end = seal.data_end
@@ -455,6 +470,7 @@ class LocalSegmentStore(LocalObjects):
         segment.check_current()
         for text in found.damage:
             self._report(text)
+        known.is_damaged |= bool(found.damage)
         known.holes += found.holes
         known.end = found.end
         known.add(rows_of(bytes(found.rows)))
@@ -468,6 +484,7 @@ class LocalSegmentStore(LocalObjects):
                 f"behind byte {known.end} is not known"
             )
         known.holes.append((known.end, size))
+        known.is_damaged = True
 
     def _report(self, text: str) -> None:
         if text not in self.damage:

@@ -70,14 +70,18 @@ def test_what_is_in_two_segments_waits_for_a_start(world: World) -> None:
     assert (bases, backlog.held) == ([0, 5], {})
 
 
-def test_a_page_that_cannot_be_read_stops_its_partition_alone(world: World) -> None:
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_a_page_that_cannot_be_read_stops_its_partition_alone(
+    world: World, is_sealed: bool
+) -> None:
     """And only as long as it cannot."""
     files, topic = WornFiles(), world.topic("t", 2)
     for _ in range(3):
         world.produce(topic, [Record(b"k", bytes(2 * PAGE_BYTES))], 0)
     for _ in range(3):
         world.produce(topic, [Record(b"k", b"v")], 1)
-    world.roll()
+    if is_sealed:
+        world.roll()
     store = LocalSegmentStore(PosixFiles(), world.data_dir / "wal")
     (info,) = store.live()
     place = position_of(int(store.columns(info.sequence)[topic.number, 0].location[1]))
@@ -88,12 +92,15 @@ def test_a_page_that_cannot_be_read_stops_its_partition_alone(world: World) -> N
     assert len(world.rows(topic, 0)) < 3
     assert len(world.rows(topic, 1)) == 3
     compactor.step()
-    (stuck,) = compactor.status().problems
+    stuck, *damage = compactor.status().problems
     assert "t-0 cannot be compacted" in stuck
+    assert len(damage) == (not is_sealed)
     files.bad = None
     world.clock.advance(LOOK_AGAIN_MS)
     world.flush(compactor)
     world.check_rows()
+    compactor.step()
+    assert compactor.status().problems == ()
 
 
 def test_age_counts_from_when_it_was_first_seen(world: World) -> None:
