@@ -70,8 +70,8 @@ class PartitionLog:
         self._decided_end = 0
         """Below it no checkpoint does, and all are decided."""
         self._has_forgotten = False
-        """Whether the last start had no checkpoint: who wrote what is in the table
-        alone is not known."""
+        """Whether the last start had no checkpoint, or met damage: who wrote what is in
+        the table alone, or is lost, is not known."""
         self.holes: list[Hole] = []
         """Of those that may lie beyond the table's end: the newest ones."""
         self.lost: list[Lost] = []
@@ -355,6 +355,7 @@ class PartitionLog:
                 log._abandon_refused(max(kept, table_end))
         else:
             log._leave_to_table(table_end)
+        log._has_forgotten = snapshot is None or bool(places)
         return log
 
     def _find_holes(
@@ -433,7 +434,6 @@ class PartitionLog:
         table never ends inside an open transaction, so none there is open."""
         self.index.trim_below(table_end)
         self._decided_end = table_end
-        self._has_forgotten = True
 
     def replay(
         self, header: BatchHeader, now_ms: int, marker: Marker | None = None

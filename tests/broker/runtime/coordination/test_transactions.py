@@ -190,7 +190,8 @@ async def ended_for_good(here: World) -> None:
 
 def kill(here: World, *offsets: int, path: Path) -> None:
     """What a kill leaves, in another folder; the batches at offsets are damaged."""
-    shutil.copytree(here.broker.settings.data_dir, path)
+    coming = shutil.ignore_patterns("*.new")  # it may be renamed meanwhile
+    shutil.copytree(here.broker.settings.data_dir, path, ignore=coming)
     some = [entry for entry in here.log().index if entry.base in offsets]
     assert len(some) == len(offsets)
     for batch in here.broker.wal.read([(at.location, at.length) for at in some]):
@@ -272,6 +273,25 @@ def test_a_transaction_of_an_epoch_before_is_not_committed_with_the_last(
         async with world(tmp_path / "1") as here:
             assert here.state() is TransactionState.COMPLETE_COMMIT
             assert here.log().transactions.open == {77: 0}
+
+    run(scenario)
+
+
+def test_who_lost_records_to_damage_goes_on_behind_them(tmp_path: Path) -> None:
+    """Of what it wrote only the marker is left."""
+
+    async def scenario() -> None:
+        async with world(made(tmp_path / "0")) as here:
+            producer = await here.init()
+            await here.add(producer, 0)
+            await here.write(producer, 0)
+            await here.end(producer, True)
+            await ended_for_good(here)
+            kill(here, 0, path=tmp_path / "1")
+        async with world(tmp_path / "1") as here:
+            await here.add(producer, 0)
+            await here.write(producer, 1)
+            assert await here.end(producer, True) == Ended(77, 0)
 
     run(scenario)
 
