@@ -219,6 +219,8 @@ class Commits:
     """About what the durable offsets take in memory, and the changes that are not."""
     held_of: Counter[str] = field(default_factory=Counter)
     """About what the durable offsets of a group take."""
+    held_pending: Counter[tuple[str, ProducerId]] = field(default_factory=Counter)
+    """About what is pending in a group for a producer takes."""
 
     def decide(
         self, command: OffsetCommand, now_ms: int
@@ -339,7 +341,8 @@ class Commits:
         upserts: Mapping[TopicPartition, Committed],
     ) -> None:
         """A producer's transaction has these offsets of a group as well."""
-        self.held_bytes += self.added_pending_bytes(group_id, producer_id, upserts)
+        added = self.added_pending_bytes(group_id, producer_id, upserts)
+        self._count_pending_bytes(group_id, producer_id, added)
         of_group = self.pending.setdefault(group_id, {})
         of_group.setdefault(producer_id, {}).update(upserts)
 
@@ -351,24 +354,31 @@ class Commits:
     ) -> None:
         """What a producer's transaction has of a group is this; nothing, if empty."""
         of_group = self.pending.setdefault(group_id, {})
-        before = of_group.pop(producer_id, None)
-        if before is not None:
-            self.held_bytes -= _bytes_of(group_id, before)
+        of_group.pop(producer_id, None)
+        self.held_bytes -= self.held_pending.pop((group_id, producer_id), 0)
         if offsets:
             of_group[producer_id] = offsets
-            self.held_bytes += _bytes_of(group_id, offsets)
+            added = _bytes_of(group_id, offsets)
+            self._count_pending_bytes(group_id, producer_id, added)
         if not of_group:
             del self.pending[group_id]
 
+    def _count_pending_bytes(
+        self, group_id: str, producer_id: ProducerId, added: int
+    ) -> None:
+        self.held_bytes += added
+        self.held_pending[group_id, producer_id] += added
+
     def supersede(self, group_id: str, keys: Collection[TopicPartition] | None) -> None:
         """Forget what is pending for these partitions of a group; None: for all."""
-        gone = frozenset(keys or ())
+        gone = set(keys or ())  # of these, and of what is pending, the fewer are taken
         for producer_id, offsets in list(self.pending.get(group_id, {}).items()):
-            if keys is None:
+            here = () if keys is None else offsets.keys() & gone
+            if keys is None or len(here) == len(offsets):
                 self.set_pending(group_id, producer_id, {})
-            elif not offsets.keys().isdisjoint(gone):
-                left = {key: one for key, one in offsets.items() if key not in gone}
-                self.set_pending(group_id, producer_id, left)
+            elif here:  # what stays may be very much
+                freed = bytes_of({key: offsets.pop(key) for key in here})
+                self._count_pending_bytes(group_id, producer_id, -freed)
 
     def of(self, group_id: str) -> Mapping[TopicPartition, Committed]:
         """The durable offsets of one group."""

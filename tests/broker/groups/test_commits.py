@@ -119,6 +119,40 @@ def test_what_is_pending_is_seen_by_nobody_and_unstable() -> None:
     assert set(unstable) == commits.being_committed("g", [(1, 0)]) == {(1, 0)}
 
 
+@pytest.mark.parametrize(("producers", "each", "said"), [(1, 300, 2), (300, 1, 300)])
+def test_what_stays_pending_is_not_looked_at_when_the_group_says_more(
+    producers: int, each: int, said: int
+) -> None:
+    looked_at = []
+
+    class Key(tuple):
+        __eq__ = tuple.__eq__
+
+        def __hash__(self) -> int:
+            looked_at.append(self)
+            return tuple.__hash__(self)
+
+    commits, before = Commits(), Commits()
+    pending = [
+        {Key((1, producer * each + n)): Committed(n, metadata="m") for n in range(each)}
+        for producer in range(producers)
+    ]
+    for producer, offsets in enumerate(pending):
+        made(commits, AddPending("g", producer, offsets))
+    newer = {Key((1, 2 * n)): Committed(9) for n in range(said)}
+    looked_at.clear()
+    made(commits, ChangeOffsets("g", newer))
+    assert len(looked_at) < 20 * (producers + said)
+    left = [{k: o for k, o in one.items() if k not in newer} for one in pending]
+    made(before, ChangeOffsets("g", newer))
+    for producer, offsets in enumerate(left):
+        if offsets:
+            made(before, AddPending("g", producer, offsets))
+    assert commits.pending == before.pending
+    assert commits.held_bytes == before.held_bytes
+    assert commits.held_pending == before.held_pending
+
+
 @pytest.mark.parametrize("commit", [True, False])
 def test_the_end_of_a_transaction_decides_what_was_pending(commit: bool) -> None:
     commits = Commits()
