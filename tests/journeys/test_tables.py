@@ -11,7 +11,8 @@ from itertools import chain
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as Place
 
 from broker.storage.segment import StaleSegment
 from jobs.extent import Extents, TopicExtent
@@ -363,6 +364,41 @@ def test_a_group_reads_on_across_compaction(whole):
     assert member.values == [b"%d" % n for n in range(200)]
     member.consumer.commit(asynchronous=False)
     member.consumer.close()
+
+
+def test_a_fetch_session_of_many_partitions_reads_on_across_compaction(whole):
+    create(whole.bootstrap, "followed", partitions=60)
+    consumer = KafkaConsumer(
+        bootstrap_servers=whole.bootstrap, auto_offset_reset="earliest"
+    )
+    consumer.assign([Place("followed", index) for index in range(60)])
+    values: list[bytes] = []
+
+    def go_on(first: int) -> None:
+        produce_all(
+            whole.bootstrap,
+            "followed",
+            [(None, b"%d" % n, None, n % 60) for n in range(first, first + 180)],
+        )
+
+    def caught_up(count: int) -> bool:
+        for batch in consumer.poll(100).values():
+            values.extend(record.value for record in batch)
+        return len(values) >= count
+
+    with closing(consumer):
+        go_on(0)
+        wait_until(lambda: caught_up(180))  # from memory
+        go_on(180)
+        release(whole, "followed")
+        go_on(360)
+        wait_until(lambda: caught_up(540))  # from tables, then from memory
+        release(whole, "followed")
+        go_on(540)
+        wait_until(lambda: caught_up(720))
+        (handler,) = consumer._fetcher._session_handlers.values()
+        assert handler.next_metadata.session_id > 0, "it goes by no session"
+    assert sorted(map(int, values)) == list(range(720))
 
 
 def test_a_compactor_that_is_killed_is_started_again(whole):
