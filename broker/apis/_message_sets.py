@@ -157,12 +157,18 @@ async def _next_messages(
 def _messages(
     buffers: Sequence[Buffer], magic: int, first_offset: int, bytes_max: int
 ) -> _Found:
-    """Messages of as many batches as fill ``bytes_max``."""
+    """Messages of as many batches as fill ``bytes_max``, or stand before one of which
+    none can be made: who has read them is told so where it stands."""
     parts: list[Buffer] = []
     size, next_offset, batch_bytes = 0, first_offset, 0
     for header, batch in (one for buffer in buffers for one in split(buffer)):
         room = max(bytes_max - size, 1)
-        part = to_message_set(header, batch, magic, first_offset, room)
+        try:
+            part = to_message_set(header, batch, magic, first_offset, room)
+        except KafkaError:
+            if not size:
+                raise
+            break
         if not size:
             batch_bytes = len(batch)
         parts.append(part.data)

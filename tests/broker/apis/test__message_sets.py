@@ -349,6 +349,23 @@ def test_zstd_is_an_error_that_the_client_knows(tmp_path, version) -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("version", OLD_FETCH)
+def test_what_stands_before_zstd_is_given(tmp_path, version) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"a", b"b"))
+            await produce_one(broker, "t", batch_of(b"z", codec=4))
+            await produce_one(broker, "t", batch_of(b"c"))
+            data = await fetched(broker, 0, version)
+            assert data.error_code == 0
+            assert [one.value for one in messages_in(data)] == [b"a", b"b"]
+            behind = await fetched(broker, 2, version)
+            assert behind.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+    run(scenario)
+
+
 def test_a_fetch_waits_for_a_message_as_all_do(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
