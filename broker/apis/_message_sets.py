@@ -9,7 +9,7 @@ Source: Kafka 3.9 ``LogValidator`` and ``LazyDownConversionRecords``.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from broker.protocol.buffers import Buffer
@@ -41,10 +41,15 @@ def known_code(code: ErrorCode) -> ErrorCode:
     return ErrorCode.UNKNOWN_SERVER_ERROR if code > NEWEST_CODE else code
 
 
+PIECE_BYTES: Final = 1 << 20
+"""Messages are put together in pieces of about so many bytes: each copy holds the
+interpreter's lock, and with it the loop."""
+
+
 class _Found(NamedTuple):
     """Messages, the offset after them, and the size of the first one's batch."""
 
-    data: bytes
+    pieces: Sequence[Buffer]
     next_offset: int
     batch_bytes: int
 
@@ -98,14 +103,15 @@ async def convert_fetched(
             place.error, place.buffers = bare(error), ()
             continue
         limit = _limit(found, place.bytes_max, room, version, nothing_yet)
-        kept = found.data if len(found.data) <= limit else found.data[:limit]
-        taken += len(kept)
+        kept = _cut(found.pieces, limit)
+        size = sum(map(len, kept))
+        taken += size
         if not reservation.try_grow(max(taken - reservation.bytes, 0)):
             if nothing_yet:
                 return taken
-            kept, room = b"", 0
-        place.buffers = (kept,) if kept else ()
-        room -= len(kept)
+            kept, size, room = (), 0, 0
+        place.buffers = kept
+        room -= size
         nothing_yet = nothing_yet and not kept
     return 0
 
@@ -120,11 +126,23 @@ def _limit(
     has no room for it: a piece is an error to a client.
     """
     limit = max(min(bytes_max, room), 0)
-    first = first_message_bytes(found.data)
+    first = first_message_bytes(found.pieces[0]) if found.pieces else 0
     too_large = version < AT_LEAST_ONE_SINCE and found.batch_bytes > bytes_max
     if first <= limit or too_large:
         return limit
     return first if at_least_one or first <= room else 0
+
+
+def _cut(pieces: Sequence[Buffer], limit: int) -> Sequence[Buffer]:
+    """The first ``limit`` bytes. What is left of a piece is copied: nothing that is not
+    sent stays in memory."""
+    kept: list[Buffer] = []
+    for piece in pieces:
+        if limit <= 0:
+            break
+        kept.append(piece if len(piece) <= limit else bytes(piece[:limit]))
+        limit -= len(piece)
+    return kept
 
 
 async def _next_messages(
@@ -141,7 +159,7 @@ async def _next_messages(
             found = await asyncio.get_running_loop().run_in_executor(
                 None, _messages, buffers, magic, offset, wanted_bytes
             )
-        if found.data:
+        if found.pieces:
             return found
         place.offset = found.next_offset
         place.clear()
@@ -151,7 +169,7 @@ async def _next_messages(
             await reading
         if place.error is not None:
             raise place.error
-    return _Found(b"", place.offset, 0)
+    return _Found((), place.offset, 0)
 
 
 def _messages(
@@ -171,9 +189,27 @@ def _messages(
             break
         if not size:
             batch_bytes = len(batch)
-        parts.append(part.data)
+        if len(part.data):
+            parts.append(part.data)
         size += len(part.data)
         next_offset = part.next_offset
         if next_offset <= header.last_offset or (size and size >= bytes_max):
             break
-    return _Found(b"".join(parts), next_offset, batch_bytes)
+    return _Found(list(_pieces(parts)), next_offset, batch_bytes)
+
+
+def _pieces(parts: Sequence[Buffer]) -> Iterator[Buffer]:
+    """Small parts together, large ones as they are."""
+    small: list[Buffer] = []
+    size = 0
+    for part in parts:
+        if small and size + len(part) > PIECE_BYTES:
+            yield b"".join(small)
+            small, size = [], 0
+        if len(part) >= PIECE_BYTES:
+            yield part
+            continue
+        small.append(part)
+        size += len(part)
+    if small:
+        yield b"".join(small)

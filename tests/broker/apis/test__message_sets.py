@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker.apis import _message_sets
 from broker.apis.fetch import fetch
 from broker.apis.produce import produce
 from broker.lake.cold import ColdRead
@@ -36,7 +37,7 @@ from tests.support.rig import (
     start,
     values_in,
 )
-from tests.support.turns import callbacks_ms, check_turn
+from tests.support.turns import callbacks_ms, check_turn, turn_ms
 
 OLD_PRODUCE = [0, 1, 2]
 OLD_FETCH = [0, 1, 2, 3]
@@ -364,6 +365,46 @@ def test_what_stands_before_zstd_is_given(tmp_path, version) -> None:
             assert behind.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
     run(scenario)
+
+
+@pytest.mark.parametrize("bytes_max", [1, 999, 1000, 4500, 1 << 20])
+@pytest.mark.parametrize("version", OLD_FETCH)
+def test_pieces_of_an_answer_are_its_whole(
+    tmp_path, version, bytes_max, monkeypatch
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            sizes = [10, 2000, 10, 10, 960, 950, 1, 3000]
+            for size in sizes:
+                await produce_one(broker, "t", batch_of(b"x" * size))
+            answers = []
+            for piece in (1 << 20, 1000):
+                monkeypatch.setattr(_message_sets, "PIECE_BYTES", piece)
+                data = await fetched(broker, 0, version, partition_bytes_max=bytes_max)
+                answers.append(b"".join(data.records))
+            assert answers[0] == answers[1]
+            assert len(data.records) > (bytes_max > 1000)
+            if bytes_max > 10_000:
+                found = consumed(answers[0])
+                assert [len(one.value or b"") for one in found] == sizes
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_large_answer_is_cut_in_a_short_turn(magic) -> None:
+    asked = 40 << 20
+    batch = batch_of(*[b"x" * 10] * 30_000)  # twice as large as messages
+    found = _message_sets._messages([batch] * 45, magic, 0, asked)
+    assert max(map(len, found.pieces)) < 2 << 20  # none was copied in one go
+    assert sum(map(len, found.pieces)) > asked
+    kept = _message_sets._cut(found.pieces, asked)
+    assert b"".join(kept) == b"".join(found.pieces)[:asked]
+    check_turn(
+        "a large old answer",
+        lambda: turn_ms(lambda: _message_sets._cut(found.pieces, asked)),
+    )
 
 
 def test_a_fetch_waits_for_a_message_as_all_do(tmp_path: Path) -> None:
