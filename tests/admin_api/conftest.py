@@ -1,6 +1,7 @@
 """An admin plane in this process, before a real broker or before none."""
 
 import asyncio
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -77,6 +78,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     yield plane
     plane.close()
     part.end()
+    shutil.rmtree(part.data_dir)  # each module's segments are 200 MB
 
 
 @pytest.fixture

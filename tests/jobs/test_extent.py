@@ -22,7 +22,9 @@ from tests.support.patience import STUCK_S
 
 @pytest.fixture
 def world(tmp_path):
-    return World(tmp_path)
+    world = World(tmp_path)
+    yield world
+    world.close()
 
 
 @pytest.fixture
