@@ -24,6 +24,8 @@ from lakehouse.properties import CHECKPOINT_INTERVAL
 
 STEP_MS: Final = 200
 _INTERVAL: Final = "delta.checkpointInterval"
+_DIGITS: Final = 18
+"""More say no more: it never comes. Of thousands int() makes no number."""
 
 log = structlog.get_logger("lakelog.compactor")
 
@@ -56,7 +58,7 @@ class Checkpoints:
 
 def due_version(snapshot: Snapshot) -> int | None:
     """The version that should be a checkpoint, if the newest one is older."""
-    said = snapshot.configuration.get(_INTERVAL, "")
+    said = snapshot.configuration.get(_INTERVAL, "")[:_DIGITS]
     interval = int(said) if said.isdecimal() and int(said) else CHECKPOINT_INTERVAL
     version = snapshot.version - snapshot.version % interval
     return version if version > max(0, snapshot.checkpoint) else None

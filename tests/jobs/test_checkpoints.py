@@ -61,6 +61,15 @@ def test_an_interval_that_is_no_number_is_ours(writer: Writer) -> None:
         assert due_version(snapshot) == 100
 
 
+def test_an_interval_of_any_length_fells_no_round(writer: Writer) -> None:
+    writer.add(0, 0, 10)
+    snapshot = load(writer.path)
+    assert snapshot.metadata is not None
+    for said in ("9" * 18, "9" * 5_000):  # the longer is no number to int()
+        snapshot.metadata.configuration["delta.checkpointInterval"] = said  # type: ignore[index]
+        assert due_version(snapshot) is None
+
+
 def test_the_compactor_makes_them_and_rounds_go_on_from_them(world: World) -> None:
     topic, compactor = world.topic("t"), world.compactor()
     path = str(world.path(topic))
