@@ -65,7 +65,7 @@ def expire(table: Table, starts: Starts, now_ms: int) -> int:
     remove_files(
         table.path,
         table.id,
-        [(file.path, file.partition, file.size) for file in expired],
+        [(file.path, file.partition, file.size, file.rows) for file in expired],
         now_ms=now_ms,
         log_starts={
             file.partition: starts[table.topic.key(file.partition)] for file in expired

@@ -160,7 +160,7 @@ def commit_files(
 def remove_files(
     path: str,
     topic_id: str,
-    files: Iterable[tuple[str, int, int]],
+    files: Iterable[tuple[str, int, int] | tuple[str, int, int, int]],
     *,
     now_ms: int,
     log_starts: Mapping[int, int],
@@ -168,9 +168,9 @@ def remove_files(
 ) -> Committed:
     """Let files leave the table: retention. Their bytes stay until they are deleted.
 
-    ``files`` are (path as in the log, partition, size); ``snapshot`` as in
-    `commit_files`. Raises CommitRefused when the owner changed one of them meanwhile:
-    look again.
+    ``files`` are (path as in the log, partition, size, rows if known); ``snapshot`` as
+    in `commit_files`. Raises CommitRefused when the owner changed one of them
+    meanwhile: look again.
     """
     table = _current(path, topic_id, snapshot)
     starts = {str(p): offset for p, offset in log_starts.items()}

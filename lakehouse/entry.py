@@ -4,7 +4,7 @@ Pure. Readers take the actions of an entry in any order; ``commitInfo`` comes fi
 Delta's own writers have it.
 
 Source: the Delta transaction log protocol, "Actions" and "Commit Provenance
-Information"; the names of metrics are those that Spark's DESCRIBE HISTORY shows.
+Information".
 """
 
 import json
@@ -13,17 +13,19 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from lakehouse.new_file import NewFile, statistics
+from lakehouse.provenance import COMPACT, RETENTION, provenance
 
 ENGINE: Final = "Lakelog"
 _KEPT_IN_PATHS: Final = "/=:@!$&'()*+,;~"
 
 
 class Removal(NamedTuple):
-    """A file that is to leave: its path as the log has it."""
+    """A file that is to leave: its path as the log has it; -1 rows: it does not say."""
 
     path: str
     partition: int
     size: int
+    rows: int = -1
 
 
 class Round(NamedTuple):
@@ -33,6 +35,15 @@ class Round(NamedTuple):
     transactions: Mapping[str, int]
     said: Mapping[str, Any]
 
+    @property
+    def provenance(self) -> dict[str, Any]:
+        metrics = {
+            "numFiles": len(self.files),
+            "numOutputRows": sum(file.rows for file in self.files),
+            "numOutputBytes": sum(file.size for file in self.files),
+        }
+        return provenance(COMPACT, metrics, self.said)
+
 
 class Removals(NamedTuple):
     """What is to leave, and what ``commitInfo`` is to say."""
@@ -41,18 +52,24 @@ class Removals(NamedTuple):
     now_ms: int
     said: Mapping[str, Any]
 
+    @property
+    def provenance(self) -> dict[str, Any]:
+        metrics = {
+            "numRemovedFiles": len(self.files),
+            "numRemovedBytes": sum(file.size for file in self.files),
+        }
+        rows = [file.rows for file in self.files]
+        if -1 not in rows:
+            metrics["numDeletedRows"] = sum(rows)
+        return provenance(RETENTION, metrics, self.said)
+
 
 def round_entry(added: Round, read_version: int, now_ms: int) -> bytes:
     """The entry of a round, tried on what the table is at ``read_version``."""
-    metrics = {
-        "numFiles": len(added.files),
-        "numOutputRows": sum(file.rows for file in added.files),
-        "numOutputBytes": sum(file.size for file in added.files),
-    }
-    info = _info("WRITE", read_version, now_ms, metrics, is_blind_append=True)
+    info = _info(COMPACT, read_version, now_ms, is_blind_append=True)
     parameters = {"mode": "Append", "partitionBy": '["partition"]'}
     info["operationParameters"] = parameters
-    actions = [{"commitInfo": info | dict(added.said)}]
+    actions = [{"commitInfo": info | added.provenance}]
     actions += [{"add": _add(file)} for file in added.files]
     actions += [
         {"txn": {"appId": application, "version": version}}
@@ -63,23 +80,14 @@ def round_entry(added: Round, read_version: int, now_ms: int) -> bytes:
 
 def removals_entry(gone: Removals, read_version: int, now_ms: int) -> bytes:
     """The entry of what leaves."""
-    metrics = {
-        "numRemovedFiles": len(gone.files),
-        "numRemovedBytes": sum(file.size for file in gone.files),
-    }
-    info = _info("WRITE", read_version, now_ms, metrics, is_blind_append=False)
-    actions = [{"commitInfo": info | dict(gone.said)}]
+    info = _info(RETENTION, read_version, now_ms, is_blind_append=False)
+    actions = [{"commitInfo": info | gone.provenance}]
     actions += [{"remove": _remove(file, gone.now_ms)} for file in gone.files]
     return _text(actions)
 
 
 def _info(
-    operation: str,
-    read_version: int,
-    now_ms: int,
-    metrics: Mapping[str, int],
-    *,
-    is_blind_append: bool,
+    operation: str, read_version: int, now_ms: int, *, is_blind_append: bool
 ) -> dict[str, Any]:
     return {
         "timestamp": now_ms,
@@ -88,7 +96,6 @@ def _info(
         "readVersion": read_version,
         "isolationLevel": "Serializable",
         "isBlindAppend": is_blind_append,
-        "operationMetrics": {key: str(value) for key, value in metrics.items()},
         "engineInfo": ENGINE,
     }
 

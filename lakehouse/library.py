@@ -40,7 +40,7 @@ def commit_round(path: str, read_version: int, added: Round) -> bool:
         deltalake.Transaction(name, version)
         for name, version in added.transactions.items()
     ]
-    _write(table, [_add(file) for file in added.files], added.said, transactions)
+    _write(table, [_add(file) for file in added.files], added.provenance, transactions)
     return True
 
 
@@ -55,7 +55,7 @@ def commit_removals(path: str, read_version: int, gone: Removals) -> bool:
         )
         for file in gone.files
     ]
-    _write(table, actions, gone.said, [])
+    _write(table, actions, gone.provenance, [])
     return True
 
 

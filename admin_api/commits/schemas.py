@@ -23,7 +23,7 @@ class Commit(BaseModel):
     timestamp_ms: int | None = Field(description="As its writer says, since 1970.")
     operation: str | None = Field(
         description="As its writer calls it; OPTIMIZE, DELETE and others are owners'.",
-        examples=["WRITE"],
+        examples=["LAKELOG COMPACT"],
     )
     written_by: str = Field(
         description="`compactor`: a round; `retention`: files left; `other`: an owner.",

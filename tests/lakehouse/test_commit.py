@@ -470,7 +470,7 @@ def test_where_nothing_may_leave_retention_is_refused_by_the_library(
 def test_an_owner_reads_in_the_history_what_a_round_added(writer: Writer) -> None:
     writer.add(0, 0, 10)
     [said] = deltalake.DeltaTable(writer.path).history(1)
-    assert (said["version"], said["operation"]) == (1, "WRITE")
+    assert (said["version"], said["operation"]) == (1, "LAKELOG COMPACT")
     assert said["operationMetrics"]["numOutputRows"] == "10"
     assert (said["readVersion"], said["isBlindAppend"]) == (0, True)
     assert said["lakelog.ranges"] == {"0": [0, 10]}
