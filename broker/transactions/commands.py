@@ -129,7 +129,8 @@ class TimerKey(StrEnum):
 class Owed(NamedTuple):
     """Markers that must be written before the transaction is complete.
 
-    ``serial`` names the decision: it goes back with ``MarkersWritten``.
+    ``serial`` names the decision: it goes back with ``MarkersWritten``. ``fences``: the
+    epoch is one that no producer has, above that of the records.
     """
 
     serial: int
@@ -139,6 +140,7 @@ class Owed(NamedTuple):
     partitions: frozenset[TopicPartition]
     groups: frozenset[str]
     version: int
+    fences: bool = False
 
 
 Command = InitProducer | Add | End | MarkersWritten | Written | Expire | Resume | Forget

@@ -108,7 +108,7 @@ def prepared(
     next_producer_id: ProducerId = NO_PRODUCER_ID,
 ) -> TransactionMetadata:
     """The value of a transaction whose end is decided."""
-    epoch, last_epoch = metadata.producer_epoch, metadata.last_epoch
+    epoch, last_epoch = metadata.producer_epoch, NO_EPOCH
     if fences or version >= V2:
         epoch, last_epoch = min(epoch + 1, EPOCH_MAX), epoch
     if fences and metadata.is_exhausted:

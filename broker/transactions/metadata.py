@@ -83,6 +83,13 @@ class TransactionMetadata(NamedTuple):
         return self.state in COMPLETE
 
     @property
+    def is_fenced(self) -> bool:
+        """Of a transaction that has its end: whether that bumped the epoch, as each
+        does in version 2 and in version 1 an abort that fences the producer."""
+        is_above = self.last_epoch == self.producer_epoch - 1 > NO_EPOCH
+        return is_above or self.producer_epoch == EPOCH_MAX
+
+    @property
     def open_partitions(self) -> frozenset[TopicPartition]:
         """The partitions of a transaction that is not over."""
         return frozenset() if self.is_idle else self.partitions

@@ -93,6 +93,7 @@ def owed_by(metadata: TransactionMetadata, serial: int) -> Owed:
         metadata.partitions,
         metadata.groups,
         metadata.version,
+        metadata.is_fenced,
     )
 
 

@@ -80,10 +80,8 @@ class Markers:
         if epoch is None:
             return False
         # Of any other epoch it is another transaction, whose end may be another.
-        before = epoch == owed.producer_epoch - 1
-        if owed.version >= V2:
-            return before
-        return epoch == owed.producer_epoch or (before and not owed.commit)  # fenced
+        is_bumped = owed.version >= V2 or owed.fences
+        return epoch == owed.producer_epoch - is_bumped
 
     def close(self) -> None:
         """Ask for nothing more; a start owes what is left."""

@@ -232,6 +232,16 @@ def test_who_was_fenced_may_come_again_unless_epochs_are_used_up(version) -> Non
     assert (after.producer_epoch, after.last_epoch) == (EPOCH_MAX, -1)
 
 
+def test_an_end_of_version_1_tells_whether_its_epoch_is_above_that_of_the_records():
+    """Also where the producer had gone on, and so has an epoch before."""
+    metadata = TransactionMetadata(1, 4, TransactionState.ONGOING, last_epoch=3)
+    used_up = metadata._replace(producer_epoch=EPOCH_MAX - 1)
+    for one in (metadata, used_up, TransactionMetadata(1, 0, TransactionState.ONGOING)):
+        for fences in (True, False):
+            after = prepared(one, 0, commit=False, version=1, fences=fences)
+            assert completed(after, 0).is_fenced is fences
+
+
 def test_completing_changes_nothing_but_the_state_and_what_is_over() -> None:
     metadata = TransactionMetadata(
         1, 4, TransactionState.PREPARE_ABORT, 60, 1, -1, 3, frozenset({(1, 1)}),

@@ -141,29 +141,29 @@ class Opened:
 
 
 @pytest.mark.parametrize(
-    ("version", "epoch", "commit", "is_lacking"),
+    ("version", "epoch", "fences", "is_lacking"),
     [
         (1, 4, False, False),
-        (1, 5, True, True),
         (1, 5, False, True),
-        (1, 6, True, False),
-        (1, 6, False, True),
-        (1, 7, False, False),
+        (1, 5, True, False),
+        (1, 6, False, False),
+        (1, 6, True, True),
+        (1, 7, True, False),
         (2, 5, True, False),
         (2, 6, True, True),
         (2, 6, False, True),
-        (2, 7, False, False),
+        (2, 7, True, False),
     ],
 )
 def test_a_marker_is_lacking_where_that_very_transaction_is_open(
-    version: int, epoch: int, commit: bool, is_lacking: bool
+    version: int, epoch: int, fences: bool, is_lacking: bool
 ) -> None:
     """A marker of version 2 has the epoch behind that of its records, and so has that
     of an abort which fences in version 1."""
     logs: Any = Opened()
     none: Any = None
     markers = Markers(logs, none, none, none)
-    owed = owed_to((7, 0), epoch=epoch, version=version)._replace(commit=commit)
+    owed = owed_to((7, 0), epoch=epoch, version=version)._replace(fences=fences)
     assert markers.lacking(owed) == ({(7, 0)} if is_lacking else set())
     assert not markers.lacking(owed_to((7, 0), producer=2, epoch=epoch))
 

@@ -4,7 +4,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -256,22 +256,29 @@ def test_what_lost_its_marker_is_decided_by_no_other_transaction(tmp_path, versi
     run(scenario)
 
 
-def test_a_transaction_of_an_epoch_before_is_not_committed_with_the_last(
-    tmp_path: Path,
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_of_an_epoch_before_does_not_end_as_the_last(
+    tmp_path: Path, commit: bool, goes_on: bool
 ) -> None:
     """A page took its marker and all of the last one in that partition."""
+    ended_last = TransactionState.COMPLETE_COMMIT
+    if not commit:
+        ended_last = TransactionState.COMPLETE_ABORT
 
     async def scenario() -> None:
         async with world(made(tmp_path / "0")) as here:
-            for commit in (False, True):
-                producer = await here.init()
+            current: dict[str, int] = {}
+            for commits in (not commit, commit):
+                producer = await here.init(**current)
                 await here.add(producer, 0)
                 await here.write(producer, 0)
-                await here.end(producer, commit)
-            await ended_for_good(here)
+                await here.end(producer, commits)
+                await ended_for_good(here)
+                current = asdict(producer) if goes_on else {}
             kill(here, 1, 2, 3, path=tmp_path / "1")
         async with world(tmp_path / "1") as here:
-            assert here.state() is TransactionState.COMPLETE_COMMIT
+            assert here.state() is ended_last
             assert here.log().transactions.open == {77: 0}
 
     run(scenario)
