@@ -53,7 +53,6 @@ from admin_api.topics import endpoints as topics
 from admin_api.versions import endpoints as versions
 from broker.clock import SystemClock
 from broker.settings import Settings
-from broker.status.unix_socket import OF_COMPACTOR
 
 CONFLUENT = (
     clusters,
@@ -132,9 +131,9 @@ def create_app(
     app.state.producer = producer
     app.state.status = StatusFiles(data_dir)
     app.state.settings = settings
-    app.state.internal = Internal(data_dir)
+    app.state.internal = Internal.of_broker(settings)
     app.state.loggers = Parts(
-        app.state.internal, Internal(data_dir, OF_COMPACTOR, "compactor"), levels
+        app.state.internal, Internal.of_compactor(settings), levels
     )
     app.state.all_held = Held()
     app.state.readers = Readers(bootstrap)

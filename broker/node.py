@@ -38,6 +38,7 @@ from broker.records import inspect
 from broker.runtime.coordination.held_tables import HeldTables
 from broker.runtime.partitions import timestamps
 from broker.runtime.process.internal import InternalEndpoint, Question, Row
+from broker.runtime.process.internal_places import place_of_broker
 from broker.runtime.process.logging import configure_logging, levels, recent
 from broker.runtime.process.loop_lag import LoopLag
 from broker.runtime.process.loop_timers import LoopTimers
@@ -47,6 +48,7 @@ from broker.runtime.services import Broker
 from broker.settings import Settings
 from broker.status.file import path_of
 from broker.status.schema import BrokerStatus, TableState, WalState
+from broker.status.secret import SecretUnusable
 from broker.storage.directory import DataDirectory, DirectoryRefused
 from broker.storage.files import PosixFiles
 from broker.storage.wal import Wal
@@ -212,7 +214,7 @@ class Node:
     def _bring_internal(self, hub: Hub) -> None:
         """Let the admin plane ask; without it the broker serves all the same."""
         endpoint = InternalEndpoint(
-            self.directory.run,
+            place_of_broker(self.directory.run, self.settings.internal),
             {
                 "connections": Question(lambda: describe(hub)),
                 "segments": Question(self._segments),
@@ -224,7 +226,7 @@ class Node:
         )
         try:
             endpoint.start()
-        except OSError as error:
+        except (OSError, SecretUnusable) as error:
             log.warning("there is no internal endpoint", why=str(error))
         else:
             self._ends.callback(endpoint.close)

@@ -50,10 +50,18 @@ def _address(value: Any) -> Any:
     return value
 
 
+def _fixed_address(value: Any) -> Any:
+    """``HOST:PORT`` that another process can be told."""
+    if int(_address(value).rpartition(":")[2]) == 0:
+        raise ValueError("should name a port")
+    return value
+
+
 Bytes = Annotated[int, BeforeValidator(_size), Field(ge=0)]
 Millis = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 Address = Annotated[str, BeforeValidator(_address)]
+FixedAddress = Annotated[str, BeforeValidator(_fixed_address)]
 Names = Annotated[str, Field(pattern=r"^[\w.,-]*$")]
 
 
@@ -280,6 +288,24 @@ class AdminTlsSettings(_Group):
     )
 
 
+class InternalSettings(_Group):
+    """Where the parts answer the admin plane."""
+
+    broker: FixedAddress | None = Field(
+        default=None,
+        description="TCP address at which the broker answers the admin plane, to who "
+        "sends the secret; a socket in data_dir/run if not set",
+    )
+    compactor: FixedAddress | None = Field(
+        default=None, description="the same of the compactor"
+    )
+    secret: Path | None = Field(
+        default=None,
+        description="file of the secret for these addresses; one is made in "
+        "data_dir/run if not set",
+    )
+
+
 class Settings(_Group):
     """Everything a user may tune."""
 
@@ -301,6 +327,7 @@ class Settings(_Group):
         "be asked while no token was made",
     )
     admin_tls: AdminTlsSettings = AdminTlsSettings()
+    internal: InternalSettings = InternalSettings()
     node_id: int = Field(default=1, ge=0, description="this broker's number")
     wal: WalSettings = WalSettings()
     lake: LakeSettings = LakeSettings()

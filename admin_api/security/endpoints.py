@@ -24,8 +24,7 @@ async def get_report(
     return report(
         (broker.kafka if broker else "") or settings.listener,
         request.app.state.address or settings.admin,
-        settings.data_dir,
-        has_tls=settings.admin_tls.certificate is not None,
+        settings,
         is_closed=is_closed,
         tokens=tokens,
     )

@@ -3,11 +3,11 @@
 import ipaddress
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 from admin_api.access.tokens import Token
 from admin_api.security.schemas import Alert, Interface, Issue, SecurityReport
-from broker.status.unix_socket import NAME
+from broker.settings import Settings
+from broker.status.unix_socket import NAME, OF_COMPACTOR
 
 _SENTENCES = {
     Issue.NO_TLS: "What is sent to {address} can be read on its way.",
@@ -19,9 +19,8 @@ _SENTENCES = {
 def report(
     kafka: str,
     admin: str,
-    data_dir: Path,
+    settings: Settings,
     *,
-    has_tls: bool,
     is_closed: bool,
     tokens: dict[str, Token] | None,
 ) -> SecurityReport:
@@ -41,22 +40,33 @@ def report(
             name="admin",
             address=admin,
             is_loopback=is_loopback(admin),
-            tls_enabled=has_tls,
+            tls_enabled=settings.admin_tls.certificate is not None,
             authentication_method="BEARER" if asks else "NONE",
             authorization_enabled=asks,
         ),
-        Interface(
-            name="internal",
-            address=str(data_dir / "run" / NAME),
-            is_loopback=True,
-            tls_enabled=False,
-            authentication_method="FILE_MODE",
-            authorization_enabled=False,
-        ),
+        *_internal(settings),
     ]
     roles = None if tokens is None else Counter(str(t.role) for t in tokens.values())
     alerts = [alert for one in interfaces for alert in _alerts(one)]
     return SecurityReport(interfaces=interfaces, alerts=alerts, tokens=roles)
+
+
+def _internal(settings: Settings) -> Iterator[Interface]:
+    """Where the parts answer the plane: a file's mode guards a socket, the secret an
+    address."""
+    own = settings.internal
+    for name, address, socket in (
+        ("internal", own.broker, NAME),
+        ("internal of the compactor", own.compactor, OF_COMPACTOR),
+    ):
+        yield Interface(
+            name=name,
+            address=address or str(settings.data_dir / "run" / socket),
+            is_loopback=address is None or is_loopback(address),
+            tls_enabled=False,
+            authentication_method="FILE_MODE" if address is None else "SECRET",
+            authorization_enabled=False,
+        )
 
 
 def is_loopback(address: str) -> bool:

@@ -20,7 +20,9 @@ class Interface(BaseModel):
     address: str = Field(examples=["127.0.0.1:9092"])
     is_loopback: bool = Field(description="Only its own machine reaches it.")
     tls_enabled: bool
-    authentication_method: str = Field(examples=["NONE", "BEARER", "FILE_MODE"])
+    authentication_method: str = Field(
+        examples=["NONE", "BEARER", "FILE_MODE", "SECRET"]
+    )
     authorization_enabled: bool
 
 

@@ -28,6 +28,7 @@ from broker.cli.options import (
 )
 from broker.cli.supervisor import Supervisor, die_with_parent
 from broker.memory import choose_allocators
+from broker.settings import Settings
 
 log = structlog.get_logger("lakelog.compactor")
 
@@ -132,26 +133,27 @@ def compactor(
     except OSError as error:
         raise UserError(f"{settings.data_dir}: {error.strerror}") from None
     configure_logging(settings)
-    with _internal(settings.data_dir / "run"):
+    with _internal(settings):
         raise typer.Exit(run(settings, master=master, announce=announce))
 
 
 @contextmanager
-def _internal(directory: Path) -> Iterator[None]:
+def _internal(settings: Settings) -> Iterator[None]:
     """Let the admin plane ask the compactor, and change what it logs; without it the
     compactor works all the same."""
     from broker.runtime.process.internal import InternalEndpoint
+    from broker.runtime.process.internal_places import place_of_compactor
     from broker.runtime.process.levels import OF_COMPACTOR
     from broker.runtime.process.logging import levels
-    from broker.status import unix_socket
+    from broker.status.secret import SecretUnusable
 
+    place = place_of_compactor(settings.data_dir / "run", settings.internal)
     endpoint = InternalEndpoint(
-        directory, {}, levels, lambda asked: asked(),
-        name=unix_socket.OF_COMPACTOR, loggers=OF_COMPACTOR,
-    )  # fmt: skip
+        place, {}, levels, lambda asked: asked(), loggers=OF_COMPACTOR
+    )
     try:
         endpoint.start()
-    except OSError as error:
+    except (OSError, SecretUnusable) as error:
         log.warning("there is no internal endpoint", why=str(error))
     try:
         yield

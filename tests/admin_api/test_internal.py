@@ -9,6 +9,11 @@ import pytest
 from admin_api import internal
 from admin_api.internal import Internal
 from admin_api.problems import Problem
+from broker.runtime.process.internal import InternalEndpoint, Question
+from broker.runtime.process.internal_places import TcpPlace
+from broker.runtime.process.levels import Levels
+from broker.settings import InternalSettings, Settings
+from broker.status import secret
 from broker.status.unix_socket import short_path
 
 
@@ -59,3 +64,46 @@ def test_one_that_says_nothing_is_waited_for_no_longer_than_its_time(
         server.listen()
         with pytest.raises(Problem, match="timed out"):
             ask(data_dir)
+
+
+@pytest.fixture
+def listening(data_dir):
+    """A part at an address: where, and the file of its secret."""
+    endpoint = InternalEndpoint(
+        TcpPlace("127.0.0.1:0", data_dir / "run"),
+        {"connections": Question(lambda: iter([{"n": 1}]))},
+        Levels("info"),
+        lambda asked: asked(),
+    )
+    endpoint.start()
+    yield "{}:{}".format(*endpoint.address), data_dir / "run" / secret.FILE
+    endpoint.close()
+
+
+def test_at_an_address_the_secret_is_sent(listening, data_dir, tmp_path):
+    address, file = listening
+    own = InternalSettings(broker=address, compactor=address)
+    settings = Settings(data_dir=data_dir, internal=own)
+    rows = asyncio.run(Internal.of_broker(settings).rows("connections"))
+    assert rows == [{"n": 1}]
+    compactor = Internal.of_compactor(settings)
+    assert asyncio.run(compactor.change_level("lakelog", "debug"))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(file.read_bytes())
+    own = InternalSettings(broker=address, secret=elsewhere)
+    settings = Settings(data_dir=tmp_path / "no" / "such", internal=own)
+    assert asyncio.run(Internal.of_broker(settings).rows("connections")) == rows
+
+
+@pytest.mark.parametrize("content", ["x" * 40, "short"])
+def test_without_the_right_secret_the_reason_is_told_and_no_secret(
+    listening, tmp_path, content
+):
+    address, file = listening
+    (tmp_path / "other").write_text(content)
+    own = InternalSettings(broker=address, secret=tmp_path / "other")
+    with pytest.raises(Problem) as problem:
+        asyncio.run(Internal.of_broker(Settings(internal=own)).rows("connections"))
+    assert problem.value.error_code == 50303
+    assert content not in str(problem.value)
+    assert secret.read(file) not in str(problem.value)

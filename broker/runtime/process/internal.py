@@ -1,38 +1,39 @@
 """The internal endpoint of a part: what only it knows, for the admin plane beside it.
 
 The problem: connections, loggers and stacks are in the broker's memory, and whoever
-asks for them must not hold up its loop. The idea: a thread of its own serves HTTP on a
-Unix socket in the data directory, which its owner alone may use; what belongs to the
-loop is fetched from there a few rows in each turn, and written out by the thread. An
-answer is a line of JSON for each row, so that neither side has it whole as text.
+asks for them must not hold up its loop. The idea: a thread of its own serves HTTP at a
+place (`internal_places`); what belongs to the loop is fetched from there a few rows in
+each turn, and written out by the thread. An answer is a line of JSON for each row, so
+that neither side has it whole as text.
 
-The price: requests are served one after another; there are few. Who takes nothing of an
-answer for `TIMEOUT_S` is left.
+The price: on a Unix socket requests are served one after another; there are few. Where
+strangers can connect each connection has a thread, `CONNECTIONS_MAX` at once, and who
+has not sent the secret within `TIMEOUT_S` is cut off. Who takes nothing of an answer
+for so long is left.
 """
 
 import contextlib
 import json
-import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import structlog
 
+from broker.runtime.process.internal_places import Place
 from broker.runtime.process.levels import NAMES, OF_BROKER, ROOT, Levels
 from broker.status.stacks import stacks
-from broker.status.unix_socket import NAME, short_path
 
 TIMEOUT_S: Final = 5.0
 PAUSE_S: Final = 1.0
 """Before a connection is taken again after none could be, for want of files, say."""
 ROWS_A_TURN: Final = 100
+CONNECTIONS_MAX: Final = 8
 
 log = structlog.get_logger("lakelog.internal")
 
@@ -49,44 +50,36 @@ class Question:
 
 
 class InternalEndpoint:
-    """Serves ``questions`` by their names at the socket in ``directory``."""
+    """Serves ``questions`` by their names at a place."""
 
     def __init__(
         self,
-        directory: Path,
+        place: Place,
         questions: Mapping[str, Question],
         levels: Levels,
         call_soon: Callable[[Callable[[], None]], object],
         *,
-        name: str = NAME,
         loggers: tuple[str, ...] = OF_BROKER,
     ) -> None:
-        """``call_soon`` runs a function on the loop, asked from any thread; ``name`` is
-        the socket's, ``loggers`` are the process's own."""
-        self._name, self._own_loggers = name, loggers
-        self._directory, self._levels, self._call_soon = directory, levels, call_soon
+        """``call_soon`` runs a function on the loop, asked from any thread; ``loggers``
+        are the process's own."""
+        self._place, self._own_loggers = place, loggers
+        self._levels, self._call_soon = levels, call_soon
         self._questions = {
             **questions,
             "loggers": Question(self._loggers, is_of_loop=False),
             "stacks": Question(stacks, is_of_loop=False),
         }
         self._socket: socket.socket | None = None
+        self.address: Any = None
+        """Where it listens, once it does."""
         self._closed = threading.Event()
+        self._free = threading.Semaphore(CONNECTIONS_MAX)
 
     def start(self) -> None:
-        """Serve from now on. Raises OSError where there can be no such socket."""
-        bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            with short_path(self._directory, self._name) as path:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(path)
-                bound.bind(path)
-                os.chmod(path, 0o600)
-            bound.listen(8)
-        except OSError:
-            bound.close()
-            raise
-        self._socket = bound
+        """Serve from now on. Raises OSError, SecretUnusable where that cannot be."""
+        self._socket = bound = self._place.listen()
+        self.address = bound.getsockname()
         thread = threading.Thread(
             target=self.serve_on, args=(bound,), name="internal", daemon=True
         )
@@ -99,8 +92,7 @@ class InternalEndpoint:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
             self._socket.close()
-            with contextlib.suppress(OSError):
-                (self._directory / self._name).unlink()
+            self._place.leave()
 
     def serve_on(self, bound: socket.socket) -> None:
         """Serve until it is closed; what fails meanwhile is told once until it works
@@ -116,26 +108,69 @@ class InternalEndpoint:
                 self._closed.wait(PAUSE_S)
                 continue
             failed = False
-            with asking:
-                asking.settimeout(TIMEOUT_S)
-                try:
-                    self._answer(asking)
-                except OSError:
-                    continue  # it went, or takes nothing
-                except Exception:
-                    log.exception("an internal question failed")
+            if self._place.is_open:
+                self._serve_beside(asking)
+            else:
+                self._serve(asking)
 
-    def _answer(self, asking: socket.socket) -> None:
+    def _serve_beside(self, asking: socket.socket) -> None:
+        """On a thread of its own, while there are few; else it is closed."""
+        if not self._free.acquire(blocking=False):
+            asking.close()
+            return
+
+        def serve() -> None:
+            try:
+                self._serve(asking)
+            finally:
+                self._free.release()
+
+        try:
+            threading.Thread(target=serve, name="internal-asker", daemon=True).start()
+        except RuntimeError:  # no more threads
+            asking.close()
+            self._free.release()
+
+    def _serve(self, asking: socket.socket) -> None:
+        with asking:
+            asking.settimeout(TIMEOUT_S)
+            late = threading.Timer(TIMEOUT_S, _cut, (asking,))
+            late.daemon = True
+            try:
+                if self._place.is_open:
+                    late.start()
+                self._answer(asking, late.cancel)
+            except OSError:
+                return  # it went, or takes nothing
+            except Exception:
+                log.exception("an internal question failed")
+            finally:
+                late.cancel()
+
+    def _answer(self, asking: socket.socket, known: Callable[[], None]) -> None:
+        """Answer one request; ``known`` is called once it is known who asks."""
         from http.server import BaseHTTPRequestHandler
 
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
+            server_version, sys_version = "lakelog", ""
+
             def do_GET(self) -> None:
-                endpoint._get(self)
+                if self._may():
+                    endpoint._get(self)
 
             def do_PUT(self) -> None:
-                endpoint._put(self)
+                if self._may():
+                    endpoint._put(self)
+
+            def _may(self) -> bool:
+                given = self.headers.get_all("Authorization", [])
+                if not endpoint._place.may(given[0] if len(given) == 1 else None):
+                    self.send_error(401)
+                    return False
+                known()
+                return True
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 """Log nothing: the plane does."""
@@ -204,3 +239,8 @@ class InternalEndpoint:
 
 def _here(wanted: Callable[[], Any]) -> Any:
     return wanted()
+
+
+def _cut(asking: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        asking.shutdown(socket.SHUT_RDWR)

@@ -8,6 +8,7 @@ from admin_api.internal import Internal
 from admin_api.loggers.parts import OF_PLANE, ROOT, Parts
 from broker.runtime.process import levels
 from broker.runtime.process.internal import InternalEndpoint
+from broker.runtime.process.internal_places import UnixPlace
 from broker.runtime.process.levels import Levels
 from broker.status import unix_socket
 
@@ -18,11 +19,10 @@ class Process:
     def __init__(self, data_dir, name, loggers):
         self.levels = Levels("info")
         self.endpoint = InternalEndpoint(
-            data_dir / "run",
+            UnixPlace(data_dir / "run", name),
             {},
             self.levels,
             lambda asked: asked(),
-            name=name,
             loggers=loggers,
         )
         self.endpoint.start()

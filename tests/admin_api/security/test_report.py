@@ -4,6 +4,7 @@ import pytest
 
 from admin_api.access.tokens import Role, Token
 from admin_api.security.report import is_loopback, report
+from broker.settings import AdminTlsSettings, InternalSettings, Settings
 
 ADMIN = Token(id="a", role=Role.ADMIN, created_ms=0, sha256="")
 
@@ -16,15 +17,15 @@ def test_on_loopback_nothing_is_alarming(tmp_path):
     found = report(
         "127.0.0.1:9092",
         "[::1]:8082",
-        tmp_path,
-        has_tls=False,
+        Settings(data_dir=tmp_path),
         is_closed=False,
         tokens=None,
     )
     assert not found.alerts
-    kafka, admin, internal = found.interfaces
+    kafka, admin, internal, of_compactor = found.interfaces
     assert (kafka.name, admin.authentication_method) == ("kafka", "NONE")
     assert internal.authentication_method == "FILE_MODE"
+    assert of_compactor.address == str(tmp_path / "run" / "compactor.sock")
     assert found.tokens is None
 
 
@@ -32,17 +33,26 @@ def test_what_others_reach_is_told_until_it_is_guarded(tmp_path):
     found = report(
         "10.0.0.1:9092",
         "10.0.0.1:8082",
-        tmp_path,
-        has_tls=True,
+        Settings(
+            data_dir=tmp_path,
+            admin_tls=AdminTlsSettings(certificate=tmp_path / "pem"),
+            internal=InternalSettings(broker="10.0.0.1:1", compactor="127.0.0.1:1"),
+        ),
         is_closed=True,
         tokens={"a": ADMIN},
     )
     assert alerts(found, "kafka") == ["NO_TLS", "NO_AUTHN", "NO_AUTHZ"]
     assert "10.0.0.1:9092" in found.alerts[0].description
     assert alerts(found, "admin") == []
+    assert alerts(found, "internal") == ["NO_TLS", "NO_AUTHZ"]
+    assert alerts(found, "internal of the compactor") == []
     assert found.tokens == {"admin": 1}
     found = report(
-        "localhost:1", "0.0.0.0:2", tmp_path, has_tls=False, is_closed=False, tokens={}
+        "localhost:1",
+        "0.0.0.0:2",
+        Settings(data_dir=tmp_path),
+        is_closed=False,
+        tokens={},
     )
     assert alerts(found, "kafka") == []
     assert alerts(found, "admin") == ["NO_TLS"]

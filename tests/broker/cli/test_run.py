@@ -11,6 +11,7 @@ from admin_api.problems import Problem
 from broker.cli import run
 from broker.cli.failures import UserError
 from broker.cli.run import java_found
+from broker.settings import Settings
 from broker.status.unix_socket import OF_COMPACTOR
 
 
@@ -67,7 +68,7 @@ def test_a_compactor_without_a_place_for_its_data_says_so(
 def test_a_compactor_answers_the_plane_while_it_runs(tmp_path):
     (tmp_path / "run").mkdir()
     asked = Internal(tmp_path, OF_COMPACTOR, "compactor")
-    with run._internal(tmp_path / "run"):
+    with run._internal(Settings(data_dir=tmp_path)):
         names = [row["name"] for row in asyncio.run(asked.rows("loggers"))]
         assert names == ["lakelog", "lakelog.compactor"]
     with pytest.raises(Problem, match="compactor"):
@@ -75,7 +76,7 @@ def test_a_compactor_answers_the_plane_while_it_runs(tmp_path):
 
 
 def test_without_its_endpoint_a_compactor_works_all_the_same(tmp_path):
-    with capture_logs() as events, run._internal(tmp_path / "nowhere"):
+    with capture_logs() as events, run._internal(Settings(data_dir=tmp_path)):
         pass
     [event] = events
     assert event["event"] == "there is no internal endpoint"

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from broker.runtime.process import internal
 from broker.runtime.process.internal import ROWS_A_TURN, InternalEndpoint, Question
+from broker.runtime.process.internal_places import UnixPlace
 from broker.runtime.process.levels import OF_BROKER, Levels
 from broker.status.unix_socket import NAME, short_path
 from tests.support.patience import wait_until
@@ -41,7 +42,7 @@ class Asker:
             "where": Question(self.where),
         }
         self.endpoint = InternalEndpoint(
-            directory, questions, self.levels, self.counted(loop)
+            UnixPlace(directory), questions, self.levels, self.counted(loop)
         )
         self.endpoint.start()
 
