@@ -1,12 +1,15 @@
 """The admin plane as a process: uvicorn on one socket, said when it listens."""
 
+import asyncio
 import socket
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import uvicorn
 
 from admin_api import logs
 from admin_api.access import exposure
+from admin_api.access.certificate import Certificate
 from admin_api.access.tokens import Tokens
 from admin_api.app import create_app
 from admin_api.loggers.parts import Levels
@@ -16,23 +19,31 @@ from broker.settings import Settings
 
 class _Announcing(uvicorn.Server):
     """A server that says where it listens once it does, and that it stops before it
-    waits for the answers that are under way."""
+    waits for the answers that are under way; it follows its certificate meanwhile."""
 
     def __init__(
         self,
         config: uvicorn.Config,
         announce: Callable[[], None],
         on_stop: Callable[[], None],
+        certificate: Certificate | None,
     ) -> None:
         super().__init__(config)
         self._announce, self._on_stop = announce, on_stop
+        self._certificate = certificate
+        self._following: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self.started:
-            self._announce()
+        if not self.started:
+            return
+        if self._certificate is not None:
+            self._following = asyncio.create_task(self._certificate.follow())
+        self._announce()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._following is not None:
+            self._following.cancel()
         self._on_stop()
         await super().shutdown(sockets)
 
@@ -66,8 +77,9 @@ def run(
     last, ``levels`` how much its loggers say. Raises ExposureRefused, TokensUnreadable.
     """
     exposure.check(bound, Tokens(settings.data_dir), insecure=insecure)
-    tls = settings.admin_tls
-    scheme = "https" if exposure.check_certificate(tls) else "http"
+    has_tls = exposure.check_certificate(settings.admin_tls)
+    certificate = Certificate(settings.admin_tls) if has_tls else None
+    scheme = "http" if certificate is None else "https"
     host, port = bound.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     is_loopback = exposure.is_loopback(bound)
@@ -86,13 +98,18 @@ def run(
         log_config=None,
         log_level="warning",
         server_header=False,
-        ssl_certfile=tls.certificate,
-        ssl_keyfile=tls.key,
+        ssl_context_factory=_context_factory(certificate),
         timeout_graceful_shutdown=3,
     )
     server = _Announcing(
         config,
         lambda: announce(f"ready admin={scheme}://{shown}:{port}"),
         app.state.readers.stopping.set,
+        certificate,
     )
     server.run(sockets=[bound])
+
+
+def _context_factory(certificate: Certificate | None) -> Any:
+    """As uvicorn asks for a context; None: no TLS."""
+    return None if certificate is None else lambda *_: certificate.context()

@@ -21,6 +21,7 @@ from admin_api.access.tokens import (
     TokensUnreadable,
     find,
 )
+from broker.clock import Clock, SystemClock
 
 CALLER: Final = "lakelog.caller"
 _BEARER: Final = "bearer"
@@ -67,10 +68,17 @@ class Asking:
     """
 
     def __init__(
-        self, scope: Scope, tokens: Tokens, hosts: Hosts | None, *, is_closed: bool
+        self,
+        scope: Scope,
+        tokens: Tokens,
+        hosts: Hosts | None,
+        clock: Clock,
+        *,
+        is_closed: bool,
     ) -> None:
         self._headers: list[tuple[bytes, bytes]] = scope["headers"]
         self._tokens, self._hosts, self._is_closed = tokens, hosts, is_closed
+        self._clock = clock
         self._known: Caller | None = None
 
     @property
@@ -97,6 +105,8 @@ class Asking:
         token = find(tokens or {}, text)
         if token is None:
             return _stranger(40101, "The token is not known, or was revoked.")
+        if token.is_expired(self._clock.now_ms()):
+            return _stranger(40101, "The token has expired.")
         return Caller(token.id, token.role)
 
     def _anyone(self) -> Caller:
@@ -117,18 +127,22 @@ class Callers:
         app: ASGIApp,
         tokens: Tokens,
         hosts: Hosts | None = None,
+        clock: Clock | None = None,
         *,
         is_closed: bool,
     ) -> None:
         self._app, self._is_closed = app, is_closed
         self._tokens, self._hosts = tokens, hosts
+        self._clock = clock or SystemClock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the application; a stranger's body refuses to be read."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        asking = Asking(scope, self._tokens, self._hosts, is_closed=self._is_closed)
+        asking = Asking(
+            scope, self._tokens, self._hosts, self._clock, is_closed=self._is_closed
+        )
 
         async def guarded() -> Message:
             caller = await asking.caller()

@@ -2,8 +2,8 @@
 
 import ipaddress
 import socket
-import ssl
 
+from admin_api.access.certificate import context_of
 from admin_api.access.tokens import Tokens
 from broker.settings import AdminTlsSettings
 
@@ -38,16 +38,10 @@ def check_certificate(tls: AdminTlsSettings) -> bool:
         return False
     if tls.certificate is None:
         raise ExposureRefused("admin_tls.key is set, and admin_tls.certificate is not")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_cert_chain(tls.certificate, tls.key, password=_no_password)
+        context_of(tls)
     except (OSError, ValueError) as error:
         raise ExposureRefused(
             f"admin_tls.certificate={tls.certificate} cannot be used: {error}"
         ) from error
     return True
-
-
-def _no_password() -> str:
-    """Instead of a question on the terminal that nobody answers."""
-    raise ValueError("its key is encrypted")

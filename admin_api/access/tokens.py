@@ -58,7 +58,13 @@ class Token(BaseModel):
     role: Role
     description: str = ""
     created_ms: int
+    expires_ms: int | None = None
+    """From when on it is refused; None: it is good until it is revoked."""
     sha256: str
+
+    def is_expired(self, now_ms: int) -> bool:
+        """Whether its time is over."""
+        return self.expires_ms is not None and now_ms >= self.expires_ms
 
 
 class _Kept(BaseModel):
@@ -96,8 +102,15 @@ class Tokens:
         self._read = seen, tokens
         return tokens
 
-    def create(self, role: Role, description: str, now_ms: int) -> tuple[Token, str]:
-        """A new token, kept; and the text that its holder sends, kept nowhere.
+    def create(
+        self,
+        role: Role,
+        description: str,
+        now_ms: int,
+        lives_ms: int | None = None,
+    ) -> tuple[Token, str]:
+        """A new token, kept; and the text that its holder sends, kept nowhere. It is
+        good for ``lives_ms`` if that is said.
 
         Raises:
             TokensUnreadable, OSError: it could not be kept.
@@ -113,6 +126,7 @@ class Tokens:
                 role=role,
                 description=description,
                 created_ms=now_ms,
+                expires_ms=None if lives_ms is None else now_ms + lives_ms,
                 sha256=_hash(text),
             )
             tokens[name] = token
@@ -147,7 +161,7 @@ class Tokens:
         new.unlink(missing_ok=True)
         file = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(file, "wb") as opened:
-            opened.write(kept.model_dump_json(indent=1).encode())
+            opened.write(kept.model_dump_json(indent=1, exclude_none=True).encode())
             opened.flush()
             os.fsync(opened.fileno())
         new.rename(self._path)

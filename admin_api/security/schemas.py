@@ -42,5 +42,5 @@ class SecurityReport(BaseModel):
         description="Of listeners that are not on loopback; none is as it should be."
     )
     tokens: dict[str, int] | None = Field(
-        description="How many of each role there are; null: none was ever made."
+        description="How many of each role are good; null: none was ever made."
     )

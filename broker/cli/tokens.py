@@ -1,5 +1,6 @@
 """``lakelog admin token``: make, list and revoke what opens the admin plane."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,6 +16,8 @@ from broker.clock import SystemClock
 app = typer.Typer(help="Who may ask the admin plane.", no_args_is_help=True)
 
 DESCRIPTION_MAX = 200
+_UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SPAN = re.compile(r"([1-9][0-9]{0,4})([mhd])")
 
 
 @app.command()
@@ -25,6 +28,10 @@ def create(
     description: Annotated[
         str, typer.Option("--description", help="For whom it is.")
     ] = "",
+    expires_in: Annotated[
+        str | None,
+        typer.Option("--expires-in", help="30m, 12h, 90d; good until revoked if not."),
+    ] = None,
     data_dir: DataDir = None,
     config: Config = None,
     extra: Extra = None,
@@ -38,7 +45,9 @@ def create(
     if len(description) > DESCRIPTION_MAX or not (description + "x").isprintable():
         raise BadUsage(f"--description takes {DESCRIPTION_MAX} printable characters")
     with _tokens(data_dir, config, extra) as tokens:
-        token, text = tokens.create(Role(role), description, SystemClock().now_ms())
+        token, text = tokens.create(
+            Role(role), description, SystemClock().now_ms(), _span_ms(expires_in)
+        )
     output.one({"id": token.id, "role": str(token.role), "token": text}, json)
 
 
@@ -49,7 +58,7 @@ def list_(
     extra: Extra = None,
     json: Json = False,
 ) -> None:
-    """All tokens: ids, roles, when and for whom; never the tokens themselves."""
+    """All tokens: ids, roles, from when, till when, for whom; never the tokens."""
     with _tokens(data_dir, config, extra) as tokens:
         found = tokens.read() or {}
     output.rows(
@@ -57,9 +66,8 @@ def list_(
             {
                 "id": token.id,
                 "role": str(token.role),
-                "created": datetime.fromtimestamp(
-                    token.created_ms / 1000, UTC
-                ).isoformat(timespec="seconds"),
+                "created": _day(token.created_ms),
+                "expires": "" if token.expires_ms is None else _day(token.expires_ms),
                 "description": token.description,
             }
             for token in found.values()
@@ -81,6 +89,22 @@ def revoke(
         if not tokens.revoke(token_id):
             raise UserError(f"there is no token {token_id!r}")
     output.one({"revoked": token_id}, json)
+
+
+def _span_ms(text: str | None) -> int | None:
+    """Raises BadUsage for what is no time to live."""
+    if text is None:
+        return None
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        raise BadUsage(
+            f"--expires-in takes a time such as 30m, 12h or 90d, not {text!r}"
+        )
+    return int(match[1]) * _UNITS_MS[match[2]]
+
+
+def _day(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from admin_api.access.callers import ANYONE, CALLER, Caller, Callers, Refused, b
 from admin_api.access.tokens import FILE, Role, Tokens
 from admin_api.app import create_app
 from broker.settings import Settings
+from tests.support.clock import ManualClock
 
 
 def header(*values):
@@ -35,7 +36,7 @@ def test_there_is_one_token_or_none(headers, token):
     assert bearer(headers) == token
 
 
-def asked(tmp_path, *, is_closed, headers=(), body=None):
+def asked(tmp_path, *, is_closed, headers=(), body=None, clock=None):
     """(caller as the application sees it, what reading the body came to)."""
     seen = {}
 
@@ -55,7 +56,7 @@ def asked(tmp_path, *, is_closed, headers=(), body=None):
         return None
 
     scope = {"type": "http", "method": "POST", "path": "/", "headers": list(headers)}
-    middleware = Callers(app, Tokens(tmp_path), is_closed=is_closed)
+    middleware = Callers(app, Tokens(tmp_path), None, clock, is_closed=is_closed)
     asyncio.run(middleware(scope, receive, send))
     return seen["caller"], seen.get("body")
 
@@ -70,6 +71,22 @@ def test_a_closed_plane_without_tokens_lets_nobody_in(tmp_path):
     caller, body = asked(tmp_path, is_closed=True, body=b"x")
     assert body is caller.refusal
     assert caller.refusal.error_code == 40101
+
+
+def test_an_expired_token_lets_nobody_in(tmp_path):
+    clock = ManualClock()
+    _, text = Tokens(tmp_path).create(Role.ADMIN, "", clock.now_ms(), lives_ms=1_000)
+    sent = header(f"Bearer {text}".encode())
+    clock.advance(999)
+    caller, _ = asked(tmp_path, is_closed=False, headers=sent, clock=clock)
+    caller.require(Role.ADMIN)
+    clock.advance(1)
+    caller, body = asked(
+        tmp_path, is_closed=False, headers=sent, body=b"x", clock=clock
+    )
+    assert caller.refusal.error_code == 40101
+    assert "expired" in caller.refusal.detail
+    assert body is caller.refusal
 
 
 def test_a_token_is_its_holder(tmp_path):

@@ -30,6 +30,20 @@ def test_a_token_is_kept_as_a_hash_that_its_owner_alone_may_read(tmp_path):
     )
 
 
+def test_only_what_expires_says_so_in_the_file(tmp_path):
+    """An older version refuses a file with what it does not know."""
+    tokens = Tokens(tmp_path)
+    tokens.create(Role.VIEWER, "", 5)
+    assert "expires" not in (tmp_path / FILE).read_text()
+    token, _ = tokens.create(Role.VIEWER, "", 5, lives_ms=10)
+    kept = Tokens(tmp_path).read()[token.id]
+    assert (kept.expires_ms, kept.is_expired(14), kept.is_expired(15)) == (
+        15,
+        False,
+        True,
+    )
+
+
 def test_only_the_whole_token_is_the_token(tmp_path):
     tokens = Tokens(tmp_path)
     token, text = tokens.create(Role.VIEWER, "", 0)
