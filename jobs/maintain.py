@@ -28,7 +28,6 @@ from broker.topics.topic import Topic
 from jobs.tables import Table, Tables
 from lakehouse.actions import DataFile
 from lakehouse.commit import drop, remove_files
-from lakehouse.errors import LakehouseError
 
 OURS: Final = re.compile(r"partition=(\d+)/(\d{20})-(\d{20})-[0-9a-f-]+\.parquet")
 """What the compactor calls its files: partition, first offset, end."""
@@ -176,7 +175,7 @@ class Maintenance:
             topic = deleted.topic
             try:
                 drop(self._warehouse, topic.name, topic.id.hex())
-            except (LakehouseError, OSError) as error:
+            except Exception as error:  # noqa: BLE001  (as above)
                 log.warning("not dropped", topic=topic.name, why=str(error))
                 continue
             self._forget(topic)

@@ -40,6 +40,8 @@ COLUMNS = {
 }  # fmt: skip
 """What is read of a table; whatever else it has does not matter."""
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
+_NONSENSE = ValueError, TypeError, AttributeError, OverflowError
+"""What reading a value raises that is not what it should be: JSON knows Infinity."""
 
 
 class DataFile(NamedTuple):
@@ -118,7 +120,7 @@ class Commit:
         said = self.info.get(RANGES) or {}
         try:
             return {int(p): (int(pair[0]), int(pair[1])) for p, pair in said.items()}
-        except (ValueError, TypeError, AttributeError, LookupError):
+        except (*_NONSENSE, LookupError):
             return {}
 
     @property
@@ -127,7 +129,7 @@ class Commit:
         said = self.info.get(ROWS) or {}
         try:
             return {int(key): int(count) for key, count in said.items()}
-        except (ValueError, TypeError, AttributeError):
+        except _NONSENSE:
             return {}
 
     @property
@@ -164,7 +166,7 @@ def parse_commit(version: int, text: bytes) -> Commit:
                 apply = _ACTIONS.get(name)
                 if apply is not None and body is not None:
                     apply(commit, body)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (*_NONSENSE, KeyError) as error:
         raise LogDamaged(
             f"log entry {version} cannot be understood: {error!r}"
         ) from error

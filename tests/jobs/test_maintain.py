@@ -1,5 +1,6 @@
 """What expired leaves by a commit and goes later; orphans go; the owner's stay."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import deltalake
 
 from broker.catalog import topics as catalog_topics
-from lakehouse.delta_log import load
+from lakehouse.delta_log import entry_path, load
 from tests.jobs.world import World
 from tests.support.batches import Record
 
@@ -143,3 +144,23 @@ def test_a_deleted_topics_table_goes_after_a_delay(world: World) -> None:
     later(world, compactor)
     assert not world.path(topic).exists()
     assert world.catalog.read(catalog_topics.list_deleted) == []
+
+
+def test_a_deleted_topic_whose_log_nobody_understands_holds_up_nobody(
+    world: World,
+) -> None:
+    """It ended the compactor, at each start anew."""
+    topic, other, compactor = world.topic("t"), world.topic("u"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    path, odd = str(world.path(topic)), f"{topic.id.hex()}/{'9' * 5000}"
+    entry = json.dumps({"txn": {"appId": odd, "version": 1}})
+    Path(entry_path(path, load(path).version + 1)).write_text(entry)
+    world.catalog.change(
+        lambda c: catalog_topics.delete(c, topic.number, world.clock.now_ms())
+    )
+    later(world, compactor, DELAY)
+    world.produce(other, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    assert len(world.rows(other)) == 10
+    assert world.path(topic).exists()

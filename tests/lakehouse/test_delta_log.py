@@ -243,8 +243,9 @@ def test_a_torn_last_entry_is_not_read(writer: Writer, content: bytes) -> None:
         {"add": {"path": "no size"}},
         {"txn": {"appId": "his", "version": None}},
         {"commitInfo": [1]},
+        {"txn": {"appId": "his", "version": float("inf")}},
     ],
-    ids=["partition", "stats", "size", "txn", "info"],
+    ids=["partition", "stats", "size", "txn", "info", "infinity"],
 )
 def test_a_whole_entry_that_nobody_understands_is_its_owners(
     writer: Writer, action: dict[str, object]

@@ -97,7 +97,10 @@ def test_a_range_that_does_not_follow_moves_no_end(writer: Writer) -> None:
     assert table_ends(load(writer.path)) == {0: 10, 1: 9}
 
 
-@pytest.mark.parametrize("text", ["7", "[1]", '{"0":5}', '{"0":["a","b"]}', '{"x":[]}'])
+@pytest.mark.parametrize(
+    "text",
+    ["7", "[1]", '{"0":5}', '{"0":["a","b"]}', '{"x":[]}', '{"1":[5,Infinity]}'],
+)
 def test_ranges_of_any_shape_are_none(writer: Writer, text: str) -> None:
     entry = Path(entry_path(writer.path, 2)).read_text()
     assert '{"1":[5,9]}' in entry
