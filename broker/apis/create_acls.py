@@ -15,7 +15,7 @@ from broker.protocol.messages.create_acls import (
 )
 
 
-@serves(ApiKey.CREATE_ACLS, versions=(1, 3))
+@serves(ApiKey.CREATE_ACLS, versions=(0, 3))
 def create_acls(request: CreateAclsRequest, context: Context) -> CreateAclsResponse:
     result = refused(AclCreationResult())
     return CreateAclsResponse(results=[result] * len(request.creations))

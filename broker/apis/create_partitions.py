@@ -7,6 +7,7 @@ Version notes: none that changes behavior; v2 flexible, v3 throttling (KIP-599).
 
 from collections.abc import Awaitable
 
+from broker.apis._assignment import check_assignment
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.dispatch.turns import completed, drained, grouped_in_turns, side_by_side
@@ -72,8 +73,5 @@ def _check_assignments(asked: CreatePartitionsTopic, added: int, node_id: int) -
             f"Attempted to add {added} additional partition(s), but only "
             f"{len(asked.assignments)} assignment(s) were specified.",
         )
-    if any(one.broker_ids != [node_id] for one in asked.assignments):
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"The only replica of a partition is broker {node_id}.",
-        )
+    for one in asked.assignments:
+        check_assignment(one.broker_ids, node_id)

@@ -12,6 +12,7 @@ v5 the configurations in the answer (KIP-525); v7 the topic's id (KIP-516).
 
 from collections.abc import Awaitable
 
+from broker.apis._assignment import check_assignment
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.dispatch.turns import (
@@ -163,27 +164,37 @@ def _too_many(asked: CreatableTopic) -> str:
         return "Replication factor must be larger than 0, or -1 to use the default."
     return (
         f"Unable to replicate the partition {asked.replication_factor} time(s): "
-        "The target replication factor cannot be reached because only 1 broker(s) "
-        "are registered."
+        f"The target replication factor of {asked.replication_factor} cannot be "
+        "reached because only 1 broker(s) are registered or some brokers have all "
+        "their log directories cordoned."
     )
 
 
 def _assigned_count(asked: CreatableTopic, node_id: int) -> int:
-    if asked.num_partitions != DEFAULT or asked.replication_factor != DEFAULT:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            "Both numPartitions or replicationFactor and replicasAssignments were "
-            "set. Both cannot be used at the same time.",
-        )
-    indexes = sorted(one.partition_index for one in asked.assignments)
-    if indexes != list(range(len(indexes))):
+    """How many partitions are assigned, in the order of Kafka's checks."""
+    for what, given in (
+        ("replication factor", asked.replication_factor),
+        ("numPartitions", asked.num_partitions),
+    ):
+        if given != DEFAULT:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set "
+                "to -1.",
+            )
+    indexes = set[int]()
+    for one in asked.assignments:
+        if one.partition_index in indexes:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "Found multiple manual partition assignments for partition "
+                f"{one.partition_index}",
+            )
+        indexes.add(one.partition_index)
+        check_assignment(one.broker_ids, node_id)
+    if indexes != set(range(len(indexes))):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "Partitions should be a consecutive 0-based integer sequence.",
-        )
-    if any(one.broker_ids != [node_id] for one in asked.assignments):
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"The only replica of a partition is broker {node_id}.",
+            "partitions should be a consecutive 0-based integer sequence",
         )
     return len(indexes)

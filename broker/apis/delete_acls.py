@@ -15,7 +15,7 @@ from broker.protocol.messages.delete_acls import (
 )
 
 
-@serves(ApiKey.DELETE_ACLS, versions=(1, 3))
+@serves(ApiKey.DELETE_ACLS, versions=(0, 3))
 def delete_acls(request: DeleteAclsRequest, context: Context) -> DeleteAclsResponse:
     result = refused(DeleteAclsFilterResult())
     return DeleteAclsResponse(filter_results=[result] * len(request.filters))

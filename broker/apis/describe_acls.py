@@ -14,7 +14,7 @@ from broker.protocol.messages.describe_acls import (
 )
 
 
-@serves(ApiKey.DESCRIBE_ACLS, versions=(1, 3))
+@serves(ApiKey.DESCRIBE_ACLS, versions=(0, 3))
 def describe_acls(
     request: DescribeAclsRequest, context: Context
 ) -> DescribeAclsResponse:

@@ -69,8 +69,11 @@ def _asked(
         return
     for asked in request.topics:
         known = broker.topics.get(asked.topic)
-        if known is not None:
-            yield known, [i for i in asked.partitions if 0 <= i < known.partitions]
+        if known is None:
+            continue
+        there = [i for i in asked.partitions if 0 <= i < known.partitions]
+        if there:
+            yield known, dict.fromkeys(there)
 
 
 def _described(topic: Topic, index: int, broker: Broker) -> DescribeLogDirsPartition:

@@ -6,7 +6,10 @@ and a transaction that is open is aborted first, for which it comes again
 (``broker/transactions/initializing.py``).
 Version notes: v3 the id and epoch it has (KIP-360), both or neither; v4
 PRODUCER_FENCED, which is INVALID_PRODUCER_EPOCH before; v5 TRANSACTION_ABORTABLE
-(KIP-890), which no answer says.
+(KIP-890), which no answer says; v6 what two-phase commit asks (KIP-939), which is not
+allowed, as in a Kafka without ``transaction.two.phase.commit.enable``: prepared
+transactions that no broker may abort are TRANSACTIONAL_ID_AUTHORIZATION_FAILED, to keep
+one that is open is UNSUPPORTED_VERSION.
 """
 
 from collections.abc import Awaitable
@@ -27,7 +30,7 @@ _NONE = -1
 FENCED_SINCE = 4
 
 
-@serves(ApiKey.INIT_PRODUCER_ID, versions=(0, 5))
+@serves(ApiKey.INIT_PRODUCER_ID, versions=(0, 6))
 def init_producer_id(
     request: InitProducerIdRequest, context: Context
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
@@ -36,6 +39,10 @@ def init_producer_id(
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
         return _new_id(context)
+    if request.enable2_pc:
+        return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if request.keep_prepared_txn:
+        return _refused(ErrorCode.UNSUPPORTED_VERSION)
     return _next_epoch(request.transactional_id, request, context)
 
 

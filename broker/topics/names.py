@@ -42,6 +42,13 @@ def _fault(name: str | None) -> str | None:
     return None
 
 
+def shown(name: str) -> str:
+    """A name that a client made up, as messages repeat it: not much longer than one."""
+    if len(name) <= NAME_LENGTH_MAX:
+        return name
+    return f"{name[:NAME_LENGTH_MAX]}..."
+
+
 def collision_key(name: str) -> str:
     """What two names have in common that would be one name in Kafka's metrics."""
     return name.replace(".", "_")

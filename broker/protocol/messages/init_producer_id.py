@@ -14,6 +14,8 @@ class InitProducerIdRequest:
     transaction_timeout_ms: int = 0
     producer_id: int = -1
     producer_epoch: int = -1
+    enable2_pc: bool = False
+    keep_prepared_txn: bool = False
 
 
 @dataclass(slots=True)
@@ -24,3 +26,5 @@ class InitProducerIdResponse:
     error_code: int = 0
     producer_id: int = -1
     producer_epoch: int = 0
+    ongoing_txn_producer_id: int = -1
+    ongoing_txn_producer_epoch: int = -1

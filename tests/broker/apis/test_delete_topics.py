@@ -102,3 +102,37 @@ def test_each_is_refused_for_itself(tmp_path: Path) -> None:
             assert broker.topics.get("twice") is not None
 
     run(scenario)
+
+
+def test_a_topic_that_is_named_by_name_and_by_id_stays(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            await create(broker, "u")
+            t, u = broker.topics.named("t"), broker.topics.named("u")
+            asked = [
+                DeleteTopicState(None, t.id),
+                DeleteTopicState("t"),
+                DeleteTopicState(None, u.id),
+            ]
+            response = await call(delete_topics, DeleteTopicsRequest(asked), broker)
+            found = {one.name: one.error_code for one in response.responses}
+            assert found == {"t": ErrorCode.INVALID_REQUEST, "u": 0}
+            assert len(response.responses) == 2
+            assert broker.topics.get("t") is t
+
+    run(scenario)
+
+
+def test_a_name_of_32_kib_is_only_not_found(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            asked = [DeleteTopicState("x" * 32_767), DeleteTopicState(None)]
+            response = await call(delete_topics, DeleteTopicsRequest(asked), broker)
+            codes = [one.error_code for one in response.responses]
+            assert codes == [
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                ErrorCode.INVALID_REQUEST,
+            ]
+
+    run(scenario)

@@ -10,7 +10,7 @@ from tests.support.coordinating import housed, story
 from tests.support.transactional_client import TransactionalClient
 
 
-@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize("version", range(7))
 def test_every_idempotent_producer_gets_an_id_of_its_own(tmp_path, version):
     async def play():
         async with housed(tmp_path) as house:
@@ -34,7 +34,7 @@ def test_a_producer_that_has_an_id_gets_a_new_one(tmp_path):
     story(play)
 
 
-@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize("version", range(7))
 def test_a_transactional_id_gives_epochs_of_which_the_newest_counts(tmp_path, version):
     async def play():
         async with housed(tmp_path) as house:
@@ -47,7 +47,7 @@ def test_a_transactional_id_gives_epochs_of_which_the_newest_counts(tmp_path, ve
     story(play)
 
 
-@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize("version", [3, 4, 5, 6])
 def test_a_producer_goes_on_unless_another_came_in_between(tmp_path, version):
     async def play():
         async with housed(tmp_path) as house:
@@ -117,5 +117,30 @@ def test_a_catalog_that_fails_makes_the_client_ask_again(tmp_path):
             for name in (None, "x"):
                 answer = await house.ask(InitProducerIdRequest(name, 1), 4)
                 assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    story(play)
+
+
+@pytest.mark.parametrize(
+    ("prepared", "kept", "code"),
+    [
+        (True, False, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (False, True, ErrorCode.UNSUPPORTED_VERSION),
+        (True, True, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    ],
+)
+def test_two_phase_commit_is_not_allowed_and_fences_nobody(
+    tmp_path, prepared, kept, code
+):
+    async def play():
+        async with housed(tmp_path) as house:
+            client = TransactionalClient(house)
+            await client.init(6)
+            asked = InitProducerIdRequest(client.id, 60_000, -1, -1, prepared, kept)
+            answer = await house.ask(asked, 6)
+            assert (answer.error_code, answer.producer_id) == (code, -1)
+            assert answer.ongoing_txn_producer_id == -1
+            assert await client.init(6, goes_on=True) is ErrorCode.NONE
+            assert client.epoch == 1
 
     story(play)

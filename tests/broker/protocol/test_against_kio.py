@@ -113,4 +113,8 @@ def test_kio_has_all_but_what_kafka_4_dropped():
         "DESCRIBE_CONFIGS": [0],
         "ALTER_REPLICA_LOG_DIRS": [0],
         "DESCRIBE_LOG_DIRS": [0],
+        "CREATE_DELEGATION_TOKEN": [0],
+        "RENEW_DELEGATION_TOKEN": [0],
+        "EXPIRE_DELEGATION_TOKEN": [0],
+        "DESCRIBE_DELEGATION_TOKEN": [0],
     }

@@ -1,0 +1,16 @@
+"""RenewDelegationToken is refused; see test__tokens.py too."""
+
+from broker.apis._tokens import REFUSED
+from broker.protocol.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+)
+from tests.support.coordinating import housed, story
+
+
+def test_no_token_is_kept_longer(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            answer = await house.ask(RenewDelegationTokenRequest(b"t", 1_000), 2)
+            assert (answer.error_code, answer.expiry_timestamp_ms) == (REFUSED, -1)
+
+    story(play)
