@@ -1,0 +1,1 @@
+"""Many small files become few large ones, and files in no order become sorted."""

@@ -1,0 +1,172 @@
+"""Which files become one, and what a day of them comes to."""
+
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from jobs.merging import plan
+from jobs.merging.plan import Merge, Rules, find
+from lakehouse.actions import DataFile
+from lakehouse.index import PartitionFiles
+from tests.support.data_files import data_file
+
+MIB = 1 << 20
+TARGET = 128 * MIB
+ROUNDS_A_DAY = 24 * 3600 // 5
+FILE_BYTES = 256 << 10
+"""Of a tenth of 2 MB/s in five seconds: a megabyte of JSON, a quarter of it as file."""
+
+
+def rules(
+    end: int = 1 << 60,
+    is_unsorted: Callable[[DataFile], bool] = lambda file: False,
+    barred: Callable[[DataFile], bool] = lambda file: False,
+) -> Rules:
+    return Rules(TARGET, end, is_unsorted, barred)
+
+
+def row(sizes: Sequence[int]) -> list[DataFile]:
+    """Files one behind the other."""
+    return [data_file(i * 10, i * 10 + 10, size=size) for i, size in enumerate(sizes)]
+
+
+def found(files: Sequence[DataFile], **more: object) -> Merge | None:
+    return find(PartitionFiles(files), rules(**more))  # type: ignore[arg-type]
+
+
+def spans(merge: Merge | None) -> tuple[int, int]:
+    assert merge is not None
+    return merge.files[0].first_offset // 10, merge.files[-1].last_offset // 10 + 1
+
+
+class Table:
+    """The files of a partition, merged whenever something is found."""
+
+    def __init__(self) -> None:
+        self.files = PartitionFiles()
+        self.end = self.added = self.rewritten = self.most = self.merges = 0
+
+    def add(self, size: int) -> None:
+        file = data_file(self.end, self.end + 10, size=size)
+        self.files = self.files.with_added([file])
+        self.end += 10
+        self.added += size
+
+    def merge(self) -> bool:
+        merge = find(self.files, rules())
+        if merge is None:
+            return False
+        low, high = merge.files[0].first_offset, merge.files[-1].last_offset
+        kept = [file for file in self.files.files if file not in merge.files]
+        self.files = PartitionFiles([*kept, data_file(low, high + 1, size=merge.bytes)])
+        self.rewritten += merge.bytes
+        self.merges += 1
+        return True
+
+    def settle(self) -> None:
+        while self.merge():
+            pass
+        self.most = max(self.most, len(self.files.files))
+
+    @property
+    def amplification(self) -> float:
+        return (self.added + self.rewritten) / self.added
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.9], ids=["even", "uneven"])
+@pytest.mark.parametrize("file_bytes", [FILE_BYTES // 10, FILE_BYTES])
+def test_a_day_of_small_files_comes_to_few(file_bytes: int, spread: float) -> None:
+    """20 MB/s over ten topics of ten partitions, a file of each every five seconds."""
+    chance, table = random.Random(7), Table()
+    for number in range(ROUNDS_A_DAY):
+        table.add(int(file_bytes * chance.uniform(1 - spread, 1 + spread)))
+        if number % 8 == 7:
+            table.settle()
+    assert table.most <= 100
+    assert table.amplification <= 4
+    assert sum(file.size for file in table.files.files) == table.added
+
+
+def test_after_a_pause_of_the_merge_a_days_files_become_few() -> None:
+    chance, table = random.Random(8), Table()
+    for _ in range(4_000):
+        table.add(int(FILE_BYTES * chance.uniform(0.5, 1.5)))
+    table.settle()
+    assert table.most <= 50
+    assert table.amplification <= 3
+
+
+def test_files_wait_until_they_are_grown() -> None:
+    assert found(row([MIB] * (plan.GROWTH - 1))) is None
+    assert spans(found(row([MIB] * plan.GROWTH))) == (0, plan.GROWTH)
+
+
+def test_a_large_file_is_not_written_again_for_small_ones_behind_it() -> None:
+    files = row([60 * MIB] + [MIB] * plan.GROWTH)
+    assert spans(found(files)) == (1, plan.GROWTH + 1)
+
+
+def test_what_fills_a_file_becomes_one_and_stays() -> None:
+    assert spans(found(row([60 * MIB, 60 * MIB, 60 * MIB]))) == (0, 2)
+    assert found(row([TARGET, 65 * MIB, TARGET, 65 * MIB])) is None
+
+
+def test_what_will_soon_fill_a_file_waits_for_that() -> None:
+    sizes = [4 * MIB] * (plan.GROWTH + 1)
+    assert found(row(sizes)) is None
+    assert spans(found(row(sizes * 2))) == (0, 32)
+
+
+def test_files_that_overlap_become_one_at_once() -> None:
+    files = [data_file(0, 10), data_file(10, 30), data_file(20, 40), data_file(40, 50)]
+    merge = found(files)
+    assert merge == Merge(0, (files[1], files[2]), is_repair=True)
+
+
+def test_a_file_in_no_order_is_repaired_alone() -> None:
+    files = row([MIB, TARGET, MIB])
+    assert found(files, is_unsorted=lambda file: file is files[1]) == Merge(
+        0, (files[1],), is_repair=True
+    )
+
+
+def test_too_much_in_no_order_is_left_alone_and_the_rest_is_not() -> None:
+    large = data_file(10, 20, size=plan.REPAIR_BYTES_MAX + 1)
+    behind = [data_file(i, i + 10, size=MIB) for i in range(20, 180, 10)]
+    files = [data_file(0, 10, size=MIB), large, *behind]
+    merge = found(files, is_unsorted=lambda file: file is large)
+    assert merge == Merge(0, tuple(behind))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        data_file(80, 90, rows=-1),
+        data_file(80, 90, rows=0),
+        data_file(80, 90)._replace(has_deletion_vector=True),
+    ],
+    ids=["no count", "no rows", "vector"],
+)
+def test_what_is_not_known_is_left_alone(odd: DataFile) -> None:
+    files = row([MIB] * (plan.GROWTH + 10))
+    files[8] = odd
+    assert found(files[: plan.GROWTH + 8]) is None
+    assert spans(found(files)) == (9, plan.GROWTH + 10)
+
+
+def test_one_without_statistics_reaches_from_end_to_end_and_bars_all() -> None:
+    wide = data_file(0, 10)._replace(first_offset=-(1 << 63), last_offset=(1 << 63) - 1)
+    assert found([wide, *row([MIB] * 32)]) is None
+
+
+def test_an_owners_rows_at_the_tables_end_are_left_where_they_are() -> None:
+    files = row([MIB] * plan.GROWTH)
+    assert found(files, end=len(files) * 10 - 1) is None
+    assert found(files, end=len(files) * 10) is not None
+
+
+def test_what_is_barred_makes_two_runs() -> None:
+    files = row([MIB] * 40)
+    merge = found(files, barred=lambda file: file is files[10])
+    assert spans(merge) == (11, 40)
