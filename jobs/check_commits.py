@@ -6,19 +6,20 @@ compactor says which offsets it covers and how many records the log held there
 (`lakehouse.properties.ROWS`); its files must hold just as many. Offsets that never were
 a record (a refused batch) are the difference between the two. A commit that lets
 expired files go may only take what lies below the log's start, and a rewrite
-(OPTIMIZE, REORG) must leave as many rows as it took. All other removals are the
-owner's, and so are rows that a deletion vector takes: they are counted, and legal.
+(OPTIMIZE, REORG, the compactor's merge) must leave as many rows as it took. All other
+removals are the owner's, and so are rows that a deletion vector takes: they are
+counted, and legal.
 
 The price: commits from before the count was written can only be held against the
 length of their range; a difference there is a remark. Pure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from jobs.check_report import Report
 from lakehouse.actions import Commit, DataFile
-from lakehouse.properties import LOG_START
+from lakehouse.properties import LOG_START, MERGED
 
 _REWRITES = frozenset({"OPTIMIZE", "REORG"})
 _UNKNOWN = -1
@@ -42,6 +43,8 @@ class CommitAudit:
             self._audit_round(commit)
         elif LOG_START in commit.info:
             self._audit_expiry(commit, gone)
+        elif MERGED in commit.info:
+            self._audit_merge(commit, gone)
         elif len(gone) == len(commit.removes):
             self._audit_owner(commit, gone)
         for path in commit.removes:
@@ -101,21 +104,42 @@ class CommitAudit:
                 )
         self.report.count("rows_expired", _sum_known(gone))
 
+    def _audit_merge(self, commit: Commit, gone: list[DataFile]) -> None:
+        """The compactor's own rewrite leaves as many rows as it took, as it says."""
+        self.report.count("merges")
+        wrong = commit.miscounted
+        if wrong is not None:
+            self._problem(
+                wrong, f"version {commit.version} does not merge the files that it says"
+            )
+        if len(gone) == len(commit.removes):
+            self._audit_rewrite(commit, gone)
+
+    def _audit_rewrite(self, commit: Commit, gone: list[DataFile]) -> None:
+        for partition, took, left in _differences(gone, commit.adds):
+            self._problem(
+                partition, f"version {commit.version} rewrites {took} rows as {left}"
+            )
+
     def _audit_owner(self, commit: Commit, gone: list[DataFile]) -> None:
-        before, after = _rows_by_partition(gone), _rows_by_partition(commit.adds)
-        for partition in before.keys() | after.keys():
-            took, left = before.get(partition, 0), after.get(partition, 0)
-            if _UNKNOWN in (took, left) or took == left:
-                continue
-            if commit.info.get("operation") in _REWRITES:
-                self._problem(
-                    partition,
-                    f"version {commit.version} rewrites {took} rows as {left}",
-                )
+        if commit.info.get("operation") in _REWRITES:
+            self._audit_rewrite(commit, gone)
+        for _, took, left in _differences(gone, commit.adds):
             self.report.count("rows_deleted_by_owner", max(0, took - left))
 
     def _problem(self, partition: int, sentence: str) -> None:
         self.report.problems.append(f"{self.topic}-{partition}: {sentence}")
+
+
+def _differences(
+    gone: Iterable[DataFile], came: Iterable[DataFile]
+) -> Iterator[tuple[int, int, int]]:
+    """(Partition, rows that left, rows that came) where both are known and differ."""
+    before, after = _rows_by_partition(gone), _rows_by_partition(came)
+    for partition in before.keys() | after.keys():
+        took, left = before.get(partition, 0), after.get(partition, 0)
+        if took != left and _UNKNOWN not in (took, left):
+            yield partition, took, left
 
 
 def _rows_by_partition(files: Iterable[DataFile]) -> dict[int, int]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from lakehouse.errors import LogDamaged
-from lakehouse.properties import LOG_START, RANGES, ROWS
+from lakehouse.properties import LOG_START, MERGED, RANGES, ROWS
 
 UNKNOWN_MIN = -(1 << 63)
 UNKNOWN_MAX = (1 << 63) - 1
@@ -133,10 +133,39 @@ class Commit:
             return {}
 
     @property
+    def merged(self) -> dict[int, tuple[int, int]]:
+        """Partition -> (files that leave, rows that they hold), if this only moves rows
+        from file to file and is the compactor's."""
+        said = self.info.get(MERGED) or {}
+        try:
+            return {int(p): (int(pair[0]), int(pair[1])) for p, pair in said.items()}
+        except (ValueError, TypeError, AttributeError, LookupError):
+            return {}
+
+    @property
     def miscounted(self) -> int | None:
-        """A partition whose files are not those that a round of the compactor counted:
-        an entry has no checksum, so a damaged letter may hide a file or rows of it.
-        None: there is none, or nothing was counted."""
+        """A partition whose files are not those that the compactor counted: an entry
+        has no checksum, so a damaged letter may hide a file or rows of it. None: there
+        is none, or nothing was counted."""
+        return self._mismerged if MERGED in self.info else self._misadded
+
+    @property
+    def _mismerged(self) -> int | None:
+        merged = self.merged
+        held = dict.fromkeys(merged, 0)
+        for file in self.adds:
+            if file.rows < 0:
+                return None
+            held[file.partition] = held.get(file.partition, 0) + file.rows
+        gone = sum(files for files, _ in merged.values())
+        for partition, rows in held.items():
+            wanted = merged.get(partition, (0, 0))[1]
+            if rows != wanted or gone != len(self.removes):
+                return partition
+        return None
+
+    @property
+    def _misadded(self) -> int | None:
         left, ranges = self.rows, self.ranges
         if not (left and ranges):
             return None

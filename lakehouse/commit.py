@@ -12,7 +12,7 @@ A commit is judged on a snapshot that follows the log, and put at the version af
 Where another entry stands already, the snapshot takes it in and all is judged again, on
 whatever it changed: files, ``txn`` actions, properties, columns, the protocol. That is
 more than Delta's rules ask of an append that reads nothing. What leaves the table must
-still be in it.
+still be in it, and what is replaced still be as it was read.
 
 Order of durability: data files first, then the entries of others, then ours, then its
 directory; so an entry that survived a power cut names files that did. The entry is then
@@ -33,7 +33,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from lakehouse import library, properties
-from lakehouse.actions import parse_commit
+from lakehouse.actions import DataFile, parse_commit
 from lakehouse.delta_log import (
     LOG_DIRECTORY,
     Snapshot,
@@ -51,12 +51,20 @@ from lakehouse.durable import (
     sync_files,
     write_anew,
 )
-from lakehouse.entry import Removal, Removals, Round, removals_entry, round_entry
+from lakehouse.entry import (
+    Removal,
+    Removals,
+    Replacement,
+    Round,
+    removals_entry,
+    replacement_entry,
+    round_entry,
+)
 from lakehouse.errors import CommitLost, CommitRefused, LogDamaged, RowsInTheWay
 from lakehouse.foreign_rows import ForeignRows, foreign_rows
 from lakehouse.log_store import put_if_absent
 from lakehouse.new_file import NewFile
-from lakehouse.ours import why_not_ours
+from lakehouse.ours import why_not_merged, why_not_ours
 from lakehouse.properties import partition_application
 from lakehouse.tables import (
     create_table,
@@ -75,6 +83,7 @@ __all__ = [
     "remove_files",
     "repair",
     "repair_checkpoint",
+    "replace_files",
     "set_aside",
 ]
 
@@ -195,6 +204,73 @@ def remove_files(
         return True
 
     return _commit(table, topic_id, judge, ours, librarys, removes=True)
+
+
+def replace_files(
+    path: str,
+    topic_id: str,
+    gone: Sequence[DataFile],
+    files: Sequence[NewFile],
+    *,
+    schema: str,
+    now_ms: int,
+    snapshot: Snapshot | None = None,
+    on_written: Step = _nothing,
+    on_committed: Step = _nothing,
+) -> Committed:
+    """Put ``files`` in the place of ``gone``, files of one partition: the same rows,
+    and none is changed. The bytes of ``gone`` stay until they are deleted.
+
+    ``schema``: the table's, as of when the files were read; the rest as in
+    `commit_files`. Raises CommitRefused when anybody changed one of the files since, or
+    the columns, or asks more of the table now, or other rows would stand there; else as
+    `commit_files`.
+    """
+    assert gone, "there is something to replace"
+    table = _current(path, topic_id, snapshot)
+    partition, rows = gone[0].partition, sum(file.rows for file in gone)
+    _check_same_rows(path, gone, files)
+    reach = min(f.first_offset for f in gone), max(f.last_offset for f in gone) + 1
+    _check_and_sync_files(path, {partition: reach}, files)
+    said = {properties.MERGED: {str(partition): [len(gone), rows]}}
+    removals = [Removal(file.path, partition, file.size) for file in gone]
+    replaced = Replacement(removals, files, now_ms, said)
+
+    def judge() -> None:
+        why = why_not_merged(table.protocol, table.metadata) or table.unreadable
+        if why is not None:
+            raise CommitRefused(f"{path}: {why}")
+        if table.metadata is None or table.metadata.schema_string != schema:
+            raise CommitRefused(f"{path}: its columns were changed")
+        for file in gone:
+            if table.files.get(file.path) != file:
+                raise CommitRefused(f"{path}: {file.path} was changed or is gone")
+
+    def ours(version: int) -> bool:
+        text = replacement_entry(replaced, version, _now_ms())
+        return _put(table, text, on_written, on_committed)
+
+    def librarys(version: int) -> bool:
+        if not library.commit_replacement(path, version, replaced):
+            return False
+        on_committed()
+        named = {file.path for file in files} | {file.path for file in removals}
+        _read_back(path, version, {}, named)
+        _sync_entries(table, version + 1)
+        return True
+
+    return _commit(table, topic_id, judge, ours, librarys)
+
+
+def _check_same_rows(
+    path: str, gone: Sequence[DataFile], files: Sequence[NewFile]
+) -> None:
+    """What comes is of the partition of what leaves, and has as many rows."""
+    partitions = {f.partition for f in gone} | {f.partition for f in files}
+    assert len(partitions) == 1, "of one partition"
+    before, after = sum(f.rows for f in gone), sum(f.rows for f in files)
+    if before != after:
+        raise CommitRefused(f"{path}: {after} rows are not the {before} of its files")
 
 
 def _commit(

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from lakehouse.new_file import NewFile, statistics
-from lakehouse.provenance import COMPACT, RETENTION, provenance
+from lakehouse.provenance import COMPACT, MERGE, RETENTION, provenance
 
 ENGINE: Final = "Lakelog"
 _KEPT_IN_PATHS: Final = "/=:@!$&'()*+,;~"
@@ -43,6 +43,26 @@ class Round(NamedTuple):
             "numOutputBytes": sum(file.size for file in self.files),
         }
         return provenance(COMPACT, metrics, self.said)
+
+
+class Replacement(NamedTuple):
+    """What is to leave and what comes in its place, with the same rows."""
+
+    gone: Sequence[Removal]
+    files: Sequence[NewFile]
+    now_ms: int
+    said: Mapping[str, Any]
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        metrics = {
+            "numRemovedFiles": len(self.gone),
+            "numRemovedBytes": sum(file.size for file in self.gone),
+            "numAddedFiles": len(self.files),
+            "numAddedBytes": sum(file.size for file in self.files),
+            "numOutputRows": sum(file.rows for file in self.files),
+        }
+        return provenance(MERGE, metrics, self.said)
 
 
 class Removals(NamedTuple):
@@ -86,6 +106,19 @@ def removals_entry(gone: Removals, read_version: int, now_ms: int) -> bytes:
     return _text(actions)
 
 
+def replacement_entry(replaced: Replacement, read_version: int, now_ms: int) -> bytes:
+    """The entry of files that come in the place of others; who follows the rows of the
+    table passes it over."""
+    info = _info(MERGE, read_version, now_ms, is_blind_append=False)
+    actions = [{"commitInfo": info | replaced.provenance}]
+    actions += [
+        {"remove": _remove(file, replaced.now_ms, changes_data=False)}
+        for file in replaced.gone
+    ]
+    actions += [{"add": _add(file, changes_data=False)} for file in replaced.files]
+    return _text(actions)
+
+
 def _info(
     operation: str, read_version: int, now_ms: int, *, is_blind_append: bool
 ) -> dict[str, Any]:
@@ -100,22 +133,22 @@ def _info(
     }
 
 
-def _add(file: NewFile) -> dict[str, Any]:
+def _add(file: NewFile, *, changes_data: bool = True) -> dict[str, Any]:
     return {
         "path": quote(file.path, safe=_KEPT_IN_PATHS),
         "partitionValues": {"partition": str(file.partition)},
         "size": file.size,
         "modificationTime": file.modified_ms,
-        "dataChange": True,
+        "dataChange": changes_data,
         "stats": statistics(file),
     }
 
 
-def _remove(file: Removal, now_ms: int) -> dict[str, Any]:
+def _remove(file: Removal, now_ms: int, *, changes_data: bool = True) -> dict[str, Any]:
     return {
         "path": file.path,
         "deletionTimestamp": now_ms,
-        "dataChange": True,
+        "dataChange": changes_data,
         "extendedFileMetadata": True,
         "partitionValues": {"partition": str(file.partition)},
         "size": file.size,

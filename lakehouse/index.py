@@ -117,7 +117,7 @@ class OffsetIndex:
     def advanced(self, snapshot: Snapshot, commits: Sequence[Commit]) -> "OffsetIndex":
         """The index of ``snapshot``, which ``commits`` brought from this version."""
         if any(commit.removes for commit in commits):
-            return OffsetIndex.of(snapshot)
+            return self._rebuilt(snapshot, commits)
         added = _by_partition(file for commit in commits for file in commit.adds)
         paths = [file.path for group in added.values() for file in group]
         if len(set(paths)) < len(paths) or self._holds(paths):
@@ -126,6 +126,17 @@ class OffsetIndex:
         for p, files in added.items():
             partitions[p] = partitions.get(p, _NOTHING).with_added(files)
         return OffsetIndex(snapshot.version, partitions)
+
+    def _rebuilt(self, snapshot: Snapshot, commits: Sequence[Commit]) -> "OffsetIndex":
+        """The same, but only the partitions are sorted whose files are not as they
+        were: a merge changes one."""
+        touched = {file.partition for commit in commits for file in commit.adds}
+        files = {}
+        for p, group in _by_partition(snapshot.files.values()).items():
+            known = self.partitions.get(p, _NOTHING)
+            is_same = p not in touched and len(known.files) == len(group)
+            files[p] = known if is_same else PartitionFiles(group)
+        return OffsetIndex(snapshot.version, files)
 
     def _holds(self, paths: Sequence[str]) -> bool:
         """Whether a file is added again, as when its statistics are computed anew."""

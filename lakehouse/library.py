@@ -9,7 +9,7 @@ Used by the compactor's process only; everything here blocks.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from lakehouse.delta_log import LOG_DIRECTORY
 from lakehouse.durable import sync_directory, sync_file
-from lakehouse.entry import Removals, Round
+from lakehouse.entry import Removal, Removals, Replacement, Round
 from lakehouse.errors import CommitRefused, TableMissing
 from lakehouse.new_file import NewFile, statistics
 
@@ -49,13 +49,22 @@ def commit_removals(path: str, read_version: int, gone: Removals) -> bool:
     table = _open(path)
     if table.version() != read_version:
         return False
-    actions: list[AddAction | RemoveAction] = [
-        RemoveAction(
-            file.path, True, gone.now_ms, file.size, {"partition": str(file.partition)}
-        )
-        for file in gone.files
-    ]
+    actions = [_remove(file, gone.now_ms) for file in gone.files]
     _write(table, actions, gone.provenance, [])
+    return True
+
+
+def commit_replacement(path: str, read_version: int, replaced: Replacement) -> bool:
+    """Write the entry of files that come in the place of others; returns and raises as
+    `commit_round`."""
+    table = _open(path)
+    if table.version() != read_version:
+        return False
+    actions: list[AddAction | RemoveAction] = [
+        *(_remove(file, replaced.now_ms, False) for file in replaced.gone),
+        *(_add(file, False) for file in replaced.files),
+    ]
+    _write(table, actions, replaced.provenance, [])
     return True
 
 
@@ -116,7 +125,7 @@ def _open(path: str) -> deltalake.DeltaTable:
 
 def _write(
     table: deltalake.DeltaTable,
-    actions: list[AddAction | RemoveAction],
+    actions: Sequence[AddAction | RemoveAction],
     said: Mapping[str, Any],
     transactions: list[deltalake.Transaction],
 ) -> None:
@@ -124,7 +133,7 @@ def _write(
     try:
         with panics_raised():
             table.create_write_transaction(
-                actions,
+                list(actions),
                 "append",
                 table.schema(),
                 partition_by=["partition"],
@@ -139,12 +148,17 @@ def _write(
         raise CommitRefused(f"{table.table_uri}: {error}") from error
 
 
-def _add(file: NewFile) -> AddAction:
+def _remove(file: Removal, now_ms: int, changes_data: bool = True) -> RemoveAction:
+    partition: dict[str, str | None] = {"partition": str(file.partition)}
+    return RemoveAction(file.path, changes_data, now_ms, file.size, partition)
+
+
+def _add(file: NewFile, changes_data: bool = True) -> AddAction:
     return AddAction(
         path=file.path,
         size=file.size,
         partition_values={"partition": str(file.partition)},
         modification_time=file.modified_ms,
-        data_change=True,
+        data_change=changes_data,
         stats=statistics(file),
     )

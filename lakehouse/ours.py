@@ -31,6 +31,20 @@ _ASKS: Final = ("delta.enable", "delta.columnMapping.mode", "delta.constraints."
 """Properties that begin so ask something of each commit, unless they say no."""
 
 
+_MOVABLE: Final = frozenset(
+    {
+        "appendOnly", "changeDataFeed", "checkConstraints", "deletionVectors",
+        "inCommitTimestamp", "inCommitTimestamp-preview", "invariants", "timestampNtz",
+        "v2Checkpoint", "vacuumProtocolCheck",
+    }
+)  # fmt: skip
+"""Features that ask nothing of who moves rows and changes none, as long as no file has
+a deletion vector. Row tracking wants their numbers kept, clustering their order."""
+_WRITER_MOVABLE: Final = 4
+"""From version 5 on a writer must know mapped columns."""
+_UNMOVABLE: Final = frozenset({"delta.enableRowTracking", "delta.columnMapping.mode"})
+
+
 def why_not_ours(
     protocol: Protocol, metadata: Metadata | None, *, removes: bool = False
 ) -> str | None:
@@ -52,6 +66,25 @@ def why_not_ours(
     append_only = metadata.configuration.get(APPEND_ONLY, "false")
     if removes and append_only != "false":
         return f"{APPEND_ONLY} is {append_only}"
+    return _of_columns(metadata.schema_string)
+
+
+def why_not_merged(protocol: Protocol, metadata: Metadata | None) -> str | None:
+    """One sentence if rows of such a table are not to be moved from file to file, else
+    None: its owner asks more of whoever does than we know to do."""
+    plain = why_not_ours(protocol, metadata)
+    if plain is None or metadata is None:
+        return plain
+    features = {*protocol.reader_features, *protocol.writer_features} - _MOVABLE
+    if features:
+        return f"it has {', '.join(sorted(features))}"
+    if protocol.writer > _WRITER_MOVABLE and not protocol.writer_features:
+        return f"its protocol is {protocol.reader}, {protocol.writer}"
+    for key, value in metadata.configuration.items():
+        if key in _UNMOVABLE and value.lower() not in _OFF:
+            return f"{key} is {value}"
+    if metadata.partition_columns != _PARTITIONED_BY:
+        return "it is not partitioned by partition"
     return _of_columns(metadata.schema_string)
 
 

@@ -15,6 +15,9 @@ RANGES = "lakelog.ranges"
 ROWS = "lakelog.rows"
 """Key in ``commitInfo``: {partition: records that the log held in that range}, fewer
 than its offsets where some never were a record. Old commits do not say it."""
+MERGED = "lakelog.merged"
+"""Key in ``commitInfo`` of a commit that moves rows from file to file and changes none:
+{partition: [files that leave, rows that they hold]}."""
 LOG_START = "lakelog.logStart"
 """Key in ``commitInfo`` of a commit that only lets files go."""
 

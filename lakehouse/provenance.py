@@ -17,14 +17,16 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lakehouse.properties import LOG_START, RANGES
+from lakehouse.properties import LOG_START, MERGED, RANGES
 
 COMPACT: Final = "LAKELOG COMPACT"
 """Records came out of the log."""
 RETENTION: Final = "LAKELOG RETENTION"
 """Files left that lay below the start of the log."""
+MERGE: Final = "LAKELOG MERGE"
+"""Rows moved from files to others, and none changed."""
 
-_SHOWN: Final = {RANGES: "ranges", LOG_START: "logStart"}
+_SHOWN: Final = {RANGES: "ranges", LOG_START: "logStart", MERGED: "merged"}
 """Field of ``commitInfo`` -> its key in the user metadata."""
 
 

@@ -13,7 +13,7 @@ from lakehouse.actions import Commit as Entry
 from lakehouse.actions import parse_commit
 from lakehouse.delta_log import Snapshot, read_entry
 from lakehouse.errors import LakehouseError
-from lakehouse.properties import LOG_START, RANGES
+from lakehouse.properties import LOG_START, MERGED, RANGES
 
 _DURATIONS = ("executionTimeMs", "execution_time_ms", "total_execution_time_ms")
 
@@ -89,6 +89,8 @@ def _empty(version: int, problem: str | None = None) -> Commit:
 def _writer(info: Mapping[str, Any]) -> str:
     if RANGES in info:
         return "compactor"
+    if MERGED in info:
+        return "merge"
     return "retention" if LOG_START in info else "other"
 
 

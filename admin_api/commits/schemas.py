@@ -26,7 +26,8 @@ class Commit(BaseModel):
         examples=["LAKELOG COMPACT"],
     )
     written_by: str = Field(
-        description="`compactor`: a round; `retention`: files left; `other`: an owner.",
+        description="`compactor`: a round; `merge`: few files in the place of many; "
+        "`retention`: files left; `other`: an owner.",
         examples=["compactor"],
     )
     engine: str | None = Field(description="The program, as it calls itself.")

@@ -86,3 +86,23 @@ def test_an_old_commit_cannot_say_which_offsets_had_no_record() -> None:
     report = audited(round_(1, {"0": [0, 10]}, None, file("a", 6)))
     assert report.ok
     assert len(report.remarks) == 1
+
+
+def merge(said: Any, removes: list[str], *adds: DataFile) -> Commit:
+    info = {"lakelog.merged": said, "operation": "LAKELOG MERGE"}
+    return Commit(2, list(adds), dict.fromkeys(removes, 0), info=info)
+
+
+def test_a_merge_leaves_the_rows_that_it_took() -> None:
+    report = audited(FIRST, merge({"0": [1, 10]}, ["a"], file("b", 10)))
+    assert report.problems == []
+    assert report.counts["merges"] == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [([1, 10], 9), ([2, 10], 10), ([1, 11], 10), ([1, 9], 9)],
+)
+def test_a_merge_that_lacks_something_is_a_problem(said: list[int], left: int) -> None:
+    report = audited(FIRST, merge({"0": said}, ["a"], file("b", left)))
+    assert report.problems

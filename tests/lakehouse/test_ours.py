@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse.actions import Metadata, Protocol
 from lakehouse.delta_log import load
-from lakehouse.ours import why_not_ours
+from lakehouse.ours import why_not_merged, why_not_ours
 from tests.support.tables import Writer
 
 
@@ -126,3 +126,34 @@ def test_where_nothing_may_leave_only_additions_are_ours(made: Metadata) -> None
     assert why_not_ours(Protocol(1, 2), metadata) is None
     why = why_not_ours(Protocol(1, 2), metadata, removes=True)
     assert why == "delta.appendOnly is true"
+
+
+def test_rows_are_moved_where_nobody_asks_for_more(made: Metadata) -> None:
+    assert why_not_merged(Protocol(1, 2), made) is None
+    assert why_not_merged(Protocol(1, 4), made) is None
+    assert why_not_merged(Protocol(1, 7, (), ("checkConstraints",)), made) is None
+    locked = configured(made, delta__appendOnly="true")
+    assert why_not_merged(Protocol(1, 2), locked) is None
+    fed = configured(made, delta__enableChangeDataFeed="true")
+    assert why_not_merged(Protocol(1, 4), fed) is None
+
+
+@pytest.mark.parametrize(
+    "feature", ["rowTracking", "clustering", "columnMapping", "typeWidening", "of-2030"]
+)
+def test_what_asks_for_more_than_rows_is_left_alone(
+    made: Metadata, feature: str
+) -> None:
+    why = why_not_merged(Protocol(3, 7, (), (feature, "appendOnly")), made)
+    assert why == f"it has {feature}"
+    assert why_not_merged(Protocol(2, 5), made) == "its protocol is 2, 5"
+
+
+def test_a_column_of_another_type_is_left_alone(made: Metadata) -> None:
+    protocol = Protocol(3, 7, ("variantType",), ("timestampNtz",))
+    odd = changed(made, lambda columns: columns.append(column("timestamp_ntz")))
+    assert "['x']" in str(why_not_merged(Protocol(3, 7, (), ("timestampNtz",)), odd))
+    assert why_not_merged(protocol, made) == "it has variantType"
+    assert why_not_merged(Protocol(1, 2), None) is not None
+    tracked = configured(made, delta__enableRowTracking="true")
+    assert "enableRowTracking" in str(why_not_merged(Protocol(1, 2), tracked))
