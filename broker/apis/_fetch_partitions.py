@@ -8,7 +8,7 @@ v13 topics by id (KIP-516); v16 who leads, where NOT_LEADER_OR_FOLLOWER is said
 from typing import Final, Protocol
 
 from broker.apis._message_sets import AT_LEAST_ONE_SINCE, known_code
-from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.errors import ErrorCode, KafkaError, storage_error_since
 from broker.protocol.messages.fetch import (
     AbortedTransaction,
     FetchPartition,
@@ -124,8 +124,7 @@ def data_of(index: int, place: Place, version: int, node_id: int) -> PartitionDa
 
 def _code(error: KafkaError, version: int, partition: Partition | None) -> ErrorCode:
     """No code that is newer than the client's version (``FetchResponse.java``)."""
-    if error.code is ErrorCode.KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_SINCE:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if version >= BY_ID_SINCE and partition is not None and partition.deleted:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    return known_code(error.code) if version < BATCHES_SINCE else error.code
+    code = storage_error_since(STORAGE_ERROR_SINCE, error.code, version)
+    return known_code(code) if version < BATCHES_SINCE else code

@@ -1,7 +1,12 @@
 """How a refused batch is told in the answer to a Produce."""
 
 from broker.apis._message_sets import known_code
-from broker.protocol.errors import ErrorCode, KafkaError, NotAppended
+from broker.protocol.errors import (
+    ErrorCode,
+    KafkaError,
+    NotAppended,
+    storage_error_since,
+)
 from broker.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
@@ -49,6 +54,5 @@ def refuse(
 
 def _known_code(code: ErrorCode, version: int) -> ErrorCode:
     """No code that is newer than the client's version (``ProduceResponse.java``)."""
-    if code is ErrorCode.KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_SINCE:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    code = storage_error_since(STORAGE_ERROR_SINCE, code, version)
     return known_code(code) if version < BATCHES_SINCE else code

@@ -23,7 +23,7 @@ from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.dispatch.turns import ITEMS_A_TURN, Steps, counted_in_turns, in_turns
 from broker.protocol.api_keys import ApiKey
-from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.errors import ErrorCode, KafkaError, storage_error_since
 from broker.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -114,9 +114,7 @@ async def _searched(
     try:
         await search
     except KafkaError as error:
-        code = error.code
-        if code is ErrorCode.KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_SINCE:
-            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        code = storage_error_since(STORAGE_ERROR_SINCE, error.code, version)
         answer.error_code = code
 
 

@@ -17,7 +17,7 @@ from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.ids import ProducerId
 from broker.protocol.api_keys import ApiKey
-from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.errors import ErrorCode, KafkaError, storage_error_since
 from broker.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -126,8 +126,7 @@ async def _complete(
     """Wait for those that are on their way, and answer them."""
     for result, done in under_way:
         code = await done
-        if code is ErrorCode.KAFKA_STORAGE_ERROR:
-            is_known = context.version >= _STORAGE_ERROR_SINCE
-            code = code if is_known else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        result.error_code = code
+        result.error_code = storage_error_since(
+            _STORAGE_ERROR_SINCE, code, context.version
+        )
     under_way.clear()

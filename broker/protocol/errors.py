@@ -195,5 +195,12 @@ def unknown_topic_id() -> KafkaError:
     )
 
 
+def storage_error_since(since: int, code: ErrorCode, version: int) -> ErrorCode:
+    """The code, but NOT_LEADER_OR_FOLLOWER for a KAFKA_STORAGE_ERROR that is told to a
+    version before ``since`` (KIP-112): clients ask again after either."""
+    is_new = code is ErrorCode.KAFKA_STORAGE_ERROR and version < since
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_new else code
+
+
 class ProtocolError(Exception):
     """The peer's bytes are not the protocol: its connection closes, unanswered."""
