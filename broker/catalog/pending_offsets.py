@@ -7,7 +7,7 @@ they never were. By group and producer, since each producer ends its own.
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from sqlalchemy import Connection, and_, select, tuple_
+from sqlalchemy import Connection, and_, bindparam, select, tuple_
 from sqlalchemy import delete as delete_from
 
 from broker.catalog import offsets
@@ -75,6 +75,31 @@ def end(
             {(row[2], row[3]): CommittedOffset(*row[4:]) for row in found},
         )
     connection.execute(delete_from(pending_offsets).where(of_producer))
+
+
+def end_some(
+    connection: Connection,
+    group_id: str,
+    producer_id: ProducerId,
+    some: Mapping[TopicPartition, Stored],
+    *,
+    commits: bool,
+) -> None:
+    """As ``end``, of these alone."""
+    if commits:
+        offsets.commit(connection, group_id, some)
+    columns = pending_offsets.c
+    rows = [{"of_topic": number, "of_partition": index} for number, index in some]
+    if rows:
+        connection.execute(
+            delete_from(pending_offsets).where(
+                columns.group_id == group_id,
+                columns.producer_id == producer_id,
+                columns.topic_number == bindparam("of_topic"),
+                columns.partition == bindparam("of_partition"),
+            ),
+            rows,
+        )
 
 
 def supersede(

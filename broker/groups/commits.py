@@ -59,12 +59,13 @@ class AddPending:
 @dataclass(frozen=True, slots=True)
 class EndPending:
     """A producer's transaction is over: what it left pending in a group counts if it
-    ``commits``. May be asked again."""
+    ``commits``. May be asked again. ``some``: of all that is pending only these."""
 
     group_id: str
     producer_id: ProducerId
     commits: bool
     ticket: Ticket = None
+    some: Mapping[TopicPartition, Committed] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,8 @@ class PendingAdding:
 
 @dataclass(frozen=True, slots=True)
 class PendingEnding:
-    """What a producer left pending is to be the group's, or nobody's, durably."""
+    """What a producer left pending, or ``some`` of it, is to be the group's, or
+    nobody's, durably."""
 
     durable: ClassVar[bool] = True
 
@@ -131,15 +133,15 @@ class PendingEnding:
     producer_id: ProducerId
     commits: bool
     ending: int = 0
-    """About how many are pending."""
+    """About how many they are."""
+    some: Mapping[TopicPartition, Committed] | None = None
     upserts: ClassVar[Mapping[TopicPartition, Committed]] = _NONE
 
     def change(self, commits: "Commits") -> None:
         commits.begin(self)
 
     def show(self, commits: "Commits") -> None:
-        offsets = commits.pending.get(self.group_id, {}).get(self.producer_id, {})
-        commits.set_pending(self.group_id, self.producer_id, {})
+        offsets = commits.take_pending(self.group_id, self.producer_id, self.some)
         if offsets and self.commits:
             commits.put(self.group_id, offsets, ())
 
@@ -245,12 +247,17 @@ class Commits:
                 return OffsetsChanging(serial, group_id, upserts, removed, supersedes)
             case AddPending(_, producer_id, offsets) if offsets:
                 return PendingAdding(serial, group_id, producer_id, offsets)
-            case EndPending(_, producer_id, commits) if self._may_be_pending(group_id):
-                ending = self._count_pending(group_id, producer_id)
-                return PendingEnding(serial, group_id, producer_id, commits, ending)
+            case EndPending(_, producer_id, commits, _, some) if self._may_be_pending(
+                group_id
+            ):
+                all_of_it = self.count_pending(group_id, producer_id)
+                return PendingEnding(
+                    serial, group_id, producer_id, commits,
+                    all_of_it if some is None else len(some), some,
+                )  # fmt: skip
         return None
 
-    def _count_pending(self, group_id: str, producer_id: ProducerId) -> int:
+    def count_pending(self, group_id: str, producer_id: ProducerId) -> int:
         """How many offsets a producer left pending in a group, or is about to."""
         on_their_way = sum(
             len(change.upserts)
@@ -373,12 +380,28 @@ class Commits:
         """Forget what is pending for these partitions of a group; None: for all."""
         gone = set(keys or ())  # of these, and of what is pending, the fewer are taken
         for producer_id, offsets in list(self.pending.get(group_id, {}).items()):
-            here = () if keys is None else offsets.keys() & gone
-            if keys is None or len(here) == len(offsets):
-                self.set_pending(group_id, producer_id, {})
-            elif here:  # what stays may be very much
-                freed = bytes_of({key: offsets.pop(key) for key in here})
-                self._count_pending_bytes(group_id, producer_id, -freed)
+            here = None if keys is None else offsets.keys() & gone
+            self.take_pending(group_id, producer_id, here)
+
+    def take_pending(
+        self,
+        group_id: str,
+        producer_id: ProducerId,
+        keys: Iterable[TopicPartition] | None,
+    ) -> Mapping[TopicPartition, Committed]:
+        """Forget what a producer has pending for these partitions; None: for all.
+
+        Returns it.
+        """
+        offsets = self.pending.get(group_id, {}).get(producer_id, {})
+        here = None if keys is None else [key for key in keys if key in offsets]
+        if here is None or len(here) == len(offsets):
+            self.set_pending(group_id, producer_id, {})
+            return offsets
+        taken = {key: offsets.pop(key) for key in here}  # what stays may be very much
+        if taken:
+            self._count_pending_bytes(group_id, producer_id, -bytes_of(taken))
+        return taken
 
     def of(self, group_id: str) -> Mapping[TopicPartition, Committed]:
         """The durable offsets of one group."""

@@ -20,7 +20,7 @@ import pytest
 from broker.catalog.catalog import Catalog
 from broker.groups.commands import Join, Leaver, Sync
 from broker.groups.offsets import Committed
-from broker.ids import PartitionNumber, TopicNumber, TopicPartition
+from broker.ids import PartitionNumber, ProducerId, TopicNumber, TopicPartition
 from broker.runtime.coordination.coordinator import Coordinator
 from broker.runtime.coordination.coordinator_offsets import CHANGED_A_TURN
 from broker.runtime.process.loop_timers import LoopTimers
@@ -185,6 +185,41 @@ def test_commits_that_waited_for_one_in_parts(
     with uncollected():
         story(play)
     sys.stdout.write(f"{waiting} commits that waited: longest turn {longest:.1f} ms\n")
+    assert longest < budget_ms()
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_the_end_of_a_transaction_with_many_offsets(
+    tmp_path: Path, commits: bool
+) -> None:
+    """A hundred thousand, which the group had committed before."""
+    longest = float("inf")
+    parts = [
+        {
+            (TopicNumber(topic), PartitionNumber(n)): Committed(5)
+            for n in range(CHANGED_A_TURN)
+        }
+        for topic in range(20)
+    ]
+
+    async def play() -> None:
+        nonlocal longest
+        async with coordinating(tmp_path) as groups:
+            await asyncio.gather(*(groups.commit("g", part) for part in parts))
+            for _ in range(ROUNDS):
+                added = [groups.commit_pending("g", ProducerId(7), p) for p in parts]
+                await asyncio.gather(*added)
+                with iterations_ms() as iterations:
+                    await groups.offsets.end_pending(
+                        "g", ProducerId(7), commits=commits
+                    )
+                longest = min(longest, max(iterations))
+                if longest < ENOUGH_MS:
+                    return
+
+    with uncollected():
+        story(play)
+    sys.stdout.write(f"the end of a transaction: longest turn {longest:.1f} ms\n")
     assert longest < budget_ms()
 
 

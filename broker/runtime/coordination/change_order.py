@@ -81,29 +81,34 @@ class ChangeOrder:
         group_id: str,
         make: Make,
         weigh: Callable[[], int] = lambda: 0,
-        *,
-        is_owed: bool = False,
     ) -> "asyncio.Future[Any]":
         """Make a change after those of the group that wait, now if there are none.
 
         ``weigh``: what its offsets take. Raises (from the future) as ``no_room``, if it
-        must wait and there is none for it; never for one that is owed.
+        must wait and there is none for it.
         """
         if group_id not in self._queues:
             return make()
         held_bytes = CHANGE_BYTES + weigh()
         one = iter((Part(make, held_bytes),))
-        return self._put(group_id, one, held_bytes, in_parts=False, is_owed=is_owed)
+        return self._put(group_id, one, held_bytes, in_parts=False)
 
     def in_parts(
-        self, group_id: str, parts: Iterable[Part], held_bytes: int
+        self,
+        group_id: str,
+        parts: Iterable[Part],
+        held_bytes: int,
+        *,
+        is_owed: bool = False,
     ) -> "asyncio.Future[Any]":
         """Make a change part by part, each when the one before is durable, after those
         of the group that wait; the first part that fails is the last.
 
-        ``held_bytes``: what all of its offsets take. Raises as ``in_order``.
+        ``held_bytes``: what all of its offsets take. Raises as ``in_order``, but never
+        ``no_room`` for one that is owed.
         """
-        return self._put(group_id, iter(parts), CHANGE_BYTES + held_bytes)
+        held_bytes += CHANGE_BYTES
+        return self._put(group_id, iter(parts), held_bytes, is_owed=is_owed)
 
     def drop(self, group_id: str, instead: "asyncio.Future[Any]") -> None:
         """Make nothing more of what waits in a group: ``instead`` undoes all of it, and

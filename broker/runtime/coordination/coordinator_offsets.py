@@ -171,10 +171,28 @@ class CommittedOffsets:
         """A producer's transaction is over: what it left pending is the group's, or
         nobody's; done when that is durable and visible. May be asked again.
 
-        Raises as ``commit`` does.
+        Much is ended in parts: after a failure the rest is pending yet. Raises as
+        ``commit`` does.
         """
-        end = partial(self._ask, partial(EndPending, group_id, producer_id, commits))
-        return self._order.in_order(group_id, end, is_owed=True)
+        end = partial(EndPending, group_id, producer_id, commits)
+        count = self._commits.count_pending(group_id, producer_id)
+        if count <= CHANGED_A_TURN and not self._order.has_queue(group_id):
+            return self._ask(end)
+        parts = self._endings(group_id, producer_id, end)
+        return self._order.in_parts(group_id, parts, 0, is_owed=True)
+
+    def _endings(
+        self, group_id: str, producer_id: ProducerId, end: Callable[..., EndPending]
+    ) -> Iterator[Part]:
+        """The parts of an end, each cut when its turn comes. The first ends nothing:
+        when it is durable, so is all that was on its way, and what is pending here is
+        what the catalog has."""
+        yield Part(partial(self._ask, partial(end, some={})), 0)
+        while self._commits.count_pending(group_id, producer_id) > CHANGED_A_TURN:
+            left = self._commits.pending.get(group_id, {}).get(producer_id, {})
+            some = dict(islice(left.items(), CHANGED_A_TURN))
+            yield Part(partial(self._ask, partial(end, some=some)), 0)
+        yield Part(partial(self._ask, end), 0)
 
     def unstable(self, group_id: str) -> tuple[Collection[TopicPartition], ...]:
         """The partitions of a group whose offset an open transaction may change, of
@@ -260,8 +278,11 @@ def _store(connection: Connection, event: Changing) -> None:
             _store_changing(connection, event)
         case PendingAdding(_, _, producer_id, offsets):
             pending.add(connection, group_id, producer_id, offsets)
-        case PendingEnding(_, _, producer_id, commits):
+        case PendingEnding(_, _, producer_id, commits, _, None):
             pending.end(connection, group_id, producer_id, commits=commits)
+        case PendingEnding(_, _, producer_id, commits, _, some):
+            assert some is not None
+            pending.end_some(connection, group_id, producer_id, some, commits=commits)
 
 
 def _store_changing(connection: Connection, event: OffsetsChanging) -> None:

@@ -34,6 +34,24 @@ def test_a_commit_makes_it_the_groups_and_an_abort_nobodys(catalog: Catalog) -> 
     assert catalog.read(pending_offsets.load) == {"g": {9: {(1, 9): ONE}}}
 
 
+def test_some_of_it_is_decided_and_the_rest_is_left(catalog: Catalog) -> None:
+    for producer in (7, 8):
+        pending(catalog, "g", producer, p0=ONE, p1=ONE, p2=TWO)
+    pending(catalog, "h", 7, p0=ONE)
+    first, second, none = {(1, 0): ONE}, {(1, 1): ONE}, {}
+    for some, commits in ((first, True), (second, False), (none, True)):
+        catalog.change(
+            lambda c, some=some, commits=commits: pending_offsets.end_some(
+                c, "g", 7, some, commits=commits
+            )
+        )
+    assert catalog.read(offsets.load) == {"g": {(1, 0): ONE}}
+    assert catalog.read(pending_offsets.load) == {
+        "g": {7: {(1, 2): TWO}, 8: {(1, 0): ONE, (1, 1): ONE, (1, 2): TWO}},
+        "h": {7: {(1, 0): ONE}},
+    }
+
+
 def test_an_end_that_comes_again_does_nothing(catalog: Catalog) -> None:
     pending(catalog, "g", 7, p0=ONE)
     catalog.change(lambda c: pending_offsets.end(c, "g", 7, commits=True))

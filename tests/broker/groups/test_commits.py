@@ -166,6 +166,19 @@ def test_the_end_of_a_transaction_decides_what_was_pending(commit: bool) -> None
     assert not commits.pending
 
 
+def test_some_of_what_is_pending_is_decided_and_the_rest_is_pending_yet() -> None:
+    commits = Commits()
+    both = {(1, 0): Committed(5), (1, 1): Committed(6)}
+    made(commits, AddPending("g", 7, both))
+    made(commits, EndPending("g", 7, True, some={(1, 0): both[1, 0]}))
+    assert commits.of("g") == {(1, 0): Committed(5)}
+    assert [set(one) for one in commits.unstable("g")] == [{(1, 1)}]
+    made(commits, EndPending("g", 8, True, some={}))
+    made(commits, EndPending("g", 7, False, some={(1, 1): both[1, 1]}))
+    assert (commits.of("g"), commits.pending) == ({(1, 0): Committed(5)}, {})
+    assert not commits.held_pending
+
+
 def test_what_is_pending_takes_room_once_and_its_end_no_more() -> None:
     commits = Commits()
     named = {(1, 0): Committed(5, metadata="m" * 100)}
@@ -254,8 +267,9 @@ class InOrder:
             case PendingAdding(_, group, producer, offsets):
                 found = {(group, producer, k): one for k, one in offsets.items()}
                 self.pending |= found
-            case PendingEnding(_, group, producer, commit):
-                for key in [k for k in self.pending if k[:2] == (group, producer)]:
+            case PendingEnding(_, group, producer, commit, _, some):
+                mine = [k for k in self.pending if k[:2] == (group, producer)]
+                for key in [k for k in mine if some is None or k[2] in some]:
                     offset = self.pending.pop(key)
                     if commit:
                         self.offsets[group, key[2]] = offset
@@ -304,7 +318,13 @@ CHANGES = (
         st.none() | st.lists(KEYS, max_size=2).map(tuple),
     )
     | st.builds(AddPending, st.sampled_from("gh"), st.integers(7, 8), OFFSETS)
-    | st.builds(EndPending, st.sampled_from("gh"), st.integers(7, 8), st.booleans())
+    | st.builds(
+        EndPending,
+        st.sampled_from("gh"),
+        st.integers(7, 8),
+        st.booleans(),
+        some=st.none() | OFFSETS,
+    )
 )
 
 

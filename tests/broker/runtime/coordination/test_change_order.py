@@ -117,7 +117,7 @@ def test_what_has_no_room_is_refused_unless_it_is_the_first_or_owed():
         ]
         codes = [one.exception().code for one in refused]
         assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
-        owed = order.in_order("g", made.asked("b"), is_owed=True)
+        owed = order.in_parts("g", made.parts("b"), 0, is_owed=True)
         await made.count(1)
         made.finish()
         await made.count(2)

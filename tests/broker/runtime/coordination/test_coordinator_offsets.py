@@ -335,6 +335,102 @@ def end_pending(offsets, number):
     return offsets.end_pending("g", number, commits=True)
 
 
+def pending_in_three_parts(offsets):
+    """More is pending for producer 7 than one turn decides about; when it is."""
+    adds = [many(first * CHANGED_A_TURN) for first in range(3)]
+    return [offsets.commit_pending("g", 7, part) for part in adds]
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_an_end_of_much_is_durable_and_shown_in_parts(tmp_path, commits):
+    async def play():
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            offsets = offsets_of(catalog)
+            await asyncio.gather(*pending_in_three_parts(offsets))
+            left = [3 * CHANGED_A_TURN]
+            ended = offsets.end_pending("g", 7, commits=commits)
+            after = offsets.in_order("g", many(0, 1), partial(offsets.commit, "g"))
+            while not ended.done():
+                await asyncio.sleep(0)
+                left.append(sum(map(len, offsets.unstable("g"))))
+            await after
+            steps = [a - b for a, b in pairwise(left)]
+            assert (max(steps), left[-1]) == (CHANGED_A_TURN, 0)
+            again = offsets_of(catalog)
+            again.load()
+            for found in (offsets, again):
+                assert len(found.of("g")) == (3 * CHANGED_A_TURN if commits else 1)
+                assert not found.unstable("g")
+
+    story(play)
+
+
+def test_an_end_comes_behind_all_that_is_on_its_way(tmp_path):
+    """Behind offsets that are not pending yet, and behind what is newer than they."""
+
+    async def play():
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            offsets = offsets_of(catalog)
+            on_their_way = pending_in_three_parts(offsets)
+            newer = offsets.commit("g", {(1, 0): Committed(77)})
+            await offsets.end_pending("g", 7, commits=True)
+            assert newer.done()
+            assert all(one.done() for one in on_their_way)
+            again = offsets_of(catalog)
+            again.load()
+            for found in (offsets, again):
+                assert found.of("g")[1, 0] == Committed(77)
+                assert len(found.of("g")) == 3 * CHANGED_A_TURN
+                assert not found.unstable("g")
+
+    story(play)
+
+
+def test_an_end_does_not_write_what_is_being_superseded(tmp_path):
+    async def play():
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            offsets = offsets_of(catalog)
+            await asyncio.gather(*pending_in_three_parts(offsets))
+            newer = offsets.commit("g", {(1, 0): Committed(77)})
+            await offsets.end_pending("g", 7, commits=True)
+            await newer
+            again = offsets_of(catalog)
+            again.load()
+            assert again.of("g") == offsets.of("g")
+            assert again.of("g")[1, 0] == Committed(77)
+
+    story(play)
+
+
+def test_an_end_that_failed_after_some_parts_goes_on_when_it_is_asked_again():
+    async def play():
+        catalog = HeldCatalog()
+        offsets = offsets_of(catalog)
+        adding = pending_in_three_parts(offsets)
+        for held in catalog.held:
+            held.set_result(None)
+        await asyncio.gather(*adding)
+        ended = offsets.end_pending("g", 7, commits=True)
+        for part in range(3, 5):  # the one that ends nothing, and the first
+            await written(catalog, part + 1)
+            catalog.held[part].set_result(None)
+        await written(catalog, 6)
+        catalog.held[5].set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"))
+        with pytest.raises(KafkaError, match="full"):
+            await ended
+        assert len(offsets.of("g")) == CHANGED_A_TURN
+        assert sum(map(len, offsets.unstable("g"))) == 2 * CHANGED_A_TURN
+        again = offsets.end_pending("g", 7, commits=True)
+        for part in range(6, 9):
+            await written(catalog, part + 1)
+            catalog.held[part].set_result(None)
+        await again
+        assert len(offsets.of("g")) == 3 * CHANGED_A_TURN
+        assert not offsets.unstable("g")
+
+    story(play)
+
+
 @pytest.mark.parametrize(
     ("before", "change"),
     [(None, commit_all), (None, commit_pending), (commit_pending, end_pending)],
