@@ -40,7 +40,7 @@ from broker.runtime.partitions.overdue import Overdue
 from broker.runtime.partitions.partitions import Partitions
 from broker.runtime.partitions.restore import restore
 from broker.runtime.ports import Tables
-from broker.runtime.process.maintenance import FLUSHES_UNTIL_STUCK, MaintenanceScheduler
+from broker.runtime.process.maintenance import MaintenanceScheduler, stuck_after_ms
 from broker.runtime.process.status import Counters
 from broker.runtime.services import Broker
 from broker.runtime.topics.config_describe import topic_config
@@ -188,7 +188,7 @@ def bring_maintenance(
         unreadable=lambda: tables.unreadable_topics().keys(),
         moved=broker.partitions.segments_carried,
         clock=broker.clock,
-        held_ms=FLUSHES_UNTIL_STUCK * broker.settings.lake.flush_ms,
+        held_ms=stuck_after_ms(broker.settings.lake),
         segment_bytes=wal_settings.segment_bytes,
     )
     maintenance = MaintenanceScheduler(broker, tables, segment_retention, segment_carry)

@@ -121,7 +121,10 @@ class LakeSettings(_Group):
     """The tables and the way to them."""
 
     flush_ms: Millis = Field(
-        default=5_000, description="age at which records go to tables"
+        default=5_000, description="age at which what flows goes to tables"
+    )
+    flush_max_ms: Millis = Field(
+        default=60_000, description="age at which what trickles does, at the latest"
     )
     flush_bytes: Bytes = Field(
         default=64 << 20, description="bytes that go to tables at once"
@@ -142,6 +145,12 @@ class LakeSettings(_Group):
     table_delete_delay_ms: Millis = Field(
         default=60_000, description="the table of a deleted topic stays this long"
     )
+
+    @property
+    def flush_bound_ms(self) -> int:
+        """The default of topics' ``lake.flush.max.ms``: what trickles never goes sooner
+        than what flows."""
+        return max(self.flush_ms, self.flush_max_ms)
 
 
 class BrokerSettings(_Group):

@@ -62,6 +62,7 @@ class Backlog:
         self._marks: dict[TopicPartition, deque[tuple[int, int]]] = {}
         self._judged: dict[TopicPartition, _Judged] = {}
         self._look_again_ms = 0
+        self.newest_segment = 0
         self.ends: dict[TopicPartition, int] = {}
         """Partition -> end of what is durable in the live segments."""
         self.holes: list[Hole] = []
@@ -81,6 +82,7 @@ class Backlog:
         for gone in self._kinds.keys() - {info.sequence for info in infos}:
             del self._kinds[gone]
         self._live = [self._segment(info) for info in infos]
+        self.newest_segment = infos[-1].sequence if infos else 0
         holes = [
             Hole(info.sequence, *place)
             for info in infos

@@ -43,6 +43,7 @@ from jobs.missing import Lack, Missing, front
 from jobs.pace import Inflow, Pace, pace
 from jobs.planner import Pending
 from jobs.requests import Requests
+from jobs.rhythm import Rhythm
 from jobs.round import Outcome, run_round
 from jobs.status import Counters, problems_of, table_states
 from jobs.stuck import WHOLE_TOPIC, Stuck
@@ -88,6 +89,7 @@ class Compactor:
         self._lacking: set[TopicPartition] = set()
         self._logged_ms = -LOG_AGAIN_MS
         self._attempts = 0
+        self._rhythm = Rhythm(lake)
         self._ends: dict[TopicPartition, int] = {}
         self._inflow, self._compacted = Inflow(), 0
         self._pace = Pace(cores, 0, planner.ROUND_BYTES)
@@ -134,16 +136,11 @@ class Compactor:
         for key in self._blocked.freed(waiting):
             self._stuck.clear(*key)
         open_ = [one for one in waiting if self._stuck.may_try(one.key, now_ms)]
-        self._set_pace(waiting, now_ms)
+        self._set_pace(waiting, topics, now_ms)
         self._report(waiting, topics, now_ms)
         self._log_held()
-        due = planner.due(
-            open_,
-            now_ms,
-            flush_ms=self._settings.lake.flush_ms,
-            flush_bytes=self._settings.lake.flush_bytes,
-            asked=self._requests.topics,
-        )
+        self._rhythm.newest_segment = self._backlog.newest_segment
+        due = self._rhythm.due(open_, topics, self._requests.topics, now_ms)
         due = self._without_missing(due, {one.key: one for one in waiting})
         return self._round(due, topics) if due else False
 
@@ -261,6 +258,7 @@ class Compactor:
         now_ms = self._clock.monotonic_ms()
         self._apply(outcome, now_ms - begun_ms)
         self._count_commits(outcome, due, topics, now_ms)
+        self._rhythm.note(plan.items, outcome.committed, topics, now_ms)
         for number in {number for number, _ in outcome.committed}:
             self._checkpoints.note(tables[number])
         more = plan.rest or sum(t.bytes for t in tried) < sum(d.bytes for d in due)
@@ -375,14 +373,15 @@ class Compactor:
             for key, hole in self._backlog.held.items():
                 _log_stuck(key, str(hole))
 
-    def _set_pace(self, waiting: list[Pending], now_ms: int) -> None:
+    def _set_pace(
+        self, waiting: list[Pending], topics: dict[TopicNumber, Topic], now_ms: int
+    ) -> None:
         """Step behind the producers, or take the full share of the machine."""
         open_ = [one for one in waiting if not self._stuck.failed(one.key)]
         pending = sum(one.bytes for one in open_)
         compacted, self._compacted = self._compacted, 0
-        oldest_ms = min((one.since_ms for one in open_), default=now_ms)
         self._pace = pace(
-            oldest_ms=now_ms - oldest_ms,
+            overdue_ms=self._rhythm.overdue_ms(open_, topics, now_ms),
             pending_bytes=pending,
             inflow=self._inflow.look(pending, compacted, self._clock.monotonic_ms()),
             flush_ms=self._settings.lake.flush_ms,

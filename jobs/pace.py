@@ -14,8 +14,8 @@ but within what `lake.flush_ms` promises twice over. Pure.
 
 from typing import Final, NamedTuple
 
-LATE_FLUSHES: Final = 1.5
-"""What waits for so many times ``lake.flush_ms`` is late."""
+LATE_FLUSHES: Final = 0.5
+"""What is due for so many times ``lake.flush_ms`` is late."""
 LATE_BYTES: Final = 1 << 30
 """So much log that waits is late, however young: about what the broker has written
 segments for, and writing to new ones costs producers more than we do."""
@@ -35,14 +35,14 @@ class Pace(NamedTuple):
 
 
 def pace(
-    *, oldest_ms: int, pending_bytes: int, inflow: float, flush_ms: int, cores: int
+    *, overdue_ms: int, pending_bytes: int, inflow: float, flush_ms: int, cores: int
 ) -> Pace:
     """How to run the next round.
 
-    ``oldest_ms``: the age of what waits longest; ``inflow``: bytes a second that
+    ``overdue_ms``: for how long something has been due; ``inflow``: bytes a second that
     producers write.
     """
-    if oldest_ms > LATE_FLUSHES * flush_ms or pending_bytes > LATE_BYTES:
+    if overdue_ms > LATE_FLUSHES * flush_ms or pending_bytes > LATE_BYTES:
         return Pace(cores, 0, FULL_ROUND_BYTES)
     if inflow < BUSY_BYTES_PER_S:
         return Pace(cores, BEHIND_NICENESS, FULL_ROUND_BYTES)

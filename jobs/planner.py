@@ -2,16 +2,16 @@
 
 The problem: a round should be early (freshness), large (few files), fair (one busy
 topic must not hold up the others) and bounded (a backlog of days must not be read into
-memory). The idea: a topic is due by age, by bytes or by request; when one is due, those
-that are half due come along, so that rounds stay few. A round takes slices of at most
-`ITEM_BYTES`, the longest waiting first, until it has `round_bytes`; the rest waits for
-the next round, which follows at once. Slices are then packed into as many Spark tasks
-as there are cores, because a task costs more than a small slice does.
+memory). The idea: a topic is due by age and bytes (`flush`) or by request; when one is
+due, those that are nearly due come along, so that rounds stay few. A round takes slices
+of at most `ITEM_BYTES`, the longest waiting first, until it has `round_bytes`; the rest
+waits for the next round, which follows at once. Slices are then packed into as many
+Spark tasks as there are cores, because a task costs more than a small slice does.
 
 The price: a partition with a large backlog gets several files in one round.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from broker.ids import TopicNumber, TopicPartition
 from broker.records.kinds import Kinds
+from jobs.flush import Flush, Waiting, comes_along, is_due
 
 ITEM_BYTES: Final = 64 << 20
 ROUND_BYTES: Final = 256 << 20
@@ -85,6 +86,11 @@ class Pending:
     def __post_init__(self) -> None:
         self.bytes = sum(int(chunk.length.sum()) for chunk in self.chunks)
 
+    @property
+    def oldest_segment(self) -> int:
+        """The segment of its first batch, 0 if it has none."""
+        return next((chunk.sequence for chunk in self.chunks if len(chunk)), 0)
+
     def front(self, bytes_max: int) -> "Pending":
         """Its first batches, of at most ``bytes_max`` together, but at least one."""
         taken = _Cursor(self).take(bytes_max).chunks
@@ -123,36 +129,55 @@ class Round:
         return [item for task in self.tasks for item in task]
 
 
-def due(
+def by_topic(
     pending: Iterable[Pending],
     now_ms: int,
-    *,
-    flush_ms: int,
-    flush_bytes: int,
+    rounds_ms: Mapping[TopicNumber, int],
+    newest_segment: int = 0,
+) -> dict[TopicNumber, Waiting]:
+    """What each topic has; ``rounds_ms``: when it last made small files."""
+    found: dict[TopicNumber, Waiting] = {}
+    for one in pending:
+        if not one.bytes:
+            continue
+        number, age_ms = one.key[0], now_ms - one.since_ms
+        before = found.get(number, Waiting(0, 0, age_ms, None, 0))
+        round_ms = rounds_ms.get(number)
+        found[number] = Waiting(
+            before.bytes + one.bytes,
+            before.partitions + 1,
+            max(before.age_ms, age_ms),
+            None if round_ms is None else now_ms - round_ms,
+            max(before.segments, newest_segment - one.oldest_segment),
+        )
+    return found
+
+
+def due(
+    pending: Iterable[Pending],
+    topics: Mapping[TopicNumber, Waiting],
+    flush_of: Callable[[TopicNumber], Flush],
     asked: frozenset[TopicNumber] | None = frozenset(),
 ) -> list[Pending]:
     """The partitions to compact now, the longest waiting first; none if none is due.
 
-    ``asked`` are topics whose data somebody waits for; None means all of them.
+    ``topics``: what `by_topic` says of them. ``asked`` are topics whose data somebody
+    waits for; None means all of them.
     """
-    waiting = sorted(
-        (one for one in pending if one.bytes), key=lambda one: one.since_ms
-    )
-    topic_bytes: dict[TopicNumber, int] = {}
-    for one in waiting:
-        topic_bytes[one.key[0]] = topic_bytes.get(one.key[0], 0) + one.bytes
-
-    def wanted(one: Pending, share: int) -> bool:
-        return (
-            asked is None
-            or one.key[0] in asked
-            or now_ms - one.since_ms >= flush_ms // share
-            or topic_bytes[one.key[0]] >= flush_bytes // share
-        )
-
-    if not any(wanted(one, 1) for one in waiting):
+    wanted = {
+        number
+        for number, waiting in topics.items()
+        if asked is None or number in asked or is_due(waiting, flush_of(number))
+    }
+    if not wanted:
         return []
-    return [one for one in waiting if wanted(one, 2)]
+    wanted |= {
+        number
+        for number, waiting in topics.items()
+        if comes_along(waiting, flush_of(number))
+    }
+    found = [one for one in pending if one.bytes and one.key[0] in wanted]
+    return sorted(found, key=lambda one: one.since_ms)
 
 
 def trials(

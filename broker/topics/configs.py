@@ -5,10 +5,11 @@ unless ``cleanup.policy`` is there, consoles draw ``retention.ms``, scripts set 
 replication that mean nothing here. A key that is missing breaks them; a key that is
 silently ignored misleads people.
 
-The idea. One table with all keys of Apache Kafka 4.3 (``LogConfig``, ``TopicConfig``):
-name, type, default, what is allowed, which broker keys give the default. Everything is
-validated and stored as in Kafka. ``effective`` says what has an effect here, and the
-documentation that clients see says so too.
+The idea. One table with all keys of Apache Kafka 4.3 (``LogConfig``, ``TopicConfig``)
+and those of a topic's table, which begin with ``lake.``: name, type, default, what is
+allowed, which broker keys give the default. Everything is validated and stored as in
+Kafka. ``effective`` says what has an effect here, and the documentation that clients
+see says so too.
 
 A new key is one row.
 """
@@ -34,6 +35,8 @@ from broker.topics.config_keys import (
 _BOOLEAN, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
 _INT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+LAKE_FLUSH_MAX_MS: Final = "lake.flush.max.ms"
 
 CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
@@ -96,6 +99,13 @@ _TABLE: Final = (
         "index.interval.bytes", _INT, "4096",
         "How often an entry is added to the offset index; here every batch is in it.",
         at_least(0), ("log.index.interval.bytes",),
+    ),
+    ConfigKey(
+        LAKE_FLUSH_MAX_MS, _LONG, "60000",
+        "At what age records go to the topic's table at the latest. What flows goes "
+        "sooner; what trickles waits so long, since each time makes a file of each "
+        "partition.",
+        at_least(0), (LAKE_FLUSH_MAX_MS,), effective=True,
     ),
     ConfigKey(
         "leader.replication.throttled.replicas", _LIST, "",

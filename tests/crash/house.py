@@ -20,6 +20,7 @@ KILLS = int(os.environ.get("LAKELOG_CRASH_KILLS", "3"))
 SMALL = (
     # small and short-lived, so that sealing and letting go happen all the time
     "wal.segment_bytes=1Mi", "wal.roll_ms=700", "wal.keep_ms=0", "lake.flush_ms=300",
+    "lake.flush_max_ms=300",
     "groups.initial_rebalance_delay_ms=0",
 )  # fmt: skip
 

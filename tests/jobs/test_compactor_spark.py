@@ -18,7 +18,7 @@ PROGRAM = """
 import sys, pathlib
 from broker.settings import LakeSettings, Settings
 from jobs.driver import run
-lake = LakeSettings(flush_ms=500)
+lake = LakeSettings(flush_ms=500, flush_max_ms=500)
 settings = Settings(data_dir=pathlib.Path(sys.argv[1]), lake=lake)
 say = lambda line: print(line, flush=True)
 sys.exit(run(settings, master="local[2]", announce=say))

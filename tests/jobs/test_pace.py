@@ -13,16 +13,16 @@ from jobs.pace import BUSY_BYTES_PER_S, LATE_BYTES, Inflow, pace
         ({}, 4, 15),
         ({"inflow": BUSY_BYTES_PER_S}, 2, 15),
         ({"inflow": BUSY_BYTES_PER_S, "cores": 1}, 1, 15),
-        ({"inflow": BUSY_BYTES_PER_S, "oldest_ms": 7_501}, 4, 0),
+        ({"inflow": BUSY_BYTES_PER_S, "overdue_ms": 2_501}, 4, 0),
         ({"inflow": BUSY_BYTES_PER_S, "pending_bytes": LATE_BYTES + 1}, 4, 0),
-        ({"oldest_ms": 7_500}, 4, 15),
+        ({"overdue_ms": 2_500}, 4, 15),
     ],
 )
 def test_who_is_late_takes_the_full_share(
     more: dict[str, Any], tasks: int, niceness: int
 ) -> None:
     given: Any = {
-        "oldest_ms": 5_000,
+        "overdue_ms": 0,
         "pending_bytes": 1 << 20,
         "inflow": 0.0,
         "flush_ms": 5_000,
@@ -35,7 +35,7 @@ def test_who_is_late_takes_the_full_share(
 def test_rounds_are_small_while_producers_are_busy() -> None:
     sizes = [
         pace(
-            oldest_ms=0, pending_bytes=0, inflow=inflow, flush_ms=1, cores=1
+            overdue_ms=0, pending_bytes=0, inflow=inflow, flush_ms=1, cores=1
         ).round_bytes
         for inflow in (0, BUSY_BYTES_PER_S)
     ]

@@ -4,9 +4,22 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.planner import TRIAL_BYTES, Batches, Pending, due, pack, plan, trials
+from broker.ids import TopicNumber, TopicPartition
+from jobs.flush import Flush, Waiting
+from jobs.planner import (
+    TRIAL_BYTES,
+    Batches,
+    Pending,
+    by_topic,
+    due,
+    pack,
+    plan,
+    trials,
+)
 
 NOW = 1_000_000
+ALIKE = Flush(5_000, 5_000, 1 << 20)
+"""What trickles goes as what flows."""
 
 
 def batches(sizes: list[int], base: int, sequence: int = 1) -> Batches:
@@ -71,36 +84,56 @@ def test_every_partition_gets_a_slice_before_any_gets_two() -> None:
     assert {item.key for item in items} == {busy.key, *(one.key for one in quiet)}
 
 
+def due_of(
+    parts: list[Pending],
+    flush: Flush = ALIKE,
+    asked: frozenset[TopicNumber] | None = frozenset(),
+) -> list[TopicPartition]:
+    found = due(parts, by_topic(parts, NOW, {}), lambda number: flush, asked)
+    return [one.key for one in found]
+
+
 def test_what_waits_longest_comes_first() -> None:
     old, young = pending([100], (1, 0), NOW - 9000), pending([100], (2, 0), NOW - 8000)
-    found = due([young, old], NOW, flush_ms=5000, flush_bytes=1 << 20)
-    assert [one.key for one in found] == [(1, 0), (2, 0)]
+    assert due_of([young, old]) == [(1, 0), (2, 0)]
 
 
 def test_half_due_topics_come_along_and_young_ones_do_not() -> None:
     old, half, young = (
         pending([100], (n, 0), NOW - age) for n, age in enumerate((5000, 2500, 2499))
     )
-    found = due([old, half, young], NOW, flush_ms=5000, flush_bytes=1 << 20)
-    assert [one.key[0] for one in found] == [0, 1]
-    assert due([half, young], NOW, flush_ms=5000, flush_bytes=1 << 20) == []
+    assert due_of([old, half, young]) == [(0, 0), (1, 0)]
+    assert due_of([half, young]) == []
 
 
-def test_a_topics_partitions_count_together_in_bytes() -> None:
+def test_a_topics_partitions_go_together_and_count_together_in_bytes() -> None:
     parts = [pending([600], (1, 0)), pending([600], (1, 1)), pending([100], (2, 0))]
-    found = due(parts, NOW, flush_ms=5000, flush_bytes=1000)
-    assert [one.key for one in found] == [(1, 0), (1, 1)]
+    assert due_of(parts, ALIKE._replace(bytes=1000)) == [(1, 0), (1, 1)]
+    aged = [pending([600], (1, 0), NOW - 5000), *parts[1:]]
+    assert due_of(aged) == [(1, 0), (1, 1)]
 
 
 def test_asked_topics_are_due_at_once() -> None:
     parts = [pending([10], (1, 0)), pending([10], (2, 0))]
-    only = due(parts, NOW, flush_ms=5000, flush_bytes=1000, asked=frozenset({2}))
-    assert [one.key for one in only] == [(2, 0)]
-    assert len(due(parts, NOW, flush_ms=5000, flush_bytes=1000, asked=None)) == 2
+    assert due_of(parts, asked=frozenset({TopicNumber(2)})) == [(2, 0)]
+    assert len(due_of(parts, asked=None)) == 2
+
+
+def test_what_a_topic_has_is_told_from_its_partitions() -> None:
+    parts = [
+        pending([600, 10], (1, 0), NOW - 70),
+        pending([5], (1, 3), NOW - 90),
+        pending([], (2, 0), NOW - 999),
+        pending([10], (3, 0), NOW - 5),
+    ]
+    assert by_topic(parts, NOW, {3: NOW - 8}, newest_segment=7) == {
+        1: Waiting(615, 2, 90, None, 6),
+        3: Waiting(10, 1, 5, 8, 5),
+    }
 
 
 def test_nothing_pending_is_nothing_to_do() -> None:
-    assert due([pending([])], NOW, flush_ms=0, flush_bytes=0) == []
+    assert due_of([pending([])], Flush(0, 0, 0)) == []
     assert plan([], 2).tasks == []
 
 

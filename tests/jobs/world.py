@@ -32,6 +32,7 @@ from tests.support.clock import ManualClock
 from tests.support.patience import IDLE_S, wait_until
 
 FLUSH_MS = 5000
+FLUSHES = {"flush_ms": FLUSH_MS, "flush_max_ms": FLUSH_MS}
 
 
 def some(count: int, tag: bytes = b"v") -> list[Record]:
@@ -204,9 +205,7 @@ class World:
         files: Files | None = None,
         **lake: Any,
     ) -> Compactor:
-        settings = Settings(
-            data_dir=self.data_dir, lake=LakeSettings(**{"flush_ms": FLUSH_MS} | lake)
-        )
+        settings = Settings(data_dir=self.data_dir, lake=LakeSettings(**FLUSHES | lake))
         reader = LocalSegmentStore(files or PosixFiles(), self.data_dir / "wal")
         return Compactor(
             settings, self.catalog, Backlog(reader), spread, cores, self.clock,

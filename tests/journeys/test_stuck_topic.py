@@ -29,6 +29,7 @@ SETTINGS = (
     "wal.idle_seal_ms=100",
     "wal.hot_bytes=0",
     "lake.flush_ms=200",
+    "lake.flush_max_ms=200",
     "lake.follow_ms=50",
     "groups.initial_rebalance_delay_ms=100",
 )

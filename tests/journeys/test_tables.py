@@ -42,6 +42,7 @@ SETTINGS = (
     "wal.keep_ms=0",
     "wal.idle_seal_ms=100",
     "lake.flush_ms=1000",
+    "lake.flush_max_ms=1000",
     "lake.follow_ms=50",
     "lake.retention_check_ms=500",
     "groups.initial_rebalance_delay_ms=100",

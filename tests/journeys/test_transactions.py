@@ -103,6 +103,7 @@ TABLE_SETTINGS = (
     "wal.keep_ms=0",
     "wal.idle_seal_ms=100",
     "lake.flush_ms=500",
+    "lake.flush_max_ms=500",
     "lake.follow_ms=50",
 )
 

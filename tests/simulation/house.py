@@ -47,7 +47,9 @@ def settings(path: Path) -> Settings:
         **dict(Settings(data_dir=path))
         | {
             "wal": wal,
-            "lake": LakeSettings(retention_check_ms=1_000, flush_ms=50),
+            "lake": LakeSettings(
+                retention_check_ms=1_000, flush_ms=50, flush_max_ms=50
+            ),
             "groups": GroupSettings(initial_rebalance_delay_ms=0),
         }
     )

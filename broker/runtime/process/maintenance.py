@@ -23,6 +23,7 @@ from broker.runtime.partitions.coverage import Missing, missing
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.ports import Tables
 from broker.runtime.services import Broker
+from broker.settings import LakeSettings
 
 log = structlog.get_logger("lakelog.maintenance")
 
@@ -35,11 +36,17 @@ FILES_A_TURN = 5_000
 PARTITION_AS_FILES = 100
 """What a partition without files costs retention, counted in files."""
 FLUSHES_UNTIL_STUCK = 12
-"""Records that were not compacted after so many times ``lake.flush.ms`` in a sealed
-segment wait for nobody: retention takes them where they are."""
+"""Records that were not compacted after so many times ``lake.flush.ms``, and their
+``lake.flush.max.ms``, in a sealed segment wait for nobody: retention takes them where
+they are."""
 MISSING_REPORTED_MAX = 20
 
 Step = Callable[[], Coroutine[Any, Any, object]]
+
+
+def stuck_after_ms(lake: LakeSettings) -> int:
+    """How long records wait in a sealed segment until they are taken for stuck."""
+    return FLUSHES_UNTIL_STUCK * lake.flush_ms + lake.flush_bound_ms
 
 
 class MaintenanceScheduler:
@@ -169,7 +176,7 @@ class MaintenanceScheduler:
         self, partition: Partition, table_end: int, now_ms: int
     ) -> list[InSegment]:
         """What stays in sealed segments although it is long due for the table."""
-        stuck_ms = FLUSHES_UNTIL_STUCK * self._broker.settings.lake.flush_ms
+        stuck_ms = stuck_after_ms(self._broker.settings.lake)
         ages_ms, left = self._segment_retention.ages_ms, list[InSegment]()
         if not any(age_ms >= stuck_ms for age_ms in ages_ms.values()):
             return left

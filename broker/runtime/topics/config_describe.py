@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from broker.settings import Settings, describe
 from broker.topics.broker_configs import BROKER_CONFIGS, effective_values
 from broker.topics.config_keys import ConfigKey, ConfigSource, ConfigType
-from broker.topics.configs import TOPIC_CONFIGS, TopicConfig
+from broker.topics.configs import LAKE_FLUSH_MAX_MS, TOPIC_CONFIGS, TopicConfig
 from broker.topics.topic import Topic
 
 MINUTE_MS = 60_000
@@ -38,6 +38,7 @@ SETTING_OF: Final[Mapping[str, str]] = MappingProxyType(
         "max.connections": "network.connections_max",
         "max.connections.per.ip": "network.connections_per_host_max",
         "log.retention.check.interval.ms": "lake.retention_check_ms",
+        LAKE_FLUSH_MAX_MS: "lake.flush_max_ms",
         "group.initial.rebalance.delay.ms": "groups.initial_rebalance_delay_ms",
         "group.min.session.timeout.ms": "groups.min_session_timeout_ms",
         "group.max.session.timeout.ms": "groups.max_session_timeout_ms",
@@ -74,7 +75,10 @@ class Described(NamedTuple):
 
 def topic_defaults(settings: Settings) -> dict[str, str]:
     """What this broker's settings say for topics that do not say it themselves."""
-    return {"max.message.bytes": str(settings.broker.message_max_bytes)}
+    return {
+        "max.message.bytes": str(settings.broker.message_max_bytes),
+        LAKE_FLUSH_MAX_MS: str(settings.lake.flush_bound_ms),
+    }
 
 
 def topic_config(topic: Topic, settings: Settings) -> TopicConfig:

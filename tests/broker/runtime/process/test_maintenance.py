@@ -17,13 +17,13 @@ from broker.node import Node
 from broker.protocol.errors import ErrorCode
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.process.maintenance import (
-    FLUSHES_UNTIL_STUCK,
     MISSING_MS,
     MISSING_REPORTED_MAX,
     PRODUCERS_MS,
     RELEASE_MS,
     REST_MS,
     MaintenanceScheduler,
+    stuck_after_ms,
 )
 from broker.settings import load
 from broker.storage.recovery import Recovery
@@ -172,6 +172,7 @@ def test_without_a_compactor_retention_frees_segments(tmp_path: Path) -> None:
         assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
     more = {"lake.retention_check_ms": "100", "lake.flush_ms": "10"}
+    more["lake.flush_max_ms"] = "10"
     with_node(tmp_path, story, **more)
 
 
@@ -391,7 +392,7 @@ def test_retention_takes_from_segments_only_what_nobody_compacts_for_long(
             broker = house.broker
             limits = {"retention_bytes": "100", "retention_ms": "-1"}
             partition = await create(broker, "t", **limits)
-            stuck_ms = FLUSHES_UNTIL_STUCK * broker.settings.lake.flush_ms
+            stuck_ms = stuck_after_ms(broker.settings.lake)
 
             async def a_segment() -> None:
                 await produce_one(broker, "t", batch_of(b"x" * 200))

@@ -42,7 +42,7 @@ SET = Settings(
         frame_bytes_max=1046, idle_ms=47, connections_max=48,
         connections_per_host_max=49,
     ),
-    lake=LakeSettings(retention_check_ms=150),
+    lake=LakeSettings(retention_check_ms=150, flush_max_ms=60_001),
     groups=GroupSettings(
         initial_rebalance_delay_ms=51, min_session_timeout_ms=52,
         max_session_timeout_ms=53, max_size=54, offset_metadata_max_bytes=55,
@@ -75,6 +75,7 @@ def test_each_setting_is_shown_under_kafkas_name_for_it() -> None:
         "producer.id.expiration.ms": "45", "socket.request.max.bytes": "1046",
         "connections.max.idle.ms": "47", "max.connections": "48",
         "max.connections.per.ip": "49", "log.retention.check.interval.ms": "150",
+        "lake.flush.max.ms": "60001",
         "group.initial.rebalance.delay.ms": "51", "group.min.session.timeout.ms": "52",
         "group.max.session.timeout.ms": "53", "group.max.size": "54",
         "offset.metadata.max.bytes": "55", "offsets.retention.minutes": "56",
@@ -143,6 +144,15 @@ def test_what_holds_for_a_topic_is_its_own_value_or_the_brokers() -> None:
     for configs, limit in (({}, 43), ({"max.message.bytes": "7"}, 7)):
         topic = Topic(1, b"i" * 16, "t", 1, configs)
         assert topic_config(topic, SET).max_message_bytes == limit
+
+
+def test_a_topics_table_is_as_fresh_as_the_broker_says_or_the_topic_itself() -> None:
+    shown = of_topic(SET)["lake.flush.max.ms"]
+    assert (shown.value, shown.source) == ("60001", HERE)
+    own = of_topic(SET, lake_flush_max_ms="7")["lake.flush.max.ms"]
+    assert (own.value, own.source) == ("7", OWN)
+    slow = Settings(lake=LakeSettings(flush_ms=90_000))
+    assert of_topic(slow)["lake.flush.max.ms"].value == "90000"
 
 
 @pytest.mark.parametrize(

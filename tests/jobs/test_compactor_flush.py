@@ -1,0 +1,59 @@
+"""A compactor leaves what trickles until its topic's bound, unless somebody asks."""
+
+import pytest
+
+from broker.catalog import requests
+from broker.catalog import topics as catalog_topics
+from jobs.compactor import Compactor
+from tests.jobs.world import FLUSH_MS, World, some
+
+BOUND_MS = 60_000
+
+
+def advance(world: World, compactor: Compactor, ms: int) -> None:
+    world.clock.advance(ms)
+    compactor.step()
+
+
+@pytest.mark.parametrize(("own", "bound_ms"), [({}, BOUND_MS), ({"own": 9_000}, 9_000)])
+def test_what_trickles_waits_for_its_bound_unless_somebody_asks(
+    world: World, own: dict[str, int], bound_ms: int
+) -> None:
+    topic = world.topic("t")
+    if own:
+        configs = {"lake.flush.max.ms": str(own["own"])}
+        world.catalog.change(
+            lambda c: catalog_topics.alter_configs(c, topic.number, configs)
+        )
+    compactor = world.compactor(flush_max_ms=BOUND_MS)
+    world.produce(topic, some(1))
+    compactor.step()
+    advance(world, compactor, FLUSH_MS)
+    assert len(world.rows(topic)) == 1  # it was not known to trickle
+    world.produce(topic, some(1))
+    compactor.step()
+    advance(world, compactor, bound_ms - 1)
+    assert len(world.rows(topic)) == 1
+    advance(world, compactor, 1)
+    assert len(world.rows(topic)) == 2
+    assert compactor.status().niceness > 0  # it is not late by that
+    world.produce(topic, some(1))
+    world.catalog.change(lambda c: requests.ask(c, ["t"], 1))
+    compactor.step()
+    world.check_rows()
+
+
+def test_what_holds_segments_does_not_wait(world: World) -> None:
+    trickling, busy = world.topic("trickling"), world.topic("busy")
+    compactor = world.compactor(flush_max_ms=BOUND_MS)
+    for _ in range(2):  # now it is known to trickle
+        world.produce(trickling, some(1))
+        compactor.step()
+        advance(world, compactor, FLUSH_MS)
+    assert len(world.rows(trickling)) == 1
+    for _ in range(8):
+        world.produce(busy, some(100))
+        world.roll()
+    world.produce(busy, some(100))
+    compactor.step()
+    assert len(world.rows(trickling)) == 2
