@@ -60,7 +60,9 @@ class PartitionLog:
         "offsets", "producers", "transactions",
     )  # fmt: skip
 
-    def __init__(self, start: int = 0, durable: int | None = None) -> None:
+    def __init__(
+        self, start: int = 0, durable: int | None = None, *, has_forgotten: bool = False
+    ) -> None:
         self.offsets = LogOffsets(start, durable)
         self.producers = Producers()
         self.transactions = Transactions()
@@ -69,7 +71,7 @@ class PartitionLog:
         """Below it the checkpoint of the last start knew of all transactions."""
         self._decided_end = 0
         """Below it no checkpoint does, and all are decided."""
-        self._has_forgotten = False
+        self._has_forgotten = has_forgotten
         """Whether the last start had no checkpoint, or met damage: who wrote what is in
         the table alone, or is lost, is not known."""
         self.holes: list[Hole] = []

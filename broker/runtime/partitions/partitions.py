@@ -75,6 +75,7 @@ class Partitions:
         self._call_soon = call_soon
         self._by_topic: dict[TopicNumber, list[Partition | None]] = {}
         self._configs: dict[TopicNumber, TopicConfig] = {}
+        self._damaged: set[TopicNumber] = set()
         self._moved: dict[Partition, None] = {}  # a set, in the order of its making
         self._woken: dict[FetchSession, None] = {}
         self.open: dict[Partition, None] = {}
@@ -142,9 +143,20 @@ class Partitions:
         """What a topic asks of its records now; see `Inspector.bounds`."""
         return self._inspector.bounds(number)
 
-    def restore(self, topic: Topic, logs: Mapping[int, PartitionLog]) -> None:
-        """Take up a topic at start, with the logs that were found for it."""
+    def restore(
+        self,
+        topic: Topic,
+        logs: Mapping[int, PartitionLog],
+        *,
+        is_damaged: bool = False,
+    ) -> None:
+        """Take up a topic at start, with the logs that were found for it.
+
+        ``is_damaged``: what was written to the others may be lost, all of it.
+        """
         self._by_topic[topic.number] = []
+        if is_damaged:
+            self._damaged.add(topic.number)
         self._grow(topic)
         for index, log in logs.items():
             self._make(topic.number, index, log)
@@ -161,6 +173,7 @@ class Partitions:
 
     def topic_deleted(self, topic: Topic) -> None:
         self._inspector.rules.pop(topic.number, None)
+        self._damaged.discard(topic.number)
         self._configs.pop(topic.number, None)
         for partition in filter(None, self._by_topic.pop(topic.number, [])):
             partition.deleted = True
@@ -184,7 +197,7 @@ class Partitions:
         made = Partition(
             number,
             PartitionNumber(index),
-            log or PartitionLog(),
+            log or PartitionLog(has_forgotten=number in self._damaged),
             self._configs[number],
             self._wal,
             self._counters,

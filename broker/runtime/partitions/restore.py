@@ -58,7 +58,7 @@ def restore(
                 replayed_from=recovery.replayed_from,
                 lost_end=lost_end,
             )
-        partitions.restore(topic, of_topic)
+        partitions.restore(topic, of_topic, is_damaged=bool(recovery.lost))
     return sum(1 for _ in _replayed(recovery, logs, now_ms))
 
 

@@ -303,6 +303,27 @@ def test_who_lost_records_to_damage_goes_on_behind_them(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_who_lost_all_that_was_in_a_partition_goes_on_in_it(tmp_path: Path) -> None:
+    """Nobody knew of it, until it got the marker."""
+
+    async def scenario() -> None:
+        async with world(made(tmp_path / "0")) as here:
+            producer = await here.init()
+            await here.add(producer, 0, 1)
+            await here.write(producer, 0)
+            await here.write(producer, 0, 1)
+            kill(here, 0, path=tmp_path / "1")
+        async with world(tmp_path / "1") as here:
+            assert here.log().durable == 0
+            assert await here.end(producer, True) == Ended(77, 0)
+            await ended_for_good(here)
+            await here.add(producer, 0)
+            await here.write(producer, 1)
+            assert await here.end(producer, True) == Ended(77, 0)
+
+    run(scenario)
+
+
 def test_the_row_of_a_complete_transaction_follows(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with world(tmp_path) as here:
