@@ -8,7 +8,8 @@ stable part ends. A table never ends inside an open transaction, so none began b
 of an aborted one that did, the part below was left out before.
 
 A marker that is damaged ended a transaction, and nobody knows whose or how. What was
-open then is as good as open: the next marker of its producer is of another one.
+open then is as good as open: the next marker of its producer is of another one. So is
+the damaged one itself: it may be no marker, but records whose head could not be read.
 
 Batches that do not count stay in their chunks, so that a range has no gap; they have no
 rows. Pure.
@@ -30,7 +31,7 @@ from jobs.planner import Batches
 
 
 def decided(chunks: Sequence[Batches]) -> list[Batches]:
-    """The batches before the first open transaction, with what of them counts.
+    """The batches before the first that is open or damaged, with what of them counts.
 
     ``chunks`` are those of one partition from the end of its table on.
     """
@@ -73,8 +74,8 @@ def undecidable(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | N
         for base in damaged:
             if base > end:
                 return (
-                    f"segment {chunk.sequence}: the marker at offset {base} is "
-                    "damaged, so it is not known which transaction ended there"
+                    f"segment {chunk.sequence}: the batch at offset {base} is damaged "
+                    "and may be a marker, so it is not known what ended there"
                 )
     return None
 
@@ -96,8 +97,8 @@ def _ended_by(
     kinds: npt.NDArray[Any], producers: npt.NDArray[Any]
 ) -> npt.NDArray[np.uint8]:
     """For each record batch the kind of its producer's next marker, COMMIT or ABORT;
-    TRANSACTIONAL if there is none yet, or if a damaged one lies in between. A marker,
-    or another control batch: ABORT."""
+    TRANSACTIONAL if there is none yet, or if a damaged one lies in between, and for
+    that one. A marker, or another control batch: ABORT."""
     count = len(kinds)
     by_producer = np.argsort(producers, kind="stable")
     kind, producer = kinds[by_producer], producers[by_producer]
@@ -113,6 +114,7 @@ def _ended_by(
     )
     ended = np.where(is_ended, kind[there], TRANSACTIONAL).astype(np.uint8)
     ended[kind != TRANSACTIONAL] = ABORT
+    ended[kind == DAMAGED] = TRANSACTIONAL
     result = np.empty(count, np.uint8)
     result[by_producer] = ended
     return result

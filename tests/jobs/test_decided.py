@@ -4,7 +4,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.records.kinds import ABORT, COMMIT, CONTROL, PLAIN, TRANSACTIONAL, Kinds
+from broker.records.kinds import (
+    ABORT,
+    COMMIT,
+    CONTROL,
+    DAMAGED,
+    PLAIN,
+    TRANSACTIONAL,
+    Kinds,
+)
 from jobs.decided import decided
 from jobs.planner import Batches
 
@@ -43,10 +51,16 @@ def by_hand(specials: list[Special]) -> tuple[int, list[int]]:
     for at, (kind, producer) in enumerate(specials):
         if kind == PLAIN:
             counted.append(at)
+        elif kind == DAMAGED:  # it may be anything
+            stop = min(stop, at)
         elif kind == TRANSACTIONAL:
             later = specials[at + 1 :]
-            ends = [k for k, p in later if p == producer and k in (ABORT, COMMIT)]
-            if not ends:
+            ends = [
+                k
+                for k, p in later
+                if k == DAMAGED or (p == producer and k in (ABORT, COMMIT))
+            ]
+            if not ends or ends[0] == DAMAGED:
                 stop = min(stop, at)
             elif ends[0] == COMMIT:
                 counted.append(at)
@@ -55,6 +69,7 @@ def by_hand(specials: list[Special]) -> tuple[int, list[int]]:
 
 SPECIALS = st.lists(
     st.tuples(st.just(PLAIN), st.just(-1))
+    | st.tuples(st.just(DAMAGED), st.integers(-1, 3))
     | st.tuples(
         st.sampled_from([TRANSACTIONAL, TRANSACTIONAL, ABORT, COMMIT, CONTROL]),
         st.integers(1, 3),

@@ -214,6 +214,25 @@ def test_a_marker_that_can_be_read_again_decides_what_it_ended(story: Story) -> 
     assert len(world.rows(story.topic)) == 2000
 
 
+def test_what_could_not_be_looked_at_is_not_taken_for_what_was_aborted(story: Story):
+    """The page can be read again when the table's file is written."""
+    story.record(1, 1000)  # the marker stands in another page
+    story.marker(1, commit=True)
+    story.record(0, 1000)  # and so does the footer
+    world, files = story.world, WornFiles()
+    world.roll()
+    store = LocalSegmentStore(PosixFiles(), world.data_dir / "wal")
+    (info,) = store.live()
+    files.bad = info.path.resolve(), PAGE_BYTES  # the first one that has batches
+    compactor = world.compactor(files=files)
+    world.flush(compactor)
+    assert world.rows(story.topic) == []
+    files.bad = None
+    world.clock.advance(LOOK_AGAIN_MS)
+    world.flush(compactor)
+    story.check()
+
+
 @pytest.mark.parametrize("ends_well", [True, False])
 @pytest.mark.parametrize("damaged_at", [22, 50, 69, None])
 def test_what_a_damaged_marker_ended_is_not_judged_by_the_next(
