@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import structlog
@@ -37,7 +38,6 @@ from jobs.holes import Hole, below, first_hole
 from jobs.missing import gaps
 from jobs.planner import Batches, Pending
 
-_NEW: tuple[int, Kinds | None] = (0, None)
 MARKS_MAX = 256
 """For each partition: at five looks a second, exact for most of a minute."""
 LOOK_AGAIN_MS = 60_000
@@ -46,6 +46,23 @@ _Chunk = tuple[int, int, int]
 """Segment, first offset, how many batches: it always has the same ones."""
 _Judged = tuple[list[_Chunk], list[Batches], str | None]
 """Of which chunks; what was decided of their transactions; and what damage ends it."""
+
+
+class _Looked(NamedTuple):
+    """What the first ``length`` batches of a partition in a segment are; ``position``:
+    that of the last of them."""
+
+    length: int
+    kinds: Kinds | None
+    position: int
+
+    def knows(self, batches: Batches) -> bool:
+        """Whether they begin with these: a start may have found less, or more."""
+        is_there = 0 < self.length <= len(batches)
+        return is_there and int(batches.position[self.length - 1]) == self.position
+
+
+_NEW = _Looked(0, None, 0)
 
 log = structlog.get_logger("lakelog.compactor")
 
@@ -56,8 +73,8 @@ class Backlog:
     def __init__(self, store: SegmentStore) -> None:
         self._store = store
         self._sealed: dict[int, dict[TopicPartition, Batches]] = {}
-        self._kinds: dict[int, dict[TopicPartition, tuple[int, Kinds | None]]] = {}
-        """Segment -> partition -> how many batches were looked at; what they are."""
+        self._kinds: dict[int, dict[TopicPartition, _Looked]] = {}
+        """Segment -> partition -> what the batches are that were looked at."""
         self._live: list[dict[TopicPartition, Batches]] = []
         self._marks: dict[TopicPartition, deque[tuple[int, int]]] = {}
         self._judged: dict[TopicPartition, _Judged] = {}
@@ -101,7 +118,8 @@ class Backlog:
         self._judged.clear()
         damaged = self._store.forget_damaged()
         for sequence, known in self._kinds.items():
-            if any(k is not None and DAMAGED in k.kind for _, k in known.values()):
+            kinds = [one.kinds for one in known.values()]
+            if any(each is not None and DAMAGED in each.kind for each in kinds):
                 damaged.add(sequence)
         for sequence in damaged:
             self._kinds.pop(sequence, None)
@@ -132,9 +150,14 @@ class Backlog:
         self, sequence: int, found: dict[TopicPartition, Batches]
     ) -> dict[TopicPartition, Batches]:
         """The same batches, and what they are; only new ones are looked at."""
-        known = self._kinds.setdefault(sequence, {})
+        known = {
+            key: looked
+            for key, looked in self._kinds.get(sequence, {}).items()
+            if key in found and looked.knows(found[key])
+        }
+        self._kinds[sequence] = known
         newer = {
-            key: some.cut(known.get(key, _NEW)[0], len(some))
+            key: some.cut(known.get(key, _NEW).length, len(some))
             for key, some in found.items()
         }
         if any(map(len, newer.values())):
@@ -146,12 +169,15 @@ class Backlog:
                 segment.check_current()
             first = 0
             for key, batches in newer.items():
-                count, before = known.get(key, _NEW)
+                count, before, _ = known.get(key, _NEW)
                 some = slice(first, first := first + len(batches))
                 part = None if kinds is None else kinds.cut(some)
                 joined = join([(count, before), (len(batches), part)])
-                known[key] = count + len(batches), joined
-        return {key: replace(some, kinds=known[key][1]) for key, some in found.items()}
+                last = int(found[key].position[-1])
+                known[key] = _Looked(count + len(batches), joined, last)
+        return {
+            key: replace(some, kinds=known[key].kinds) for key, some in found.items()
+        }
 
     def _mark(self, now_ms: int) -> None:
         self.ends = {}

@@ -22,7 +22,7 @@ from jobs.planner import plan
 from jobs.round import file_task
 from jobs.rows import write_file
 from lakehouse.delta_log import load, table_ends
-from tests.jobs.world import World, WornFiles
+from tests.jobs.world import World, WornFiles, damage
 from tests.support.batches import Record, make_batch, read_batch
 
 PRODUCERS = (1, 2, 3)
@@ -212,6 +212,27 @@ def test_a_marker_that_can_be_read_again_decides_what_it_ended(story: Story) -> 
     world.flush(compactor)
     story.check()
     assert len(world.rows(story.topic)) == 2000
+
+
+def test_what_a_start_found_less_of_is_looked_at_anew(story: Story) -> None:
+    """A batch that the table has is damaged, and the broker killed: those behind it are
+    still what they were."""
+    world, batches = story.world, list[bytearray]()
+    append = world.append
+    world.append = lambda *args: (batches.append(args[1]), append(*args))[1]  # type: ignore[method-assign]
+    for _ in range(3):
+        story.record(1)
+        story.marker(1, commit=True)
+    world.flush(story.compactor)
+    story.record(2, 5)
+    story.marker(2, commit=True)
+    story.record(0, 2)
+    story.compactor.step()
+    damage(world.wal.segments()[-1].path, batches[2])
+    world.restart_log(is_whole=False)
+    story.record(0)
+    world.flush(story.compactor)
+    story.check()
 
 
 def test_what_could_not_be_looked_at_is_not_taken_for_what_was_aborted(story: Story):
