@@ -17,7 +17,8 @@ still be in it, and what is replaced still be as it was read.
 Order of durability: data files first, then the entries of others, then ours, then its
 directory; so an entry that survived a power cut names files that did. The entry is then
 read back, since on a local disk another writer may overwrite it (Spark's LocalLogStore
-renames).
+renames); and the entry before it is looked for, since a version that was cleaned away
+behind a checkpoint is free again, and what is put there is no part of the table.
 
 The price: of a snapshot that is followed, 2 ms for a hundred partitions and 0.2 a new
 file, most of that its sync, whatever the age of the table; to load one takes as long as
@@ -315,8 +316,7 @@ def _current(path: str, topic_id: str, snapshot: Snapshot | None) -> Snapshot:
 def _take_in(table: Snapshot, topic_id: str) -> bool:
     """Follow the log; whether there was something. Raises CommitRefused when it is no
     longer the log that was followed, or is torn, or another topic's."""
-    if is_gone(table.path, table.version, table.mark):
-        raise CommitRefused(f"{table.path}: its log was replaced while it was followed")
+    _check_goes_on(table)
     commits = follow(table)
     if table.torn is not None:
         raise CommitRefused(table.torn)
@@ -327,11 +327,17 @@ def _take_in(table: Snapshot, topic_id: str) -> bool:
     return bool(commits)
 
 
+def _check_goes_on(table: Snapshot) -> None:
+    if is_gone(table.path, table.version, table.mark):
+        raise CommitRefused(f"{table.path}: its log was replaced while it was followed")
+
+
 def _put(table: Snapshot, text: bytes, on_written: Step, on_committed: Step) -> bool:
     """Put our entry after the last one that was followed; False if one is there."""
     version = table.version + 1
     if _synced.get(_key(table)) != table.version:
         _sync_entries(table, table.version)
+        _check_goes_on(table)
     made = put_if_absent(
         table.path, version, text, on_written=on_written, on_linked=on_committed
     )
@@ -339,8 +345,19 @@ def _put(table: Snapshot, text: bytes, on_written: Step, on_committed: Step) -> 
         return False
     if _text_of(table.path, version) != text:
         raise CommitLost(f"{table.path}: the commit at {version} is not in the log")
+    if is_gone(table.path, table.version, table.mark):
+        _take_back(table.path, version)
+        raise CommitLost(f"{table.path}: its log went before the commit at {version}")
     _synced[_key(table)] = version
     return True
+
+
+def _take_back(path: str, version: int) -> None:
+    """Ours follows nothing: who cleaned the log had made this version, and what comes
+    after it; or a checkpoint has ours already."""
+    with suppress(FileNotFoundError):
+        os.unlink(entry_path(path, version))
+    sync_directory(os.path.join(path, LOG_DIRECTORY))
 
 
 def _text_of(path: str, version: int) -> bytes | None:

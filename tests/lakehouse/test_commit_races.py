@@ -10,7 +10,7 @@ import pytest
 
 from lakehouse.commit import commit_files
 from lakehouse.delta_log import entry_versions, follow, load, table_ends
-from lakehouse.errors import CommitRefused
+from lakehouse.errors import CommitLost, CommitRefused
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
 COMPACTORS, ROUNDS = 4, 25
@@ -122,3 +122,34 @@ def test_a_commit_lands_behind_whatever_an_owner_did(tmp_path: Path, kind: str) 
     wanted = set(range(40)) - ({5} if kind == "delete" else set())
     assert offsets(table, 0) == sorted(wanted)
     assert table_ends(load(writer.path)) == {0: 40}
+
+
+def test_a_commit_where_the_log_was_cleaned_away_meanwhile_is_told(
+    tmp_path: Path,
+) -> None:
+    """It stood below a checkpoint, and nobody had its rows; but an end that the rows
+    do not prove was taken from it."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    path = writer.path
+    deltalake.DeltaTable(path).alter.set_table_properties(
+        {"delta.logRetentionDuration": "interval 0 days"}
+    )
+
+    def clean_away() -> None:
+        for offset in (4, 9):
+            deltalake.DeltaTable(path).delete(f"offset = {offset}")
+        owner = deltalake.DeltaTable(path)
+        owner.create_checkpoint()
+        owner.cleanup_metadata()
+        assert entry_versions(path) == [4]
+
+    file = write_file(path, "late", rows(0, range(10, 20)))
+    with pytest.raises(CommitLost):
+        commit_files(path, TOPIC_ID, 2, {0: (10, 20)}, [file], on_written=clean_away)
+    assert entry_versions(path) == [4]
+    assert table_ends(load(path)) == {0: 10}
+    commit_files(path, TOPIC_ID, 2, {0: (10, 20)}, [file])
+    assert table_ends(load(path)) == {0: 20}
+    table = deltalake.DeltaTable(path).to_pyarrow_table()
+    assert offsets(table, 0) == [n for n in range(20) if n not in (4, 9)]
