@@ -17,8 +17,9 @@ still be in it, and what is replaced still be as it was read.
 Order of durability: data files first, then the entries of others, then ours, then its
 directory; so an entry that survived a power cut names files that did. The entry is then
 read back, since on a local disk another writer may overwrite it (Spark's LocalLogStore
-renames); and the entry before it is looked for, since a version that was cleaned away
-behind a checkpoint is free again, and what is put there is no part of the table.
+renames); and the entry before it is looked for, and a checkpoint that is ahead: a
+version that was cleaned away is free again, and what is put there is no part of the
+table.
 
 The price: of a snapshot that is followed, 2 ms for a hundred partitions and 0.2 a new
 file, most of that its sync, whatever the age of the table; to load one takes as long as
@@ -35,6 +36,7 @@ from typing import Any, NamedTuple
 
 from lakehouse import library, properties
 from lakehouse.actions import DataFile, parse_commit
+from lakehouse.checkpoint import complete_checkpoints, hinted_version
 from lakehouse.delta_log import (
     LOG_DIRECTORY,
     Snapshot,
@@ -345,11 +347,25 @@ def _put(table: Snapshot, text: bytes, on_written: Step, on_committed: Step) -> 
         return False
     if _text_of(table.path, version) != text:
         raise CommitLost(f"{table.path}: the commit at {version} is not in the log")
-    if is_gone(table.path, table.version, table.mark):
+    if _was_cleaned_away(table, version):
         _take_back(table.path, version)
         raise CommitLost(f"{table.path}: its log went before the commit at {version}")
     _synced[_key(table)] = version
     return True
+
+
+def _was_cleaned_away(table: Snapshot, version: int) -> bool:
+    """Whether a log was there behind its last entry that was followed, and went.
+
+    A checkpoint comes before that; and entries go in no order. A hint that is damaged
+    may name any version.
+    """
+    directory = os.path.join(table.path, LOG_DIRECTORY)
+    if (hinted_version(directory) or 0) > version:
+        found = complete_checkpoints(os.listdir(directory))
+        if found and found[0][0] > version:
+            return True
+    return is_gone(table.path, table.version, table.mark)
 
 
 def _take_back(path: str, version: int) -> None:
