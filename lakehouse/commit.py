@@ -36,24 +36,8 @@ from typing import Any, NamedTuple
 
 from lakehouse import library, properties
 from lakehouse.actions import DataFile, parse_commit
-from lakehouse.checkpoint import complete_checkpoints, hinted_version
-from lakehouse.delta_log import (
-    LOG_DIRECTORY,
-    Snapshot,
-    entry_path,
-    follow,
-    is_gone,
-    load,
-    read_entry,
-    table_ends,
-)
-from lakehouse.durable import (
-    SyncFailed,
-    sync_directory,
-    sync_file,
-    sync_files,
-    write_anew,
-)
+from lakehouse.delta_log import Snapshot, follow, load, table_ends
+from lakehouse.durable import sync_files
 from lakehouse.entry import (
     Removal,
     Removals,
@@ -65,8 +49,14 @@ from lakehouse.entry import (
 )
 from lakehouse.errors import CommitLost, CommitRefused, LogDamaged, RowsInTheWay
 from lakehouse.foreign_rows import ForeignRows, foreign_rows
-from lakehouse.log_store import put_if_absent
 from lakehouse.new_file import NewFile
+from lakehouse.next_entry import (
+    Step,
+    check_goes_on,
+    put_next,
+    sync_entries,
+    text_of,
+)
 from lakehouse.ours import why_not_merged, why_not_ours
 from lakehouse.properties import partition_application
 from lakehouse.tables import (
@@ -92,7 +82,6 @@ __all__ = [
 
 Ranges = Mapping[int, tuple[int, int]]
 """Partition -> [first offset, end offset)."""
-Step = Callable[[], None]
 
 COMMIT_ATTEMPTS = 16
 """Others may commit between our look and our entry; each time all is checked again."""
@@ -142,7 +131,7 @@ def commit_files(
     table = _current(path, topic_id, snapshot)
     _check_ends_are_kept(table)
     if _is_there(table, topic_id, round_number, ranges):
-        _sync_entries(table, table.version)
+        sync_entries(table, table.version)
         return Committed(table.version, was_there=True)
     _check_and_sync_files(path, ranges, files)
     said = _said(ranges, records)
@@ -155,7 +144,7 @@ def commit_files(
 
     def ours(version: int) -> bool:
         text = round_entry(added, version, _now_ms())
-        return _put(table, text, on_written, on_committed)
+        return put_next(table, text, on_written, on_committed)
 
     def librarys(version: int) -> bool:
         if not library.commit_round(path, version, added):
@@ -163,7 +152,7 @@ def commit_files(
         on_committed()
         wanted = {topic_id: round_number}
         _read_back(path, version, wanted, {file.path for file in files})
-        _sync_entries(table, version + 1)
+        sync_entries(table, version + 1)
         return True
 
     return _commit(table, topic_id, judge, ours, librarys)
@@ -197,13 +186,13 @@ def remove_files(
 
     def ours(version: int) -> bool:
         text = removals_entry(gone, version, _now_ms())
-        return _put(table, text, _nothing, _nothing)
+        return put_next(table, text, _nothing, _nothing)
 
     def librarys(version: int) -> bool:
         if not library.commit_removals(path, version, gone):
             return False
         _read_back(path, version, {}, {file.path for file in named})
-        _sync_entries(table, version + 1)
+        sync_entries(table, version + 1)
         return True
 
     return _commit(table, topic_id, judge, ours, librarys, removes=True)
@@ -251,7 +240,7 @@ def replace_files(
 
     def ours(version: int) -> bool:
         text = replacement_entry(replaced, version, _now_ms())
-        return _put(table, text, on_written, on_committed)
+        return put_next(table, text, on_written, on_committed)
 
     def librarys(version: int) -> bool:
         if not library.commit_replacement(path, version, replaced):
@@ -259,7 +248,7 @@ def replace_files(
         on_committed()
         named = {file.path for file in files} | {file.path for file in removals}
         _read_back(path, version, {}, named)
-        _sync_entries(table, version + 1)
+        sync_entries(table, version + 1)
         return True
 
     return _commit(table, topic_id, judge, ours, librarys)
@@ -318,7 +307,7 @@ def _current(path: str, topic_id: str, snapshot: Snapshot | None) -> Snapshot:
 def _take_in(table: Snapshot, topic_id: str) -> bool:
     """Follow the log; whether there was something. Raises CommitRefused when it is no
     longer the log that was followed, or is torn, or another topic's."""
-    _check_goes_on(table)
+    check_goes_on(table)
     commits = follow(table)
     if table.torn is not None:
         raise CommitRefused(table.torn)
@@ -327,60 +316,6 @@ def _take_in(table: Snapshot, topic_id: str) -> bool:
             f"{table.path} belongs to topic id {table.topic_id}, not {topic_id}"
         )
     return bool(commits)
-
-
-def _check_goes_on(table: Snapshot) -> None:
-    if is_gone(table.path, table.version, table.mark):
-        raise CommitRefused(f"{table.path}: its log was replaced while it was followed")
-
-
-def _put(table: Snapshot, text: bytes, on_written: Step, on_committed: Step) -> bool:
-    """Put our entry after the last one that was followed; False if one is there."""
-    version = table.version + 1
-    if _synced.get(_key(table)) != table.version:
-        _sync_entries(table, table.version)
-        _check_goes_on(table)
-    made = put_if_absent(
-        table.path, version, text, on_written=on_written, on_linked=on_committed
-    )
-    if not made:
-        return False
-    if _text_of(table.path, version) != text:
-        raise CommitLost(f"{table.path}: the commit at {version} is not in the log")
-    if _was_cleaned_away(table, version):
-        _take_back(table.path, version)
-        raise CommitLost(f"{table.path}: its log went before the commit at {version}")
-    _synced[_key(table)] = version
-    return True
-
-
-def _was_cleaned_away(table: Snapshot, version: int) -> bool:
-    """Whether a log was there behind its last entry that was followed, and went.
-
-    A checkpoint comes before that; and entries go in no order. A hint that is damaged
-    may name any version.
-    """
-    directory = os.path.join(table.path, LOG_DIRECTORY)
-    if (hinted_version(directory) or 0) > version:
-        found = complete_checkpoints(os.listdir(directory))
-        if found and found[0][0] > version:
-            return True
-    return is_gone(table.path, table.version, table.mark)
-
-
-def _take_back(path: str, version: int) -> None:
-    """Ours follows nothing: who cleaned the log had made this version, and what comes
-    after it; or a checkpoint has ours already."""
-    with suppress(FileNotFoundError):
-        os.unlink(entry_path(path, version))
-    sync_directory(os.path.join(path, LOG_DIRECTORY))
-
-
-def _text_of(path: str, version: int) -> bytes | None:
-    try:
-        return read_entry(path, version)
-    except FileNotFoundError:
-        return None
 
 
 def _now_ms() -> int:
@@ -489,7 +424,7 @@ def _read_back(
     path: str, read_version: int, transactions: Mapping[str, int], paths: set[str]
 ) -> None:
     """The entry that the library put after a version holds what was committed."""
-    text = _text_of(path, read_version + 1)
+    text = text_of(path, read_version + 1)
     if text is not None:
         commit = parse_commit(read_version + 1, text)
         found = {file.path for file in commit.adds} | set(commit.removes)
@@ -498,31 +433,3 @@ def _read_back(
     raise CommitLost(
         f"{path}: the commit after version {read_version} is not in the log"
     )
-
-
-_synced: dict[tuple[str, str | None], int] = {}
-"""(Path, topic id) -> last log entry that this process synced."""
-
-
-def _key(table: Snapshot) -> tuple[str, str | None]:
-    return table.path, table.topic_id
-
-
-def _sync_entries(table: Snapshot, version: int) -> None:
-    """Sync the log up to ``version``, entries of other writers included."""
-    known = _synced.get(_key(table))
-    if known is None or known > version:  # not known, or of a log that is replaced
-        known = version - properties.CHECKPOINT_INTERVAL
-    for candidate in range(max(0, known + 1), version + 1):
-        with suppress(FileNotFoundError):  # cleaned away behind a checkpoint
-            _sync_entry(entry_path(table.path, candidate))
-    sync_directory(os.path.join(table.path, LOG_DIRECTORY))
-    _synced[_key(table)] = version
-
-
-def _sync_entry(entry: str) -> None:
-    """Others believe the entry, and would believe its next sync: so it is not left."""
-    try:
-        sync_file(entry)
-    except SyncFailed:
-        write_anew(entry)

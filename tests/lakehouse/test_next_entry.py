@@ -1,0 +1,63 @@
+"""An entry of ours is behind what was followed, or is none."""
+
+import os
+from pathlib import Path
+
+import deltalake
+import pytest
+
+from lakehouse.commit import commit_files
+from lakehouse.delta_log import entry_path, entry_versions, load, table_ends
+from lakehouse.errors import CommitLost
+from tests.support.tables import TOPIC_ID, Writer, rows, write_file
+
+
+@pytest.mark.parametrize("is_followed_left", [False, True])
+def test_a_commit_where_the_log_was_cleaned_away_meanwhile_is_told(
+    tmp_path: Path, is_followed_left: bool
+) -> None:
+    """It stood below a checkpoint, and nobody had its rows; but an end that the rows
+    do not prove was taken from it. Entries go in no order: the last that was followed
+    may be left for a moment."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    path = writer.path
+    deltalake.DeltaTable(path).alter.set_table_properties(
+        {"delta.logRetentionDuration": "interval 0 days"}
+    )
+
+    kept = tmp_path / "kept"
+
+    def clean_away() -> None:
+        for offset in (4, 9):
+            deltalake.DeltaTable(path).delete(f"offset = {offset}")
+        os.link(entry_path(path, 2), kept)
+        owner = deltalake.DeltaTable(path)
+        owner.create_checkpoint()
+        owner.cleanup_metadata()
+        assert entry_versions(path) == [4]
+        if is_followed_left:
+            os.rename(kept, entry_path(path, 2))
+
+    file = write_file(path, "late", rows(0, range(10, 20)))
+    with pytest.raises(CommitLost):
+        commit_files(path, TOPIC_ID, 2, {0: (10, 20)}, [file], on_written=clean_away)
+    assert entry_versions(path) == [2, 4] if is_followed_left else [4]
+    assert table_ends(load(path)) == {0: 10}
+    commit_files(path, TOPIC_ID, 2, {0: (10, 20)}, [file])
+    assert table_ends(load(path)) == {0: 20}
+    table = deltalake.DeltaTable(path).to_pyarrow_table()
+    assert sorted(table["offset"].to_pylist()) == [
+        n for n in range(20) if n not in (4, 9)
+    ]
+
+
+def test_a_hint_to_a_checkpoint_that_is_not_there_holds_no_commit(
+    tmp_path: Path,
+) -> None:
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    hint = Path(writer.path) / "_delta_log" / "_last_checkpoint"
+    hint.write_text('{"version":900,"size":3}')
+    writer.add(0, 10, 20)
+    assert table_ends(load(writer.path)) == {0: 20}
