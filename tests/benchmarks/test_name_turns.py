@@ -5,6 +5,7 @@ at each name, and to say so. Each goes over a real connection, from its bytes to
 of its answer.
 """
 
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,10 @@ from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTo
 from broker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
+)
+from broker.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
 )
 from broker.protocol.messages.incremental_alter_configs import (
     AlterableConfig as Alteration,
@@ -74,6 +79,7 @@ from tests.support.turns import (
 
 MANY = 100_000
 NAMES = [f"n{number}" for number in range(MANY)]
+SHUFFLED = random.Random(1).sample(NAMES, MANY)
 HERE = "here"
 
 REQUESTS: dict[str, tuple[Any, int]] = {
@@ -156,6 +162,10 @@ REQUESTS: dict[str, tuple[Any, int]] = {
     "describe a config often": (
         DescribeConfigsRequest([DescribeConfigsResource(2, HERE, None)] * MANY),
         4,
+    ),
+    "describe topic partitions": (
+        DescribeTopicPartitionsRequest([TopicRequest(n) for n in SHUFFLED]),
+        0,
     ),
     "assign to many members": (
         SyncGroupRequest(
