@@ -14,6 +14,11 @@ import pytest
 
 from broker.groups.offsets import Committed
 from broker.ids import PartitionNumber
+from broker.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from broker.protocol.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
@@ -161,6 +166,17 @@ REQUESTS: dict[str, tuple[Any, int]] = {
     ),
     "describe a config often": (
         DescribeConfigsRequest([DescribeConfigsResource(2, HERE, None)] * MANY),
+        4,
+    ),
+    "look at many transactions": (
+        AddPartitionsToTxnRequest(
+            [
+                AddPartitionsToTxnTransaction(
+                    n, 1, 0, True, [AddPartitionsToTxnTopic(HERE, [0])]
+                )
+                for n in NAMES
+            ]
+        ),
         4,
     ),
     "describe topic partitions": (
