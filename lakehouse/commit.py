@@ -63,7 +63,6 @@ from lakehouse.tables import (
     create_table,
     drop,
     repair,
-    repair_checkpoint,
     set_aside,
 )
 
@@ -75,7 +74,6 @@ __all__ = [
     "drop",
     "remove_files",
     "repair",
-    "repair_checkpoint",
     "replace_files",
     "set_aside",
 ]
