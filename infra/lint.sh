@@ -12,6 +12,9 @@ fi
 "$LINT/bin/check-jsonschema" --builtin-schema vendor.compose-spec infra/container/compose.yaml
 "$LINT/bin/kubernetes-validate" --strict --quiet \
     infra/kubernetes/service.yaml infra/kubernetes/network-policy.yaml infra/kubernetes/stateful-set.yaml
+if command -v promtool >/dev/null; then  # Debian's package prometheus
+    promtool check config infra/prometheus/scrape.yml
+fi
 if command -v systemd-analyze >/dev/null; then
     checked=$(mktemp -d)
     trap 'rm -r "$checked"' EXIT
