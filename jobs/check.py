@@ -17,6 +17,7 @@ other hole from the end of a table on, before the first batch that is left or be
 two, is not: records are missing.
 """
 
+import re
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -39,6 +40,7 @@ from jobs.missing import NOTHING_KNOWN, Known, past_holes, read_checkpoint
 
 NO_OFFSET: Final = 1 << 63
 """Behind every offset."""
+_NUMBER: Final = re.compile(r"\btopic (\d+) partition \d")
 
 
 def check_data_directory(data_dir: Path) -> Report:
@@ -53,9 +55,20 @@ def check_data_directory(data_dir: Path) -> Report:
         return report
     try:
         _check(data_dir, catalog, report)
+        _name_topics(report, catalog.read(catalog_topics.load))
     finally:
         catalog.close()
     return report
+
+
+def _name_topics(report: Report, topics: list[Topic]) -> None:
+    """Say the names of topics behind problems that know their numbers alone."""
+    names = {int(topic.number): topic.name for topic in topics}
+    for place, problem in enumerate(report.problems):
+        numbers = {int(found) for found in _NUMBER.findall(problem)} & names.keys()
+        if numbers:
+            said = ", ".join(f"topic {one} is {names[one]}" for one in sorted(numbers))
+            report.problems[place] = f"{problem} ({said})"
 
 
 def _check(data_dir: Path, catalog: Catalog, report: Report) -> None:

@@ -4,8 +4,10 @@ Batches are read where they lie and verified whole; a segment that the broker re
 while we look is left out, because its records are in tables then.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from broker.ids import TopicPartition
@@ -28,6 +30,7 @@ from jobs.check_report import Report
 
 LOOKS_MAX: Final = 5
 """So often is all looked at again while segments are carried into others."""
+_SEGMENT: Final = re.compile(r"segment (\d+)\b")
 
 
 @dataclass(slots=True)
@@ -56,10 +59,20 @@ def check_segments(store: SegmentStore, report: Report) -> SegmentsFound:
             break
     for name, number in looked.counts.items():
         report.count(name, number)
-    report.problems += looked.problems + store.damage
+    files = {info.sequence: info.path for info in infos}
+    report.problems += [
+        _with_file(problem, files) for problem in looked.problems + store.damage
+    ]
     found.is_whole = not store.damage
     _check_manifest(store, report)
     return found
+
+
+def _with_file(problem: str, files: Mapping[int, Path]) -> str:
+    """The problem with the file of the segment that it names: this to put back."""
+    named = _SEGMENT.match(problem)
+    path = files.get(int(named[1])) if named else None
+    return problem if path is None else f"{problem} (file wal/{path.name})"
 
 
 def _add(
@@ -103,7 +116,8 @@ def _check_segment(
                 why = _why_bad(segment, location, length, (base, last))
                 if why:
                     segment.check_current()
-                    where = name_of(*key, base)
+                    byte = position_of(location) - ENTRY_HEADER_BYTES
+                    where = f"{name_of(*key, base)} to {last}, byte {byte}"
                     report.problems.append(f"segment {sequence}: {where}: {why}")
                 ranges.setdefault(key, []).append((base, last + 1))
                 report.count("batches")
