@@ -139,7 +139,9 @@ def create_app(
     app.state.readers = Readers(bootstrap)
     app.state.clock = SystemClock()
     app.state.lag_recorder = LagRecorder(app.state.kafka, app.state.clock)
-    app.state.exporter = Exporter(app.state.kafka, app.state.clock, app.state.internal)
+    app.state.exporter = Exporter(
+        app.state.kafka, app.state.clock, app.state.internal, timeout_s / 2
+    )
     app.state.bundles = asyncio.Semaphore(1)
     app.state.is_closed, app.state.address = is_closed, ""
     app.state.recent = ()

@@ -165,14 +165,18 @@ class Collected(Collector):
 
 
 def text(
-    status: StatusFiles, figures: Figures | None = None, *, per_topic: bool = True
+    status: StatusFiles,
+    figures: Figures | None = None,
+    age_s: float = 0.0,
+    *,
+    per_topic: bool = True,
 ) -> bytes:
     """All metrics in the text format of Prometheus; of topics and groups only with
-    what the broker said of them. Blocks for a moment."""
+    what the broker said of them ``age_s`` ago. Blocks for a moment."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(PartsCollector(status, per_topic=per_topic))
     if figures is not None:
-        registry.register(Collected(list(families(figures))))
+        registry.register(Collected(list(families(figures, age_s))))
     return generate_latest(registry)
 
 
@@ -193,10 +197,11 @@ async def metrics(
 
     Names that begin with `lakelog_` are ours, those with `kafka_` are kafka_exporter's
     and the JMX exporter's. Series of topics and groups are of the first 10,000
-    partitions and 500 groups, at most ten seconds old, and missing while the broker
-    does not answer.
+    partitions and 500 groups, and missing while the broker does not answer. They are
+    asked for every ten seconds, more seldom if that takes more than one.
     """
     wanted = settings.metrics.per_topic if per_topic is None else per_topic
     figures = await exporter.figures() if wanted else None
-    found = await asyncio.to_thread(text, status, figures, per_topic=wanted)
+    age_s = exporter.age_s
+    found = await asyncio.to_thread(text, status, figures, age_s, per_topic=wanted)
     return Response(found, media_type=CONTENT_TYPE)

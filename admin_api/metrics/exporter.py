@@ -1,9 +1,13 @@
 """Topics and groups under kafka_exporter's names, so that its dashboards light up.
 
-The broker is asked for them, at most once in `FRESH_MS` whoever scrapes how often, and
-for no more than `PARTITIONS_MAX` partitions, `GROUPS_MAX` groups and `OFFSETS_MAX` of
-their offsets: what is beyond is counted and left out. No label is anything that a
-client makes up beside names of topics and groups.
+The broker is asked for them, at most once in `FRESH_MS` whoever scrapes how often, for
+a tenth of the time at most, and for no more than `PARTITIONS_MAX` partitions,
+`GROUPS_MAX` groups and `OFFSETS_MAX` of their offsets: what is beyond is counted and
+left out. No label is anything that a client makes up beside names of topics and groups.
+
+Prometheus gives a scrape up after some seconds, and takes the plane for dead then; ten
+thousand partitions take longer on a busy machine. So whoever scrapes waits for a while
+and gets the figures of before if there are no newer ones.
 """
 
 import asyncio
@@ -20,7 +24,13 @@ from admin_api.problems import Problem
 from broker.clock import Clock
 
 FRESH_MS: Final = 10_000
-TIMEOUT_S: Final = 5.0
+ALIVE_S: Final = 5.0
+"""A broker that does not say its name in time is none."""
+TIMEOUT_S: Final = 30.0
+"""For the offsets of all partitions."""
+WAIT_S: Final = 5.0
+SHARE: Final = 10
+"""Of this many moments the broker is asked for one."""
 PARTITIONS_MAX: Final = 10_000
 GROUPS_MAX: Final = 500
 OFFSETS_MAX: Final = 20_000
@@ -45,32 +55,45 @@ class Figures:
 
 
 class Exporter:
-    """Figures of the broker, a few seconds old at most."""
+    """Figures of the broker, a few seconds old where that can be."""
 
-    def __init__(self, kafka: Kafka, clock: Clock, internal: Internal) -> None:
+    def __init__(
+        self, kafka: Kafka, clock: Clock, internal: Internal, wait_s: float = WAIT_S
+    ) -> None:
         self._kafka, self._clock, self._internal = kafka, clock, internal
+        self._wait_s = wait_s
         self._figures: Figures | None = None
-        self._at_ms: int | None = None
-        self._asking = asyncio.Lock()
+        self._at_ms = self._due_ms = clock.monotonic_ms()
+        self._asking: asyncio.Task[None] | None = None
+
+    @property
+    def age_s(self) -> float:
+        """How long ago the broker began to answer what the figures say."""
+        return (self._clock.monotonic_ms() - self._at_ms) / 1000
 
     async def figures(self) -> Figures | None:
-        """What there is; None while the broker does not answer."""
-        async with self._asking:
-            now_ms = self._clock.monotonic_ms()
-            if self._at_ms is None or now_ms - self._at_ms >= FRESH_MS:
-                self._figures = await self._ask()
-                self._at_ms = self._clock.monotonic_ms()
+        """What there is, waited for ``wait_s`` at most; None while the broker does not
+        answer, and before it first did."""
+        if self._asking is None and self._clock.monotonic_ms() >= self._due_ms:
+            self._asking = asyncio.create_task(self._ask())
+        if self._asking is not None:
+            await asyncio.wait({self._asking}, timeout=self._wait_s)
         return self._figures
 
-    async def _ask(self) -> Figures | None:
+    async def _ask(self) -> None:
+        began_ms = self._clock.monotonic_ms()
         try:
-            return await self._gather()
+            self._figures = await self._gather()
         except KafkaException:
-            return None
+            self._figures = None
+        finally:
+            self._asking = None
+        self._at_ms, took_ms = began_ms, self._clock.monotonic_ms() - began_ms
+        self._due_ms = began_ms + max(FRESH_MS, SHARE * took_ms)
 
     async def _gather(self) -> Figures:
         kafka = self._kafka
-        nodes = (await kafka.cluster(TIMEOUT_S)).nodes
+        nodes = (await kafka.cluster(ALIVE_S)).nodes
         every = {
             (name, number): partition
             for name, topic in sorted((await kafka.topics()).items())
@@ -111,8 +134,13 @@ class Exporter:
         return found, len(groups) - len(found)
 
 
-def families(found: Figures) -> Iterator[Metric]:
+def families(found: Figures, age_s: float = 0.0) -> Iterator[Metric]:
     """All of them; a label has the names that kafka_exporter gives it."""
+    yield GaugeMetricFamily(
+        "lakelog_metrics_age_seconds",
+        "How old the figures of topics and groups are.",
+        age_s,
+    )
     yield GaugeMetricFamily(
         "kafka_brokers", "Brokers of the cluster.", float(len(found.nodes))
     )

@@ -11,6 +11,7 @@ from admin_api.metrics import exporter
 from admin_api.metrics.exporter import Exporter, Figures, families
 from tests.support.clock import ManualClock
 from tests.support.confluent import produce_all
+from tests.support.patience import IDLE_S, Patience
 
 
 def samples(found):
@@ -49,7 +50,7 @@ def test_a_group_is_behind_where_it_committed_and_a_topic_is_there():
 
 def exporter_of(plane):
     state = plane.app.state
-    return Exporter(state.kafka, ManualClock(), state.internal)
+    return Exporter(state.kafka, ManualClock(), state.internal, IDLE_S)
 
 
 def test_bytes_of_topics_are_those_that_were_produced(plane, monkeypatch):
@@ -67,7 +68,8 @@ def test_without_the_internal_endpoint_all_but_the_bytes_is_shown(plane, tmp_pat
     plane.create("lonely")
     produce_all(plane.bootstrap, "lonely", [(None, b"v", None, 0)])
     kafka = plane.app.state.kafka
-    found = asyncio.run(Exporter(kafka, ManualClock(), Internal(tmp_path)).figures())
+    without = Exporter(kafka, ManualClock(), Internal(tmp_path), IDLE_S)
+    found = asyncio.run(without.figures())
     assert found.bytes_in == {}
     assert ("lonely", 0) in found.partitions
 
@@ -77,13 +79,54 @@ def test_it_asks_no_more_often_than_it_says_and_for_no_more(plane, monkeypatch):
     produce_all(plane.bootstrap, "exported", [(None, b"v", None, 0)])
     clock = ManualClock()
     monkeypatch.setattr(exporter, "PARTITIONS_MAX", 2)
-    asking = Exporter(plane.app.state.kafka, clock, plane.app.state.internal)
+    state = plane.app.state
+    asking = Exporter(state.kafka, clock, state.internal, IDLE_S)
     first = asyncio.run(asking.figures())
     assert len(first.partitions) == 2
     assert first.left_out >= 1
     assert asyncio.run(asking.figures()) is first
     clock.advance(exporter.FRESH_MS)
     assert asyncio.run(asking.figures()) is not first
+
+
+class Slow:
+    """A broker that answers nothing before it is let."""
+
+    def __init__(self, kafka):
+        self._kafka, self.free, self.asked = kafka, asyncio.Event(), 0
+
+    async def cluster(self, *more):
+        self.asked += 1
+        await self.free.wait()
+        return await self._kafka.cluster(*more)
+
+    def __getattr__(self, name):
+        return getattr(self._kafka, name)
+
+
+def test_a_slow_broker_holds_no_scrape_up_and_is_asked_once(plane):
+    async def story():
+        slow, clock = Slow(plane.app.state.kafka), ManualClock()
+        asking = Exporter(slow, clock, plane.app.state.internal, wait_s=0.01)
+        assert [await asking.figures() for _ in range(3)] == [None] * 3
+        clock.advance(5_000)
+        slow.free.set()
+        patience = Patience()
+        while (first := await asking.figures()) is None:
+            assert patience.lasts()
+        assert (slow.asked, asking.age_s) == (1, 5)
+        slow.free.clear()
+        clock.advance(44_999)
+        assert await asking.figures() is first
+        assert slow.asked == 1  # it had taken five seconds
+        clock.advance(1)
+        assert await asking.figures() is first
+        assert (slow.asked, asking.age_s) == (2, 50)
+        slow.free.set()
+        while await asking.figures() is first:
+            assert patience.lasts()
+
+    asyncio.run(story())
 
 
 def reset(plane, group, topic):
