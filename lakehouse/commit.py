@@ -63,6 +63,7 @@ from lakehouse.tables import (
     create_table,
     drop,
     repair,
+    repair_checkpoint,
     set_aside,
 )
 
@@ -74,6 +75,7 @@ __all__ = [
     "drop",
     "remove_files",
     "repair",
+    "repair_checkpoint",
     "replace_files",
     "set_aside",
 ]

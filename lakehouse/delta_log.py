@@ -16,7 +16,7 @@ Source: the Delta transaction log protocol, "Delta Table Specification".
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from lakehouse.actions import (
@@ -33,7 +33,6 @@ from lakehouse.checkpoint import (
     hinted_version,
     read_checkpoint,
 )
-from lakehouse.checksums import Checksum, noted, written_anew
 from lakehouse.ends import LOOKED_BACK, counted, ends_of, looked_back, uncounted
 from lakehouse.errors import LogDamaged, TableMissing
 from lakehouse.properties import DELTA, TOPIC_ID
@@ -286,41 +285,15 @@ def load(path: str, *, keep_removed: bool = True) -> Snapshot:
     raise LogDamaged(f"{path}: log entries vanish while they are read")
 
 
-def load_version(path: str, version: int, *, without: int | None = None) -> Snapshot:
+def load_version(path: str, version: int) -> Snapshot:
     """The state of the table at a version that is past; blocks.
 
-    ``without`` the checkpoint of that version. Raises TableMissing where the log does
-    not reach back so far, or not yet so far, and LogDamaged when an entry on the way
-    cannot be read.
+    Raises TableMissing where the log does not reach back so far, or not yet so far, and
+    LogDamaged when an entry on the way cannot be read.
     """
     newest = f"{version:020d}"
     names = [name for name in _log_names(path) if name[:20] <= newest]
-    found = [one for one in complete_checkpoints(names) if one[0] != without]
-    checksums = noted(os.path.join(path, LOG_DIRECTORY))
-    snapshot = _from_checkpoint(path, found, checksums, keep_removed=False)
-    _advance(snapshot, version)
-    return snapshot
-
-
-def read_version(
-    path: str, version: int, names: list[str], checksums: Mapping[str, Checksum]
-) -> Snapshot:
-    """The same, as one checkpoint and the entries after it tell it. Raises ValueError
-    where its files, ``names``, tell none."""
-    snapshot = Snapshot(path, keeps_removed=False)
-    _begin_at(snapshot, int(names[0][:20]), names, checksums)
-    _advance(snapshot, version)
-    return snapshot
-
-
-def checkpoints(path: str) -> dict[int, list[str]]:
-    """Version -> files of the checkpoints that are there, the newest first."""
-    return dict(complete_checkpoints(_log_names(path)))
-
-
-def _advance(snapshot: Snapshot, version: int) -> None:
-    """Apply the entries up to a version."""
-    path = snapshot.path
+    snapshot = _from_checkpoint(path, names, keep_removed=False)
     while snapshot.version < version:
         following = snapshot.version + 1
         try:
@@ -330,6 +303,7 @@ def _advance(snapshot: Snapshot, version: int) -> None:
         if commit is None:
             raise LogDamaged(f"{path}: {snapshot.torn}")
         snapshot.apply(commit)
+    return snapshot
 
 
 def follow(snapshot: Snapshot) -> list[Commit]:
@@ -372,33 +346,14 @@ def _load(path: str, keep_removed: bool) -> Snapshot:
     names = _log_names(path)
     if not names:
         raise TableMissing(f"{path} holds no Delta table")
-    directory = os.path.join(path, LOG_DIRECTORY)
-    known = noted(directory)
-    try:
-        return _load_from(path, names, known, keep_removed)
-    except LogDamaged:  # a checkpoint that somebody wrote anew may be all that tells it
-        same = {
-            name: checksum
-            for name, checksum in known.items()
-            if not written_anew(os.path.join(directory, name), checksum)
-        }
-        if same == known:
-            raise
-    return _load_from(path, names, same, keep_removed)
-
-
-def _load_from(
-    path: str, names: list[str], known: Mapping[str, Checksum], keep_removed: bool
-) -> Snapshot:
-    snapshot = _from_checkpoint(path, complete_checkpoints(names), known, keep_removed)
+    snapshot = _from_checkpoint(path, names, keep_removed)
     follow(snapshot)
     newest = max(_entry_versions(names), default=-1)
     if snapshot.version < newest and snapshot.torn is None:
         wanted = entry_path(path, snapshot.version + 1)
         if os.path.exists(wanted):
             raise FileNotFoundError(wanted)
-        passed = "".join(f"; {name} is damaged" for name in snapshot.damaged)
-        raise LogDamaged(f"{wanted} is missing, {newest} is there{passed}")
+        raise LogDamaged(f"{wanted} is missing, {newest} is there")
     if snapshot.version < 0:
         raise TableMissing(f"{path} holds no whole log entry: {snapshot.torn}")
     if _misleads(path, names):
@@ -415,45 +370,30 @@ def _misleads(path: str, names: list[str]) -> bool:
     return version not in dict(now)
 
 
-def _from_checkpoint(
-    path: str,
-    found: list[tuple[int, list[str]]],
-    checksums: Mapping[str, Checksum],
-    keep_removed: bool,
-) -> Snapshot:
+def _from_checkpoint(path: str, names: list[str], keep_removed: bool) -> Snapshot:
     """The state at the newest checkpoint that can be read, or before version 0.
 
     A damaged checkpoint is passed over as long as the entries below it are there.
     """
     snapshot = Snapshot(path, keeps_removed=keep_removed)
+    directory = os.path.join(path, LOG_DIRECTORY)
     damage: ValueError | None = None
-    for version, names in found:
+    for version, files in complete_checkpoints(names):
         try:
-            _begin_at(snapshot, version, names, checksums)
+            snapshot.apply(read_checkpoint(directory, version, files))
         except ValueError as error:
             damage = error
-            snapshot.damaged += tuple(names)
+            snapshot.damaged += tuple(files)
             continue
+        snapshot.checkpoint = version
+        snapshot.mark = _mark_at(entry_path(path, version))
+        snapshot.transactions, snapshot.claims = looked_back(
+            snapshot.transactions, snapshot.files.values(), _before(snapshot)
+        )
         return snapshot
     if damage is not None and not os.path.exists(entry_path(path, 0)):
         raise LogDamaged(str(damage)) from damage
     return snapshot
-
-
-def _begin_at(
-    snapshot: Snapshot,
-    version: int,
-    names: list[str],
-    checksums: Mapping[str, Checksum],
-) -> None:
-    """Take the state from a checkpoint. Raises ValueError and FileNotFoundError."""
-    directory = os.path.join(snapshot.path, LOG_DIRECTORY)
-    snapshot.apply(read_checkpoint(directory, version, names, checksums))
-    snapshot.checkpoint = version
-    snapshot.mark = _mark_at(entry_path(snapshot.path, version))
-    snapshot.transactions, snapshot.claims = looked_back(
-        snapshot.transactions, snapshot.files.values(), _before(snapshot)
-    )
 
 
 def _before(snapshot: Snapshot) -> Iterator[Commit]:

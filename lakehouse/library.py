@@ -70,17 +70,12 @@ def commit_replacement(path: str, read_version: int, replaced: Replacement) -> b
 
 def opens(path: str) -> bool:
     """Whether the library, and so an owner who uses it, can open a table."""
-    return why_closed(path) is None
-
-
-def why_closed(path: str) -> DeltaError | OSError | None:
-    """Why it cannot; None: it can."""
     try:
         with panics_raised():
             deltalake.DeltaTable(path)
-    except (DeltaError, OSError) as error:
-        return error
-    return None
+    except (DeltaError, OSError):
+        return False
+    return True
 
 
 @contextmanager
@@ -100,28 +95,20 @@ def panics_raised() -> Iterator[None]:
 
 
 def checkpoint(path: str, version: int) -> None:
-    """Write the state at a version, durably; one that is there stays.
+    """Write the state at a version, durably; the expired part of the log goes with it.
 
     Raises CommitRefused and OSError.
     """
     try:
         with panics_raised():
-            deltalake.DeltaTable(path, version=version).create_checkpoint()
-    except DeltaError as error:
-        raise CommitRefused(f"{path}: {error}") from error
-    directory = os.path.join(path, LOG_DIRECTORY)
-    sync_file(os.path.join(directory, f"{version:020d}.checkpoint.parquet"))
-    sync_file(os.path.join(directory, "_last_checkpoint"))
-    sync_directory(directory)
-
-
-def clean_up(path: str) -> None:
-    """Delete the expired part of the log; the newest checkpoint that had been there
-    when it expired stays, with all that came after. Raises CommitRefused and OSError.
-    """
-    try:
+            table = deltalake.DeltaTable(path, version=version)
+            table.create_checkpoint()
+        directory = os.path.join(path, LOG_DIRECTORY)
+        sync_file(os.path.join(directory, f"{version:020d}.checkpoint.parquet"))
+        sync_file(os.path.join(directory, "_last_checkpoint"))
+        sync_directory(directory)
         with panics_raised():
-            deltalake.DeltaTable(path).cleanup_metadata()
+            table.cleanup_metadata()
     except DeltaError as error:
         raise CommitRefused(f"{path}: {error}") from error
 

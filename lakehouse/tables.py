@@ -10,14 +10,17 @@ Used by the compactor's process only; everything here blocks.
 
 import os
 import shutil
+from contextlib import suppress
 
 import deltalake
 from deltalake.exceptions import DeltaError
 
 from lakehouse import properties
+from lakehouse.checkpoint import HINT
 from lakehouse.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
 from lakehouse.durable import sync_directory, sync_file
 from lakehouse.errors import CommitRefused, LogDamaged, TableMissing
+from lakehouse.library import panics_raised
 from lakehouse.location import set_aside_path, table_path
 from lakehouse.schema import PARTITION_COLUMN, WRITE
 
@@ -123,3 +126,30 @@ def repair(path: str) -> str | None:
     os.replace(entry, f"{entry}.torn")
     sync_directory(os.path.join(path, LOG_DIRECTORY))
     return torn
+
+
+def repair_checkpoint(snapshot: Snapshot) -> str | None:
+    """Move checkpoints aside that nobody can read; one sentence if there was one.
+
+    Nobody syncs them but us, so a power cut may leave one empty, and the library opens
+    no such table. The entries below told the same: from these ``snapshot`` was loaded.
+    What the library opens, its owner's checkpoint of a kind that is new to us, stays.
+    """
+    if not snapshot.damaged:
+        return None
+    try:
+        with panics_raised():
+            deltalake.DeltaTable(snapshot.path)
+        return None
+    except DeltaError as error:
+        names, cause = {*snapshot.damaged, HINT}, str(error)
+    except OSError as error:  # of the hint, or of the process: the hint is no loss
+        names, cause = {HINT}, str(error)
+    why = f"{', '.join(snapshot.damaged)}: {cause}"
+    directory = os.path.join(snapshot.path, LOG_DIRECTORY)
+    for name in names:
+        path = os.path.join(directory, name)
+        with suppress(FileNotFoundError):
+            os.replace(path, f"{path}.damaged")
+    sync_directory(directory)
+    return why

@@ -6,12 +6,10 @@ means all. Kafka: ``DescribeTopicPartitionsRequestHandler``.
 """
 
 from collections.abc import Awaitable, Iterator
-from heapq import merge
-from itertools import islice
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import COUNTED_A_TURN, ITEMS_A_TURN, Steps, in_turns
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages import describe_topic_partitions as messages
@@ -36,9 +34,7 @@ def _page(
     work = 0
     answer = messages.DescribeTopicPartitionsResponse()
     room = max(1, min(request.response_partition_limit, PARTITIONS_MAX))
-    names = yield from _asked(request, context.broker)
-    for name in names:
-        first = _first_of(name, request.cursor)
+    for name, first in _asked(request, context.broker):
         if work > ITEMS_A_TURN:
             work = 0
             yield
@@ -66,31 +62,17 @@ def _cursor(name: str, partition: int) -> messages.Cursor:
 
 def _asked(
     request: messages.DescribeTopicPartitionsRequest, broker: Broker
-) -> Steps[Iterator[str]]:
-    """The names from the cursor on, in order: sorted in parts, since to sort all of
-    them at once takes too long."""
-    start = "" if request.cursor is None else request.cursor.topic_name
-    asked = (topic.name for topic in request.topics)
-    here = (topic.name for topic in broker.topics.all())
-    names: set[str] = set()
-    for count, name in enumerate(asked if request.topics else here, 1):
-        if name >= start:
-            names.add(name)
-        if count % COUNTED_A_TURN == 0:
-            yield
-    parts, left = [], iter(names)
-    while part := sorted(islice(left, COUNTED_A_TURN)):
-        parts.append(part)
-        if len(part) == COUNTED_A_TURN:
-            yield
-    return merge(*parts)
-
-
-def _first_of(name: str, cursor: messages.Cursor | None) -> int:
-    """The first partition of a topic that is told of."""
-    if cursor is None or name != cursor.topic_name:
-        return 0
-    return max(0, cursor.partition_index)
+) -> Iterator[tuple[str, int]]:
+    """Names in order, each with the first partition to tell of."""
+    names = {topic.name for topic in request.topics}
+    if not names:
+        names = {topic.name for topic in broker.topics.all()}
+    start = request.cursor
+    for name in sorted(names):
+        if start is None or name > start.topic_name:
+            yield name, 0
+        elif name == start.topic_name:
+            yield name, max(0, start.partition_index)
 
 
 def _unknown(

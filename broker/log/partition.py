@@ -150,11 +150,14 @@ class PartitionLog:
         self, base: int, last: int, max_timestamp: int, location: int, length: int
     ) -> None:
         """The batch, which is of no transaction, is on disk: from now on it is read."""
-        self._place(base, last, max_timestamp, location, length)
+        offsets = self.offsets
+        if base != offsets.durable:
+            self._note_hole(offsets.durable, base)
+        self.index.append(base, last, max_timestamp, location, length)
         if self.transactions.open:
-            self.offsets.move(durable=last + 1)
+            offsets.move(durable=last + 1)
         else:
-            self.offsets.advance(last + 1)
+            offsets.advance(last + 1)
 
     def commit_transactional(
         self,
@@ -167,7 +170,9 @@ class PartitionLog:
         """The batch of a transaction is on disk, or its marker: it is read from now on,
         by those who read what is committed once the last stable offset is behind it."""
         last = base + header.last_offset_delta
-        self._place(base, last, header.max_timestamp, location, length)
+        if base != self.offsets.durable:
+            self._note_hole(self.offsets.durable, base)
+        self.index.append(base, last, header.max_timestamp, location, length)
         if marker is None:
             self.transactions.commit(base)
         else:
@@ -175,14 +180,10 @@ class PartitionLog:
             self._mark(header)
         self.offsets.move(durable=last + 1, stable=self._stable_below(last + 1))
 
-    def _place(
-        self, base: int, last: int, max_timestamp: int, location: int, length: int
-    ) -> None:
-        durable = self.offsets.durable
-        assert base >= durable, "committed in the order of admission"
-        if base > durable:
-            self.holes.append((durable, base))
-        self.index.append(base, last, max_timestamp, location, length)
+    def _note_hole(self, durable: int, base: int) -> None:
+        """Batches before ``base`` were refused."""
+        assert base > durable, "committed in the order of admission"
+        self.holes.append((durable, base))
 
     def _mark(self, header: BatchHeader) -> None:
         self._mark_at(header, header.max_timestamp)

@@ -46,10 +46,19 @@ log = structlog.get_logger("lakelog.network")
 class Connection(asyncio.BufferedProtocol):
     """The asyncio protocol of a client's connection."""
 
+    __slots__ = (
+        "_closing", "_counters", "_held", "_hub", "_large", "_limits", "_out",
+        "_pipeline", "_pipelined", "_producing", "_receiver", "_refused", "_resuming",
+        "_sending", "_started_ns", "_times", "_transport", "_unsent",
+        "_waits_for_bytes", "bytes_in", "bytes_out", "liveness", "peer", "port",
+        "reading_paused", "session", "writing_paused",
+    )  # fmt: skip
+
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._limits = hub.limits
         self._counters = hub.counters
+        self._times = hub.counters.times
         self._producing = hub.producing
         self._pipelined = hub.dispatcher.pipelined
         self._receiver = hub.receiver()
@@ -252,7 +261,7 @@ class Connection(asyncio.BufferedProtocol):
             self._pipeline.append(exchange)
             self._complete(exchange, result)
             self._answer_in_order()
-            self._counters.times[route.key].add_time(ticks_ns() - self._started_ns)
+            self._times[route.key].add_time(ticks_ns() - self._started_ns)
 
     def _await(self, exchange: Exchange) -> None:
         """Put an open request into the pipeline, and call back when it is done."""
@@ -271,8 +280,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def finished(self, exchange: Exchange, future: Any) -> None:
         """Answer a request whose handler is done; called by its future."""
-        took_ns = ticks_ns() - exchange.started_ns
-        self._counters.times[exchange.route.key].add_time(took_ns)
+        self._times[exchange.route.key].add_time(ticks_ns() - exchange.started_ns)
         self._give_back(exchange)
         # Also of an answer that comes too late: it is released with the connection.
         exchange.reservation = getattr(future, "reservation", None)
@@ -306,7 +314,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _after_answer(self) -> None:
         """Go on when an answer is there: write what may leave, and read on."""
-        self._answer_in_order()
+        if self._pipeline:
+            self._answer_in_order()
         if self._refused:
             self._close_if_answered()
         elif self._out:

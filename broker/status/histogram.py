@@ -19,6 +19,9 @@ LONG_TIMES: Final = 25
 LONG_SIZES: Final = 32
 """Of rows and bytes: up to 1 Gi."""
 
+_LENGTHS: Final = 65
+"""Bits of what fits 64, and of 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class HistogramState:
@@ -34,23 +37,24 @@ class Histogram:
     __slots__ = ("_buckets", "_last", "_total")
 
     def __init__(self, buckets: int) -> None:
-        self._buckets, self._last, self._total = [0] * buckets, buckets - 1, 0
+        # one for each length that a number may have: none is compared when it counts
+        self._buckets, self._last, self._total = [0] * _LENGTHS, buckets - 1, 0
 
     def add_time(self, ns: int) -> None:
         """Count a duration."""
-        number = (ns // UNIT_NS).bit_length()
-        self._buckets[min(self._last, number)] += 1
+        self._buckets[(ns // UNIT_NS).bit_length()] += 1
         self._total += ns
 
     def add_size(self, size: int) -> None:
         """Count a size, which is at least 1."""
-        number = (size - 1).bit_length()
-        self._buckets[min(self._last, number)] += 1
+        self._buckets[(size - 1).bit_length()] += 1
         self._total += size
 
     def state(self) -> HistogramState:
         """What was counted until now."""
-        return HistogramState(tuple(self._buckets), self._total)
+        buckets, last = self._buckets, self._last
+        counted = (*buckets[:last], sum(buckets[last:]))
+        return HistogramState(counted, self._total)
 
 
 def merged(one: HistogramState, other: HistogramState) -> HistogramState:

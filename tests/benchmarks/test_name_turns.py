@@ -5,7 +5,6 @@ at each name, and to say so. Each goes over a real connection, from its bytes to
 of its answer.
 """
 
-import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,6 @@ import pytest
 
 from broker.groups.offsets import Committed
 from broker.ids import PartitionNumber
-from broker.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
 from broker.protocol.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
@@ -38,10 +32,6 @@ from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTo
 from broker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
-)
-from broker.protocol.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    TopicRequest,
 )
 from broker.protocol.messages.incremental_alter_configs import (
     AlterableConfig as Alteration,
@@ -84,7 +74,6 @@ from tests.support.turns import (
 
 MANY = 100_000
 NAMES = [f"n{number}" for number in range(MANY)]
-SHUFFLED = random.Random(1).sample(NAMES, MANY)
 HERE = "here"
 
 REQUESTS: dict[str, tuple[Any, int]] = {
@@ -167,21 +156,6 @@ REQUESTS: dict[str, tuple[Any, int]] = {
     "describe a config often": (
         DescribeConfigsRequest([DescribeConfigsResource(2, HERE, None)] * MANY),
         4,
-    ),
-    "look at many transactions": (
-        AddPartitionsToTxnRequest(
-            [
-                AddPartitionsToTxnTransaction(
-                    n, 1, 0, True, [AddPartitionsToTxnTopic(HERE, [0])]
-                )
-                for n in NAMES
-            ]
-        ),
-        4,
-    ),
-    "describe topic partitions": (
-        DescribeTopicPartitionsRequest([TopicRequest(n) for n in SHUFFLED]),
-        0,
     ),
     "assign to many members": (
         SyncGroupRequest(

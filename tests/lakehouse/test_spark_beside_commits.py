@@ -11,10 +11,8 @@ import deltalake
 import pytest
 
 from lakehouse import library
-from lakehouse.checkpoint_repair import is_known, prove_checkpoint
 from lakehouse.commit import commit_files, remove_files
 from lakehouse.delta_log import entry_versions, load, table_ends
-from lakehouse.proven_checkpoint import make_checkpoint
 from tests.support.spark_reader import SparkReader
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
@@ -109,29 +107,3 @@ def test_spark_reads_our_entries_behind_a_checkpoint_and_what_left(
         if row[0] == 6
     }
     assert (metrics, blind) == ("10", True)
-
-
-@pytest.mark.parametrize("struct", ["false", "true"])
-def test_sparks_checkpoint_tells_what_the_entries_do_and_spark_reads_beside_our_sums(
-    writer: Writer, analyst: SparkReader, struct: str
-) -> None:
-    """It is proven like one of the library's, and stays."""
-    name = f"delta.`{writer.path}`"
-    for n in range(3):
-        writer.add(0, n * 10, n * 10 + 10)
-    make_checkpoint(load(writer.path), 3)
-    asked = {
-        "delta.checkpointInterval": "1",
-        "delta.checkpoint.writeStatsAsStruct": struct,
-        "delta.checkpoint.writeStatsAsJson": "false" if struct == "true" else "true",
-    }
-    properties = ", ".join(f"'{key}' = '{value}'" for key, value in asked.items())
-    analyst.ask(f"ALTER TABLE {name} SET TBLPROPERTIES ({properties})")
-    analyst.ask(f"DELETE FROM {name} WHERE offset < 5")
-    found = load(writer.path)
-    assert found.checkpoint == found.version
-    assert not is_known(found)
-    assert prove_checkpoint(found) is None
-    assert is_known(load(writer.path))
-    assert offsets(analyst, name) == list(range(5, 30))
-    assert len(deltalake.DeltaTable(writer.path).to_pyarrow_table()) == 25

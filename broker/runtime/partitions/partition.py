@@ -253,7 +253,8 @@ class Partition:
         self, records: Buffer | None, version: int, now_ms: int, in_transaction: bool
     ) -> BatchHeader:
         """The header of a batch that may be admitted, stamped if the topic says so."""
-        self._check_exists()
+        if self.deleted:
+            self._check_exists()
         if self.number == SHOWN_NUMBER:
             self.check_stored()
         if records is None:
