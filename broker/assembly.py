@@ -16,13 +16,14 @@ import contextlib
 import os
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
 from broker.catalog import topics as stored_topics
 from broker.catalog.catalog import Catalog
+from broker.catalog.dynamic_configs import Resource
 from broker.clock import Clock
 from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.registry import Registry
@@ -30,6 +31,9 @@ from broker.lake.segment_carry import SegmentCarry
 from broker.lake.segment_retention import SegmentRetention
 from broker.network.hub import Hub
 from broker.network.listener import Listener
+from broker.runtime.configs.dynamic_configs import DynamicConfigs
+from broker.runtime.configs.features import TRANSACTION_VERSION, Features
+from broker.runtime.configs.layers import Kind
 from broker.runtime.coordination.coordinator import Coordinator
 from broker.runtime.coordination.markers import Markers
 from broker.runtime.coordination.producer_ids import ProducerIds
@@ -103,13 +107,8 @@ def assemble(
     sealed: list[Callable[[], None]] = []
     wal, recovery = _open_wal(settings, around, inspector, sealed)
     ends.callback(wal.close)
-    topics = Topics(
-        catalog,
-        around.clock,
-        partitions_max=settings.broker.partitions_max,
-        new_id=lambda: around.chance(16),
-    )
-    topics.load(catalog.read(stored_topics.load))
+    configs, features = _bring_configs(settings, catalog)
+    topics = _bring_topics(settings, around, catalog)
     tables = around.tables(wal)
     tables.start(topic for topic in topics.all() if topic.stored)
     ends.callback(tables.close)
@@ -123,7 +122,7 @@ def assemble(
         purgatory,
         inspector,
         counters,
-        config_of=lambda topic: topic_config(topic, settings),
+        config_of=lambda topic: topic_config(topic, configs.layers),
         call_soon=around.loop.call_soon,
         overdue=overdue,
     )
@@ -139,7 +138,7 @@ def assemble(
     transactions = _bring_transactions(settings, around, catalog, partitions, groups)
     log.info("recovered", topics=len(topics), batches_replayed=replayed)
     broker = Broker(
-        settings=settings,
+        settings=configs.layers.settings,
         clock=around.clock,
         timers=around.timers,
         catalog=catalog,
@@ -153,10 +152,13 @@ def assemble(
         purgatory=purgatory,
         fetch_sessions=_new_sessions(settings, around),
         counters=counters,
+        configs=configs,
+        features=features,
         cluster_id=catalog.cluster_id,
         node_id=settings.node_id,
         advertised=("", 0),
     )
+    _let_clients_change(broker)
     return Assembly(broker, tables, recovery, around)
 
 
@@ -219,6 +221,11 @@ async def listen(
         counters=broker.counters,
     )
     broker.wal.together = hub.together
+
+    async def limits_changed(_: Resource) -> None:
+        hub.limits = broker.settings.network
+
+    broker.configs.watch(limits_changed)
     listener = Listener(hub)
     address = await listener.start(host, port)
     ends.push_async_callback(_close_to_clients, broker, listener)
@@ -231,6 +238,46 @@ async def _close_to_clients(broker: Broker, listener: Listener) -> None:
     await broker.transactions.close()  # it changes offsets of groups
     await broker.groups.close()
     await listener.drain(broker.settings.network.drain_ms)
+
+
+def _bring_configs(
+    settings: Settings, catalog: Catalog
+) -> tuple[DynamicConfigs, Features]:
+    configs = DynamicConfigs(catalog, settings)
+    configs.load()
+    features = Features(catalog, settings.node_id)
+    features.load()
+    return configs, features
+
+
+def _bring_topics(settings: Settings, around: Surroundings, catalog: Catalog) -> Topics:
+    topics = Topics(
+        catalog,
+        around.clock,
+        partitions_max=settings.broker.partitions_max,
+        new_id=lambda: around.chance(16),
+    )
+    topics.load(catalog.read(stored_topics.load))
+    return topics
+
+
+def _let_clients_change(broker: Broker) -> None:
+    """What holds follows what clients configure, from the first moment on."""
+
+    async def configured(resource: Resource) -> None:
+        if resource[0] == Kind.BROKER:
+            broker.settings = broker.configs.layers.settings
+            await broker.partitions.configure()
+
+    def finalized() -> None:
+        version = broker.features.level(TRANSACTION_VERSION)
+        broker.transactions.limits = replace(
+            broker.transactions.limits, version=version
+        )
+
+    broker.configs.watch(configured)
+    broker.features.on_change = finalized
+    finalized()
 
 
 def _open_wal(

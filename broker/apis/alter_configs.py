@@ -1,12 +1,13 @@
-"""AlterConfigs: a topic's settings, replaced as a whole.
+"""AlterConfigs: a resource's configuration, replaced as a whole.
 
 Behavior: what is not named goes back to its default; the change is durable in the
-catalog and effective before the answer. Deprecated in favour of the incremental form,
-and still what older clients send.
+catalog and effective before the answer. Loggers cannot be configured so. Deprecated in
+favour of the incremental form, and still what older clients send.
 Version notes: none that changes behavior.
 """
 
 from broker.apis._alter_each import alter_each
+from broker.apis._resources import replace_configs
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.dispatch.turns import COUNTED_A_TURN, Steps, completed
@@ -18,6 +19,7 @@ from broker.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from broker.runtime.configs.layers import Kind
 from broker.runtime.services import Broker
 from broker.runtime.topics.config_alter import topic_to_alter
 from broker.topics.configs import validate
@@ -40,9 +42,10 @@ async def _alter(
     resource: AlterConfigsResource, validate_only: bool, broker: Broker
 ) -> None:
     given = await completed(_given(resource))  # a twin or a null is refused first
-    topic = topic_to_alter(
-        resource, broker.topics, broker.node_id, lambda: validate(given)
-    )
+    if resource.resource_type != Kind.TOPIC:
+        await replace_configs(resource, given, broker, validate_only=validate_only)
+        return
+    topic = topic_to_alter(resource, broker.topics, lambda: validate(given))
     configs = validate(given)
     if not validate_only:
         await broker.topics.alter_configs(topic, lambda _: configs)
@@ -58,7 +61,7 @@ def _given(resource: AlterConfigsResource) -> Steps[dict[str, str]]:
         if config.name in given:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"Error due to duplicate config keys: {config.name}",
+                "Error due to duplicate config keys",
             )
         if config.value is None:
             null = null or config
@@ -67,6 +70,6 @@ def _given(resource: AlterConfigsResource) -> Steps[dict[str, str]]:
             yield
     if null is not None:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"Null value not supported for: {null.name}"
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {null.name}"
         )
     return given

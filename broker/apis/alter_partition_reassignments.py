@@ -56,7 +56,7 @@ def _reassigned(
         allow_replication_factor_change=(
             request.allow_replication_factor_change or not each
         ),
-        error_message=None if each else "",
+        error_message=None,
         responses=[
             ReassignableTopicResponse(topic.name, answers) for topic, answers in each
         ],

@@ -8,9 +8,9 @@ can step down (KIP-511; the dispatcher does that, as the body cannot be read).
 Versions
     0    keys and their version ranges
     1-2  throttle time
-    3    flexible; the client's software name and version; features (KIP-584), of which
-         there is one: with ``transaction.version`` 2 clients leave to Produce 12 and
-         TxnOffsetCommit 5 what they else add themselves (KIP-890)
+    3    flexible; the client's software name and version; features (KIP-584): with
+         ``transaction.version`` 2 clients leave to Produce 12 and TxnOffsetCommit 5
+         what they else add themselves (KIP-890); ``metadata.version`` is for people
     4    features whose lowest level is 0 may be named as supported (KAFKA-17011)
 """
 
@@ -28,17 +28,13 @@ from broker.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from broker.transactions.metadata import V2
+from broker.runtime.configs.features import SUPPORTED
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What a name and a version may look like: ``ApiVersionsRequest.isValid``."""
 
 KEPT_MAX: Final = 64
 """Characters of each that are remembered, and shown: a client may send megabytes."""
-
-TRANSACTION_VERSION: Final = "transaction.version"
-FEATURES_EPOCH: Final = 0
-"""Of what is finalized, which never changes while a broker runs."""
 
 
 @serves(ApiKey.API_VERSIONS, versions=(0, 4))
@@ -57,10 +53,17 @@ def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVersionsRe
 
 
 def _add_features(response: ApiVersionsResponse, context: Context) -> None:
-    response.finalized_features_epoch = FEATURES_EPOCH
-    response.finalized_features = [FinalizedFeatureKey(TRANSACTION_VERSION, V2, V2)]
-    if context.version >= 4:
-        response.supported_features = [SupportedFeatureKey(TRANSACTION_VERSION, 0, V2)]
+    features = context.broker.features
+    response.finalized_features_epoch = features.epoch
+    response.finalized_features = [
+        FinalizedFeatureKey(name, level, level)
+        for name, level in features.finalized.items()
+    ]
+    response.supported_features = [
+        SupportedFeatureKey(name, *levels)
+        for name, levels in SUPPORTED.items()
+        if levels.min_level > 0 or context.version >= 4
+    ]
 
 
 def _entries(listed: tuple[Listed, ...]) -> list[ApiVersion]:

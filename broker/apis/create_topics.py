@@ -133,7 +133,7 @@ async def _create(
                 config_source=config.source,
                 is_sensitive=False,
             )
-            for config in describe_topic_configs(kept, broker.settings)
+            for config in describe_topic_configs(kept, broker.configs.layers)
         ],
     )
 

@@ -1,15 +1,16 @@
-"""DescribeConfigs: every key of a topic or of the broker, with its value and source.
+"""DescribeConfigs: every key of a topic, a broker, a group..., with value and source.
 
 Behavior: the complete list, defaults included; a list of keys narrows it. A broker is
-named by its node id, or "" for what all brokers have in common. What is named again is
-not described again: an answer is no larger than all that there is. Loggers, client
-metrics and groups have no configuration here.
+named by its node id, or "" for what clients have set of all brokers, and no more. What
+is named again is not described again: an answer is no larger than all that there is. A
+group or a subscription to client metrics need not be there.
 Version notes: v0 whether a value is the default; v1 synonyms and sources (KIP-226); v3
 types and documentation (KIP-569).
 """
 
 from collections.abc import Awaitable
 
+from broker.apis._resources import check_described
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.dispatch.turns import (
@@ -20,7 +21,7 @@ from broker.dispatch.turns import (
     in_turns,
 )
 from broker.protocol.api_keys import ApiKey
-from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.errors import KafkaError
 from broker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -29,11 +30,15 @@ from broker.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from broker.runtime.configs.layers import ALL_BROKERS, Kind
+from broker.runtime.configs.loggers import describe_loggers
+from broker.runtime.process.logging import levels
 from broker.runtime.services import Broker
-from broker.runtime.topics.config_alter import BROKER, TOPIC, check_broker_name
 from broker.runtime.topics.config_describe import (
     Described,
     describe_broker_configs,
+    describe_common_configs,
+    describe_kept_configs,
     describe_topic_configs,
 )
 from broker.topics.config_keys import ConfigSource
@@ -87,17 +92,19 @@ def _resource(
 
 
 def _keys(asked: DescribeConfigsResource, broker: Broker) -> list[Described]:
-    if asked.resource_type == BROKER:
-        check_broker_name(asked.resource_name, broker.node_id)
-        return describe_broker_configs(broker.settings, broker.advertised)
-    if asked.resource_type != TOPIC:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            f"Unsupported resource type: {asked.resource_type}",
-        )
-    validate(asked.resource_name)
-    topic = broker.topics.named(asked.resource_name)
-    return describe_topic_configs(topic.configs, broker.settings)
+    kind, name = asked.resource_type, asked.resource_name
+    layers = broker.configs.layers
+    if kind == Kind.TOPIC:
+        validate(name)
+        return describe_topic_configs(broker.topics.named(name).configs, layers)
+    check_described(kind, name, broker.node_id)
+    if kind == Kind.BROKER_LOGGER:
+        return describe_loggers(levels)
+    if kind != Kind.BROKER:
+        return describe_kept_configs(kind, broker.configs.of(kind, name))
+    if name == ALL_BROKERS:
+        return describe_common_configs(layers)
+    return describe_broker_configs(layers, broker.advertised)
 
 
 def _entry(
@@ -110,7 +117,7 @@ def _entry(
         read_only=key.read_only,
         config_source=key.source,
         is_default=key.source is ConfigSource.DEFAULT_CONFIG,
-        is_sensitive=False,
+        is_sensitive=key.sensitive,
         synonyms=[
             DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source)
             for one in synonyms

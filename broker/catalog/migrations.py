@@ -44,8 +44,27 @@ def _add_transactions(connection: Connection) -> None:
     )
 
 
+def _add_dynamic_configs(connection: Connection) -> None:
+    without_rowid = " WITHOUT ROWID" if connection.dialect.name == "sqlite" else ""
+    connection.exec_driver_sql(
+        "CREATE TABLE dynamic_configs ("
+        "resource_type INTEGER NOT NULL, resource_name TEXT NOT NULL, "
+        "configs JSON NOT NULL, PRIMARY KEY (resource_type, resource_name)"
+        ")" + without_rowid
+    )
+    connection.exec_driver_sql(
+        "CREATE TABLE finalized_features ("
+        "name TEXT NOT NULL, level INTEGER NOT NULL, PRIMARY KEY (name)"
+        ")" + without_rowid
+    )
+
+
 # Statements are written out: a step makes the table of its version, not of today's.
-STEPS: Final[Sequence[Step]] = (_add_group_metadata, _add_transactions)
+STEPS: Final[Sequence[Step]] = (
+    _add_group_metadata,
+    _add_transactions,
+    _add_dynamic_configs,
+)
 """``STEPS[n]`` turns version n + 1 into version n + 2."""
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 metadata: Final = MetaData()
 
@@ -107,6 +107,24 @@ transactions = Table(
     metadata,
     Column("transactional_id", Text, primary_key=True),
     Column("value", Text, nullable=False, comment="broker/transactions/snapshot.py"),
+    sqlite_with_rowid=False,
+)
+
+dynamic_configs = Table(
+    "dynamic_configs",
+    metadata,
+    Column("resource_type", Integer, primary_key=True, autoincrement=False),
+    Column("resource_name", Text, primary_key=True),
+    Column("configs", JSON, nullable=False),
+    sqlite_with_rowid=False,
+    comment="of brokers, groups and client metrics; a topic's are its own",
+)
+
+finalized_features = Table(
+    "finalized_features",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("level", Integer, nullable=False),
     sqlite_with_rowid=False,
 )
 

@@ -14,6 +14,8 @@ from typing import Final
 from broker.catalog.catalog import Catalog
 from broker.clock import Clock
 from broker.runtime.budget import Budget
+from broker.runtime.configs.dynamic_configs import DynamicConfigs
+from broker.runtime.configs.features import Features
 from broker.runtime.coordination.coordinator import Coordinator
 from broker.runtime.coordination.producer_ids import ProducerIds
 from broker.runtime.coordination.transactions import TransactionCoordinator
@@ -34,6 +36,7 @@ CONVERSIONS_MAX: Final = 2
 class Broker:
     """The parts of one running broker; all of them belong to the event loop.
 
+    ``settings`` are those that hold now: clients may change some (``configs``).
     ``advertised`` is the host and port that clients are told to connect to.
     """
 
@@ -51,6 +54,8 @@ class Broker:
     purgatory: DelayedOperations
     fetch_sessions: ServedSessions
     counters: Counters
+    configs: DynamicConfigs
+    features: Features
     cluster_id: str
     node_id: int
     advertised: tuple[str, int]

@@ -3,10 +3,10 @@
 Consoles and tools describe a broker to learn its limits and its version: they look for
 ``message.max.bytes``, ``log.retention.hours``, ``inter.broker.protocol.version``. This
 is the list of what they may look for, with the types and defaults of Apache Kafka 4.3,
-or with what is true here where Kafka's default would not be (one replica).
-What is really set here is laid over it by whoever knows the settings; everything is
-read-only. Keys of what this broker has not (controllers, replicas, TLS, SASL, quotas)
-are left out, apart from those that tools read anyway.
+or with what is true here where Kafka's default would not be (one replica). What is
+really set here is laid over it by whoever knows the settings, and what clients have
+changed over that (``broker_alter.py``). Keys of what this broker has not (controllers,
+replicas, TLS, SASL, quotas) are left out, apart from those that tools read anyway.
 
 The keys that give topics their defaults (``log.retention.ms`` and so on) follow from
 the topics' own table.
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from broker.topics.config_keys import LONG_MAX, ConfigKey, ConfigType
+from broker.topics.config_keys import LONG_MAX, ConfigKey, ConfigType, at_least
 from broker.topics.configs import TOPIC_CONFIGS
 
 METADATA_VERSION: Final = "4.3"
@@ -100,6 +100,18 @@ _UNSET_BY_TIME: Final = frozenset(
 """Keys without a default of their own in Kafka: hours or a scheduler stand in."""
 
 
+_CHECKS: Final = {
+    name: at_least(1)
+    for name in (
+        "max.connection.creation.rate", "max.connections", "max.connections.per.ip",
+        "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers", "producer.id.expiration.ms",
+    )
+}  # fmt: skip
+"""Of keys that clients can change. Kafka takes 0 for ``max.connections.per.ip``, which
+locks everybody out here: there are no addresses that are excepted."""
+
+
 def _table() -> dict[str, ConfigKey]:
     keys: dict[str, ConfigKey] = {}
     for line in _TEXT.strip().splitlines():
@@ -109,6 +121,7 @@ def _table() -> dict[str, ConfigKey]:
             ConfigType[kind.upper()],
             default.format(version=METADATA_VERSION) or None,
             doc,
+            _CHECKS.get(name),
             effective=True,
         )
     return keys
@@ -138,15 +151,3 @@ BROKER_CONFIGS: Final[Mapping[str, ConfigKey]] = MappingProxyType(
     dict(sorted({**_table(), **_of_topics()}.items()))
 )
 """Every key of a broker that is told to clients, by name, in the order of names."""
-
-
-def effective_values(settings: Mapping[str, str]) -> dict[str, str | None]:
-    """The value of every key: as set here, else Kafka's default, else None.
-
-    ``settings`` by broker key, as text; each must be a key of the table.
-    """
-    unknown = settings.keys() - BROKER_CONFIGS.keys()
-    assert not unknown, f"no keys of a broker: {sorted(unknown)}"
-    return {
-        name: settings.get(name, key.default) for name, key in BROKER_CONFIGS.items()
-    }

@@ -3,13 +3,13 @@
 Source: KIP-339; Kafka's ``ConfigurationControlManager.incrementalAlterConfig``.
 """
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Container, Generator, Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.topics.config_keys import ConfigType, split_list
-from broker.topics.configs import TOPIC_CONFIGS, key, text_of, validate
+from broker.topics.configs import key, text_of, validate
 
 CHECKED_A_TURN = 5_000
 
@@ -32,11 +32,12 @@ class Alteration(NamedTuple):
 
 
 def that_matter(
-    alterations: Iterable[Alteration],
+    alterations: Iterable[Alteration], known: Container[str] | None = None
 ) -> Generator[None, None, list[Alteration]]:
     """Return those that change something or are refused; yields now and then.
 
-    To delete what is no key changes nothing, as in Kafka. Raises KafkaError
+    To delete what is no key (of the ``known`` ones, if there is nothing else that could
+    be set) changes nothing, as in Kafka. Raises KafkaError
     INVALID_REQUEST for a key named twice, else for a missing value, before anything
     else is looked at.
     """
@@ -45,10 +46,14 @@ def that_matter(
         if alteration.name in named:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"Error due to duplicate config keys: {alteration.name}",
+                "Error due to duplicate config keys",
             )
         named.add(alteration.name)
-        if alteration.operation != Operation.DELETE or alteration.name in TOPIC_CONFIGS:
+        if (
+            alteration.operation != Operation.DELETE
+            or known is None
+            or alteration.name in known
+        ):
             kept.append(alteration)
         if alteration.value is None and alteration.operation != Operation.DELETE:
             null = null or alteration
@@ -112,5 +117,5 @@ def _apply(
 
 def _without_value(name: str) -> KafkaError:
     return KafkaError(
-        ErrorCode.INVALID_REQUEST, f"Null value not supported for: {name}"
+        ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}"
     )

@@ -48,6 +48,9 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class ConfigKey:
         """The value. Raises KafkaError INVALID_CONFIG, naming key and value."""
         value = _read(self.type, text.strip())
         if value is None:
-            raise self._refused(text, f"Not a value of type {self.type.name}")
+            raise self._refused(text, _not_of(self.type))
         fault = self.check(value) if self.check else None
         if fault is not None:
             raise self._refused(text, fault)
@@ -88,6 +91,12 @@ class ConfigKey:
             ErrorCode.INVALID_CONFIG,
             f"Invalid value {shown} for configuration {self.name}: {why}",
         )
+
+
+def _not_of(kind: ConfigType) -> str:
+    if kind is ConfigType.BOOLEAN:
+        return "Expected value to be either true or false"
+    return f"Not a number of type {kind.name}"
 
 
 def _read(kind: ConfigType, text: str) -> Value | None:

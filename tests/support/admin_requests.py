@@ -297,6 +297,8 @@ def features(asker: Asker) -> Iterator[Case]:
         "transactions, less": of((transaction, 1, SAFE_DOWNGRADE)),
         "transactions, off": of((transaction, 0, SAFE_DOWNGRADE)),
         "transactions, less, unsafely": of((transaction, 1, UNSAFE_DOWNGRADE)),
+        "metadata, less": of((metadata, 29, SAFE_DOWNGRADE)),
+        "metadata, less, unsafely": of((metadata, 7, UNSAFE_DOWNGRADE)),
     }.items():
         yield f"{case}, only asked", UpdateFeaturesRequest(1, updates, True), (1, 2)
     for case, updates in {
@@ -389,7 +391,7 @@ def deletions(asker: Asker) -> Iterator[Case]:
 APIS = (
     elections, reassignments, listed_reassignments, quorums, two_phases,
     brokers, tokens, acls,
-    directories, topics, more_partitions, deletions,
+    directories, features, topics, more_partitions, deletions,
 )  # fmt: skip
 
 

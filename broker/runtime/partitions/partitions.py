@@ -39,6 +39,7 @@ PARTITIONS_A_TURN: Final = 100
 RELEASES_A_TURN: Final = 1_000
 """So many forget a segment in one turn: a microsecond each, and more if they forget
 much."""
+CONFIGURED_A_TURN: Final = 500
 MOVED_A_TURN: Final = 2_000
 """So many are looked at for waiting fetches in one turn."""
 
@@ -170,6 +171,19 @@ class Partitions:
         config = self._configs[topic.number]
         for partition in filter(None, self._by_topic[topic.number]):
             partition.configure(config)
+
+    async def configure(self) -> None:
+        """Let what the broker says for all topics hold for each; others have turns."""
+        looked_at = 0
+        for number in tuple(self._by_topic):
+            topic = self._topics.by_number(number)
+            if topic is None or number not in self._by_topic:
+                continue  # deleted meanwhile
+            self.topic_changed(topic)
+            looked_at += 1 + topic.partitions
+            if looked_at >= CONFIGURED_A_TURN:
+                looked_at = 0
+                await asyncio.sleep(0)
 
     def topic_deleted(self, topic: Topic) -> None:
         self._inspector.rules.pop(topic.number, None)

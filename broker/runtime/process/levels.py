@@ -48,6 +48,10 @@ class Levels:
         else:
             self._own[name] = _number(level)
 
+    def reset(self, name: str) -> None:
+        """Let a logger say what those say that nobody has changed."""
+        self._own.pop(name, None)
+
 
 class NamedLogger(structlog.PrintLogger):
     """Prints to a file; knows its name and what it says."""

@@ -23,7 +23,7 @@ from broker.protocol.messages.incremental_alter_configs import (
 from broker.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
-from broker.runtime.topics.config_alter import BROKER, TOPIC
+from broker.runtime.configs.layers import Kind
 from tests.support.rig import batch_of, call, create, produce_one, rig, run
 
 
@@ -42,7 +42,7 @@ def test_what_is_not_named_goes_back_to_its_default(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             partition = await create(broker, "t", retention_ms="5")
-            request = asked(TOPIC, "t", retention_bytes="9")
+            request = asked(Kind.TOPIC, "t", retention_bytes="9")
             response = await call(alter_configs, request, broker)
             assert response.responses[0].error_code == 0
             topic = broker.topics.get("t")
@@ -59,7 +59,7 @@ def test_a_change_is_effective_and_survives_a_restart(tmp_path: Path) -> None:
         async with rig(tmp_path) as broker:
             await create(broker, "t")
             await call(
-                alter_configs, asked(TOPIC, "t", max_message_bytes="100"), broker
+                alter_configs, asked(Kind.TOPIC, "t", max_message_bytes="100"), broker
             )
             answer = await produce_one(broker, "t", batch_of(b"x" * 100))
             assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
@@ -73,7 +73,7 @@ def test_validate_only_changes_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             partition = await create(broker, "t")
-            request = asked(TOPIC, "t", validate_only=True, retention_ms="5")
+            request = asked(Kind.TOPIC, "t", validate_only=True, retention_ms="5")
             response = await call(alter_configs, request, broker)
             assert response.responses[0].error_code == 0
             assert partition.config.retention_ms == 604_800_000
@@ -84,15 +84,16 @@ def test_validate_only_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "configs", "code"),
     [
-        (TOPIC, "nowhere", {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (TOPIC, "t", {"retention_ms": "soon"}, ErrorCode.INVALID_CONFIG),
-        (TOPIC, "t", {"no_such_key": "1"}, ErrorCode.INVALID_CONFIG),
-        (TOPIC, "t", {"retention_ms": None}, ErrorCode.INVALID_REQUEST),
-        (TOPIC, "", {}, ErrorCode.INVALID_REQUEST),
-        (TOPIC, "no name", {}, ErrorCode.INVALID_TOPIC_EXCEPTION),
-        (BROKER, "", {"num_partitions": "3"}, ErrorCode.INVALID_REQUEST),
-        (BROKER, "99", {}, ErrorCode.INVALID_REQUEST),
-        (32, "g", {}, ErrorCode.INVALID_REQUEST),
+        (Kind.TOPIC, "nowhere", {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (Kind.TOPIC, "t", {"retention_ms": "soon"}, ErrorCode.INVALID_CONFIG),
+        (Kind.TOPIC, "t", {"no_such_key": "1"}, ErrorCode.INVALID_CONFIG),
+        (Kind.TOPIC, "t", {"retention_ms": None}, ErrorCode.INVALID_REQUEST),
+        (Kind.TOPIC, "", {}, ErrorCode.INVALID_REQUEST),
+        (Kind.TOPIC, "no name", {}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (Kind.BROKER, "", {"num_partitions": "3"}, ErrorCode.INVALID_REQUEST),
+        (Kind.BROKER, "99", {}, ErrorCode.INVALID_REQUEST),
+        (Kind.GROUP, "g", {"nope": "1"}, ErrorCode.INVALID_CONFIG),
+        (Kind.BROKER_LOGGER, "7", {"root": "INFO"}, ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_what_cannot_be_is_refused(
@@ -116,7 +117,7 @@ def test_a_resource_named_twice_is_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             await create(broker, "t")
-            request = asked(TOPIC, "t", retention_ms="5")
+            request = asked(Kind.TOPIC, "t", retention_ms="5")
             request.resources.append(request.resources[0])
             response = await call(alter_configs, request, broker)
             codes = [result.error_code for result in response.responses]
@@ -142,7 +143,9 @@ def test_a_key_named_twice_is_refused_first_and_then_a_null(
         async with rig(tmp_path) as broker:
             await create(broker, "t", retention_ms="5")
             configs = [AlterableConfig(*one) for one in entries]
-            request = AlterConfigsRequest([AlterConfigsResource(TOPIC, "t", configs)])
+            request = AlterConfigsRequest(
+                [AlterConfigsResource(Kind.TOPIC, "t", configs)]
+            )
             (result,) = (await call(alter_configs, request, broker)).responses
             assert result.error_code == ErrorCode.INVALID_REQUEST
             assert re.search(why, result.error_message or "")
@@ -179,13 +182,13 @@ def test_keys_are_refused_before_the_topic_is_looked_for(
         async with rig(tmp_path) as broker:
             if incremental:
                 edits = [Edit(key, 0, value) for key, value in given]
-                edited = [EditedResource(TOPIC, name, edits)]
+                edited = [EditedResource(Kind.TOPIC, name, edits)]
                 request: Any = IncrementalAlterConfigsRequest(edited)
                 answer = await call(incremental_alter_configs, request, broker)
             else:
                 configs = [AlterableConfig(*one) for one in given]
                 request = AlterConfigsRequest(
-                    [AlterConfigsResource(TOPIC, name, configs)]
+                    [AlterConfigsResource(Kind.TOPIC, name, configs)]
                 )
                 answer = await call(alter_configs, request, broker)
             assert answer.responses[0].error_code == code

@@ -1,5 +1,7 @@
 """ApiVersions says what is served, and checks who asks."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from broker.apis.api_versions import KEPT_MAX, api_versions
@@ -13,16 +15,19 @@ from broker.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from broker.runtime.configs.features import Features
 from broker.transactions.limits import TransactionLimits
 
+FEATURES = Features(SimpleNamespace(), 1)  # type: ignore[arg-type]
 
-def context(version: int, *listed: Listed) -> Context:
+
+def context(version: int, *listed: Listed, features: Features | None = None) -> Context:
     return Context(
         version=version,
         client_id=None,
         key=ApiKey.API_VERSIONS,
         peer_host="h",
-        broker=object(),  # type: ignore[arg-type]
+        broker=SimpleNamespace(features=features or FEATURES),  # type: ignore[arg-type]
         listed=listed,
     )
 
@@ -129,17 +134,22 @@ def test_what_is_not_served_is_not_listed() -> None:
 
 def test_transactions_of_the_new_kind_are_a_feature() -> None:
     """Clients turn to them by the feature, not by versions."""
-    finalized = FinalizedFeatureKey("transaction.version", 2, 2)
+    finalized = [
+        FinalizedFeatureKey("metadata.version", 30, 30),
+        FinalizedFeatureKey("transaction.version", 2, 2),
+    ]
     for version in range(5):
         answer = api_versions(ApiVersionsRequest("a", "1"), context(version))
-        assert answer.finalized_features == ([finalized] if version >= 3 else [])
+        assert answer.finalized_features == (finalized if version >= 3 else [])
         assert answer.finalized_features_epoch == (0 if version >= 3 else -1)
     assert TransactionLimits().version == 2, "as the coordinator goes by"
 
 
 def test_a_feature_whose_lowest_level_is_0_is_supported_since_version_4() -> None:
     """Java clients before 3.9 cannot read it (KAFKA-17011)."""
+    metadata = SupportedFeatureKey("metadata.version", 7, 30)
     supported = SupportedFeatureKey("transaction.version", 0, 2)
     for version in range(5):
         answer = api_versions(ApiVersionsRequest("a", "1"), context(version))
-        assert answer.supported_features == ([supported] if version >= 4 else [])
+        features = [metadata] * (version >= 3) + [supported] * (version >= 4)
+        assert answer.supported_features == features

@@ -11,7 +11,8 @@ from broker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
-from broker.runtime.topics.config_alter import BROKER, TOPIC
+from broker.runtime.configs.layers import Kind
+from broker.topics.broker_alter import DYNAMIC
 from broker.topics.config_keys import ConfigSource, ConfigType
 from broker.topics.configs import TOPIC_CONFIGS
 from tests.support.rig import NODE_ID, call, create, rig, run
@@ -25,9 +26,9 @@ def test_a_topic_has_every_key_with_its_default(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             await create(broker, "t")
-            response = await call(describe_configs, asked(TOPIC, "t"), broker)
+            response = await call(describe_configs, asked(Kind.TOPIC, "t"), broker)
             (result,) = response.results
-            of_none = await call(describe_configs, asked(TOPIC, "t", []), broker)
+            of_none = await call(describe_configs, asked(Kind.TOPIC, "t", []), broker)
             assert of_none.results == [result]  # as Kafka: no keys are all keys
             values = {entry.name: entry.value for entry in result.configs}
             assert values.keys() == TOPIC_CONFIGS.keys()
@@ -43,7 +44,7 @@ def test_sources_and_synonyms_say_where_a_value_comes_from(tmp_path: Path) -> No
         async with rig(tmp_path, message_max_bytes=5000) as broker:
             await create(broker, "t", max_message_bytes="700", retention_ms="9")
             keys = ["max.message.bytes", "retention.ms", "cleanup.policy"]
-            request = asked(TOPIC, "t", keys, include_synonyms=True)
+            request = asked(Kind.TOPIC, "t", keys, include_synonyms=True)
             response = await call(describe_configs, request, broker)
             found = {entry.name: entry for entry in response.results[0].configs}
             assert found.keys() == set(keys)
@@ -67,11 +68,13 @@ def test_synonyms_and_documentation_come_when_asked_for(tmp_path: Path) -> None:
         async with rig(tmp_path) as broker:
             await create(broker, "t")
             keys = ["retention.ms"]
-            response = await call(describe_configs, asked(TOPIC, "t", keys), broker)
+            response = await call(
+                describe_configs, asked(Kind.TOPIC, "t", keys), broker
+            )
             (entry,) = response.results[0].configs
             assert (entry.synonyms, entry.documentation) == ([], None)
             assert entry.config_type == ConfigType.LONG
-            request = asked(TOPIC, "t", keys, include_documentation=True)
+            request = asked(Kind.TOPIC, "t", keys, include_documentation=True)
             response = await call(describe_configs, request, broker)
             assert response.results[0].configs[0].documentation
 
@@ -82,7 +85,7 @@ def test_the_broker_tells_where_it_listens(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             keys = ["listeners", "advertised.listeners"]
-            request = asked(BROKER, str(broker.node_id), keys)
+            request = asked(Kind.BROKER, str(broker.node_id), keys)
             (result,) = (await call(describe_configs, request, broker)).results
             values = {entry.name: entry.value for entry in result.configs}
             host, port = broker.advertised
@@ -97,11 +100,11 @@ def test_the_broker_tells_where_it_listens(tmp_path: Path) -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize("name", ["", str(NODE_ID)])
-def test_the_broker_tells_its_settings_read_only(tmp_path: Path, name: str) -> None:
+def test_the_broker_tells_its_settings_and_which_can_be_changed(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path, num_partitions=4, auto_create_topics=False) as broker:
-            response = await call(describe_configs, asked(BROKER, name), broker)
+            request = asked(Kind.BROKER, str(NODE_ID))
+            response = await call(describe_configs, request, broker)
             (result,) = response.results
             assert result.error_code == 0
             values = {entry.name: entry.value for entry in result.configs}
@@ -109,7 +112,10 @@ def test_the_broker_tells_its_settings_read_only(tmp_path: Path, name: str) -> N
             assert values["auto.create.topics.enable"] == "false"
             assert values["message.max.bytes"] == "1048588"
             assert values["node.id"] == str(NODE_ID)
-            assert all(entry.read_only for entry in result.configs)
+            changed = {one.name for one in result.configs if not one.read_only}
+            assert changed == DYNAMIC
+            of_all = await call(describe_configs, asked(Kind.BROKER, ""), broker)
+            assert of_all.results[0].configs == []  # nobody has set anything
 
     run(scenario)
 
@@ -117,10 +123,15 @@ def test_the_broker_tells_its_settings_read_only(tmp_path: Path, name: str) -> N
 @pytest.mark.parametrize(
     ("kind", "name", "code"),
     [
-        (TOPIC, "nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (TOPIC, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
-        (BROKER, "99", ErrorCode.INVALID_REQUEST),
-        (8, "1", ErrorCode.INVALID_REQUEST),
+        (Kind.TOPIC, "nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (Kind.TOPIC, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (Kind.BROKER, "99", ErrorCode.INVALID_REQUEST),
+        (Kind.BROKER, "seven", ErrorCode.INVALID_REQUEST),
+        (Kind.BROKER_LOGGER, "1", ErrorCode.INVALID_REQUEST),
+        (Kind.BROKER_LOGGER, "", ErrorCode.INVALID_REQUEST),
+        (Kind.GROUP, "", ErrorCode.INVALID_REQUEST),
+        (Kind.CLIENT_METRICS, "", ErrorCode.INVALID_REQUEST),
+        (3, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_what_is_not_there_is_refused_by_itself(
@@ -140,7 +151,7 @@ def test_version_0_says_what_is_a_default(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             await create(broker, "t", retention_ms="9")
-            request = asked(TOPIC, "t", ["retention.ms", "cleanup.policy"])
+            request = asked(Kind.TOPIC, "t", ["retention.ms", "cleanup.policy"])
             response = await call(describe_configs, request, broker, 0)
             told = {one.name: one.is_default for one in response.results[0].configs}
             assert told == {"retention.ms": False, "cleanup.policy": True}
@@ -154,11 +165,16 @@ def test_what_is_named_again_is_not_described_again(tmp_path: Path) -> None:
             await create(broker, "t")
             resources = [
                 DescribeConfigsResource(kind, name, None)
-                for kind, name in [(TOPIC, "t"), (BROKER, ""), (TOPIC, "t")] * 20
+                for kind, name in [
+                    (Kind.TOPIC, "t"),
+                    (Kind.BROKER, ""),
+                    (Kind.TOPIC, "t"),
+                ]
+                * 20
             ]
             request = DescribeConfigsRequest(resources)
             response = await call(describe_configs, request, broker)
             told = [(one.resource_type, one.resource_name) for one in response.results]
-            assert told == [(TOPIC, "t"), (BROKER, "")]
+            assert told == [(Kind.TOPIC, "t"), (Kind.BROKER, "")]
 
     run(scenario)

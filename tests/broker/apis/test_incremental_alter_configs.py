@@ -12,8 +12,8 @@ from broker.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from broker.runtime.configs.layers import Kind
 from broker.runtime.services import Broker
-from broker.runtime.topics.config_alter import TOPIC
 from tests.support.rig import call, create, rig, run
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -23,7 +23,7 @@ def asked(
     *changes: tuple[str, int, str | None], name: str = "t", validate_only: bool = False
 ) -> IncrementalAlterConfigsRequest:
     entries = [AlterableConfig(*change) for change in changes]
-    resource = AlterConfigsResource(TOPIC, name, entries)
+    resource = AlterConfigsResource(Kind.TOPIC, name, entries)
     return IncrementalAlterConfigsRequest([resource], validate_only)
 
 

@@ -25,7 +25,13 @@ def interrupted(connection: Connection) -> None:
     raise InterruptedError
 
 
-SINCE = {"group_metadata": 2, "pending_offsets": 3, "transactions": 3}
+SINCE = {
+    "group_metadata": 2,
+    "pending_offsets": 3,
+    "transactions": 3,
+    "dynamic_configs": 4,
+    "finalized_features": 4,
+}
 """Table -> the version that brought it."""
 
 
@@ -89,11 +95,11 @@ def migrate(path: Path, *steps: migrations.Step) -> None:
 def test_the_steps_are_walked_once_and_in_order(tmp_path: Path) -> None:
     path = tmp_path / "catalog.db"
     old_catalog(path)
-    migrate(path, add_colour, paint, paint)
-    migrate(path, *[interrupted] * 3)  # it is up to date: no step runs
+    migrate(path, add_colour, paint, paint, paint)
+    migrate(path, *[interrupted] * 4)  # it is up to date: no step runs
     engine = open_engine(path)
     with engine.connect() as connection:
-        assert migrations.version(connection) == 4
+        assert migrations.version(connection) == 5
         colour = connection.exec_driver_sql("select colour from topics").scalar()
         assert colour == "green"
     engine.dispose()

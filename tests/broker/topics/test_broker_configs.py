@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.topics.broker_configs import BROKER_CONFIGS, effective_values
+from broker.topics.broker_configs import BROKER_CONFIGS
 from broker.topics.config_keys import ConfigType
 from broker.topics.configs import TOPIC_CONFIGS
 
@@ -49,16 +49,3 @@ def test_types_are_those_of_kafka() -> None:
     assert BROKER_CONFIGS["log.cleanup.policy"].type is ConfigType.LIST
     assert BROKER_CONFIGS["log.retention.hours"].default == "168"
     assert BROKER_CONFIGS["log.retention.ms"].default is None
-
-
-def test_what_is_set_here_is_laid_over() -> None:
-    values = effective_values({"num.partitions": "4"})
-    assert values["num.partitions"] == "4"
-    assert values["message.max.bytes"] == "1048588"
-    assert values["broker.rack"] is None
-    assert values.keys() == BROKER_CONFIGS.keys()
-
-
-def test_a_key_that_is_none_is_our_own_mistake() -> None:
-    with pytest.raises(AssertionError):
-        effective_values({"num.partition": "4"})

@@ -60,7 +60,9 @@ def test_values_are_read_as_their_type(
     ],
 )
 def test_what_is_not_of_the_type_is_refused(kind: ConfigType, text: str) -> None:
-    with pytest.raises(KafkaError, match="Not a value of type") as caught:
+    with pytest.raises(
+        KafkaError, match=r"Not a number of type|either true or false"
+    ) as caught:
         a(kind).parse(text)
     assert caught.value.code == ErrorCode.INVALID_CONFIG
     assert "some.key" in caught.value.message

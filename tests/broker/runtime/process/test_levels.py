@@ -103,3 +103,10 @@ def test_every_logger_of_another_part_is_known(package, names):
         for name in re.findall(r'get_logger\("(.*?)"\)', path.read_text())
     }
     assert found == set(names)
+
+
+def test_a_logger_that_is_reset_says_what_all_say(levels):
+    levels.change("lakelog.network", "debug")
+    levels.reset("lakelog.network")
+    levels.reset("lakelog.lake")  # nobody has changed it
+    assert levels.name_of("lakelog.network") == levels.name_of(ROOT) == "info"

@@ -1,12 +1,17 @@
 """Each key with its value, and with every place that the value could come from."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
+from broker.runtime.configs.layers import Layers
 from broker.runtime.topics.config_describe import (
     Described,
     describe_broker_configs,
+    describe_common_configs,
+    describe_kept_configs,
     describe_topic_configs,
     join_host_port,
     topic_config,
@@ -19,6 +24,7 @@ from broker.settings import (
     Settings,
     TransactionSettings,
 )
+from broker.topics.broker_alter import DYNAMIC
 from broker.topics.broker_configs import BROKER_CONFIGS
 from broker.topics.config_keys import ConfigSource
 from broker.topics.configs import TOPIC_CONFIGS
@@ -29,6 +35,7 @@ OWN, HERE, DEFAULT = (
     ConfigSource.STATIC_BROKER_CONFIG,
     ConfigSource.DEFAULT_CONFIG,
 )
+NONE: Mapping[str, str] = MappingProxyType({})
 SET = Settings(
     data_dir=Path("/the/data"),
     listener="[::]:19092",
@@ -52,14 +59,16 @@ SET = Settings(
 )  # fmt: skip
 
 
-def of_broker(settings: Settings) -> dict[str, Described]:
-    found = describe_broker_configs(settings, ("a.host", 9))
+def of_broker(
+    settings: Settings, own: Mapping[str, str] = NONE, common: Mapping[str, str] = NONE
+) -> dict[str, Described]:
+    found = describe_broker_configs(Layers(settings, own, common), ("a.host", 9))
     return {one.name: one for one in found}
 
 
 def of_topic(settings: Settings, **configs: str) -> dict[str, Described]:
     own = {key.replace("_", "."): value for key, value in configs.items()}
-    return {one.name: one for one in describe_topic_configs(own, settings)}
+    return {one.name: one for one in describe_topic_configs(own, Layers(settings))}
 
 
 def test_each_setting_is_shown_under_kafkas_name_for_it() -> None:
@@ -89,7 +98,8 @@ def test_each_setting_is_shown_under_kafkas_name_for_it() -> None:
 def test_a_key_of_the_broker_says_what_it_would_be_without_the_setting() -> None:
     found = of_broker(SET)
     assert found.keys() == BROKER_CONFIGS.keys()
-    assert all(one.read_only for one in found.values())
+    changed = {name for name, one in found.items() if not one.read_only}
+    assert changed == DYNAMIC
     partitions = found["num.partitions"]
     assert [tuple(one) for one in partitions.synonyms] == [
         ("num.partitions", "42", HERE),
@@ -143,7 +153,7 @@ def test_a_topic_has_every_key_and_all_can_be_changed() -> None:
 def test_what_holds_for_a_topic_is_its_own_value_or_the_brokers() -> None:
     for configs, limit in (({}, 43), ({"max.message.bytes": "7"}, 7)):
         topic = Topic(1, b"i" * 16, "t", 1, configs)
-        assert topic_config(topic, SET).max_message_bytes == limit
+        assert topic_config(topic, Layers(SET)).max_message_bytes == limit
 
 
 def test_a_topics_table_is_as_fresh_as_the_broker_says_or_the_topic_itself() -> None:
@@ -162,3 +172,48 @@ def test_an_address_is_written_so_that_its_port_can_be_told(
     host: str, text: str
 ) -> None:
     assert join_host_port(host, 9) == text
+
+
+def test_what_clients_have_set_is_before_all_else_and_says_of_whom() -> None:
+    key = "message.max.bytes"
+    chain = [
+        (key, "1", ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (key, "2", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (key, "43", HERE),
+        (key, "1048588", DEFAULT),
+    ]
+    for own, common, first in (({key: "1"}, {key: "2"}, 0), ({}, {key: "2"}, 1)):
+        found = of_broker(SET, own, common)[key]
+        assert [tuple(one) for one in found.synonyms] == chain[first:]
+        assert (found.value, found.source) == chain[first][1:]
+        layers = Layers(SET, own, common)
+        of_topics = {one.name: one for one in describe_topic_configs({}, layers)}
+        shown = of_topics["max.message.bytes"].synonyms
+        assert [tuple(one) for one in shown] == chain[first:]
+
+
+def test_of_what_nobody_knows_the_value_is_not_shown() -> None:
+    secret = of_broker(SET, {"no.such": "x"}, {"no.such": "y"})["no.such"]
+    assert (secret.value, secret.sensitive, secret.read_only) == (None, True, True)
+    assert [one.value for one in secret.synonyms] == [None, None]
+    [common] = describe_common_configs(Layers(SET, {}, {"no.such": "y"}))
+    assert (common.value, common.sensitive) == (None, True)
+
+
+def test_of_all_brokers_that_alone_is_told_that_was_set() -> None:
+    assert describe_common_configs(Layers(SET, {"max.connections": "1"}, {})) == []
+    [one] = describe_common_configs(Layers(SET, {}, {"max.connections": "9"}))
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    assert (one.name, one.value, one.source) == ("max.connections", "9", source)
+
+
+def test_groups_and_client_metrics_have_their_keys_whether_they_are_or_not() -> None:
+    found = {one.name: one for one in describe_kept_configs(16, {"metrics": "a"})}
+    assert found["interval.ms"].value == "300000"
+    assert found["metrics"].source is ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG
+    key = "consumer.session.timeout.ms"
+    of_group = {one.name: one for one in describe_kept_configs(32, {key: "50000"})}
+    assert [tuple(one) for one in of_group[key].synonyms] == [
+        (key, "50000", ConfigSource.DYNAMIC_GROUP_CONFIG),
+        (f"group.{key}", "45000", DEFAULT),
+    ]

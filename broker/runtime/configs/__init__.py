@@ -1,0 +1,1 @@
+"""Configurations that clients change while the broker runs."""

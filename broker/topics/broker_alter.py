@@ -1,0 +1,116 @@
+"""Changing a broker's configuration while it runs.
+
+Source: ``DynamicBrokerConfig`` and ``ConfigAdminManager``, whose words the refusals
+are. A key that Kafka does not change while it runs is refused; one that nobody knows is
+kept for whoever may (a plugin of Kafka's), and shown without its value, which may be
+secret.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.topics.broker_configs import BROKER_CONFIGS
+from broker.topics.config_alter import Alteration, Operation
+from broker.topics.config_keys import ConfigType, split_list
+from broker.topics.configs import LAKE_FLUSH_MAX_MS, TOPIC_CONFIGS
+
+OF_TOPICS: Final[Mapping[str, str]] = {
+    key.synonyms[0]: key.name
+    for key in TOPIC_CONFIGS.values()
+    if key.synonyms and key.name != LAKE_FLUSH_MAX_MS
+}
+"""A broker's key -> the topics' key of which it is the default. The compactor goes by
+one of them as well, and knows what it was started with alone."""
+
+DYNAMIC: Final = frozenset(OF_TOPICS) | {
+    "log.cleaner.threads",
+    "max.connection.creation.rate",
+    "max.connections",
+    "max.connections.per.ip",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+    "producer.id.expiration.ms",
+}
+"""The keys that can be changed while a broker runs."""
+
+_VERBS: Final = {Operation.APPEND: "append", Operation.SUBTRACT: "subtract"}
+
+
+def alter_broker(
+    present: Mapping[str, str],
+    alterations: Sequence[Alteration],
+    holds: Mapping[str, str | None],
+) -> dict[str, str]:
+    """The configuration after all changes; ``holds`` is what lists start from.
+
+    Raises KafkaError as ``validate_broker``, or for a verb that a key does not have.
+    """
+    altered = dict(present)
+    for name, operation, value in alterations:
+        if operation == Operation.DELETE:
+            altered.pop(name, None)
+        elif operation == Operation.SET:
+            assert value is not None
+            altered[name] = value
+        else:
+            altered[name] = _edited(name, operation, value or "", altered, holds)
+    return validate_broker(altered)
+
+
+def _edited(
+    name: str,
+    operation: int,
+    value: str,
+    present: Mapping[str, str],
+    holds: Mapping[str, str | None],
+) -> str:
+    """The list after APPEND or SUBTRACT."""
+    verb = _VERBS.get(Operation(operation)) if operation in tuple(Operation) else None
+    if verb is None:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}"
+        )
+    key = BROKER_CONFIGS.get(name)
+    if key is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+    if key.type is not ConfigType.LIST:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Config value {verb} is not allowed for config key: {name}",
+        )
+    kept = dict.fromkeys(split_list(present.get(name) or holds.get(name) or ""))
+    for one in split_list(value):
+        kept.pop(one, None) if verb == "subtract" else kept.setdefault(one)
+    return ",".join(kept)
+
+
+def validate_broker(configs: Mapping[str, str]) -> dict[str, str]:
+    """The same, each a key that can be changed, of its type and allowed.
+
+    Raises KafkaError INVALID_REQUEST naming what is not.
+    """
+    fixed = [name for name in configs if name in BROKER_CONFIGS and name not in DYNAMIC]
+    if fixed:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
+        )
+    for name, text in configs.items():
+        if name in DYNAMIC:
+            try:
+                BROKER_CONFIGS[name].parse(text)
+            except KafkaError as refused:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, refused.message) from None
+    return {name: text.strip() for name, text in configs.items()}
+
+
+def topic_overrides(configs: Mapping[str, str]) -> dict[str, str]:
+    """What a broker's configuration says for topics that do not say it themselves."""
+    return {
+        of_topic: configs[name]
+        for name, of_topic in OF_TOPICS.items()
+        if name in configs
+    }

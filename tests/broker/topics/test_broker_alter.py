@@ -1,0 +1,82 @@
+"""Changing a broker while it runs: what can be, in Kafka's words."""
+
+import pytest
+
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.topics.broker_alter import (
+    DYNAMIC,
+    OF_TOPICS,
+    alter_broker,
+    topic_overrides,
+    validate_broker,
+)
+from broker.topics.broker_configs import BROKER_CONFIGS
+from broker.topics.config_alter import Alteration, Operation
+
+SET, DELETE = Operation.SET, Operation.DELETE
+APPEND, SUBTRACT = Operation.APPEND, Operation.SUBTRACT
+RETENTION, POLICY = "log.retention.ms", "log.cleanup.policy"
+
+
+def altered(present, *changes, holds=None):
+    alterations = [Alteration(*one) for one in changes]
+    return alter_broker(present, alterations, holds or {})
+
+
+def test_what_can_be_changed_is_a_key_and_so_is_what_it_is_the_default_of():
+    assert BROKER_CONFIGS.keys() >= DYNAMIC
+    assert OF_TOPICS["message.max.bytes"] == "max.message.bytes"
+    assert topic_overrides({RETENTION: "5", "max.connections": "6"}) == {
+        "retention.ms": "5"
+    }
+
+
+def test_values_are_set_deleted_and_edited():
+    assert altered({}, (RETENTION, SET, " 5 ")) == {RETENTION: "5"}
+    assert altered({RETENTION: "5"}, (RETENTION, DELETE, None)) == {}
+    assert altered({}, ("num.partitions", DELETE, None)) == {}
+    assert altered({}, (POLICY, APPEND, "compact"), holds={POLICY: "delete"}) == {
+        POLICY: "delete,compact"
+    }
+    assert altered({POLICY: "compact,delete"}, (POLICY, SUBTRACT, "delete")) == {
+        POLICY: "compact"
+    }
+    assert altered({}, (POLICY, SUBTRACT, "delete"), holds={POLICY: "delete"}) == {
+        POLICY: ""
+    }
+
+
+def test_what_nobody_knows_is_kept():
+    assert altered({}, ("no.such", SET, "x"), ("", SET, "y")) == {
+        "no.such": "x",
+        "": "y",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "why"),
+    [
+        (("num.partitions", SET, "3"), 42, r"dynamically: \[num.partitions\]"),
+        ((RETENTION, SET, "soon"), 42, "Not a number of type LONG"),
+        ((RETENTION, SET, "9" * 40), 42, "Not a number of type LONG"),
+        (("max.connections.per.ip", SET, "0"), 42, "at least 1"),
+        (("producer.id.expiration.ms", SET, "0"), 42, "at least 1"),
+        (("message.max.bytes", SET, "-1"), 42, "at least 0"),
+        ((RETENTION, APPEND, "1"), 40, "append is not allowed for config key"),
+        ((RETENTION, SUBTRACT, "1"), 40, "subtract is not allowed for config key"),
+        (("no.such", APPEND, "1"), 40, "Unknown config name: no.such"),
+        ((RETENTION, 7, "1"), 42, "Unknown operations type 7"),
+        ((POLICY, SET, "shred"), 42, "must hold nothing but"),
+    ],
+)
+def test_what_cannot_be_is_refused(change, code, why):
+    with pytest.raises(KafkaError, match=why) as refused:
+        altered({"max.connections": "5"}, ("max.connections", SET, "6"), change)
+    assert refused.value.code == code
+
+
+def test_one_that_is_fixed_spoils_all():
+    with pytest.raises(KafkaError) as refused:
+        validate_broker({RETENTION: "5", "node.id": "1", "broker.id": "1"})
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert refused.value.message.endswith("[node.id, broker.id]")
