@@ -248,10 +248,11 @@ class PartitionLog:
         table has no such records."""
         return self.transactions.aborted(start, end)
 
-    def open_epoch(self, producer_id: ProducerId) -> int | None:
-        """The epoch of a producer whose transaction is open; None: none is."""
-        is_open = producer_id in self.transactions.open
-        return self.producers.epoch(producer_id) if is_open else None
+    def open_since(self, producer_id: ProducerId) -> tuple[int, int] | None:
+        """First offset and epoch of a producer's open transaction; None: none is."""
+        first = self.transactions.open.get(producer_id)
+        epoch = self.producers.epoch(producer_id)
+        return None if first is None or epoch is None else (first, epoch)
 
     def expire_producers(self, now_ms: int, ttl_ms: int) -> int:
         """Forget producers that have been silent for ``ttl_ms``, but for those with an

@@ -42,6 +42,8 @@ class Add:
     groups: frozenset[str] = frozenset()
     version: int = V1
     ticket: Ticket = None
+    starts: tuple[tuple[TopicPartition, int], ...] = ()
+    """Of version 1: where partitions end now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ class Owed(NamedTuple):
     groups: frozenset[str]
     version: int
     fences: bool = False
+    starts: tuple[tuple[TopicPartition, int], ...] = ()
 
 
 Command = InitProducer | Add | End | MarkersWritten | Written | Expire | Resume | Forget

@@ -123,6 +123,7 @@ def prepared(
         last_epoch=last_epoch,
         next_producer_id=next_producer_id,
         partitions=metadata.open_partitions,
+        starts=tuple(metadata.open_starts.items()),
         started_ms=now_ms if metadata.is_idle else metadata.started_ms,
         version=version,
     )
@@ -141,6 +142,7 @@ def completed(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata
         producer_epoch=0 if rotates else metadata.producer_epoch,
         next_producer_id=NO_PRODUCER_ID,
         partitions=metadata.partitions if is_kept else frozenset(),
+        starts=metadata.starts if is_kept else (),
         groups=frozenset(),
     )
 

@@ -88,6 +88,7 @@ def _give_epoch(
             draft.now_ms,
             timeout_ms=command.timeout_ms,
             partitions=frozenset(),
+            starts=(),
             groups=frozenset(),
             started_ms=NO_TIME,
             **changes,

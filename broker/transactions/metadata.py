@@ -41,7 +41,9 @@ class TransactionMetadata(NamedTuple):
     whose offsets are part of the transaction. ``version`` is 1 or 2, as the producer
     spoke when it last began or ended one. Of one that is complete ``partitions`` are
     those that were part of it (``KEPT_PARTITIONS_MAX``): a start looks whether each has
-    its marker still.
+    its marker still. ``starts`` are of version 1: where a partition ended when it
+    became part. What is open there from an offset below is an earlier transaction, of
+    the same epoch.
     """
 
     producer_id: ProducerId = NO_PRODUCER_ID
@@ -56,6 +58,7 @@ class TransactionMetadata(NamedTuple):
     started_ms: int = NO_TIME
     updated_ms: int = NO_TIME
     version: int = V1
+    starts: tuple[tuple[TopicPartition, int], ...] = ()
 
     @property
     def is_new(self) -> bool:
@@ -93,6 +96,11 @@ class TransactionMetadata(NamedTuple):
     def open_partitions(self) -> frozenset[TopicPartition]:
         """The partitions of a transaction that is not over."""
         return frozenset() if self.is_idle else self.partitions
+
+    @property
+    def open_starts(self) -> dict[TopicPartition, int]:
+        """Where they ended when they became part."""
+        return {} if self.is_idle else dict(self.starts)
 
     def moved(
         self, state: TransactionState, now_ms: int, **changes: Any

@@ -20,6 +20,8 @@ def encode(metadata: TransactionMetadata) -> str:
         "partitions": sorted(metadata.partitions),
         "groups": sorted(metadata.groups),
     }
+    if not metadata.starts:
+        del fields["starts"]
     return json.dumps(fields, separators=(",", ":"))
 
 
@@ -36,6 +38,8 @@ def decode(text: str) -> TransactionMetadata:
             "partitions": frozenset((t, p) for t, p in fields["partitions"]),
             "groups": frozenset(fields["groups"]),
         }
+        starts = fields.pop("starts", ())  # the version before wrote none
+        given["starts"] = tuple(((t, p), offset) for (t, p), offset in starts)
         return TransactionMetadata(**fields | given)
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"no metadata of a transaction: {error!r}") from error

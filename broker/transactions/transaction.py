@@ -94,6 +94,7 @@ def owed_by(metadata: TransactionMetadata, serial: int) -> Owed:
         metadata.groups,
         metadata.version,
         metadata.is_fenced,
+        metadata.starts,
     )
 
 

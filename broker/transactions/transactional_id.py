@@ -171,6 +171,7 @@ def _with(
         groups=metadata.groups | command.groups,
         started_ms=now_ms if metadata.is_idle else metadata.started_ms,
         version=command.version,
+        starts=tuple(sorted((dict(command.starts) | metadata.open_starts).items())),
     )
 
 

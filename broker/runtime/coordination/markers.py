@@ -16,7 +16,7 @@ of the producer has written has been decided already.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, Protocol
 
@@ -76,12 +76,24 @@ class Markers:
 
     def _lacks(self, owed: Owed, key: TopicPartition) -> bool:
         found = self._logs.get(*key)
-        epoch = None if found is None else found.log.open_epoch(owed.producer_id)
-        if epoch is None:
+        since = None if found is None else found.log.open_since(owed.producer_id)
+        if since is None:
             return False
-        # Of any other epoch it is another transaction, whose end may be another.
+        first, epoch = since
+        # Of any other epoch it is another transaction, whose end may be another; so it
+        # is if it was open before the partition became part of this one.
         is_bumped = owed.version >= V2 or owed.fences
-        return epoch == owed.producer_epoch - is_bumped
+        is_later = first >= dict(owed.starts).get(key, first)
+        return is_later and epoch == owed.producer_epoch - is_bumped
+
+    def ends(
+        self, partitions: frozenset[TopicPartition]
+    ) -> Iterator[tuple[TopicPartition, int]]:
+        """Where partitions end now: what is written to them from now on is above."""
+        for key in partitions:
+            found = self._logs.get(*key)
+            if found is not None:
+                yield key, found.log.durable
 
     def close(self) -> None:
         """Ask for nothing more; a start owes what is left."""

@@ -48,7 +48,7 @@ from broker.transactions.commands import (
     Written,
 )
 from broker.transactions.limits import TransactionLimits
-from broker.transactions.metadata import NO_PRODUCER_ID, TransactionMetadata
+from broker.transactions.metadata import NO_PRODUCER_ID, V2, TransactionMetadata
 from broker.transactions.snapshot import decode, encode
 from broker.transactions.states import TransactionState
 from broker.transactions.transaction import Transaction, WriteBegan, owed_by
@@ -67,6 +67,10 @@ class WritesMarkers(Protocol):
     def write(self, owed: Owed, done: Callable[[], None], /) -> None: ...
 
     def lacking(self, owed: Owed, /) -> frozenset[TopicPartition]: ...
+
+    def ends(
+        self, partitions: frozenset[TopicPartition], /
+    ) -> Iterator[tuple[TopicPartition, int]]: ...
 
     def close(self) -> None: ...
 
@@ -192,6 +196,9 @@ class TransactionCoordinator:
         self, transactional_id: str, command: Add
     ) -> "asyncio.Future[Added | Refused]":
         """Make partitions or groups part of the transaction; as ``init_producer``."""
+        if command.version < V2:
+            ends = tuple(sorted(self._markers.ends(command.partitions)))
+            command = replace(command, starts=ends)
         return self._ask(transactional_id, command)
 
     def end(

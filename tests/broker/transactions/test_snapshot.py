@@ -27,6 +27,7 @@ METADATA = st.builds(
     INT64,
     INT64,
     st.sampled_from([1, 2]),
+    st.lists(st.tuples(st.tuples(INT32, INT32), INT64)).map(tuple),
 )
 
 

@@ -168,6 +168,16 @@ def test_a_marker_is_lacking_where_that_very_transaction_is_open(
     assert not markers.lacking(owed_to((7, 0), producer=2, epoch=epoch))
 
 
+def test_what_was_open_before_a_partition_became_part_lacks_another_marker() -> None:
+    logs: Any = Opened()
+    none: Any = None
+    markers = Markers(logs, none, none, none)
+    owed = owed_to((7, 0), epoch=5)
+    for start, is_lacking in ((0, True), (1, False)):
+        found = markers.lacking(owed._replace(starts=(((7, 0), start),)))
+        assert found == ({(7, 0)} if is_lacking else set())
+
+
 def test_nothing_is_asked_for_after_the_end(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:

@@ -284,6 +284,31 @@ def test_a_transaction_of_an_epoch_before_does_not_end_as_the_last(
     run(scenario)
 
 
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_before_in_the_same_epoch_does_not_end_as_the_last(
+    tmp_path: Path, commit: bool
+) -> None:
+    """So it goes on in version 1: only offsets tell one from the other."""
+
+    async def scenario() -> None:
+        async with world(made(tmp_path / "0")) as here:
+            producer = await here.init()
+            for sequence, commits in enumerate((not commit, commit)):
+                await here.add(producer, 0)
+                await here.write(producer, sequence)
+                await here.add(producer, 1)  # nothing of what was there moves
+                await here.end(producer, commits)
+                await ended_for_good(here)
+            found = here.coordinator.describe("x").starts
+            assert [start for _, start in found] == [2, 1]
+            kill(here, 1, 2, 3, path=tmp_path / "1")
+        async with world(tmp_path / "1") as here:
+            assert here.coordinator.describe("x").is_complete
+            assert here.log().transactions.open == {77: 0}
+
+    run(scenario)
+
+
 def test_who_lost_records_to_damage_goes_on_behind_them(tmp_path: Path) -> None:
     """Of what it wrote only the marker is left."""
 
