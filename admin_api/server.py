@@ -98,6 +98,8 @@ def run(
         log_config=None,
         log_level="warning",
         server_header=False,
+        proxy_headers=False,  # any local process could send them: no peer is believed
+        ws="none",
         ssl_context_factory=_context_factory(certificate),
         timeout_graceful_shutdown=3,
     )

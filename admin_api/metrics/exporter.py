@@ -76,8 +76,11 @@ class Exporter:
         answer, and before it first did."""
         if self._asking is None and self._clock.monotonic_ms() >= self._due_ms:
             self._asking = asyncio.create_task(self._ask())
-        if self._asking is not None:
-            await asyncio.wait({self._asking}, timeout=self._wait_s)
+        asking = self._asking
+        if asking is not None:
+            done, _ = await asyncio.wait({asking}, timeout=self._wait_s)
+            for one in done:
+                one.result()  # a fault of ours is told as one
         return self._figures
 
     async def _ask(self) -> None:

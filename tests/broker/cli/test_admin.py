@@ -56,6 +56,17 @@ def test_it_asks_for_tokens_from_the_moment_that_one_is_made(part):
     assert token not in part.tail()
 
 
+def test_a_peer_says_nothing_of_who_it_is(part):
+    plane = part.start().facts["admin"]
+    headers = {"X-Forwarded-For": "6.6.6.6", "X-Forwarded-Proto": "https"}
+    with pytest.raises(HTTPError, match="400"):
+        urlopen(Request(f"{plane}/v1/loggers/x", b"{", headers, method="PUT"))
+    part.stop()
+    [line] = [line for line in part.tail().splitlines() if "method=PUT" in line]
+    assert "peer=127.0.0.1" in line
+    assert "6.6.6.6" not in part.tail()
+
+
 def test_it_speaks_tls_with_a_certificate(part):
     part.settings = [f"admin_tls.certificate={PEM}"]
     plane = part.start().facts["admin"]
