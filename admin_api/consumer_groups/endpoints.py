@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 from confluent_kafka.admin import OffsetSpec
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Path, Response
 
 from admin_api.consumer_groups import schemas
 from admin_api.consumer_groups.lags import Lag, lags, readers
@@ -28,6 +28,7 @@ from admin_api.dependencies import (
     TopicNameDep,
 )
 from admin_api.kafka import Kafka
+from admin_api.long_lists import written
 from admin_api.paging import PageDep, cut
 from admin_api.problems import Problem
 
@@ -164,17 +165,22 @@ async def get_lag_summary(
     return schemas.summary(cluster.place, cluster.id, group.group_id, found)
 
 
-@router.get(OF_GROUP + "/lags", summary="List consumer lags")
-async def list_lags(
-    cluster: ClusterDep, group: GroupDep, kafka: KafkaDep
-) -> ConsumerLagList:
+@router.get(
+    OF_GROUP + "/lags", response_model=ConsumerLagList, summary="List consumer lags"
+)
+async def list_lags(cluster: ClusterDep, group: GroupDep, kafka: KafkaDep) -> Response:
     """How far a group is behind, partition by partition."""
     found = await _lags(kafka, group)
     own = cluster.place.at("consumer-groups", group.group_id)
-    data = [
-        schemas.lag(cluster.place, cluster.id, group.group_id, one) for one in found
-    ]
-    return ConsumerLagList(metadata=own.listed("lags"), data=data)
+    return await written(
+        lambda: ConsumerLagList(
+            metadata=own.listed("lags"),
+            data=[
+                schemas.lag(cluster.place, cluster.id, group.group_id, one)
+                for one in found
+            ],
+        )
+    )
 
 
 @router.get(

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from confluent_kafka.admin import OffsetSpec
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Path, Response
 
 from admin_api.dependencies import (
     ID_MAX,
@@ -12,6 +12,7 @@ from admin_api.dependencies import (
     PartitionId,
     TopicNameDep,
 )
+from admin_api.long_lists import written
 from admin_api.partitions import schemas
 from admin_api.partitions.schemas import (
     Partition,
@@ -45,18 +46,24 @@ async def list_all_reassignments(cluster: ClusterDep) -> ReassignmentList:
     return ReassignmentList(metadata=listed, data=[])
 
 
-@router.get("/{topic_name}/partitions", summary="List partitions")
+@router.get(
+    "/{topic_name}/partitions",
+    response_model=PartitionList,
+    summary="List partitions",
+)
 async def list_partitions(
     cluster: ClusterDep, name: TopicNameDep, kafka: KafkaDep
-) -> PartitionList:
+) -> Response:
     """All partitions of a topic."""
     [topic] = await kafka.describe_topics([name])
-    return PartitionList(
-        metadata=cluster.place.at("topics", name).listed("partitions"),
-        data=[
-            schemas.render(cluster.place, cluster.id, name, one)
-            for one in topic.partitions
-        ],
+    return await written(
+        lambda: PartitionList(
+            metadata=cluster.place.at("topics", name).listed("partitions"),
+            data=[
+                schemas.render(cluster.place, cluster.id, name, one)
+                for one in topic.partitions
+            ],
+        )
     )
 
 

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Response
 
 from admin_api.access.guards import OPERATOR
 from admin_api.dependencies import ClusterDep, KafkaDep, TopicNameDep
+from admin_api.long_lists import written
 from admin_api.paging import PageDep, cut
 from admin_api.topics.schemas import (
     CreateTopic,
@@ -28,26 +29,30 @@ OperationsQuery = Annotated[
 ]
 
 
-@router.get("", summary="List topics")
+@router.get("", response_model=TopicList, summary="List topics")
 async def list_topics(
     cluster: ClusterDep,
     kafka: KafkaDep,
     page: PageDep,
     operations: OperationsQuery = False,
-) -> TopicList:
+) -> Response:
     """All topics, sorted by name; or a page of them."""
     found = await kafka.topics()
     chosen = cut(found, page)
-    if operations:
-        described = await kafka.describe_topics(chosen.keys, operations=True)
-        data = [of_description(cluster.place, cluster.id, one) for one in described]
-    else:
-        data = [
-            of_metadata(cluster.place, cluster.id, name, found[name])
-            for name in chosen.keys
-        ]
-    metadata = cluster.place.listed("topics", chosen.following)
-    return TopicList(metadata=metadata, data=data)
+    described = (
+        await kafka.describe_topics(chosen.keys, operations=True) if operations else ()
+    )
+
+    def listed() -> TopicList:
+        own = cluster.place, cluster.id
+        return TopicList(
+            metadata=cluster.place.listed("topics", chosen.following),
+            data=[of_description(*own, one) for one in described]
+            if operations
+            else [of_metadata(*own, name, found[name]) for name in chosen.keys],
+        )
+
+    return await written(listed)
 
 
 @router.post(
