@@ -46,6 +46,7 @@ from broker.runtime.partitions.restore import restore
 from broker.runtime.ports import Tables
 from broker.runtime.process.maintenance import MaintenanceScheduler, stuck_after_ms
 from broker.runtime.process.status import Counters
+from broker.runtime.process.telemetry import Telemetry
 from broker.runtime.services import Broker
 from broker.runtime.topics.config_describe import topic_config
 from broker.runtime.topics.topics import Topics
@@ -154,6 +155,7 @@ def assemble(
         counters=counters,
         configs=configs,
         features=features,
+        telemetry=Telemetry(around.chance),
         cluster_id=catalog.cluster_id,
         node_id=settings.node_id,
         advertised=("", 0),
@@ -212,8 +214,9 @@ async def listen(
     Raises OSError: the address cannot be had.
     """
     broker, around = assembly.broker, assembly.surroundings
+    switches = ("telemetry",) if broker.settings.telemetry.enabled else ()
     hub = Hub(
-        Dispatcher(Registry.discover(), broker, "PLAINTEXT"),
+        Dispatcher(Registry.discover(switches=switches), broker, "PLAINTEXT"),
         broker.settings.network,
         loop=around.loop,
         clock=around.clock,
@@ -268,6 +271,8 @@ def _let_clients_change(broker: Broker) -> None:
         if resource[0] == Kind.BROKER:
             broker.settings = broker.configs.layers.settings
             await broker.partitions.configure()
+        if resource[0] == Kind.CLIENT_METRICS:
+            broker.telemetry.version += 1
 
     def finalized() -> None:
         version = broker.features.level(TRANSACTION_VERSION)

@@ -7,6 +7,7 @@ puts its end on a stack, so that a start that fails half way leaves nothing behi
 """
 
 import asyncio
+import base64
 import contextlib
 import gc
 import os
@@ -219,6 +220,7 @@ class Node:
                 "connections": Question(lambda: describe(hub)),
                 "segments": Question(self._segments),
                 "topics": Question(self._topics),
+                "telemetry": Question(self._telemetry),
                 "log": Question(_recent_lines, is_of_loop=False),
             },
             levels,
@@ -244,6 +246,16 @@ class Node:
             topic = self.broker.topics.by_number(number)
             if topic is not None:
                 yield {"topic": topic.name, "bytes_in": bytes_in}
+
+    def _telemetry(self) -> Iterator[Row]:
+        """What clients pushed last of their own metrics, as OpenTelemetry has them."""
+        for one in self.broker.telemetry.instances():
+            yield {
+                "client_instance_id": one.id.hex(),
+                "client_id": one.client_id,
+                "pushed_ms": one.pushed_ms,
+                "metrics": base64.b64encode(one.metrics).decode(),
+            }
 
     def _advertised(self) -> tuple[str, int]:
         """Where clients are told to connect to; port 0 is the one that was chosen."""

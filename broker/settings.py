@@ -264,6 +264,18 @@ class TransactionSettings(_Group):
     )
 
 
+class TelemetrySettings(_Group):
+    """What clients push of their own metrics (KIP-714)."""
+
+    enabled: bool = Field(
+        default=False,
+        description="clients are asked for their metrics, and all of them send some",
+    )
+    bytes_max: Bytes = Field(
+        default=1 << 20, ge=1024, description="largest push, compressed or not"
+    )
+
+
 class LogSettings(_Group):
     """What the program says about itself, on standard error."""
 
@@ -344,6 +356,7 @@ class Settings(_Group):
     network: NetworkSettings = NetworkSettings()
     groups: GroupSettings = GroupSettings()
     transactions: TransactionSettings = TransactionSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
 

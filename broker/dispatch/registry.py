@@ -10,7 +10,7 @@ The price is that a handler's file is imported to know it: some tens of modules,
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -74,6 +74,8 @@ class Served:
 
     ``in_turns``: the handler of large requests, if one of many elements takes longer to
     take effect than the loop may be held.
+
+    ``switch``: what has to be on for it to be served and listed; nothing, mostly.
     """
 
     key: ApiKey
@@ -85,6 +87,7 @@ class Served:
     awaits_others: bool = False
     pipelined_since: int = 0
     in_turns: HandlerInTurns | None = None
+    switch: str = ""
 
     @property
     def listed(self) -> Listed:
@@ -100,12 +103,13 @@ def serves(
     repeat: RepeatOf | None = None,
     awaits_others: bool = False,
     in_turns: HandlerInTurns | None = None,
+    switch: str = "",
 ) -> Callable[[H], H]:
     """Mark a function as the handler of an API in versions first to last, inclusive.
 
-    ``pipelined``, ``pipelined_since``, ``awaits_others`` and ``in_turns`` are those of
-    ``Served``.
-    ``repeat`` may keep of a request what lets later ones like it be started faster.
+    ``pipelined``, ``pipelined_since``, ``awaits_others``, ``in_turns`` and ``switch``
+    are those of ``Served``. ``repeat`` may keep of a request what lets later ones like
+    it be started faster.
     """
     first, last = versions
     assert 0 <= first <= last, f"{key.name}: versions {versions} are no range"
@@ -113,7 +117,7 @@ def serves(
     def mark(handler: H) -> H:
         handler.__dict__["served"] = Served(
             key, first, last, handler, pipelined, repeat, awaits_others,
-            pipelined_since, in_turns,
+            pipelined_since, in_turns, switch,
         )  # fmt: skip
         return handler
 
@@ -132,12 +136,16 @@ class Registry:
         self.pipelined = frozenset(key for key, api in table.items() if api.pipelined)
 
     @classmethod
-    def discover(cls, package: str = "broker.apis") -> "Registry":
-        """Import every module of a package and collect its one handler.
+    def discover(
+        cls, package: str = "broker.apis", *, switches: Collection[str] = ()
+    ) -> "Registry":
+        """Import every module of a package and collect its one handler, if it has no
+        switch or one that is on.
 
         A module whose name starts with an underscore is shared by handlers and is none.
         """
-        return cls(_served_by(module) for module in _modules(package))
+        found = (_served_by(module) for module in _modules(package))
+        return cls(api for api in found if not api.switch or api.switch in switches)
 
     def find(self, key: int, version: int) -> Served | None:
         """The API that serves this version, None if nobody does."""

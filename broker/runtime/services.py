@@ -23,6 +23,7 @@ from broker.runtime.partitions.fetch_sessions import ServedSessions
 from broker.runtime.partitions.partitions import Partitions
 from broker.runtime.ports import Tables
 from broker.runtime.process.status import Counters
+from broker.runtime.process.telemetry import Telemetry
 from broker.runtime.topics.topics import Topics
 from broker.settings import Settings
 from broker.storage.wal import Wal
@@ -56,6 +57,7 @@ class Broker:
     counters: Counters
     configs: DynamicConfigs
     features: Features
+    telemetry: Telemetry
     cluster_id: str
     node_id: int
     advertised: tuple[str, int]

@@ -82,6 +82,7 @@ socket.listen.backlog.size | int | 50 | Connections that may wait to be accepted
 socket.receive.buffer.bytes | int | 102400 | A socket's receive buffer.
 socket.request.max.bytes | int | 104857600 | The largest request.
 socket.send.buffer.bytes | int | 102400 | A socket's send buffer.
+telemetry.max.bytes | int | 1048576 | The largest push of a client's metrics.
 transaction.max.timeout.ms | int | 900000 | The longest transaction.
 transaction.state.log.min.isr | int | 1 | Transactions are in no topic.
 transaction.state.log.num.partitions | int | 50 | Transactions are in no topic.

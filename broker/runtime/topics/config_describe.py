@@ -49,6 +49,7 @@ SETTING_OF: Final[Mapping[str, str]] = MappingProxyType(
         "offset.metadata.max.bytes": "groups.offset_metadata_max_bytes",
         "offsets.retention.check.interval.ms": "groups.offsets_retention_check_ms",
         "offsets.retention.minutes": "groups.offsets_retention_ms",
+        "telemetry.max.bytes": "telemetry.bytes_max",
         "transaction.max.timeout.ms": "transactions.max_timeout_ms",
         "transactional.id.expiration.ms": "transactions.id_expiration_ms",
     }

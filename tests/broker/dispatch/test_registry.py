@@ -102,3 +102,11 @@ def test_the_brokers_own_handlers_are_in_order() -> None:
         defined = ApiKey(entry.key).versions
         assert entry.min_version in defined
         assert entry.max_version in defined
+
+
+def test_what_has_a_switch_is_served_when_it_is_on(package: Path) -> None:
+    write(package, "fetch", "FETCH", "(0, 1)", ', switch="warp"')
+    write(package, "metadata", "METADATA", "(0, 1)")
+    assert [one.key for one in Registry.discover("some_apis").listed()] == [3]
+    switched = Registry.discover("some_apis", switches=("warp",))
+    assert [one.key for one in switched.listed()] == [1, 3]

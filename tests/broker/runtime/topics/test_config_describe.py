@@ -76,22 +76,20 @@ def test_each_setting_is_shown_under_kafkas_name_for_it() -> None:
         name: one.value for name, one in of_broker(SET).items() if one.source == HERE
     }
     assert shown == {
-        "node.id": "41", "broker.id": "41",
-        "log.dir": "/the/data", "log.dirs": "/the/data",
-        "num.partitions": "42", "auto.create.topics.enable": "false",
+        "node.id": "41", "broker.id": "41", "log.dir": "/the/data", "log.dirs":
+        "/the/data", "num.partitions": "42", "auto.create.topics.enable": "false",
         "message.max.bytes": "43", "fetch.max.bytes": "44",
-        "max.incremental.fetch.session.cache.slots": "59",
-        "producer.id.expiration.ms": "45", "socket.request.max.bytes": "1046",
-        "connections.max.idle.ms": "47", "max.connections": "48",
-        "max.connections.per.ip": "49", "log.retention.check.interval.ms": "150",
-        "lake.flush.max.ms": "60001",
+        "max.incremental.fetch.session.cache.slots": "59", "producer.id.expiration.ms":
+        "45", "socket.request.max.bytes": "1046", "connections.max.idle.ms": "47",
+        "max.connections": "48", "max.connections.per.ip": "49",
+        "log.retention.check.interval.ms": "150", "lake.flush.max.ms": "60001",
         "group.initial.rebalance.delay.ms": "51", "group.min.session.timeout.ms": "52",
         "group.max.session.timeout.ms": "53", "group.max.size": "54",
         "offset.metadata.max.bytes": "55", "offsets.retention.minutes": "56",
-        "offsets.retention.check.interval.ms": "159",
+        "offsets.retention.check.interval.ms": "159", "telemetry.max.bytes": "1048576",
         "transaction.max.timeout.ms": "57", "transactional.id.expiration.ms": "58",
-        "listeners": "PLAINTEXT://[::]:19092",
-        "advertised.listeners": "PLAINTEXT://a.host:9",
+        "listeners": "PLAINTEXT://[::]:19092", "advertised.listeners":
+        "PLAINTEXT://a.host:9",
     }  # fmt: skip
 
 
