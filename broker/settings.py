@@ -140,10 +140,17 @@ class LakeSettings(_Group):
         default=30_000, ge=100, description="how often retention is applied"
     )
     file_delete_delay_ms: Millis = Field(
-        default=60_000, description="expired data files stay this long"
+        default=60_000,
+        description="files that no table names stay this long; with little space on "
+        "the disk those that left one, too",
     )
     table_delete_delay_ms: Millis = Field(
-        default=60_000, description="the table of a deleted topic stays this long"
+        default=60_000,
+        description="after this the table of a deleted topic is moved aside",
+    )
+    deleted_table_retention_ms: Millis = Field(
+        default=604_800_000,
+        description="after this it is deleted; with little space on the disk at once",
     )
 
     @property

@@ -19,6 +19,7 @@ The price: looking costs a few per cent of a core while data flow.
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import structlog
@@ -38,13 +39,14 @@ from jobs.blocked import Blocked
 from jobs.checkpoints import Checkpoints
 from jobs.figures import Figures
 from jobs.isolate import Spread
-from jobs.maintain import Maintenance
+from jobs.maintain import Delays, Maintenance
 from jobs.missing import Lack, Missing, front
 from jobs.pace import Inflow, Pace, pace
 from jobs.planner import Pending
 from jobs.requests import Requests
 from jobs.rhythm import Rhythm
 from jobs.round import Outcome, run_round
+from jobs.space import is_short
 from jobs.status import Counters, problems_of, table_states
 from jobs.stuck import WHOLE_TOPIC, Stuck
 from jobs.tables import Table, Tables
@@ -74,11 +76,15 @@ class Compactor:
         warehouse = str(settings.data_dir / "tables")
         self._tables = Tables(warehouse)
         lake = settings.lake
+        delays = Delays(
+            lake.file_delete_delay_ms,
+            lake.table_delete_delay_ms,
+            lake.deleted_table_retention_ms,
+        )
         self._maintenance = Maintenance(
-            catalog, self._tables, warehouse, backlog.has,
-            lake.file_delete_delay_ms, lake.table_delete_delay_ms,
+            catalog, self._tables, warehouse, backlog.has, delays,
+            partial(is_short, warehouse, settings.wal.low_space_bytes),
         )  # fmt: skip
-        delays = lake.file_delete_delay_ms, lake.table_delete_delay_ms
         self._maintain_every_ms = max(1_000, min(lake.retention_check_ms, *delays))
         self._maintain_at_ms = 0
         self._checkpoints = Checkpoints(self._tables.followed, clock)

@@ -2,8 +2,11 @@
 
 The problem: retention moves the start of a log, killed rounds leave files behind, and
 deleted topics leave tables; yet somebody may be reading any of these files. The idea:
-each thing leaves in two steps. First nothing refers to it (a commit, a rename); then,
-after a delay, its bytes go. Only files that the compactor itself named are deleted:
+each thing leaves in two steps. First nothing refers to it (a commit, a rename); then
+its bytes go: of rows that expired after the table's own period for that, so that
+streams that are behind and older versions can still be read; of deleted topics after a
+week; of orphans soon. With little space on the disk nobody's past is kept: all of it
+goes as soon as orphans do. Only files that the compactor itself named are deleted:
 what the owner's OPTIMIZE wrote, or replaced, is for the owner's VACUUM. A file that no
 commit names is an orphan as long as it is so young that the log would tell if it left;
 later nobody knows. And it is one only if its records are elsewhere, in the table or in
@@ -16,7 +19,7 @@ a round in flight is taken for an orphan.
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 import structlog
@@ -24,10 +27,11 @@ import structlog
 from broker.catalog import topics as catalog_topics
 from broker.catalog.catalog import Catalog
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
+from broker.topics.configs import AS_THE_LOG, FOR_EVER, LAKE_RETENTION_MS, value
 from broker.topics.topic import Topic
 from jobs.tables import Table, Tables
 from lakehouse.actions import DataFile
-from lakehouse.commit import drop, remove_files
+from lakehouse.commit import drop, leave_place, remove_files
 
 OURS: Final = re.compile(r"partition=(\d+)/(\d{20})-(\d{20})-[0-9a-f-]+\.parquet")
 """What the compactor calls its files: partition, first offset, end."""
@@ -42,23 +46,51 @@ InLog = Callable[[TopicPartition, int, int], bool]
 """Whether segments have all of [start, end) of a partition."""
 
 
+class Delays(NamedTuple):
+    """How long something stays after nothing refers to it: files, at the least; a
+    deleted topic's table in its place; and the same table at all."""
+
+    file_ms: int
+    aside_ms: int
+    table_ms: int
+
+
 def maintain_table(
-    table: Table, starts: Starts, in_log: InLog, now_ms: int, delay_ms: int
+    table: Table,
+    starts: Starts,
+    in_log: InLog,
+    now_ms: int,
+    delay_ms: int,
+    *,
+    is_short: bool = False,
 ) -> dict[str, int]:
     """One pass over one table; counts of what was done. Blocks.
 
     ``starts`` are the log starts of all partitions; ``delay_ms`` is how long a file
-    stays after nothing refers to it.
+    stays that nothing refers to; ``is_short``: there is little space on the disk.
     """
     removed = expire(table, starts, now_ms)
-    deleted = delete_files(table, starts, in_log, now_ms, delay_ms)
+    if is_short:
+        stays_ms = delay_ms
+    else:
+        stays_ms = max(delay_ms, table.snapshot.deleted_file_retention_ms)
+    deleted = delete_files(table, starts, in_log, now_ms, delay_ms, stays_ms)
     return {"files_expired": removed, "files_deleted": deleted}
 
 
 def expire(table: Table, starts: Starts, now_ms: int) -> int:
-    """Let the files that lie wholly below the log's start leave the table."""
-    expired = [file for file in table.snapshot.files.values()
-               if is_expired(file, table.topic.number, starts)]  # fmt: skip
+    """Let the files leave the table that lie wholly below the log's start, once the
+    topic's ``lake.retention.ms`` is over."""
+    kept_ms = value(LAKE_RETENTION_MS, table.topic.configs)
+    assert isinstance(kept_ms, int)
+    if kept_ms == FOR_EVER:
+        return 0
+    expired = [
+        file
+        for file in table.snapshot.files.values()
+        if is_expired(file, table.topic.number, starts)
+        and (kept_ms == AS_THE_LOG or _newest_ms(file) < now_ms - kept_ms)
+    ]
     if not expired:
         return 0
     remove_files(
@@ -82,10 +114,22 @@ def is_expired(file: DataFile, number: TopicNumber, starts: Starts) -> bool:
     )
 
 
+def _newest_ms(file: DataFile) -> int:
+    """When its last record was made; that of one without a timestamp: written."""
+    newest_ms = file.timestamp_max_ms
+    return newest_ms if newest_ms >= 0 else file.modified_ms
+
+
 def delete_files(
-    table: Table, starts: Starts, in_log: InLog, now_ms: int, delay_ms: int
+    table: Table,
+    starts: Starts,
+    in_log: InLog,
+    now_ms: int,
+    delay_ms: int,
+    stays_ms: int,
 ) -> int:
-    """Delete files of ours that expired, and those that no commit ever named."""
+    """Delete files of ours that expired, ``stays_ms`` after they left the table, and
+    those that no commit ever named, after ``delay_ms``."""
     # The log after the listing: what was committed meanwhile is then seen as live.
     present = list(_our_files(table.path))
     table.follow()
@@ -100,7 +144,8 @@ def delete_files(
         is_copy = is_orphan and _is_elsewhere(path, table, in_log)
         is_done_with = is_copy or _below_start(path, table.topic.number, starts)
         # What its owner rewrote stays: older versions may still be wanted.
-        if path in live or not is_done_with or now_ms - since_ms < delay_ms:
+        stays = delay_ms if is_orphan else stays_ms
+        if path in live or not is_done_with or now_ms - since_ms < stays:
             kept.add(path)
         else:
             os.unlink(os.path.join(table.path, path))
@@ -144,45 +189,50 @@ class Maintenance:
 
     def __init__(
         self, catalog: Catalog, tables: Tables, warehouse: str, in_log: InLog,
-        file_delay_ms: int, table_delay_ms: int,
+        delays: Delays, is_short: Callable[[], bool],
     ) -> None:  # fmt: skip
         self._catalog, self._tables, self._warehouse = catalog, tables, warehouse
-        self._in_log = in_log
-        self._file_delay_ms, self._table_delay_ms = file_delay_ms, table_delay_ms
+        self._in_log, self._delays, self._is_short = in_log, delays, is_short
 
     def run(self, topics: list[Topic], now_ms: int, go_on: Callable[[], bool]) -> None:
         """One pass; ``go_on`` is asked before each table. Failures are told."""
         starts = self._catalog.read(catalog_topics.load_log_starts)
+        is_short = self._is_short()
+        if is_short:
+            log.warning("little space on the disk: nothing is kept for time travel")
         for table in self._tables.present(topics):
             if not go_on():
                 return
             try:
                 done = maintain_table(
-                    table, starts, self._in_log, now_ms, self._file_delay_ms
-                )
+                    table, starts, self._in_log, now_ms, self._delays.file_ms,
+                    is_short=is_short,
+                )  # fmt: skip
             except Exception as error:  # noqa: BLE001  (an owner may do anything)
                 log.warning("not maintained", topic=table.topic.name, why=str(error))
                 self._tables.forget(table.topic.number)
                 continue
             if any(done.values()):
                 log.info("maintained", topic=table.topic.name, **done)
-        self._drop_deleted(now_ms, go_on)
-
-    def _drop_deleted(self, now_ms: int, go_on: Callable[[], bool]) -> None:
+        table_ms = self._delays.aside_ms if is_short else self._delays.table_ms
         for deleted in self._catalog.read(catalog_topics.list_deleted):
-            if now_ms - deleted.deleted_ms < self._table_delay_ms or not go_on():
-                continue
-            topic = deleted.topic
-            try:
-                drop(self._warehouse, topic.name, topic.id.hex())
-            except Exception as error:  # noqa: BLE001  (as above)
-                log.warning("not dropped", topic=topic.name, why=str(error))
-                continue
-            self._forget(topic)
+            age_ms = now_ms - deleted.deleted_ms
+            if age_ms >= min(table_ms, self._delays.aside_ms) and go_on():
+                self._end(deleted.topic, is_over=age_ms >= table_ms)
 
-    def _forget(self, topic: Topic) -> None:
+    def _end(self, topic: Topic, *, is_over: bool) -> None:
+        """Move a deleted topic's table aside, or delete it."""
+        try:
+            if is_over:
+                drop(self._warehouse, topic.name, topic.id.hex())
+            else:
+                leave_place(self._warehouse, topic.name, topic.id.hex())
+        except Exception as error:  # noqa: BLE001  (an owner may do anything)
+            log.warning("not dropped", topic=topic.name, why=str(error))
+            return
         self._tables.forget(topic.number)
-        self._catalog.change(
-            lambda connection: catalog_topics.forget(connection, topic.number)
-        )
-        log.info("the table of a deleted topic is gone", topic=topic.name)
+        if is_over:
+            self._catalog.change(
+                lambda connection: catalog_topics.forget(connection, topic.number)
+            )
+            log.info("the table of a deleted topic is gone", topic=topic.name)

@@ -163,6 +163,7 @@ class Tables:
             except TableMissing as error:
                 self.absent[topic.number] = str(error)
                 return None
+        table.topic = topic  # it may have been altered
         table.follow()
         return table
 

@@ -62,6 +62,7 @@ from lakehouse.properties import partition_application
 from lakehouse.tables import (
     create_table,
     drop,
+    leave_place,
     repair,
     repair_checkpoint,
     set_aside,
@@ -73,6 +74,7 @@ __all__ = [
     "commit_files",
     "create_table",
     "drop",
+    "leave_place",
     "remove_files",
     "repair",
     "repair_checkpoint",

@@ -23,7 +23,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-._")
 _LENGTH_MAX = 200
 _LENGTH_KEPT = 150
 _HIDDEN = {"_": "~1", ".": "~2"}
-_SET_ASIDE = ".deleted-"
+_SET_ASIDE = ".deleted"
 
 
 def directory_name(topic: str) -> str:
@@ -66,17 +66,32 @@ def table_place(warehouse: str | os.PathLike[str], topic: str) -> str:
     return os.path.join(os.fspath(warehouse), directory_name(topic))
 
 
-def set_aside_path(warehouse: str | os.PathLike[str], topic_id: str) -> str:
+def set_aside_path(warehouse: str | os.PathLike[str], topic: str, topic_id: str) -> str:
     """Where the table of a deleted topic waits until its files may go.
 
     The leading dot hides it from listings; the id keeps a topic that was created,
     deleted and created again apart from its former lives.
     """
-    if not topic_id.isalnum():
-        raise LocationRefused(f"{topic_id!r} is not a topic id")
-    path = os.path.join(os.fspath(warehouse), _SET_ASIDE + topic_id.lower())
+    name = _set_aside_name(topic_id) + f"-{directory_name(topic)}"
+    path = os.path.join(os.fspath(warehouse), name)
     check_contained(path)
     return path
+
+
+def set_aside_paths(warehouse: str | os.PathLike[str], topic_id: str) -> list[str]:
+    """Where it may wait: the version before left out the topic's name."""
+    name, root = _set_aside_name(topic_id), os.fspath(warehouse)
+    found = [one for one in os.listdir(root) if f"{one}-".startswith(f"{name}-")]
+    paths = [os.path.join(root, one) for one in found]
+    for path in paths:
+        check_contained(path)
+    return sorted(paths)
+
+
+def _set_aside_name(topic_id: str) -> str:
+    if not topic_id.isalnum():
+        raise LocationRefused(f"{topic_id!r} is not a topic id")
+    return f"{_SET_ASIDE}-{topic_id.lower()}"
 
 
 def check_contained(path: str) -> None:

@@ -21,7 +21,7 @@ from lakehouse.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
 from lakehouse.durable import sync_directory, sync_file
 from lakehouse.errors import CommitRefused, LogDamaged, TableMissing
 from lakehouse.library import panics_raised
-from lakehouse.location import set_aside_path, table_path
+from lakehouse.location import set_aside_path, set_aside_paths, table_path
 from lakehouse.schema import PARTITION_COLUMN, WRITE
 
 _CREATE = 0
@@ -64,7 +64,7 @@ def _make_room(warehouse: str, path: str, topic: str, found: Snapshot) -> None:
         raise CommitRefused(
             f"{path} holds the table of topic {whose}, or a clone of it: move it away"
         )
-    set_aside(warehouse, path, found.topic_id)
+    set_aside(warehouse, path, topic, found.topic_id)
 
 
 def _create(path: str, topic: str, topic_id: str, partitions: int) -> None:
@@ -82,9 +82,9 @@ def _create(path: str, topic: str, topic_id: str, partitions: int) -> None:
             raise CommitRefused(f"{path}: {error}") from error
 
 
-def set_aside(warehouse: str, path: str, topic_id: str) -> str | None:
+def set_aside(warehouse: str, path: str, topic: str, topic_id: str) -> str | None:
     """Move a deleted topic's table out of the way; where to, None if it has none."""
-    target = set_aside_path(warehouse, topic_id)
+    target = set_aside_path(warehouse, topic, topic_id)
     try:
         os.rename(path, target)
     except FileNotFoundError:
@@ -93,20 +93,24 @@ def set_aside(warehouse: str, path: str, topic_id: str) -> str | None:
     return target
 
 
-def drop(warehouse: str, topic: str, topic_id: str) -> bool:
-    """Delete the table of a deleted topic wherever it stands; was there one?"""
+def leave_place(warehouse: str, topic: str, topic_id: str) -> None:
+    """Set the table of a deleted topic aside, if it still stands in its place."""
     path = table_path(warehouse, topic)
     try:
         if load(path).topic_id == topic_id:
-            set_aside(warehouse, path, topic_id)
+            set_aside(warehouse, path, topic, topic_id)
     except (TableMissing, LogDamaged):
         pass  # not there, or not known to be this topic's: leave it alone
-    waiting = set_aside_path(warehouse, topic_id)
-    if not os.path.isdir(waiting):
-        return False
-    shutil.rmtree(waiting)
+
+
+def drop(warehouse: str, topic: str, topic_id: str) -> bool:
+    """Delete the table of a deleted topic wherever it stands; was there one?"""
+    leave_place(warehouse, topic, topic_id)
+    waiting = set_aside_paths(warehouse, topic_id)
+    for path in waiting:
+        shutil.rmtree(path)
     sync_directory(warehouse)
-    return True
+    return bool(waiting)
 
 
 def repair(path: str) -> str | None:

@@ -37,6 +37,9 @@ _INT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 LAKE_FLUSH_MAX_MS: Final = "lake.flush.max.ms"
+LAKE_RETENTION_MS: Final = "lake.retention.ms"
+AS_THE_LOG: Final = -2
+FOR_EVER: Final = -1
 
 CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
@@ -106,6 +109,13 @@ _TABLE: Final = (
         "sooner; what trickles waits so long, since each time makes a file of each "
         "partition.",
         at_least(0), (LAKE_FLUSH_MAX_MS,), effective=True,
+    ),
+    ConfigKey(
+        LAKE_RETENTION_MS, _LONG, str(AS_THE_LOG),
+        "How long a record's row stays in the topic's table, from its timestamp on; "
+        "never shorter than consumers can read it. -1 is for ever, -2 is as long as "
+        "they can.",
+        at_least(AS_THE_LOG), effective=True,
     ),
     ConfigKey(
         "leader.replication.throttled.replicas", _LIST, "",

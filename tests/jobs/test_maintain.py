@@ -14,6 +14,8 @@ from tests.jobs.world import World
 from tests.support.batches import Record
 
 DELAY = 60_000
+WEEK = 604_800_000
+"""For so long a table's files stay once they left it, and a deleted topic's table."""
 
 
 def files_of(world: World, topic: Any) -> set[Path]:
@@ -45,6 +47,10 @@ def test_files_wholly_below_the_start_leave_then_go(world: World) -> None:
     later(world, compactor, 30_000)
     assert [record.offset for record in world.rows(topic)] == list(range(10, 30))
     assert len(files_of(world, topic)) == 3
+    later(world, compactor, WEEK - 1)
+    assert len(files_of(world, topic)) == 3
+    before = deltalake.DeltaTable(str(world.path(topic)), version=3)
+    assert before.to_pyarrow_table().num_rows == 30
     later(world, compactor)
     assert files_of(world, topic) == named(world, topic)
     world.produce(topic, [Record(b"k", b"v")] * 10)
@@ -116,7 +122,7 @@ def test_what_was_deleted_is_remembered_no_longer(world: World) -> None:
         world.flush(compactor)
         start_at(world, topic, end)
         later(world, compactor)
-        later(world, compactor)
+        later(world, compactor, WEEK)
     assert not files_of(world, topic)
     [table] = compactor._tables.present([topic])
     assert not table.snapshot.removed
@@ -132,17 +138,105 @@ def test_an_owners_delete_moves_no_end(world: World) -> None:
     assert [record.offset for record in world.rows(topic)] == list(range(10, 15))
 
 
-def test_a_deleted_topics_table_goes_after_a_delay(world: World) -> None:
+def keep(world: World, topic: Any, **configs: str) -> None:
+    named = {key.replace("_", "."): value for key, value in configs.items()}
+    world.catalog.change(lambda c: catalog_topics.alter_configs(c, topic.number, named))
+
+
+def test_rows_stay_for_as_long_as_the_topics_table_keeps_them(world: World) -> None:
     topic, compactor = world.topic("t"), world.compactor()
+    newest_ms = world.clock.now_ms() - 1_000
+    for _ in range(2):
+        stamped = [Record(b"k", b"v", (), newest_ms)] * 10
+        world.produce(topic, stamped)
+        world.flush(compactor)
+    keep(world, topic, lake_retention_ms="-1")
+    start_at(world, topic, 15)
+    later(world, compactor, 10 * WEEK)
+    assert len(world.rows(topic)) == 20
+    keep(world, topic, lake_retention_ms=str(11 * WEEK))
+    later(world, compactor)
+    assert len(world.rows(topic)) == 20
+    later(world, compactor, WEEK)
+    assert [record.offset for record in world.rows(topic)] == list(range(10, 20))
+
+
+def test_rows_that_consumers_can_read_stay_however_short_the_table_keeps(
+    world: World,
+) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    keep(world, topic, lake_retention_ms="0")
     world.produce(topic, [Record(b"k", b"v")] * 10)
     world.flush(compactor)
+    start_at(world, topic, 9)
+    later(world, compactor, WEEK)
+    assert len(world.rows(topic)) == 10
+    start_at(world, topic, 10)
+    later(world, compactor)
+    assert world.rows(topic) == []
+
+
+def test_a_record_without_a_timestamp_is_as_old_as_its_file(world: World) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v", (), -1)] * 10)
+    world.flush(compactor)
+    [file] = files_of(world, topic)
+    written_ms = file.stat().st_mtime_ns // 1_000_000
+    keep(world, topic, lake_retention_ms=str(WEEK))
+    start_at(world, topic, 10)
+    world.clock.wall_ms = written_ms + WEEK - DELAY
+    later(world, compactor)
+    assert len(world.rows(topic)) == 10
+    later(world, compactor)
+    assert world.rows(topic) == []
+
+
+def test_with_little_space_on_the_disk_nothing_old_is_kept(world: World) -> None:
+    short = [False]
+    topic, other = world.topic("t"), world.topic("other")
+    compactor = world.compactor()
+    compactor._maintenance._is_short = lambda: short[0]
+    for one in (topic, other):
+        world.produce(one, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    start_at(world, topic, 10)
+    delete(world, other)
+    later(world, compactor)
+    later(world, compactor)
+    assert len(files_of(world, topic)) == 1
+    assert len(aside(world)) == 1
+    short[0] = True
+    later(world, compactor)
+    assert not files_of(world, topic)
+    assert not aside(world)
+
+
+def delete(world: World, topic: Any) -> None:
     world.catalog.change(
         lambda c: catalog_topics.delete(c, topic.number, world.clock.now_ms())
     )
+
+
+def aside(world: World) -> list[Path]:
+    return sorted((world.data_dir / "tables").glob(".deleted-*"))
+
+
+def test_a_deleted_topics_table_moves_aside_and_goes_after_a_week(world: World) -> None:
+    topic, compactor = world.topic("T"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    delete(world, topic)
     later(world, compactor, DELAY - 1)
     assert world.path(topic).exists()
     later(world, compactor)
     assert not world.path(topic).exists()
+    [kept] = aside(world)
+    assert kept.name == f".deleted-{topic.id.hex()}-~t"
+    assert deltalake.DeltaTable(str(kept)).to_pyarrow_table().num_rows == 10
+    later(world, world.compactor(), WEEK - 2 * DELAY)
+    assert aside(world) == [kept]
+    later(world, compactor, 2 * DELAY)
+    assert aside(world) == []
     assert world.catalog.read(catalog_topics.list_deleted) == []
 
 
@@ -164,3 +258,23 @@ def test_a_deleted_topic_whose_log_nobody_understands_holds_up_nobody(
     world.flush(compactor)
     assert len(world.rows(other)) == 10
     assert world.path(topic).exists()
+
+
+def test_a_topic_created_again_meanwhile_has_its_own_and_the_old_one_stays(
+    world: World,
+) -> None:
+    compactor = world.compactor()
+    lives = []
+    for count in (1, 2, 3):
+        topic = world.topic("t")
+        world.produce(topic, [Record(b"k", b"v")] * count)
+        world.flush(compactor)
+        assert len(world.rows(topic)) == count
+        delete(world, topic)
+        lives.append(topic)
+    later(world, compactor)
+    kept = {deltalake.DeltaTable(str(one)).to_pyarrow_table().num_rows
+            for one in aside(world)}  # fmt: skip
+    assert (len(aside(world)), kept) == (3, {1, 2, 3})
+    later(world, compactor, WEEK)
+    assert aside(world) == []

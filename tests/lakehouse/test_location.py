@@ -12,6 +12,7 @@ from lakehouse.errors import LocationRefused
 from lakehouse.location import (
     directory_name,
     set_aside_path,
+    set_aside_paths,
     table_path,
 )
 
@@ -73,8 +74,17 @@ def test_a_warehouse_that_is_itself_a_link_is_fine(tmp_path: Path) -> None:
     assert table_path(tmp_path / "link", "orders") == str(tmp_path / "link/orders")
 
 
-def test_what_waits_to_be_deleted_is_named_by_id(tmp_path: Path) -> None:
-    path = set_aside_path(tmp_path, "AB" * 16)
-    assert os.path.basename(path) == ".deleted-" + "ab" * 16
+def test_what_waits_to_be_deleted_is_named_by_id_and_topic(tmp_path: Path) -> None:
+    path = set_aside_path(tmp_path, "Orders", "AB" * 16)
+    assert os.path.basename(path) == ".deleted-" + "ab" * 16 + "-~orders"
     with pytest.raises(LocationRefused):
-        set_aside_path(tmp_path, "../x")
+        set_aside_path(tmp_path, "t", "../x")
+
+
+def test_what_waits_is_found_by_its_id_alone(tmp_path: Path) -> None:
+    """The version before named it by the id only."""
+    old, other = ".deleted-" + "ab" * 16, ".deleted-" + "ac" * 16
+    for name in (old, other, f"{old}-~orders", f"{old}x"):
+        (tmp_path / name).mkdir()
+    found = set_aside_paths(tmp_path, "AB" * 16)
+    assert [os.path.basename(path) for path in found] == [old, f"{old}-~orders"]

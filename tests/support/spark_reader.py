@@ -16,6 +16,8 @@ from typing import Any
 
 from tests.support.patience import IDLE_S
 
+STREAM = "STREAM "
+"""What begins so is no SQL: the options of a stream as JSON."""
 PROGRAM = (sys.executable, "-m", "tests.support.spark_reader")
 
 
@@ -49,6 +51,12 @@ class SparkReader:
         assert isinstance(answer, list), answer
         return answer
 
+    def stream(self, path: str, checkpoint: str, **options: str) -> list[int]:
+        """Offsets that a stream finds in a table, from where ``checkpoint`` says, to
+        the table's end. Raises AssertionError with what ended it."""
+        asked = {"path": path, "checkpoint": checkpoint, "options": options}
+        return [offset for (offset,) in self.ask(STREAM + json.dumps(asked))]
+
     def close(self) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -73,6 +81,25 @@ def _encoded(value: Any) -> Any:
     return value
 
 
+def _streamed(
+    session: Any, path: str, checkpoint: str, options: dict[str, str]
+) -> list[list[int]]:
+    found: list[list[int]] = []
+
+    def take(batch: Any, number: int) -> None:
+        found.extend([row.offset] for row in batch.select("offset").collect())
+
+    stream = session.readStream.format("delta").options(**options).load(path)
+    query = (
+        stream.writeStream.foreachBatch(take)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return found
+
+
 def _serve() -> None:
     from jobs.session import make_session
 
@@ -81,8 +108,11 @@ def _serve() -> None:
         number, _, sql = line.partition(" ")
         answer: Any
         try:
-            rows = session.sql(sql).collect()
-            answer = [[_encoded(value) for value in row] for row in rows]
+            if sql.startswith(STREAM):
+                answer = _streamed(session, **json.loads(sql.removeprefix(STREAM)))
+            else:
+                rows = session.sql(sql).collect()
+                answer = [[_encoded(value) for value in row] for row in rows]
         except Exception as error:
             answer = {"error": str(error)[:500]}
         print(f"answer {number} {json.dumps(answer, default=str)}", flush=True)

@@ -280,7 +280,7 @@ def test_a_table_set_aside_keeps_what_was_seen(tmp_path: Path) -> None:
     writer.add(0, 0, 10)
     table = a_table(tmp_path)
     table.poll()
-    set_aside(str(tmp_path), writer.path, TOPIC_ID)
+    set_aside(str(tmp_path), writer.path, "orders", TOPIC_ID)
     assert not table.poll()
     assert dict(table.view.ends) == {0: 10}
 

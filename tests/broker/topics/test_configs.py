@@ -33,7 +33,7 @@ def test_keys_and_defaults_are_those_of_kafka() -> None:
     wanted = dict(pair.split("=") for pair in KAFKA_4_3.split())
     found = {name: key.default for name, key in TOPIC_CONFIGS.items()}
     ours = {name for name in found if name.startswith("lake.")}
-    assert ours == {"lake.flush.max.ms"}
+    assert ours == {"lake.flush.max.ms", "lake.retention.ms"}
     assert {name: found[name] for name in found.keys() - ours} == wanted
     assert list(TOPIC_CONFIGS) == sorted(TOPIC_CONFIGS)
 
@@ -51,6 +51,7 @@ def test_the_effective_keys() -> None:
         "cleanup.policy",
         "compression.type",
         "lake.flush.max.ms",
+        "lake.retention.ms",
         "max.message.bytes",
         "message.timestamp.after.max.ms",
         "message.timestamp.before.max.ms",

@@ -1,0 +1,75 @@
+"""Streams of a table, by a real Spark, live through what retention removes."""
+
+from pathlib import Path
+
+import pytest
+
+from lakehouse.commit import remove_files
+from lakehouse.delta_log import load
+from tests.support.spark_reader import SparkReader
+from tests.support.tables import TOPIC_ID, Writer
+
+pytestmark = pytest.mark.spark
+
+BEHIND = {"startingVersion": "0", "maxFilesPerTrigger": "1"}
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(str(tmp_path))
+
+
+def retain(writer: Writer, start: int) -> None:
+    """What retention does: files below ``start`` leave, and their bytes stay."""
+    gone = [
+        (file.path, file.partition, file.size, file.rows)
+        for file in load(writer.path).files.values()
+        if file.last_offset < start
+    ]
+    remove_files(writer.path, TOPIC_ID, gone, now_ms=1, log_starts={0: start})
+
+
+@pytest.mark.parametrize("option", ["ignoreDeletes", "skipChangeCommits"])
+def test_a_stream_reads_on_over_what_expired(
+    writer: Writer, analyst: SparkReader, tmp_path: Path, option: str
+) -> None:
+    checkpoint = str(tmp_path / "checkpoint")
+
+    def read_on() -> list[int]:
+        return sorted(analyst.stream(writer.path, checkpoint, **{option: "true"}))
+
+    for n in range(3):
+        writer.add(0, n * 10, n * 10 + 10)
+    assert read_on() == list(range(30))
+    retain(writer, 20)
+    writer.add(0, 30, 40)
+    assert read_on() == list(range(30, 40))
+    retain(writer, 40)
+    assert read_on() == []
+    writer.add(0, 40, 50)
+    assert read_on() == list(range(40, 50))
+
+
+def test_a_stream_that_is_behind_reads_what_left_the_table_meanwhile(
+    writer: Writer, analyst: SparkReader, tmp_path: Path
+) -> None:
+    for n in range(3):
+        writer.add(0, n * 10, n * 10 + 10)
+    retain(writer, 20)
+    writer.add(0, 30, 40)
+    found = analyst.stream(
+        writer.path, str(tmp_path / "c"), skipChangeCommits="true", **BEHIND
+    )
+    assert sorted(found) == list(range(40))
+
+
+def test_without_these_options_spark_ends_a_stream_and_says_which(
+    writer: Writer, analyst: SparkReader, tmp_path: Path
+) -> None:
+    checkpoint = str(tmp_path / "checkpoint")
+    writer.add(0, 0, 10)
+    assert len(analyst.stream(writer.path, checkpoint)) == 10
+    retain(writer, 10)
+    with pytest.raises(AssertionError, match="ignoreDeletes"):
+        analyst.stream(writer.path, checkpoint)
+    assert analyst.stream(writer.path, checkpoint, ignoreDeletes="true") == []
