@@ -103,6 +103,25 @@ def leave_place(warehouse: str, topic: str, topic_id: str) -> None:
         pass  # not there, or not known to be this topic's: leave it alone
 
 
+def take_back(warehouse: str, topic: str, topic_id: str) -> str:
+    """Put the table of a deleted topic back in its place, if it left it; its path.
+
+    Raises TableMissing when there is none, CommitRefused as `create_table` does.
+    """
+    path = table_path(warehouse, topic)
+    found = _present(path) if os.path.isdir(path) else None
+    if found is not None and found.topic_id == topic_id:
+        return path
+    waiting = set_aside_paths(warehouse, topic_id)
+    if not waiting:
+        raise TableMissing(f"no table of topic id {topic_id} is left in {warehouse}")
+    if found is not None:
+        _make_room(warehouse, path, topic, found)
+    os.rename(waiting[-1], path)
+    sync_directory(warehouse)
+    return path
+
+
 def drop(warehouse: str, topic: str, topic_id: str) -> bool:
     """Delete the table of a deleted topic wherever it stands; was there one?"""
     leave_place(warehouse, topic, topic_id)

@@ -1,8 +1,9 @@
 """Topics: which there are, how they are set, where their logs start.
 
 A deleted topic keeps its row until its table is gone: only then is it forgotten, and
-its number never comes back. Its committed offsets go at once, with the deletion, and so
-do those that a transaction has pending: its end makes nothing of them.
+its number never comes back; who brings the topic back before that gives it a new one.
+Its committed offsets go at once, with the deletion, and so do those that a transaction
+has pending: its end makes nothing of them.
 """
 
 from collections.abc import Mapping
@@ -63,6 +64,31 @@ def delete(connection: Connection, number: TopicNumber, now_ms: int) -> None:
     _change(connection, number, deleted_ms=now_ms)
     for table in (group_offsets, pending_offsets):
         connection.execute(delete_from(table).where(table.c.topic_number == number))
+
+
+def revive(connection: Connection, number: TopicNumber) -> Topic:
+    """Give a deleted topic back to the clients: itself in all but its number.
+
+    Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION if no such topic is deleted,
+    TOPIC_ALREADY_EXISTS if another has its name now.
+    """
+    row = connection.execute(
+        select(topics).where(
+            topics.c.number == number, topics.c.deleted_ms.is_not(None)
+        )
+    ).one_or_none()
+    if row is None:
+        raise unknown_partition()
+    starts = find_log_starts(connection, number)
+    forget(connection, number)
+    topic = create(
+        connection, row.name, row.id, row.partitions, row.configs, row.created_ms
+    )
+    set_log_start(
+        connection,
+        {(topic.number, index): start for (_, index), start in starts.items()},
+    )
+    return topic
 
 
 def add_partitions(connection: Connection, number: TopicNumber, total: int) -> None:

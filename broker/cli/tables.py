@@ -1,4 +1,4 @@
-"""``lakelog compact | table | check``: the tables, where they meet the log."""
+"""``lakelog compact | table | undelete | check``: tables, where they meet the log."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -63,6 +63,33 @@ def table(
         output.rows(partitions, as_json=False)
     if found.problem:
         raise UserError(found.problem)
+
+
+def undelete(
+    topic: Annotated[str, typer.Argument(help="The topic's name.")],
+    data_dir: DataDir = None,
+    config: Config = None,
+    extra: Extra = None,
+    json: Json = False,
+) -> None:
+    """Bring a deleted topic back, with the records that its table has.
+
+    Nothing else may run on the data directory meanwhile.
+    """
+    from broker.catalog.errors import CatalogError
+    from broker.clock import SystemClock
+    from broker.storage.files import PosixFiles
+    from jobs.undelete import NotUndeleted
+    from jobs.undelete import undelete as bring_back
+
+    directory = settings_of(data_dir, config, extra).data_dir
+    _known(directory)
+    try:
+        found = bring_back(directory, topic, PosixFiles(), SystemClock())
+    except (NotUndeleted, CatalogError, OSError) as error:
+        raise UserError(str(error)) from None
+    partitions = found.topic.partitions
+    output.one({"topic": topic, "partitions": partitions, "path": found.path}, json)
 
 
 def check(

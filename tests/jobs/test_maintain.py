@@ -10,12 +10,8 @@ import deltalake
 
 from broker.catalog import topics as catalog_topics
 from lakehouse.delta_log import entry_path, load
-from tests.jobs.world import World
+from tests.jobs.world import DELAY, WEEK, World, aside, delete, later, start_at
 from tests.support.batches import Record
-
-DELAY = 60_000
-WEEK = 604_800_000
-"""For so long a table's files stay once they left it, and a deleted topic's table."""
 
 
 def files_of(world: World, topic: Any) -> set[Path]:
@@ -25,17 +21,6 @@ def files_of(world: World, topic: Any) -> set[Path]:
 def named(world: World, topic: Any) -> set[Path]:
     table = deltalake.DeltaTable(str(world.path(topic)))
     return {Path(uri.removeprefix("file://")) for uri in table.file_uris()}
-
-
-def later(world: World, compactor: Any, ms: int = DELAY) -> None:
-    world.clock.advance(ms)
-    compactor.step()
-
-
-def start_at(world: World, topic: Any, offset: int) -> None:
-    world.catalog.change(
-        lambda c: catalog_topics.set_log_start(c, {(topic.number, 0): offset})
-    )
 
 
 def test_files_wholly_below_the_start_leave_then_go(world: World) -> None:
@@ -209,16 +194,6 @@ def test_with_little_space_on_the_disk_nothing_old_is_kept(world: World) -> None
     later(world, compactor)
     assert not files_of(world, topic)
     assert not aside(world)
-
-
-def delete(world: World, topic: Any) -> None:
-    world.catalog.change(
-        lambda c: catalog_topics.delete(c, topic.number, world.clock.now_ms())
-    )
-
-
-def aside(world: World) -> list[Path]:
-    return sorted((world.data_dir / "tables").glob(".deleted-*"))
 
 
 def test_a_deleted_topics_table_moves_aside_and_goes_after_a_week(world: World) -> None:

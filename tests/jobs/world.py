@@ -34,6 +34,10 @@ from tests.support.patience import IDLE_S, wait_until
 FLUSH_MS = 5000
 FLUSHES = {"flush_ms": FLUSH_MS, "flush_max_ms": FLUSH_MS}
 
+DELAY = 60_000
+WEEK = 604_800_000
+"""For so long a table's files stay once they left it, and a deleted topic's table."""
+
 
 def some(count: int, tag: bytes = b"v") -> list[Record]:
     """Records of all kinds: keys, values and headers that are there or not."""
@@ -258,3 +262,24 @@ def records_of(table: Any, partition: int) -> list[Record]:
         )
         for row in sorted(rows, key=lambda row: row["offset"])
     ]
+
+
+def later(world: World, compactor: Any, ms: int = DELAY) -> None:
+    world.clock.advance(ms)
+    compactor.step()
+
+
+def start_at(world: World, topic: Any, offset: int) -> None:
+    world.catalog.change(
+        lambda c: catalog_topics.set_log_start(c, {(topic.number, 0): offset})
+    )
+
+
+def delete(world: World, topic: Any) -> None:
+    world.catalog.change(
+        lambda c: catalog_topics.delete(c, topic.number, world.clock.now_ms())
+    )
+
+
+def aside(world: World) -> list[Path]:
+    return sorted((world.data_dir / "tables").glob(".deleted-*"))

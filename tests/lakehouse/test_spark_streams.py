@@ -1,4 +1,4 @@
-"""Streams of a table, by a real Spark, live through what retention removes."""
+"""A real Spark reads on over what retention removes, and what deletion leaves."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 
 from lakehouse.commit import remove_files
 from lakehouse.delta_log import load
+from lakehouse.tables import set_aside
 from tests.support.spark_reader import SparkReader
 from tests.support.tables import TOPIC_ID, Writer
 
@@ -73,3 +74,12 @@ def test_without_these_options_spark_ends_a_stream_and_says_which(
     with pytest.raises(AssertionError, match="ignoreDeletes"):
         analyst.stream(writer.path, checkpoint)
     assert analyst.stream(writer.path, checkpoint, ignoreDeletes="true") == []
+
+
+def test_the_table_of_a_deleted_topic_is_read_where_it_waits(
+    writer: Writer, analyst: SparkReader, tmp_path: Path
+) -> None:
+    writer.add(0, 0, 10)
+    aside = set_aside(str(tmp_path), writer.path, "orders", TOPIC_ID)
+    [[count]] = analyst.ask(f"SELECT count(*) FROM delta.`{aside}`")
+    assert count == 10

@@ -1,6 +1,7 @@
 """Topics in the catalog: one name, one number, and a deletion in two steps."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from broker.catalog import offsets, pending_offsets, topics
 from broker.catalog.catalog import Catalog
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.topics.topic import Topic
+
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def created(catalog: Catalog, name: str, **configs: str) -> Topic:
@@ -79,6 +82,31 @@ def test_what_is_alive_is_not_forgotten(catalog: Catalog) -> None:
     topic = created(catalog, "t")
     catalog.change(lambda c: topics.forget(c, topic.number))
     assert catalog.read(topics.load) == [topic]
+
+
+def test_a_deleted_topic_is_revived_as_itself_but_for_its_number(
+    catalog: Catalog,
+) -> None:
+    first = created(catalog, "t", a="b")
+    assert refusal(catalog, lambda c: topics.revive(c, first.number)) == UNKNOWN
+    catalog.change(lambda c: topics.set_log_start(c, {(first.number, 1): 7}))
+    catalog.change(lambda c: topics.delete(c, first.number, 30))
+    back = catalog.change(lambda c: topics.revive(c, first.number))
+    assert back == replace(first, number=back.number)
+    assert back.number > first.number
+    assert catalog.read(topics.load) == [back]
+    assert catalog.read(topics.list_deleted) == []
+    assert catalog.read(topics.load_log_starts) == {(back.number, 1): 7}
+
+
+def test_a_topic_whose_name_is_taken_is_not_revived(catalog: Catalog) -> None:
+    first = created(catalog, "t")
+    catalog.change(lambda c: topics.delete(c, first.number, 30))
+    other = catalog.change(lambda c: topics.create(c, "t", b"o" * 16, 1, {}, 40))
+    taken = ErrorCode.TOPIC_ALREADY_EXISTS
+    assert refusal(catalog, lambda c: topics.revive(c, first.number)) == taken
+    assert catalog.read(topics.load) == [other]
+    assert len(catalog.read(topics.list_deleted)) == 1
 
 
 def test_a_deletion_takes_the_committed_offsets_along(catalog: Catalog) -> None:

@@ -1,0 +1,98 @@
+"""Bringing back a deleted topic, as far as its table has it.
+
+The problem: the name of a topic that was deleted by mistake is gone for clients, and
+its table waits aside for its end. The idea: the table goes back to its place, and the
+topic into the catalog, with the id that the table knows and a number of its own; so
+nothing that segments still hold of its former life is taken for its records, and its
+partitions go on where the table ends. First the table, then the catalog: who is
+interrupted in between has a deleted topic as before, and may try again.
+
+The price: it is done while nothing else runs. Records that were not in the table yet
+when the topic was deleted, and the offsets that groups had committed, stay gone.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from broker.catalog import leases
+from broker.catalog import topics as catalog_topics
+from broker.catalog.catalog import Catalog
+from broker.clock import Clock
+from broker.protocol.errors import KafkaError
+from broker.storage.directory import DataDirectory, DirectoryRefused
+from broker.storage.files import Files
+from broker.topics.topic import Topic
+from jobs.lease import NAME, TTL_MS
+from lakehouse.errors import LakehouseError
+from lakehouse.tables import take_back
+
+
+class NotUndeleted(Exception):
+    """The topic cannot be brought back; one sentence says why."""
+
+
+class Undeleted(NamedTuple):
+    topic: Topic
+    path: str
+
+
+def undelete(data_dir: Path, name: str, files: Files, clock: Clock) -> Undeleted:
+    """Bring back the topic of that name that was deleted last. Blocks.
+
+    Raises NotUndeleted, CatalogError and OSError.
+    """
+    owner = f"an undelete, process {os.getpid()}"
+    try:
+        directory = DataDirectory.claim(files, data_dir, owner)
+    except DirectoryRefused as error:
+        raise NotUndeleted(str(error)) from error
+    with (
+        closing(directory),
+        closing(Catalog.open(data_dir / "catalog.db")) as catalog,
+        _no_compactor(catalog, owner, clock),
+    ):
+        return _undelete(catalog, str(directory.tables), name)
+
+
+def _undelete(catalog: Catalog, warehouse: str, name: str) -> Undeleted:
+    if catalog.read(lambda connection: catalog_topics.find(connection, name)):
+        raise NotUndeleted(f"there is a topic {name!r}: delete it first")
+    deleted = [
+        one.topic
+        for one in catalog.read(catalog_topics.list_deleted)
+        if one.topic.name == name
+    ]
+    if not deleted:
+        raise NotUndeleted(f"no topic {name!r} was deleted of which a table is left")
+    last = deleted[-1]
+    try:
+        path = take_back(warehouse, name, last.id.hex())
+        topic = catalog.change(
+            lambda connection: catalog_topics.revive(connection, last.number)
+        )
+    except (LakehouseError, KafkaError) as error:
+        raise NotUndeleted(str(error)) from error
+    return Undeleted(topic, path)
+
+
+@contextmanager
+def _no_compactor(catalog: Catalog, owner: str, clock: Clock) -> Iterator[None]:
+    """Hold the compactor's lease meanwhile: it would move the table aside again."""
+
+    def acquire(connection: Connection) -> int | None:
+        return leases.acquire(connection, NAME, owner, clock.now_ms(), TTL_MS)
+
+    epoch = catalog.change(acquire)
+    if epoch is None:
+        raise NotUndeleted("a compactor runs, or did seconds ago: stop it first")
+    try:
+        yield
+    finally:
+        catalog.change(
+            lambda connection: leases.release(connection, NAME, owner, epoch)
+        )
