@@ -258,11 +258,18 @@ class Compactor:
         self._attempts += 1
         attempt = f"{os.getpid():x}-{self._clock.now_ms():x}-{self._attempts:x}"
         begun_ms = self._clock.monotonic_ms()
-        outcome = run_round(
-            plan, tables, self._spread, attempt, self._holds_lease, pace.niceness
-        )
+        try:
+            outcome = run_round(
+                plan, tables, self._spread, attempt, self._holds_lease, pace.niceness
+            )
+        except BaseException:
+            self._maintenance.suspect(tables)
+            raise
         now_ms = self._clock.monotonic_ms()
         self._apply(outcome, now_ms - begun_ms)
+        done = {number for number, _ in outcome.committed}
+        troubled = {number for number, _ in {*outcome.failed, *outcome.blocked}}
+        self._maintenance.suspect(troubled | (tables.keys() - done))
         self._count_commits(outcome, due, topics, now_ms)
         self._rhythm.note(plan.items, outcome.committed, topics, now_ms)
         for number in {number for number, _ in outcome.committed}:

@@ -18,7 +18,8 @@ a round in flight is taken for an orphan.
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -29,6 +30,7 @@ from broker.catalog.catalog import Catalog
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.topics.configs import AS_THE_LOG, FOR_EVER, LAKE_RETENTION_MS, value
 from broker.topics.topic import Topic
+from jobs.sweep import Files, Sweep
 from jobs.tables import Table, Tables
 from lakehouse.actions import DataFile
 from lakehouse.commit import drop, leave_place, remove_files
@@ -61,20 +63,22 @@ def maintain_table(
     in_log: InLog,
     now_ms: int,
     delay_ms: int,
+    sweep: Sweep,
     *,
     is_short: bool = False,
 ) -> dict[str, int]:
     """One pass over one table; counts of what was done. Blocks.
 
     ``starts`` are the log starts of all partitions; ``delay_ms`` is how long a file
-    stays that nothing refers to; ``is_short``: there is little space on the disk.
+    stays that nothing refers to; ``sweep``: whether it is time to look for these;
+    ``is_short``: there is little space on the disk.
     """
     removed = expire(table, starts, now_ms)
     if is_short:
         stays_ms = delay_ms
     else:
         stays_ms = max(delay_ms, table.snapshot.deleted_file_retention_ms)
-    deleted = delete_files(table, starts, in_log, now_ms, delay_ms, stays_ms)
+    deleted = delete_files(table, starts, in_log, now_ms, delay_ms, stays_ms, sweep)
     return {"files_expired": removed, "files_deleted": deleted}
 
 
@@ -127,18 +131,19 @@ def delete_files(
     now_ms: int,
     delay_ms: int,
     stays_ms: int,
+    sweep: Sweep,
 ) -> int:
     """Delete files of ours that expired, ``stays_ms`` after they left the table, and
     those that no commit ever named, after ``delay_ms``."""
     # The log after the listing: what was committed meanwhile is then seen as live.
-    present = list(_our_files(table.path))
+    present = _candidates(table, sweep, now_ms)
     table.follow()
     snapshot = table.snapshot
     live = {file.relative_path for file in snapshot.files.values()}
     removed = {unquote(path): when for path, when in snapshot.removed.items()}
     retention_ms = snapshot.deleted_file_retention_ms
     kept = set()
-    for path, modified_ms in present:
+    for path, modified_ms in present.items():
         since_ms = removed.get(path, modified_ms)
         is_orphan = path not in removed and now_ms - modified_ms < retention_ms
         is_copy = is_orphan and _is_elsewhere(path, table, in_log)
@@ -148,9 +153,25 @@ def delete_files(
         if path in live or not is_done_with or now_ms - since_ms < stays:
             kept.add(path)
         else:
-            os.unlink(os.path.join(table.path, path))
+            with suppress(FileNotFoundError):  # its owner's VACUUM was faster
+                os.unlink(os.path.join(table.path, path))
     snapshot.removed = {p: w for p, w in snapshot.removed.items() if unquote(p) in kept}
+    left = {path: present[path] for path in kept - live - removed.keys()}
+    sweep.keep(table.topic.number, left)
     return len(present) - len(kept)
+
+
+def _candidates(table: Table, sweep: Sweep, now_ms: int) -> Files:
+    """All files of ours if it is time to look at them, else those that may have to go:
+    what left the table, and what an earlier look found."""
+    number = table.topic.number
+    if sweep.is_due(number, now_ms):
+        present = dict(_our_files(table.path))
+        sweep.looked(number, now_ms)
+        return present
+    removed = {unquote(path): when for path, when in table.snapshot.removed.items()}
+    ours = {path: when for path, when in removed.items() if OURS.fullmatch(path)}
+    return ours | sweep.left(number)
 
 
 def _is_elsewhere(path: str, table: Table, in_log: InLog) -> bool:
@@ -193,10 +214,16 @@ class Maintenance:
     ) -> None:  # fmt: skip
         self._catalog, self._tables, self._warehouse = catalog, tables, warehouse
         self._in_log, self._delays, self._is_short = in_log, delays, is_short
+        self._sweep = Sweep()
+
+    def suspect(self, numbers: Iterable[TopicNumber]) -> None:
+        """A round failed in these topics, and may have left files."""
+        self._sweep.suspect(numbers)
 
     def run(self, topics: list[Topic], now_ms: int, go_on: Callable[[], bool]) -> None:
         """One pass; ``go_on`` is asked before each table. Failures are told."""
         starts = self._catalog.read(catalog_topics.load_log_starts)
+        self._sweep.forget(self._sweep.topics - {topic.number for topic in topics})
         is_short = self._is_short()
         if is_short:
             log.warning("little space on the disk: nothing is kept for time travel")
@@ -206,10 +233,11 @@ class Maintenance:
             try:
                 done = maintain_table(
                     table, starts, self._in_log, now_ms, self._delays.file_ms,
-                    is_short=is_short,
+                    self._sweep, is_short=is_short,
                 )  # fmt: skip
             except Exception as error:  # noqa: BLE001  (an owner may do anything)
                 log.warning("not maintained", topic=table.topic.name, why=str(error))
+                self._sweep.suspect([table.topic.number])
                 self._tables.forget(table.topic.number)
                 continue
             if any(done.values()):

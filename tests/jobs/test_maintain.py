@@ -7,10 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import pytest
 
 from broker.catalog import topics as catalog_topics
+from jobs.rows import Failed, FileTask, Written
 from lakehouse.delta_log import entry_path, load
-from tests.jobs.world import DELAY, WEEK, World, aside, delete, later, start_at
+from tests.jobs.world import (
+    DELAY,
+    FLUSH_MS,
+    WEEK,
+    World,
+    aside,
+    delete,
+    here,
+    later,
+    start_at,
+)
 from tests.support.batches import Record
 
 
@@ -60,6 +72,61 @@ def test_orphans_go_when_they_are_old_and_nothing_else_does(world: World) -> Non
     later(world, compactor)
     assert files_of(world, topic) == {kept, young, theirs}
     world.check_rows()
+
+
+def orphan_in(world: World, topic: Any, name: str) -> Path:
+    """A file that no commit names, of records that are in the table."""
+    path = world.path(topic) / "partition=0" / f"{0:020d}-{10:020d}-{name}.parquet"
+    path.write_bytes(b"x")
+    now_s = world.clock.now_ms() / 1000
+    os.utime(path, (now_s, now_s))
+    return path
+
+
+def test_a_table_is_looked_through_after_a_round_that_failed_and_not_each_time(
+    world: World,
+) -> None:
+    fails = [False]
+
+    def spread(tasks: list[list[FileTask]]) -> list[list[Written | Failed]]:
+        if fails[0]:
+            raise OSError("the round is lost")
+        return here(tasks)
+
+    topic, compactor = world.topic("t"), world.compactor(spread)
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    young = orphan_in(world, topic, "dead-1")
+    later(world, compactor, DELAY // 2)
+    unknown = orphan_in(world, topic, "dead-2")
+    later(world, compactor, DELAY)
+    assert not young.exists()  # that was left by the look that found it
+    later(world, compactor, 2 * DELAY)
+    assert unknown.exists()  # nobody looked
+    fails[0] = True
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    compactor.step()
+    world.clock.advance(FLUSH_MS)
+    with pytest.raises(OSError, match="the round is lost"):
+        compactor.step()
+    fails[0] = False
+    later(world, compactor)
+    assert not unknown.exists()
+    world.flush(compactor)
+    world.check_rows()
+
+
+def test_what_its_owners_vacuum_took_first_is_no_trouble(world: World) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    start_at(world, topic, 10)
+    later(world, compactor)
+    for path in files_of(world, topic):
+        path.unlink()
+    later(world, compactor, WEEK)
+    [table] = compactor._tables.present([topic])
+    assert not table.snapshot.removed
 
 
 def test_what_its_owner_rewrote_stays_for_his_time_travel(world: World) -> None:

@@ -1,0 +1,60 @@
+"""Which tables are to be looked through for files that no commit names.
+
+The problem: a round that is killed or refused leaves files, and only a look at all
+files of a table finds them: of a hundred thousand that costs a second, and nearly
+always finds none. The idea: look where somebody may have left some: in each table once,
+since a compactor before this one may have been killed; after a round that failed there;
+and now and then, should another compactor have believed that it still was the one. What
+a look found and nothing could be done about yet is remembered. Pure.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from broker.ids import TopicNumber
+
+AGAIN_MS: Final = 3_600_000
+
+Files = dict[str, int]
+"""Path below the table -> time of last change, ms."""
+
+
+class Sweep:
+    """Of each topic, when to look again and what was left."""
+
+    def __init__(self) -> None:
+        self._again_ms: dict[TopicNumber, int] = {}
+        self._left: dict[TopicNumber, Files] = {}
+
+    def suspect(self, numbers: Iterable[TopicNumber]) -> None:
+        """Something failed there: look at the next pass."""
+        for number in numbers:
+            self._again_ms.pop(number, None)
+
+    def is_due(self, number: TopicNumber, now_ms: int) -> bool:
+        """Whether to look at all files of the topic's table."""
+        again_ms = self._again_ms.get(number)
+        return again_ms is None or not again_ms - AGAIN_MS <= now_ms < again_ms
+
+    def left(self, number: TopicNumber) -> Files:
+        """The files that the last look found and that are still there."""
+        return self._left.get(number, {})
+
+    def looked(self, number: TopicNumber, now_ms: int) -> None:
+        """All files were looked at."""
+        self._again_ms[number] = now_ms + AGAIN_MS
+
+    def keep(self, number: TopicNumber, files: Files) -> None:
+        """These are no table's, and not to be deleted yet."""
+        self._left[number] = files
+
+    def forget(self, numbers: Iterable[TopicNumber]) -> None:
+        """These topics are gone."""
+        for number in numbers:
+            self._again_ms.pop(number, None)
+            self._left.pop(number, None)
+
+    @property
+    def topics(self) -> set[TopicNumber]:
+        """Those of which anything is known."""
+        return self._again_ms.keys() | self._left.keys()
