@@ -82,14 +82,14 @@ class Pending:
     chunks: list[Batches]
     since_ms: int
     bytes: int = 0
+    oldest_segment: int = 0
 
     def __post_init__(self) -> None:
         self.bytes = sum(int(chunk.length.sum()) for chunk in self.chunks)
-
-    @property
-    def oldest_segment(self) -> int:
-        """The segment of its first batch, 0 if it has none."""
-        return next((chunk.sequence for chunk in self.chunks if len(chunk)), 0)
+        for chunk in self.chunks:
+            if len(chunk):
+                self.oldest_segment = chunk.sequence
+                break
 
     def front(self, bytes_max: int) -> "Pending":
         """Its first batches, of at most ``bytes_max`` together, but at least one."""
@@ -136,20 +136,25 @@ def by_topic(
     newest_segment: int = 0,
 ) -> dict[TopicNumber, Waiting]:
     """What each topic has; ``rounds_ms``: when it last made small files."""
-    found: dict[TopicNumber, Waiting] = {}
+    sums: dict[TopicNumber, list[int]] = {}  # bytes, partitions, oldest: since, segment
     for one in pending:
         if not one.bytes:
             continue
-        number, age_ms = one.key[0], now_ms - one.since_ms
-        before = found.get(number, Waiting(0, 0, age_ms, None, 0))
+        part = sums.get(one.key[0])
+        if part is None:
+            part = sums[one.key[0]] = [0, 0, one.since_ms, one.oldest_segment]
+        part[0] += one.bytes
+        part[1] += 1
+        if one.since_ms < part[2]:
+            part[2] = one.since_ms
+        if one.oldest_segment < part[3]:
+            part[3] = one.oldest_segment
+    found = {}
+    for number, (size, partitions, since_ms, segment) in sums.items():
         round_ms = rounds_ms.get(number)
-        found[number] = Waiting(
-            before.bytes + one.bytes,
-            before.partitions + 1,
-            max(before.age_ms, age_ms),
-            None if round_ms is None else now_ms - round_ms,
-            max(before.segments, newest_segment - one.oldest_segment),
-        )
+        quiet_ms = None if round_ms is None else now_ms - round_ms
+        behind = newest_segment - segment
+        found[number] = Waiting(size, partitions, now_ms - since_ms, quiet_ms, behind)
     return found
 
 

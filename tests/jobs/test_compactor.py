@@ -412,7 +412,8 @@ def test_what_stands_behind_a_damaged_first_sector_comes_into_the_table(
     world.check_rows()
     told = f"segment {damaged.sequence}: its first sector is unreadable"
     assert compactor.status().problems == (f"the log is damaged: {told}",)
-    assert check_data_directory(world.data_dir).problems == [told]
+    named = f"{told} (file wal/{damaged.path.name})"
+    assert check_data_directory(world.data_dir).problems == [named]
 
 
 def test_holes_in_the_offsets_are_covered(world: World) -> None:
