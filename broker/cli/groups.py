@@ -1,4 +1,4 @@
-"""``lakelog group``: look at consumer groups, and delete them."""
+"""``lakelog group``: look at consumer groups, delete them, reset their offsets."""
 
 from typing import Annotated, Any
 
@@ -13,9 +13,11 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from broker.cli import output
 from broker.cli.client import TIMEOUT_S, admin, await_all
 from broker.cli.failures import UserError
+from broker.cli.group_offsets import reset_offsets
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 
 app = typer.Typer(help="Look at consumer groups.", no_args_is_help=True)
+app.command("reset-offsets")(reset_offsets)
 
 Group = Annotated[str, typer.Argument(help="The group's id.")]
 

@@ -1,8 +1,9 @@
-"""``lakelog topic``: create, list, describe, alter and delete topics."""
+"""``lakelog topic``: create, list, describe, alter, trim and delete topics."""
 
 from typing import Annotated, Any
 
 import typer
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -15,7 +16,7 @@ from confluent_kafka.admin import (
 
 from broker.cli import output
 from broker.cli.client import TIMEOUT_S, admin, await_all
-from broker.cli.failures import UserError
+from broker.cli.failures import BadUsage, UserError
 from broker.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json, pairs
 
 app = typer.Typer(help="Create, look at and change topics.", no_args_is_help=True)
@@ -27,6 +28,13 @@ Partitions = Annotated[
 ]
 Configs = Annotated[
     list[str] | None, typer.Option("-X", help="config=value; repeatable.")
+]
+
+Before = Annotated[
+    int, typer.Option("--before", min=-1, help="The first offset that stays.")
+]
+Partition = Annotated[
+    int | None, typer.Option("--partition", min=0, help="Of this one; else of all.")
 ]
 
 
@@ -98,6 +106,36 @@ def delete(
     client = admin(bootstrap)
     await_all(client.delete_topics([name], operation_timeout=TIMEOUT_S))
     output.one({"deleted": name}, json)
+
+
+@app.command()
+def trim(
+    name: Name,
+    before: Before,
+    partition: Partition = None,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    json: Json = False,
+) -> None:
+    """Delete the records below an offset, for good; -1 deletes all there are."""
+    client = admin(bootstrap)
+    found = client.list_topics(timeout=TIMEOUT_S).topics.get(name)
+    if found is None:
+        raise UserError(f"there is no topic {name!r}")
+    if partition is not None and partition not in found.partitions:
+        raise UserError(f"there is no partition {partition} of {name!r}")
+    indexes = sorted(found.partitions) if partition is None else [partition]
+    if partition is None and before >= 0 and len(indexes) > 1:
+        raise BadUsage("an offset is one of a --partition; -1 is the end of each")
+    asked = [TopicPartition(name, index, before) for index in indexes]
+    done = await_all(client.delete_records(asked))
+    rows = zip(indexes, done, strict=True)
+    output.rows(
+        [
+            {"topic": name, "partition": index, "begins_at": one.low_watermark}
+            for index, one in rows
+        ],
+        json,
+    )
 
 
 def _change(key: str, value: str) -> ConfigEntry:
