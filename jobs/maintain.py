@@ -215,6 +215,8 @@ class Maintenance:
         self._catalog, self._tables, self._warehouse = catalog, tables, warehouse
         self._in_log, self._delays, self._is_short = in_log, delays, is_short
         self._sweep = Sweep()
+        self._aside: set[TopicNumber] = set()
+        """Deleted topics whose tables left their place: a look loads what is there."""
 
     def suspect(self, numbers: Iterable[TopicNumber]) -> None:
         """A round failed in these topics, and may have left files."""
@@ -249,7 +251,9 @@ class Maintenance:
                 self._end(deleted.topic, is_over=age_ms >= table_ms)
 
     def _end(self, topic: Topic, *, is_over: bool) -> None:
-        """Move a deleted topic's table aside, or delete it."""
+        """Move a deleted topic's table aside, once, or delete it."""
+        if not is_over and topic.number in self._aside:
+            return
         try:
             if is_over:
                 drop(self._warehouse, topic.name, topic.id.hex())
@@ -259,7 +263,9 @@ class Maintenance:
             log.warning("not dropped", topic=topic.name, why=str(error))
             return
         self._tables.forget(topic.number)
+        self._aside.add(topic.number)
         if is_over:
+            self._aside.remove(topic.number)
             self._catalog.change(
                 lambda connection: catalog_topics.forget(connection, topic.number)
             )

@@ -11,6 +11,7 @@ import pytest
 
 from broker.catalog import topics as catalog_topics
 from jobs.rows import Failed, FileTask, Written
+from lakehouse import tables
 from lakehouse.delta_log import entry_path, load
 from tests.jobs.world import (
     DELAY,
@@ -306,17 +307,39 @@ def test_a_topic_created_again_meanwhile_has_its_own_and_the_old_one_stays(
     world: World,
 ) -> None:
     compactor = world.compactor()
-    lives = []
     for count in (1, 2, 3):
         topic = world.topic("t")
         world.produce(topic, [Record(b"k", b"v")] * count)
         world.flush(compactor)
         assert len(world.rows(topic)) == count
         delete(world, topic)
-        lives.append(topic)
     later(world, compactor)
     kept = {deltalake.DeltaTable(str(one)).to_pyarrow_table().num_rows
             for one in aside(world)}  # fmt: skip
     assert (len(aside(world)), kept) == (3, {1, 2, 3})
     later(world, compactor, WEEK)
     assert aside(world) == []
+
+
+def test_the_table_of_a_topic_that_lives_is_not_loaded_for_one_that_was_deleted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    delete(world, topic)
+    later(world, compactor)
+    again = world.topic("t")
+    world.produce(again, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    loads = []
+
+    def count(path: str, **more: Any) -> Any:
+        loads.append(path)
+        return load(path, **more)
+
+    monkeypatch.setattr(tables, "load", count)
+    later(world, compactor)
+    later(world, compactor)
+    assert loads == []
+    assert len(aside(world)) == 1
