@@ -31,11 +31,12 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from broker.ids import PartitionNumber, TopicNumber
+from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.protocol.errors import KafkaError
 from broker.records.batch import BatchHeader
 from broker.records.layout import (
     CHECKED_AT,
+    HEADER,
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     PLACED,
@@ -192,6 +193,42 @@ def claimed_end(view: memoryview, position: int, generation: int, limit: int) ->
         crc32c(view[position : body - 4], position) == checksum
     )
     return min(body + length, limit) if is_header else body
+
+
+class Claim(NamedTuple):
+    """What an entry's header says of a batch that does not verify: the offsets [base,
+    end); ``next_position`` is where the entry ends."""
+
+    key: TopicPartition
+    base: int
+    end: int
+    next_position: int
+
+
+def claim_of(
+    view: memoryview, position: int, generation: int, limit: int
+) -> Claim | None:
+    """What the entry that starts at ``position`` was to be; None if its header does not
+    verify.
+
+    How many offsets it has only the batch says, twice, and either may be damaged: the
+    larger counts that the batch has room for (a byte for each, if compressed), or one.
+    """
+    body = position + ENTRY_HEADER_BYTES
+    if body > limit:
+        return None
+    fields = _ENTRY.unpack_from(view, position)
+    magic, found, _, topic, partition, base, _, length, _, checksum = fields
+    if (magic, found) != (MAGIC, generation) or length < HEADER_BYTES:
+        return None
+    if crc32c(view[position : body - 4], position) != checksum:
+        return None
+    counts = [1]
+    if body + HEADER_BYTES <= limit:
+        head = HEADER.unpack_from(view, body)
+        counts += [n for n in (head[6] + 1, head[-1]) if 0 < n <= length]
+    end = min(body + length, limit)
+    return Claim((topic, partition), base, base + max(counts), end)
 
 
 def name_of(

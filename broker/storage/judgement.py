@@ -82,8 +82,8 @@ class SegmentJudgement:
     """Reads one segment up, once.
 
     ``damage``: what is wrong with it, in words; ``lost``: where entries were durable
-    and none can be read; ``lost_ranges``: offsets of batches that the footer names and
-    that do not verify; ``torn``: what was cut at its tail.
+    and none can be read; ``lost_ranges``: offsets of batches that the footer, or an
+    entry's header, names and that do not verify; ``torn``: what was cut at its tail.
     """
 
     def __init__(self, files: Files, segment: FoundSegment) -> None:
@@ -154,6 +154,9 @@ class SegmentJudgement:
             self._damage(text)
         for hole in found.holes:
             self._lose(*hole)
+        for key, base, end, _ in found.claims:
+            first, last = self.lost_ranges.get(key, (base, end))
+            self.lost_ranges[key] = min(first, base), max(last, end)
         self._segment.end, self._segment.scanned = found.end, bytes(found.rows)
         self._segment.holes = tuple(found.holes)
         self._segment.is_blank = found == Scan()

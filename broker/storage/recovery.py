@@ -70,7 +70,8 @@ class Recovery:
     partition, header, location) of each batch behind the checkpoint, in order of
     writing. ``torn``: what was cut at the tail and why; ``damage``: what was durable
     and is not whole any more, and ``lost`` where that was, ascending. ``lost_ends``:
-    partition -> the end of the batches that a footer names and that do not verify. What
+    partition -> the end of the batches that a footer, or the header of an entry, names
+    and that do not verify. What
     the payload does not know of lies behind the location ``replayed_from``.
     """
 

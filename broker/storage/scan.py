@@ -29,7 +29,9 @@ from broker.storage.entry import (
     ENTRY_HEADER_BYTES,
     MAGIC_BYTES,
     MARK,
+    Claim,
     Entry,
+    claim_of,
     claimed_end,
     mark_of,
     position_of,
@@ -53,6 +55,8 @@ class Scan:
     damage: list[str] = field(default_factory=list)
     holes: list[tuple[int, int]] = field(default_factory=list)
     """The damaged places as [first byte, end)."""
+    claims: list[Claim] = field(default_factory=list)
+    """What the headers of entries in them say that was there."""
 
     def skip(self, end: int, damage: str) -> None:
         """What lies before ``end`` is a damaged place, or belongs to the last one."""
@@ -224,7 +228,16 @@ class _Walk:
 
     def _skip(self, end: int, what: str) -> None:
         place = f"segment {self.generation}: bytes {self.found.end} to {end}"
+        self.found.claims += self._claims(self.found.end, end)
         self.found.skip(end, f"{place} {what}")
+
+    def _claims(self, position: int, end: int) -> Iterator[Claim]:
+        while position < end:
+            claim = claim_of(self.view, position, self.generation, len(self.view))
+            if claim is None:
+                return
+            yield claim
+            position = claim.next_position
 
 
 def _damaged(why: str) -> str:

@@ -160,6 +160,37 @@ def test_damage_in_the_last_durable_entry_is_no_torn_tail() -> None:
     driver.close()
 
 
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize(
+    ("at", "is_known"),
+    [(ENTRY_HEADER_BYTES + 500, True), (ENTRY_HEADER_BYTES + 24, True), (20, False)],
+    ids=["records", "count", "header"],
+)
+def test_what_an_entrys_header_says_of_a_damaged_batch_is_not_given_again(
+    at: int, is_known: bool, again: bool
+) -> None:
+    """Only where the header is damaged as well nothing says whose it was."""
+    files, appends = a_log(4)
+    place = 4096 + 3 * 1048 + at
+    damage(files, slot_of(files, appends[3]), place, b"\xff\xff\0\xff")
+    driver = Driver(files)
+    if again:  # before a checkpoint tells it
+        driver.close()
+        driver = Driver(files.after_kill())
+    end = appends[3].last_offset + 1
+    assert driver.recovery.lost_ends == ({(1, 0): end} if is_known else {})
+    driver.close()
+
+
+def test_damage_before_one_that_is_whole_takes_no_offsets_away() -> None:
+    files, appends = a_log(4)
+    damage(files, slot_of(files, appends[1]), 4096 + 1048 + 500, b"\0\0\0\0")
+    driver = Driver(files)
+    assert driver.recovery.lost_ends == {(1, 0): appends[1].last_offset + 1}
+    assert len(driver.recovery.columns[1, 0]) == 3
+    driver.close()
+
+
 def test_without_a_committed_position_the_last_entry_counts_as_torn() -> None:
     files, appends = a_log(4)
     damage(files, slot_of(files, appends[3]), 4096 + 3 * 1048 + 500, b"\0\0\0\0")

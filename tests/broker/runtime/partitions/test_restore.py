@@ -272,11 +272,13 @@ def test_a_damaged_batch_behind_the_checkpoint_is_not_passed_over(
     run(scenario)
 
 
+@pytest.mark.parametrize("is_sealed", [True, False], ids=["footer", "headers"])
 @pytest.mark.parametrize("survivors", [9, 0], ids=["some", "none"])
 def test_the_offsets_of_damaged_last_batches_are_not_given_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, survivors: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, survivors: int, is_sealed: bool
 ) -> None:
-    """Consumers have passed them, and the disk may be able to read them again."""
+    """Consumers have passed them, and the disk may be able to read them again. Of a
+    segment without a footer the entries' headers tell them."""
     no_checkpoints(monkeypatch)
 
     async def scenario() -> None:
@@ -284,9 +286,10 @@ def test_the_offsets_of_damaged_last_batches_are_not_given_again(
         async with rig(tmp_path, files=files) as broker:
             await create(broker, "t")
             await fill(broker, 0, 10)
-            broker.wal.roll()
-            while not all(info.sealed for info in broker.wal.segments()):
-                await asyncio.sleep(0.01)
+            if is_sealed:
+                broker.wal.roll()
+                while not all(info.sealed for info in broker.wal.segments()):
+                    await asyncio.sleep(0.01)
             files = files.after_kill()
         for number in range(survivors, 10):
             damage(files, b"%06d" % number)
@@ -303,6 +306,8 @@ def test_the_offsets_of_damaged_last_batches_are_not_given_again(
                 known = ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR
                 assert lost.error_code == known[survivors == 0]
         files = files.after_kill()
+        if not is_sealed:  # its damaged places stay what the first start found
+            return
         for number in range(survivors, 10):  # the bit flips back
             damage(files, bytes([48 ^ 1]) + b"%05d" % number)
         async with rig(tmp_path, files=files) as broker:
