@@ -1,68 +1,31 @@
-"""One frozen object with every setting, and where its values come from.
+"""One frozen object with every setting.
 
 A mistyped setting that is silently ignored is found in production. So all keys are
 known, an unknown one is refused and the nearest known one is named, and a value is
-validated before anything starts. Flags win over the environment, the environment over
-the file, the file over the defaults.
+validated before anything starts. Where values come from, and by which names:
+``configuration/``.
 
 A key is spelled as its reader likes: ``lake.flush.ms``, ``lake.flush_ms`` and
 ``LAKELOG_LAKE__FLUSH_MS`` are one key, because dots and underscores count alike. The
 price is that no two settings may differ in those alone, which a test holds.
 """
 
-import difflib
-import os
-import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-ENVIRONMENT_PREFIX = "LAKELOG_"
-NOT_SETTINGS = frozenset({"LAKELOG_FAILPOINTS", "LAKELOG_PARENT"})
-"""Variables with our prefix that something else reads."""
-
-_UNITS = {"": 1, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
-_SIZE = re.compile(r"\s*(\d+)\s*(ki|mi|gi|)b?\s*", re.IGNORECASE)
-
-
-class SettingsError(Exception):
-    """A setting cannot be used; the message is one sentence for its author."""
-
-
-def _size(value: Any) -> Any:
-    """Bytes from ``64Mi``, ``64MiB`` or a plain number."""
-    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        return value
-    return int(match[1]) * _UNITS[match[2].lower()]
-
-
-def _address(value: Any) -> Any:
-    """``HOST:PORT`` with a port that exists."""
-    host, colon, port = str(value).rpartition(":")
-    if not (host and colon and port.isascii() and port.isdigit()):
-        raise ValueError("should be HOST:PORT")
-    if int(port) > 65_535:
-        raise ValueError("has a port above 65535")
-    return value
-
-
-def _fixed_address(value: Any) -> Any:
-    """``HOST:PORT`` that another process can be told."""
-    if int(_address(value).rpartition(":")[2]) == 0:
-        raise ValueError("should name a port")
-    return value
-
-
-Bytes = Annotated[int, BeforeValidator(_size), Field(ge=0)]
-Millis = Annotated[int, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
-Address = Annotated[str, BeforeValidator(_address)]
-FixedAddress = Annotated[str, BeforeValidator(_fixed_address)]
-Names = Annotated[str, Field(pattern=r"^[\w.,-]*$")]
+from broker.configuration.values import (
+    Address,
+    Bytes,
+    Count,
+    FixedAddress,
+    Limit,
+    Millis,
+    Names,
+    Policies,
+)
 
 
 class _Group(BaseModel):
@@ -186,6 +149,37 @@ class BrokerSettings(_Group):
     producer_id_expiration_ms: Millis = Field(
         default=86_400_000, description="an idle producer's sequences are forgotten"
     )
+
+
+class TopicSettings(_Group):
+    """What holds for topics that do not say it themselves."""
+
+    retention_ms: Annotated[int, Field(ge=-1, le=2**63 - 1)] = Field(
+        default=604_800_000, description="how long a record is kept; -1: for ever"
+    )
+    retention_bytes: Limit = Field(
+        default=-1, description="bytes that a partition keeps; -1: no limit"
+    )
+    cleanup_policy: Policies = Field(
+        default="delete", description="what becomes of old records: delete, compact"
+    )
+    message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = Field(
+        default="CreateTime", description="whose time a record bears"
+    )
+    message_timestamp_before_max_ms: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
+        default=2**63 - 1, description="how old a producer's timestamp may be"
+    )
+    message_timestamp_after_max_ms: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
+        default=3_600_000, description="how far ahead a producer's timestamp may be"
+    )
+
+    @property
+    def configs(self) -> dict[str, str]:
+        """As configurations of a topic, by Kafka's names of these."""
+        return {
+            name.replace("_", "."): str(getattr(self, name))
+            for name in type(self).model_fields
+        }
 
 
 class NetworkSettings(_Group):
@@ -360,6 +354,7 @@ class Settings(_Group):
     wal: WalSettings = WalSettings()
     lake: LakeSettings = LakeSettings()
     broker: BrokerSettings = BrokerSettings()
+    topics: TopicSettings = TopicSettings()
     network: NetworkSettings = NetworkSettings()
     groups: GroupSettings = GroupSettings()
     transactions: TransactionSettings = TransactionSettings()
@@ -391,56 +386,6 @@ def describe(settings: Settings) -> dict[str, Any]:
     return {key: value for key, value, _ in _leaves(settings)}
 
 
-def load(
-    flags: Mapping[str, Any] | None = None,
-    file: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-) -> Settings:
-    """Settings from flags over environment over a TOML file over defaults.
-
-    The environment is the process's own unless another is given.
-
-    Raises:
-        SettingsError: a key is unknown, a value is none, or the file cannot be read.
-    """
-    environment = os.environ if environment is None else environment
-    values: dict[str, Any] = {}
-    origins: dict[str, str] = {}
-    for given, value, origin in _given(flags or {}, environment, file):
-        key = _canonical(given, origin)
-        values[key], origins[key] = value, origin
-    return _validated(values, origins)
-
-
-def _given(
-    flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None
-) -> Iterator[tuple[str, Any, str]]:
-    """Each (key as spelled, value, origin); what wins comes last."""
-    if file is not None:
-        for key, value in _flat(_toml(file)):
-            yield key, value, str(file)
-    for name, text in environment.items():
-        if name.startswith(ENVIRONMENT_PREFIX) and name not in NOT_SETTINGS:
-            yield name.removeprefix(ENVIRONMENT_PREFIX), text, name
-    for key, value in flags.items():
-        yield key, value, "flag"
-
-
-def _toml(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"cannot read the settings in {file}: {error}") from error
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
-
-
 def _groups(settings: Settings) -> Iterator[tuple[str, BaseModel]]:
     yield "", settings
     for name in type(settings).model_fields:
@@ -464,36 +409,3 @@ def _type_name(annotation: str) -> str:
         if name in annotation:
             return {"Path": "path", "Literal": "choice"}.get(name, name)
     return "string"
-
-
-def _plain(key: str) -> str:
-    """A spelling in which all spellings of a key are one."""
-    return re.sub(r"[._-]+", "_", key.strip()).lower()
-
-
-_CANONICAL = {_plain(key): key for key in keys()}
-
-
-def _canonical(given: str, origin: str) -> str:
-    key = _CANONICAL.get(_plain(given))
-    if key is not None:
-        return key
-    near = difflib.get_close_matches(_plain(given), _CANONICAL, n=1, cutoff=0.5)
-    hint = f"; did you mean {_CANONICAL[near[0]]}?" if near else ""
-    raise SettingsError(f"unknown setting {given!r} ({origin}){hint}")
-
-
-def _validated(values: Mapping[str, Any], origins: Mapping[str, str]) -> Settings:
-    nested: dict[str, Any] = {}
-    for key, value in values.items():
-        group, _, leaf = key.rpartition(".")
-        (nested.setdefault(group, {}) if group else nested)[leaf] = value
-    try:
-        return Settings(**nested)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"][:2])
-        key = key if key in origins else str(first["loc"][0])
-        text = first["msg"].removeprefix("Value error, ")
-        value, origin = first["input"], origins.get(key, "default")
-        raise SettingsError(f"{key}={value} ({origin}): {text}") from error

@@ -4,13 +4,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from broker.runtime.topics.config_describe import SETTING_OF
+from broker.configuration.kafka_names import TAKEN
 from broker.settings import schema
 from broker.topics.configs import TOPIC_CONFIGS
 
 PAGE = Path(__file__).parent / "docs" / "configure.md"
-ALSO = {"listener": ["listeners"], "advertised": ["advertised.listeners"]}
-"""What the broker shows under these keys has a protocol before the address."""
 _UNITS = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 
 
@@ -18,9 +16,7 @@ def settings_table() -> str:
     """A Markdown row for each setting, in the order in which they are listed."""
     rows = ["| setting | default | Kafka's name | what it is |", "|---|--:|---|---|"]
     for row in schema():
-        names = ALSO.get(row["key"], []) + [
-            name for name, key in SETTING_OF.items() if key == row["key"]
-        ]
+        names = [name for name, key in TAKEN.items() if key == row["key"]]
         cells = [
             f"`{row['key']}`",
             _value(row["key"], row["default"]),

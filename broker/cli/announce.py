@@ -14,6 +14,8 @@ import structlog
 import typer
 
 SOCKET_VARIABLE: Final = "NOTIFY_SOCKET"
+REPORTED_VARIABLE: Final = "LAKELOG_REPORTED"
+"""Of children of `up`, which has reported already what is to be reported once."""
 
 log = structlog.get_logger("lakelog.up")
 

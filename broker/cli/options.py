@@ -1,12 +1,16 @@
 """Options that several commands share, and how they become settings."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 import typer
 
+from broker.cli.announce import REPORTED_VARIABLE
 from broker.cli.failures import BadUsage
-from broker.settings import Settings, load
+from broker.configuration.loading import loaded
+from broker.settings import Settings
 
 DEFAULTS = Settings()
 
@@ -15,7 +19,8 @@ DataDir = Annotated[
     typer.Option("--data-dir", help=f"Where all is kept; else {DEFAULTS.data_dir}."),
 ]
 Config = Annotated[
-    Path | None, typer.Option("--config", help="A TOML file with settings.")
+    Path | None,
+    typer.Option("--config", help="A file with settings: TOML, or server.properties."),
 ]
 Listener = Annotated[
     str | None,
@@ -36,7 +41,8 @@ Insecure = Annotated[
     ),
 ]
 Extra = Annotated[
-    list[str] | None, typer.Option("-X", help="key=value: any setting; repeatable.")
+    list[str] | None,
+    typer.Option("-X", help="key=value: any setting, ours or Kafka's; repeatable."),
 ]
 Bootstrap = Annotated[
     str, typer.Option("--bootstrap", help="HOST:PORT of a running broker.")
@@ -63,8 +69,24 @@ def settings_of(
     extra: list[str] | None = None,
     **named: str | None,
 ) -> Settings:
-    """Settings from the flags of a command over environment, file and defaults."""
+    """Settings from the flags of a command over environment, file and defaults.
+
+    What was given of Kafka's without effect here is told once, in the log: not again
+    by the parts that ``lakelog up`` starts.
+    """
     flags = {key: value for key, value in named.items() if value is not None}
     if data_dir is not None:
         flags["data_dir"] = str(data_dir)
-    return load(flags | dict(pairs(extra)), config)
+    settings, without_effect = loaded(flags | dict(pairs(extra)), config)
+    if without_effect and REPORTED_VARIABLE not in os.environ:
+        _warn(settings, without_effect)
+    return settings
+
+
+def _warn(settings: Settings, names: tuple[str, ...]) -> None:
+    from broker.runtime.process.logging import configure_logging
+
+    configure_logging(settings)
+    structlog.get_logger("lakelog").warning(
+        "settings that have no effect here", names=", ".join(names)
+    )

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from broker.cli.announce import SOCKET_VARIABLE
+from broker.cli.announce import REPORTED_VARIABLE, SOCKET_VARIABLE
 
 PARENT_VARIABLE = "LAKELOG_PARENT"
 STOP_TIMEOUT_S = 4.0
@@ -47,11 +47,12 @@ def die_with_parent() -> None:
 def _environment() -> dict[str, str]:
     """What a child is told beside our own; a file in the directory from which ``up``
     was called is no module, neither to it nor to Spark's workers. That all is ready is
-    for us to say."""
+    for us to say, and which settings have no effect."""
     return {
         PARENT_VARIABLE: str(os.getpid()),
         "PYTHONSAFEPATH": "1",
         SOCKET_VARIABLE: "",
+        REPORTED_VARIABLE: "1",
     }
 
 

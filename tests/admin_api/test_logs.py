@@ -10,7 +10,7 @@ PROGRAM = """
 import asyncio, logging
 from admin_api import logs
 from broker.runtime.process.logging import configure_logging
-from broker.settings import load
+from broker.configuration.loading import load
 configure_logging(load({"log.format": "json"}))
 logs.capture()
 said = logging.getLogger("uvicorn.error")

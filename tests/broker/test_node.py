@@ -15,10 +15,11 @@ import structlog
 import uvloop
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from broker.configuration.loading import load
 from broker.node import Node, StartRefused
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
-from broker.settings import Settings, load
+from broker.settings import Settings
 from lakehouse.location import table_path
 from tests.support.beats import PING
 from tests.support.patience import IDLE_S, STUCK_S, Patience, wait_until
@@ -29,7 +30,7 @@ from tests.support.wire import Wire, frame_of
 PROGRAM = """
 import sys
 from broker.node import run_broker
-from broker.settings import load
+from broker.configuration.loading import load
 flags = dict(item.split("=", 1) for item in sys.argv[1:])
 sys.exit(run_broker(load(flags), lambda line: print(line, flush=True)))
 """
@@ -156,7 +157,7 @@ def listens(host: str, port: int) -> bool:
 LOADING = """
 import sys, threading
 from broker import node
-from broker.settings import load
+from broker.configuration.loading import load
 node.inspect.warm = threading.Event().wait
 flags = dict(item.split("=", 1) for item in sys.argv[1:])
 node.run_broker(load(flags), lambda line: print(line, flush=True))

@@ -18,7 +18,8 @@ import yaml
 
 from admin_api.app import create_app
 from broker.cli.app import app
-from broker.settings import Settings, load
+from broker.configuration.loading import load
+from broker.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 INFRA = ROOT / "infra"

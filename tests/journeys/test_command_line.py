@@ -199,6 +199,8 @@ def test_the_settings_are_told():
     [
         (["broker", "-X", "lake.flsh.ms=1"], 2, "did you mean lake.flush_ms?"),
         (["up", "-X", "lake.flush.ms=soon"], 2, "lake.flush_ms=soon"),
+        (["up", "-X", "num.partition=1"], 2, "did you mean num.partitions?"),
+        (["broker", "-X", "num.partitions=0"], 2, "num.partitions=0"),
         (["up", "-X", "x"], 2, "-X takes key=value"),
         (["up", "--listener", "9092"], 2, "HOST:PORT"),
         (["topic", "list", "--bootstrap", "localhost"], 2, "takes HOST:PORT"),

@@ -67,7 +67,7 @@ class Layers(NamedTuple):
     @property
     def topic_defaults(self) -> dict[str, str]:
         """What holds for topics that do not say it themselves, by topic key."""
-        given = {
+        given = self.given.topics.configs | {
             "max.message.bytes": str(self.given.broker.message_max_bytes),
             LAKE_FLUSH_MAX_MS: str(self.given.lake.flush_bound_ms),
         }

@@ -8,53 +8,18 @@ clients have made it, or what it was started with (``Layers``).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from broker.configuration.kafka_names import SETTING_OF
+from broker.configuration.kafka_values import MINUTE_MS
 from broker.runtime.configs.layers import Kind, Layers
 from broker.settings import Settings, describe
 from broker.topics.broker_alter import DYNAMIC
 from broker.topics.broker_configs import BROKER_CONFIGS
 from broker.topics.config_keys import ConfigKey, ConfigSource, ConfigType
-from broker.topics.configs import LAKE_FLUSH_MAX_MS, TOPIC_CONFIGS, TopicConfig
+from broker.topics.configs import TOPIC_CONFIGS, TopicConfig
 from broker.topics.kept_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from broker.topics.topic import Topic
-
-MINUTE_MS = 60_000
-
-SETTING_OF: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "node.id": "node_id",
-        "broker.id": "node_id",
-        "log.dir": "data_dir",
-        "log.dirs": "data_dir",
-        "num.partitions": "broker.num_partitions",
-        "auto.create.topics.enable": "broker.auto_create_topics",
-        "message.max.bytes": "broker.message_max_bytes",
-        "fetch.max.bytes": "broker.fetch_max_bytes",
-        "max.incremental.fetch.session.cache.slots": (
-            "broker.max_incremental_fetch_session_cache_slots"
-        ),
-        "producer.id.expiration.ms": "broker.producer_id_expiration_ms",
-        "socket.request.max.bytes": "network.frame_bytes_max",
-        "connections.max.idle.ms": "network.idle_ms",
-        "max.connections": "network.connections_max",
-        "max.connections.per.ip": "network.connections_per_host_max",
-        "log.retention.check.interval.ms": "lake.retention_check_ms",
-        LAKE_FLUSH_MAX_MS: "lake.flush_max_ms",
-        "group.initial.rebalance.delay.ms": "groups.initial_rebalance_delay_ms",
-        "group.min.session.timeout.ms": "groups.min_session_timeout_ms",
-        "group.max.session.timeout.ms": "groups.max_session_timeout_ms",
-        "group.max.size": "groups.max_size",
-        "offset.metadata.max.bytes": "groups.offset_metadata_max_bytes",
-        "offsets.retention.check.interval.ms": "groups.offsets_retention_check_ms",
-        "offsets.retention.minutes": "groups.offsets_retention_ms",
-        "telemetry.max.bytes": "telemetry.bytes_max",
-        "transaction.max.timeout.ms": "transactions.max_timeout_ms",
-        "transactional.id.expiration.ms": "transactions.id_expiration_ms",
-    }
-)
-"""Kafka's key -> the setting that it shows."""
 
 
 class Synonym(NamedTuple):
@@ -249,9 +214,17 @@ def _broker_chain(
 
 
 def _set_here(settings: Settings) -> dict[str, str]:
-    """What this broker's settings say, by Kafka's keys."""
+    """What this broker's settings say, by Kafka's keys; of what they say for topics
+    only what differs from Kafka's default, which minutes or hours may stand for."""
     values = describe(settings)
-    return {name: _text(name, values[key]) for name, key in SETTING_OF.items()}
+    return {
+        name: _text(name, values[key])
+        for name, key in SETTING_OF.items()
+        if not key.startswith("topics.") or values[key] != _DEFAULTS[key]
+    }
+
+
+_DEFAULTS: Final = describe(Settings())
 
 
 def _text(name: str, value: object) -> str:

@@ -1,7 +1,8 @@
 """Settings as the command line lists them."""
 
 from admin_api.settings.schemas import describe, schema
-from broker.settings import Settings, load
+from broker.configuration.loading import load
+from broker.settings import Settings
 
 
 def test_every_key_has_its_value():

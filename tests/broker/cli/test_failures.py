@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from broker.cli.failures import BadUsage, UserError, reported
-from broker.settings import SettingsError
+from broker.configuration.values import SettingsError
 
 
 @pytest.mark.parametrize(

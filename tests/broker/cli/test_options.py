@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.cli.announce import REPORTED_VARIABLE
 from broker.cli.failures import BadUsage
 from broker.cli.options import pairs, settings_of
-from broker.settings import SettingsError
+from broker.configuration.values import SettingsError
 
 
 def test_pairs_keep_their_order_and_repeat():
@@ -45,3 +46,20 @@ def test_a_flag_beats_the_file(tmp_path):
 def test_an_unknown_key_names_the_nearest():
     with pytest.raises(SettingsError, match=r"did you mean lake\.flush_ms"):
         settings_of(None, None, ["lake.flsh.ms=1"])
+
+
+def test_what_has_no_effect_is_told_in_one_line(capsys, monkeypatch):
+    flags = ["num.io.threads=8", "process.roles=broker", "num.partitions=2"]
+    assert settings_of(None, None, flags).broker.num_partitions == 2
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert "warning" in told[0]
+    assert told[0].endswith("names=num.io.threads, process.roles")
+    monkeypatch.setenv(REPORTED_VARIABLE, "1")  # by `up`, whose part this is
+    settings_of(None, None, flags)
+    assert capsys.readouterr().err == ""
+
+
+def test_who_has_nothing_to_tell_tells_nothing(capsys):
+    settings_of(None, None, ["log.retention.hours=1"])
+    assert capsys.readouterr().err == ""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.configuration.loading import load
 from broker.node import relaxed
-from broker.settings import load
 from broker.storage.committed_position import read_committed_position
 from broker.storage.files import PosixFiles
 from tests.broker.storage.driver import WAL, Driver, held

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.runtime.configs.layers import SETTINGS_CHANGED, Layers
-from broker.settings import BrokerSettings, Settings
+from broker.settings import BrokerSettings, Settings, TopicSettings
 from broker.topics.broker_alter import DYNAMIC
 
 GIVEN = Settings(broker=BrokerSettings(message_max_bytes=43))
@@ -28,3 +28,11 @@ def test_topics_get_what_the_broker_says():
     changed = Layers(GIVEN, {"message.max.bytes": "7"}, {"log.retention.ms": "8"})
     assert changed.topic_defaults[key] == "7"
     assert changed.topic_defaults["retention.ms"] == "8"
+
+
+def test_topics_get_what_the_settings_say_unless_clients_have_changed_it():
+    given = Settings(topics=TopicSettings(retention_ms=5, cleanup_policy="compact"))
+    started = Layers(given).topic_defaults
+    assert (started["retention.ms"], started["cleanup.policy"]) == ("5", "compact")
+    changed = Layers(given, {"log.retention.ms": "8"}).topic_defaults
+    assert (changed["retention.ms"], changed["cleanup.policy"]) == ("8", "compact")

@@ -7,6 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from broker.configuration.loading import load
+from broker.configuration.values import SettingsError
 from broker.runtime.process import internal
 from broker.runtime.process.internal import (
     CONNECTIONS_MAX,
@@ -20,7 +22,7 @@ from broker.runtime.process.internal_places import (
     place_of_compactor,
 )
 from broker.runtime.process.levels import Levels
-from broker.settings import InternalSettings, SettingsError, load
+from broker.settings import InternalSettings
 from broker.status import secret
 from broker.status.secret import SecretUnusable
 from tests.support.patience import wait_until

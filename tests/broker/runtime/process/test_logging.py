@@ -9,7 +9,7 @@ import pytest
 PROGRAM = """
 import sys, structlog
 from broker.runtime.process.logging import configure_logging
-from broker.settings import load
+from broker.configuration.loading import load
 configure_logging(load({"log.format": sys.argv[1], "log.level": "info"}))
 log = structlog.get_logger()
 log.debug("unsaid")

@@ -12,6 +12,7 @@ import uvloop
 from structlog.testing import capture_logs
 
 from broker.assembly import Assembly, bring_maintenance
+from broker.configuration.loading import load
 from broker.lake.lake import Lake
 from broker.node import Node
 from broker.protocol.errors import ErrorCode
@@ -25,7 +26,6 @@ from broker.runtime.process.maintenance import (
     MaintenanceScheduler,
     stuck_after_ms,
 )
-from broker.settings import load
 from broker.storage.recovery import Recovery
 from tests.support.batches import read_batch
 from tests.support.coordinating import House, housed, story

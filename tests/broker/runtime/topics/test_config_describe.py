@@ -22,6 +22,7 @@ from broker.settings import (
     LakeSettings,
     NetworkSettings,
     Settings,
+    TopicSettings,
     TransactionSettings,
 )
 from broker.topics.broker_alter import DYNAMIC
@@ -215,3 +216,20 @@ def test_groups_and_client_metrics_have_their_keys_whether_they_are_or_not() -> 
         (key, "50000", ConfigSource.DYNAMIC_GROUP_CONFIG),
         (f"group.{key}", "45000", DEFAULT),
     ]
+
+
+def test_what_the_settings_say_for_topics_is_shown_where_it_is_not_kafkas() -> None:
+    settings = Settings(topics=TopicSettings(retention_ms=7, retention_bytes=-1))
+    shown = of_broker(settings)
+    assert (shown["log.retention.ms"].value, shown["log.retention.ms"].source) == (
+        "7",
+        HERE,
+    )
+    assert shown["log.retention.bytes"].source == DEFAULT
+    kept = of_topic(settings)["retention.ms"]
+    assert [tuple(one) for one in kept.synonyms] == [
+        ("log.retention.ms", "7", HERE),
+        ("log.retention.ms", "604800000", DEFAULT),
+    ]
+    topic = Topic(1, b"i" * 16, "t", 1, {})
+    assert topic_config(topic, Layers(settings)).retention_ms == 7

@@ -1,0 +1,1 @@
+"""Where settings come from, and the names that they have in Kafka."""

@@ -1,0 +1,58 @@
+"""The kinds of value that a setting can have, and the error of one that cannot be."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+_UNITS = {"": 1, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
+_SIZE = re.compile(r"\s*(\d+)\s*(ki|mi|gi|)b?\s*", re.IGNORECASE)
+_POLICIES = frozenset({"compact", "delete"})
+
+
+class SettingsError(Exception):
+    """A setting cannot be used; the message is one sentence for its author."""
+
+
+def _size(value: Any) -> Any:
+    """Bytes from ``64Mi``, ``64MiB`` or a plain number."""
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return value
+    return int(match[1]) * _UNITS[match[2].lower()]
+
+
+def _address(value: Any) -> Any:
+    """``HOST:PORT`` with a port that exists."""
+    host, colon, port = str(value).rpartition(":")
+    if not (host and colon and port.isascii() and port.isdigit()):
+        raise ValueError("should be HOST:PORT")
+    if int(port) > 65_535:
+        raise ValueError("has a port above 65535")
+    return value
+
+
+def _fixed_address(value: Any) -> Any:
+    """``HOST:PORT`` that another process can be told."""
+    if int(_address(value).rpartition(":")[2]) == 0:
+        raise ValueError("should name a port")
+    return value
+
+
+def _policies(value: Any) -> Any:
+    """What becomes of old records, without blanks and in the order given."""
+    named = [one.strip() for one in str(value).split(",") if one.strip()]
+    if not _POLICIES.issuperset(named) or len(set(named)) < len(named):
+        raise ValueError("should be delete, compact, both with a comma, or nothing")
+    return ",".join(named)
+
+
+Bytes = Annotated[int, BeforeValidator(_size), Field(ge=0)]
+Limit = Annotated[int, BeforeValidator(_size), Field(ge=-1, le=2**63 - 1)]
+"""Bytes, or -1 for no limit."""
+Millis = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+Address = Annotated[str, BeforeValidator(_address)]
+FixedAddress = Annotated[str, BeforeValidator(_fixed_address)]
+Names = Annotated[str, Field(pattern=r"^[\w.,-]*$")]
+Policies = Annotated[str, BeforeValidator(_policies)]

@@ -1,0 +1,45 @@
+"""The kinds of value, each with what it takes and what it refuses."""
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from broker.configuration.values import Address, Bytes, FixedAddress, Limit, Policies
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "value"),
+    [
+        (Bytes, "64Mi", 64 << 20),
+        (Bytes, "2 GiB", 2 << 30),
+        (Bytes, 5, 5),
+        (Limit, "-1", -1),
+        (Limit, "1Ki", 1024),
+        (Address, "[::]:0", "[::]:0"),
+        (FixedAddress, "h:1", "h:1"),
+        (Policies, "compact , delete", "compact,delete"),
+        (Policies, "", ""),
+    ],
+)
+def test_it_is_taken(kind: Any, given: Any, value: Any) -> None:
+    assert TypeAdapter(kind).validate_python(given) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "why"),
+    [
+        (Bytes, "-1", "greater than or equal to 0"),
+        (Bytes, "1Zi", "valid integer"),
+        (Limit, "-2", "greater than or equal to -1"),
+        (Limit, str(2**63), "less than or equal to"),
+        (Address, "h", "HOST:PORT"),
+        (Address, "h:65536", "above 65535"),
+        (FixedAddress, "h:0", "name a port"),
+        (Policies, "delete,delete", "delete, compact"),
+        (Policies, "shred", "delete, compact"),
+    ],
+)
+def test_it_is_refused(kind: Any, given: Any, why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        TypeAdapter(kind).validate_python(given)
