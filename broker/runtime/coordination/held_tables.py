@@ -11,6 +11,7 @@ The price: of more than ``LOOKED_AT`` partitions with open transactions only the
 told, and one that hangs is as old as this process knows it.
 """
 
+from collections.abc import Iterator
 from itertools import islice
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -73,7 +74,7 @@ class HeldTables:
             len(opened),
             max(now_ms - found[0].since_ms, 0) if found else 0,
             tuple(found[:SHOWN_MAX]),
-            tuple(map(_warning, hanging[:SHOWN_MAX])),
+            tuple(_warnings(hanging, unseen=len(opened) - LOOKED_AT)),
         )
 
     def _described(
@@ -109,6 +110,14 @@ class HeldTables:
         if found is None or found.is_idle or key not in found.partitions:
             return None
         return found.started_ms
+
+
+def _warnings(hanging: list[OpenTransaction], unseen: int) -> Iterator[str]:
+    """The oldest ones that hang, and how many are not among them."""
+    yield from map(_warning, hanging[:SHOWN_MAX])
+    if len(hanging) > SHOWN_MAX:
+        beyond = f", and {unseen} partitions were not looked at" if unseen > 0 else ""
+        yield f"{len(hanging) - SHOWN_MAX} more transactions hang{beyond}"
 
 
 def _warning(one: OpenTransaction) -> str:

@@ -138,6 +138,13 @@ def test_the_oldest_are_told_and_the_others_counted(tmp_path, monkeypatch):
             held = await look(tables)
             assert (held.partitions, held.oldest_ms) == (3, 3_000)
             assert [one.partition for one in held.transactions] == [2, 0]
+            assert len(held.warnings) == 3
+            assert held.warnings[-1] == "1 more transactions hang"
+            monkeypatch.setattr(held_tables, "LOOKED_AT", 2)
+            monkeypatch.setattr(held_tables, "SHOWN_MAX", 1)
+            assert (await look(tables)).warnings[-1] == (
+                "1 more transactions hang, and 1 partitions were not looked at"
+            )
 
     run(scenario)
 
