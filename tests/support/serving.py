@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import uvloop
@@ -14,6 +15,7 @@ from broker.dispatch.registry import Registry
 from broker.network.hub import Hub
 from broker.network.listener import Listener
 from broker.protocol.api_keys import ApiKey
+from broker.runtime.configs.features import Features
 from broker.runtime.process.loop_timers import LoopTimers
 from broker.runtime.process.status import Counters
 from broker.runtime.services import Broker
@@ -21,6 +23,9 @@ from broker.settings import NetworkSettings
 from tests.support.patience import STUCK_S
 from tests.support.timers import ManualTimers
 from tests.support.wire import hang_up
+
+FEATURED: Any = SimpleNamespace(features=Features(None, 1))  # type: ignore[arg-type]
+"""What ApiVersions looks at, where there is no broker."""
 
 
 class Serving:
@@ -48,7 +53,7 @@ async def serving(
     given = {h.__dict__["served"].key: h.__dict__["served"] for h in handlers}
     served = {ApiKey.API_VERSIONS: api_versions.__dict__["served"], **own, **given}
     hub = Hub(
-        Dispatcher(Registry(served.values()), broker),
+        Dispatcher(Registry(served.values()), broker or FEATURED),
         NetworkSettings(**limits),
         loop=loop,
         clock=clock,

@@ -1,5 +1,7 @@
 """From a frame to an answer, without a connection."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from broker.apis.api_versions import api_versions
@@ -12,6 +14,7 @@ from broker.protocol.errors import ErrorCode, ProtocolError
 from broker.protocol.frames import decode_response_head
 from broker.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest
 from broker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from broker.runtime.configs.features import Features
 from tests.support.wire import frame_of
 
 seen: list[Context] = []
@@ -23,9 +26,13 @@ def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
     return HeartbeatResponse(throttle_time_ms=len(request.group_id))
 
 
+FEATURED = SimpleNamespace(features=Features(None, 1))  # type: ignore[arg-type]
+"""Of a broker, what ApiVersions looks at."""
+
+
 def dispatcher() -> Dispatcher:
     served = [handler.__dict__["served"] for handler in (api_versions, heartbeat)]
-    return Dispatcher(Registry(served), broker="the broker", listener="PLAINTEXT")
+    return Dispatcher(Registry(served), broker=FEATURED, listener="PLAINTEXT")
 
 
 def frame(request: object, version: int, **more: object) -> memoryview:
@@ -55,7 +62,7 @@ def test_a_handler_is_told_who_asks() -> None:
     assert first is second
     assert (first.client_id, third.client_id) == ("a", None)
     assert (first.key, first.version) == (ApiKey.HEARTBEAT, 4)
-    assert (first.broker, first.listener) == ("the broker", "PLAINTEXT")
+    assert (first.broker, first.listener) == (FEATURED, "PLAINTEXT")
     assert first.peer_host == "10.0.0.1"
     assert (first.software.name, first.software.version) == ("librdkafka", "2.12.0")
 
