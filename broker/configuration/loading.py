@@ -86,9 +86,7 @@ def _value_of(one: Given, texts: Mapping[str, str]) -> Any:
     try:
         return from_kafka(name, one.value, texts)
     except ValueError as error:
-        raise SettingsError(
-            f"{one.name}={one.value} ({one.origin}): {error}"
-        ) from error
+        raise SettingsError(_sentence(one.name, one, str(error))) from error
 
 
 _CANONICAL = {plain(key): key for key in keys()}
@@ -140,4 +138,15 @@ def _refusal(
     one = winners[key]
     shown = one.name if name_in_kafka(one.name) in TAKEN else key
     text = error["msg"].removeprefix("Value error, ")
-    return f"{shown}={one.value} ({one.origin}): {text}"
+    return _sentence(shown, one, text)
+
+
+def _sentence(shown: str, one: Given, text: str) -> str:
+    """One line, whatever stands in the value or in what is said of it."""
+    value = str(one.value)
+    value = value if len(value) <= _SHOWN_MAX else f"{value[:_SHOWN_MAX]}..."
+    said = f"{shown}={value} ({one.origin}): {text[: 2 * _SHOWN_MAX]}"
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in said)
+
+
+_SHOWN_MAX: Final = 200

@@ -224,6 +224,15 @@ def test_a_value_that_is_none_is_told_with_kafkas_name_and_what_is_allowed(
     assert "\n" not in sentence
 
 
+@pytest.mark.parametrize("name", ["num.partitions", "listeners", "listener"])
+def test_what_is_said_of_a_value_is_one_short_line_whatever_is_in_it(name: str) -> None:
+    for value in ("a\nlakelog: b", "\x1b[2J", "9" * 70_000):
+        with pytest.raises(SettingsError) as refused:
+            load({name: value}, environment=NOWHERE)
+        assert str(refused.value).isprintable()
+        assert len(str(refused.value)) < 700
+
+
 def test_a_value_that_another_place_overrides_is_not_looked_at() -> None:
     given = {"KAFKA_LISTENERS": "SSL://:9093"}
     assert load({"listener": "h:1"}, environment=given).listener == "h:1"
