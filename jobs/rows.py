@@ -132,9 +132,9 @@ def write_file(task: FileTask) -> Written:
     os.makedirs(os.path.dirname(target), exist_ok=True)
     try:
         bounds = _write(target, first, groups)
-        return _sync(task.path, target, bounds)
+        return sync_written(task.path, target, bounds)
     except BaseException:
-        _discard(target)
+        discard(target)
         raise
 
 
@@ -187,8 +187,8 @@ def _batch(
     return batch
 
 
-class _Bounds:
-    """What the statistics of a file will say."""
+class Bounds:
+    """What the statistics of a file will say; its row groups are added in order."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -204,13 +204,13 @@ class _Bounds:
         self.micros += [micros["min"].as_py(), micros["max"].as_py()]
 
 
-def _write(target: str, first: Any, groups: Iterator[Any]) -> _Bounds:
+def _write(target: str, first: Any, groups: Iterator[Any]) -> Bounds:
     """Each group becomes a row group."""
     import pyarrow.parquet as pq
 
     from lakehouse import schema
 
-    bounds = _Bounds()
+    bounds = Bounds()
     with pq.ParquetWriter(
         target,
         schema.WRITE,
@@ -232,7 +232,8 @@ def _write(target: str, first: Any, groups: Iterator[Any]) -> _Bounds:
     return bounds
 
 
-def _sync(path: str, target: str, bounds: _Bounds) -> Written:
+def sync_written(path: str, target: str, bounds: Bounds) -> Written:
+    """What is to be said of a file, once it is durable with its directory."""
     from lakehouse.durable import sync_directory, sync_file
 
     sync_file(target)
@@ -246,7 +247,8 @@ def _sync(path: str, target: str, bounds: _Bounds) -> Written:
     )  # fmt: skip
 
 
-def _discard(target: str) -> None:
+def discard(target: str) -> None:
+    """Delete a file if it is there."""
     try:
         os.unlink(target)
     except FileNotFoundError:

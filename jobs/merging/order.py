@@ -1,0 +1,201 @@
+"""The rows of some files in order of offset, in bounded memory.
+
+The problem: files of ours are in order, one behind the other, and are read as they are;
+what an owner's OPTIMIZE, MERGE or ZORDER left may be in any order, in row groups of a
+gigabyte. The idea: that is sorted as what does not fit into memory always was: as much
+as fits is sorted and written to a *run*, and the runs are read side by side, each by
+small steps; what lies below the least of the steps' ends comes next.
+
+The price: rows in no order are written once more, to a spill directory, and read again;
+it is linear in their bytes. In memory are a run while it is made, and later a step of
+each: 64 MiB, and about as much.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.errors import TableUnreadable
+from lakehouse.footers import WHOLE_BYTES_MAX, Footers, RowGroup
+from lakehouse.large_groups import batch_rows
+from lakehouse.owners_columns import shaped
+from lakehouse.plain import column_of, numbers
+from lakehouse.schema import ROW_GROUP_ROWS
+
+RUN_BYTES: Final = 64 << 20
+STEP_BYTES: Final = 512 << 10
+WHOLE_ROWS_MAX: Final = 4 * ROW_GROUP_ROWS
+
+
+class NotMergeable(Exception):
+    """Rows that are not to be moved; the message is a sentence for their owner."""
+
+
+class Unit(NamedTuple):
+    """A row group of a file."""
+
+    path: str
+    number: int
+    group: RowGroup
+
+
+class Source(NamedTuple):
+    """Files of one partition by absolute path, and the columns that are wanted."""
+
+    paths: Sequence[str]
+    partition: int
+    schema: pa.Schema
+
+
+def units_of(paths: Sequence[str], footers: Footers) -> list[Unit]:
+    """The row groups of files in their order. Raises FileVanished, TableUnreadable."""
+    return [
+        Unit(path, number, group)
+        for path in paths
+        for number, group in enumerate(footers.get(path).groups)
+    ]
+
+
+def is_in_order(units: Sequence[Unit]) -> bool:
+    """Whether row groups follow each other, each small enough to be sorted alone."""
+    reach = -1
+    for unit in units:
+        group = unit.group
+        small = group.rows <= WHOLE_ROWS_MAX and group.bytes <= WHOLE_BYTES_MAX
+        if not small or group.first_offset <= reach:
+            return False
+        reach = group.last_offset
+    return True
+
+
+def in_order(source: Source, footers: Footers, spill: str) -> Iterator[Any]:
+    """The rows as tables in order of offset; what repeats an offset is there twice.
+
+    ``spill``: an empty directory for what does not fit into memory. Raises
+    NotMergeable, FileVanished, TableUnreadable and OSError.
+    """
+    units = units_of(source.paths, footers)
+    try:
+        if is_in_order(units):
+            for unit in units:
+                for table in _whole(unit, source, footers):
+                    yield sorted_by_offset(table)
+            return
+        runs = list(_runs(units, source, footers, spill))
+        yield from _side_by_side(runs)
+    except pa.ArrowException as error:
+        raise TableUnreadable(f"{source.paths[0]}: {error}") from error
+
+
+def sorted_by_offset(table: Any) -> Any:
+    """The rows by offset; those of one offset in their order."""
+    offsets = _offsets(table)
+    if len(offsets) < 2 or int(np.diff(offsets).min()) >= 0:
+        return table
+    order: Any = np.argsort(offsets, kind="stable")
+    return table.take(column_of(order, pa.int64()))
+
+
+def _offsets(table: Any) -> Any:
+    column = table.column("offset")
+    if column.null_count:
+        raise NotMergeable("it has rows without an offset: its owner's, and no records")
+    return numbers(column)
+
+
+def _whole(unit: Unit, source: Source, footers: Footers) -> Iterator[Any]:
+    with footers.open(unit.path) as file:
+        table = file.read_row_group(
+            unit.number, columns=_there(file, source), use_threads=False
+        )
+    yield shaped(table, source.schema, source.partition)
+
+
+def _in_pieces(unit: Unit, source: Source, footers: Footers) -> Iterator[Any]:
+    with footers.open(unit.path, buffered=True) as file:
+        for batch in file.iter_batches(
+            batch_rows(unit.group), row_groups=[unit.number],
+            columns=_there(file, source), use_threads=False,
+        ):  # fmt: skip
+            table = pa.Table.from_batches([batch])
+            yield shaped(table, source.schema, source.partition)
+
+
+def _there(file: Any, source: Source) -> list[str]:
+    """Those of the columns that the file has."""
+    return [name for name in source.schema.names if name in file.schema_arrow.names]
+
+
+def _runs(
+    units: Sequence[Unit], source: Source, footers: Footers, spill: str
+) -> Iterator[str]:
+    """Sorted runs of all rows, as files in ``spill``."""
+    parts: list[Any] = []
+    size = count = 0
+    for unit in units:
+        for table in _in_pieces(unit, source, footers):
+            parts.append(table)
+            size += table.nbytes
+            if size >= RUN_BYTES:
+                yield _write_run(parts, os.path.join(spill, f"{count}.run"))
+                parts, size, count = [], 0, count + 1
+    if parts:
+        yield _write_run(parts, os.path.join(spill, f"{count}.run"))
+
+
+def _write_run(parts: list[Any], path: str) -> str:
+    table = sorted_by_offset(pa.concat_tables(parts).combine_chunks())
+    rows = max(1, table.num_rows * STEP_BYTES // max(1, table.nbytes))
+    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+    with (
+        pa.OSFile(path, "wb") as sink,
+        pa.ipc.new_file(sink, table.schema, options=options) as writer,
+    ):
+        writer.write_table(table, max_chunksize=rows)
+    return path
+
+
+class _Run:
+    """A run that is read step by step."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file = pa.OSFile(path, "rb")
+        self._reader = pa.ipc.open_file(self._file)
+        self._next = 0
+        self.step: Any = None
+        self.last = -1
+        self._advance()
+
+    def take(self, offset: int) -> Any:
+        """The rows of this step up to an offset; the rest of it, or the next, stays."""
+        step = self.step
+        count = int(np.searchsorted(numbers(step.column("offset")), offset, "right"))
+        if count == step.num_rows:
+            self._advance()
+        else:
+            self.step = step.slice(count)
+        return step.slice(0, count)
+
+    def _advance(self) -> None:
+        if self._next == self._reader.num_record_batches:
+            self.step = None
+            self._file.close()
+            os.unlink(self._path)
+            return
+        batch = self._reader.get_batch(self._next)
+        self._next += 1
+        self.step = pa.Table.from_batches([batch])
+        self.last = int(batch.column("offset")[-1].as_py())
+
+
+def _side_by_side(paths: Sequence[str]) -> Iterator[Any]:
+    runs = [_Run(path) for path in paths]
+    while open_runs := [run for run in runs if run.step is not None]:
+        reach = min(run.last for run in open_runs)
+        parts = [run.take(reach) for run in open_runs]
+        found = pa.concat_tables([part for part in parts if part.num_rows])
+        yield sorted_by_offset(found.combine_chunks())

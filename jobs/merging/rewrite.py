@@ -1,0 +1,259 @@
+"""Some files of a partition become one. Runs in Spark's Python workers.
+
+The problem: what is written here takes the place of what records are in, perhaps of
+their only copy; and it must not be in anybody's way while it is written. The idea: rows
+are read in order (`order`), written as the files of rounds are, and then the new file
+is held against the old ones, read once more: as many rows, each offset once and just
+those that were there. Whatever is odd (an offset that is there twice, a row without
+one, a value that does not fit its column) leaves the files as they are, with a reason.
+
+It works at the lowest priority, and so many bytes a second.
+
+Nothing here is committed; what a killed worker leaves behind is an orphan.
+"""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from jobs.priority import set_worker_niceness
+from jobs.rows import Bounds, Failed, Written, discard, sync_written
+
+NICENESS: Final = 19
+GROUP_BYTES: Final = 16 << 20
+PAUSE_S_MAX: Final = 1.0
+DISTINCT_SHARE: Final = 2
+"""A dictionary pays where each value is there so often."""
+_OURS_REPEATING: Final = ("partition", "timestampType", "topic")
+_HEADER_KEYS: Final = "headers.list.element.key"
+_MIX: Final = 0x9E3779B97F4A7C15
+
+
+class MergeTask(NamedTuple):
+    """``root/path`` is to hold the rows of ``sources``, files of one partition.
+
+    ``columns``: the table's, a ``pa.Schema`` as bytes. ``spill``: a directory for what
+    does not fit into memory. ``bytes_per_s``: of the sources; 0: as fast as it goes.
+    """
+
+    root: str
+    path: str
+    partition: int
+    sources: tuple[str, ...]
+    columns: bytes
+    spill: str
+    bytes_per_s: int = 0
+
+
+class Digest(NamedTuple):
+    """Of offsets, whatever their order: two that are equal are of the same ones."""
+
+    rows: int = 0
+    sum: int = 0
+
+
+def work(task: MergeTask) -> Written | Failed:
+    """What a Spark task does: `merge_files` at the lowest priority."""
+    set_worker_niceness(NICENESS)
+    return merge_files(task)
+
+
+def merge_files(task: MergeTask) -> Written | Failed:
+    """Write the file, synced with its directory; or why it was not."""
+    import pyarrow as pa
+
+    from jobs.merging.order import NotMergeable
+    from lakehouse.errors import FileVanished, LakehouseError
+
+    target = os.path.join(task.root, task.path)
+    spill = ""
+    try:
+        os.makedirs(task.spill, exist_ok=True)
+        spill = tempfile.mkdtemp(dir=task.spill)
+        return _merge(task, target, spill)
+    except (FileVanished, FileNotFoundError) as error:
+        discard(target)
+        return Failed(task.path, f"gone: {error}", stale=True)
+    except (NotMergeable, LakehouseError, OSError, ValueError, pa.ArrowException) as e:
+        discard(target)
+        return Failed(task.path, str(e) or type(e).__name__, stale=False)
+    except BaseException:
+        discard(target)
+        raise
+    finally:
+        if spill:
+            shutil.rmtree(spill, ignore_errors=True)
+
+
+def _merge(task: MergeTask, target: str, spill: str) -> Written:
+    import pyarrow as pa
+
+    from jobs.merging.order import Source, in_order, units_of
+    from lakehouse.footers import Footers
+
+    schema = pa.ipc.read_schema(pa.py_buffer(task.columns))
+    paths = [os.path.join(task.root, source) for source in task.sources]
+    footers = Footers()
+    rows = sum(unit.group.rows for unit in units_of(paths, footers))
+    pause = _Pause(sum(map(os.path.getsize, paths)), rows, task.bytes_per_s)
+    tables = in_order(Source(paths, task.partition, schema), footers, spill)
+    bounds = _write(target, schema, _checked(_groups(tables), task), pause)
+    written = sync_written(task.path, target, bounds)
+    before, after = digest_of(paths), digest_of([target], rising=True)
+    if before != after or after.rows != written.rows:
+        raise ValueError(f"what was written is not what was read: {before}, {after}")
+    return written
+
+
+class _Pause:
+    """Keeps to so many bytes a second."""
+
+    def __init__(self, size: int, rows: int, bytes_per_s: int) -> None:
+        self._s_per_row = size / max(1, rows) / bytes_per_s if bytes_per_s else 0.0
+        self._due_s = time.monotonic()
+
+    def after(self, rows: int) -> None:
+        """Wait until so many rows more are due; what was slow is not made up for."""
+        now = time.monotonic()
+        self._due_s = max(self._due_s, now - PAUSE_S_MAX) + rows * self._s_per_row
+        while (left := self._due_s - time.monotonic()) > 0:
+            time.sleep(min(left, PAUSE_S_MAX))
+
+
+def _groups(tables: Iterator[Any]) -> Iterator[Any]:
+    """The same rows in row groups' sizes."""
+    import pyarrow as pa
+
+    from lakehouse.schema import ROW_GROUP_ROWS
+
+    parts: list[Any] = []
+    rows = size = 0
+    for table in tables:
+        for part in _parts(table):
+            over = rows + part.num_rows > ROW_GROUP_ROWS or size >= GROUP_BYTES
+            if parts and over:
+                yield pa.concat_tables(parts).combine_chunks()
+                parts, rows, size = [], 0, 0
+            parts.append(part)
+            rows, size = rows + part.num_rows, size + part.nbytes
+    if parts:
+        yield pa.concat_tables(parts).combine_chunks()
+
+
+def _parts(table: Any) -> Iterator[Any]:
+    """A table in parts of which some make a row group."""
+    from lakehouse.schema import ROW_GROUP_ROWS
+
+    fitting = table.num_rows * GROUP_BYTES // max(1, table.nbytes)
+    count = max(1, min(ROW_GROUP_ROWS, fitting))
+    for start in range(0, table.num_rows, count):
+        yield table.slice(start, count)
+
+
+def _checked(groups: Iterator[Any], task: MergeTask) -> Iterator[Any]:
+    """The same, as long as each row is a record of its partition, behind the last."""
+    import pyarrow.compute as pc
+
+    from jobs.merging.order import NotMergeable
+    from lakehouse.plain import numbers
+
+    last = -1
+    for group in groups:
+        if group.column("timestamp").null_count:
+            raise NotMergeable("it has rows without a timestamp: its owner's")
+        partitions = pc.unique(group.column("partition")).to_pylist()
+        if partitions != [task.partition]:
+            raise NotMergeable(f"it has rows of the partitions {partitions}")
+        offsets = numbers(group.column("offset"))
+        twice = offsets[1:][offsets[1:] <= offsets[:-1]]
+        if offsets[0] <= last or len(twice):
+            offset = offsets[0] if offsets[0] <= last else twice[0]
+            raise NotMergeable(f"offset {offset} is there twice")
+        last = int(offsets[-1])
+        yield group
+
+
+def _write(target: str, schema: Any, groups: Iterator[Any], pause: _Pause) -> Bounds:
+    import pyarrow.parquet as pq
+
+    from lakehouse import schema as ours
+
+    bounds = Bounds()
+    first = next(groups)
+    repeating: Any = _repeating(first)
+    flat = [field.name for field in schema if not field.type.num_fields]
+    with pq.ParquetWriter(
+        target,
+        schema,
+        compression=ours.COMPRESSION,  # type: ignore[arg-type]
+        compression_level=ours.COMPRESSION_LEVEL,
+        use_dictionary=repeating,
+        column_encoding={
+            "offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED",
+        },
+        write_statistics=[name for name in flat if name not in ("key", "value")],
+        write_page_checksum=True,  # soon it is the only copy
+    ) as writer:  # fmt: skip
+        group: Any = first
+        while group is not None:
+            [batch] = group.to_batches()
+            bounds.add(batch)
+            writer.write_batch(batch, row_group_size=batch.num_rows)
+            pause.after(batch.num_rows)
+            group = next(groups, None)
+    return bounds
+
+
+def _repeating(group: Any) -> list[str]:
+    """The columns whose values repeat so often that a dictionary pays: it costs a
+    seventh of all the work where they do not."""
+    import pyarrow.compute as pc
+
+    found = [*_OURS_REPEATING, _HEADER_KEYS]
+    for field in group.schema:
+        if field.type.num_fields or field.name in (*found, "offset", "timestamp"):
+            continue
+        column = group.column(field.name)
+        known = len(column) - column.null_count
+        if pc.count_distinct(column).as_py() * DISTINCT_SHARE <= known:
+            found.append(field.name)
+    return found
+
+
+def digest_of(paths: Sequence[str], *, rising: bool = False) -> Digest:
+    """The digest of the offsets in these files, read once more.
+
+    ``rising``: each must be above the one before. Raises ValueError if one is not, and
+    as who reads them does.
+    """
+    import numpy as np
+
+    from lakehouse.plain import numbers
+    from lakehouse.repeated import open_parquet
+
+    rows, total, last = 0, np.uint64(0), -1
+    for path in paths:
+        with open_parquet(path, buffered=True) as file:
+            for batch in file.iter_batches(
+                1 << 16, columns=["offset"], use_threads=False
+            ):
+                offsets = numbers(batch.column(0))
+                if rising and (offsets[0] <= last or (np.diff(offsets) <= 0).any()):
+                    raise ValueError(f"{path} is not in order")
+                last, rows = int(offsets[-1]), rows + len(offsets)
+                with np.errstate(over="ignore"):
+                    total += _mixed(offsets.astype(np.uint64)).sum(dtype=np.uint64)
+    return Digest(rows, int(total))
+
+
+def _mixed(values: Any) -> Any:
+    """Each number as another of 64 bits, as splitmix64 does."""
+    import numpy as np
+
+    values = values * np.uint64(_MIX)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

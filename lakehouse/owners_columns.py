@@ -1,0 +1,84 @@
+"""The columns that an owner added to a topic's table, as Arrow sees them.
+
+The problem: whoever writes rows of a table anew must keep what its owner put beside
+them, and files written before a column was added have not got it. The idea: the table's
+own schema says which columns there are and of which types; a file that lacks one has
+nulls there.
+
+Source: the Delta transaction log protocol, "Schema Serialization Format".
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakehouse.errors import TableUnreadable
+from lakehouse.schema import WRITE
+
+_TYPES: Final[Mapping[str, pa.DataType]] = {
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "date": pa.date32(),
+    "double": pa.float64(),
+    "float": pa.float32(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "short": pa.int16(),
+    "string": pa.string(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+_DECIMAL: Final = re.compile(r"decimal\((\d+), ?(\d+)\)")
+
+
+@lru_cache(256)
+def all_columns(schema_string: str) -> pa.Schema:
+    """Our columns, and behind them those that the table has beside them.
+
+    Raises TableUnreadable if one is of a type that is not known here.
+    """
+    try:
+        fields = json.loads(schema_string)["fields"]
+        others = [one for one in fields if one["name"] not in WRITE.names]
+        found = [pa.field(one["name"], _type(one["type"])) for one in others]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TableUnreadable(f"its columns cannot be understood: {error!r}") from error
+    return pa.schema([*WRITE, *found])
+
+
+def _type(kind: Any) -> pa.DataType:
+    if isinstance(kind, str):
+        match = _DECIMAL.fullmatch(kind)
+        if match is not None:
+            return pa.decimal128(int(match[1]), int(match[2]))
+        return _TYPES[kind]
+    if kind["type"] == "array":
+        return pa.list_(_type(kind["elementType"]))
+    if kind["type"] == "map":
+        return pa.map_(_type(kind["keyType"]), _type(kind["valueType"]))
+    if kind["type"] != "struct":
+        raise ValueError(f"a column of {kind['type']}")
+    return pa.struct([(one["name"], _type(one["type"])) for one in kind["fields"]])
+
+
+def shaped(table: Any, schema: pa.Schema, partition: int) -> Any:
+    """The rows of a file in the columns of ``schema``, whoever wrote it: what it lacks
+    is null, but ``partition``, which its place tells.
+
+    Raises pa.ArrowException where a value does not fit.
+    """
+    rows, arrays = table.num_rows, []
+    for field in schema:
+        if field.name in table.column_names:
+            column = table.column(field.name)
+            fits = column.type == field.type
+            arrays.append(column if fits else column.cast(field.type))
+        elif field.name == "partition":
+            arrays.append(pa.repeat(pa.scalar(partition, field.type), rows))
+        else:
+            arrays.append(pa.nulls(rows, field.type))
+    return pa.table(arrays, schema=schema)

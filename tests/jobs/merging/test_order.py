@@ -1,0 +1,118 @@
+"""Rows in order, whatever order they are in, however little memory there is."""
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.merging import order
+from jobs.merging.order import NotMergeable, Source, in_order, is_in_order, units_of
+from lakehouse.errors import FileVanished, TableUnreadable
+from lakehouse.footers import Footers
+from lakehouse.schema import WRITE
+from tests.support.tables import rows
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "spill").mkdir()
+    return tmp_path
+
+
+def write(folder: Path, *tables: pa.Table, group: int = 100) -> list[str]:
+    paths = [str(folder / f"{number}.parquet") for number in range(len(tables))]
+    for path, table in zip(paths, tables, strict=True):
+        pq.write_table(table, path, row_group_size=group)
+    return paths
+
+
+def ordered(folder: Path, paths: list[str], schema: pa.Schema = WRITE) -> Any:
+    spill = folder / "spill"
+    found = in_order(Source(paths, 0, schema), Footers(), str(spill))
+    table = pa.concat_tables(found)
+    assert os.listdir(spill) == []
+    return table
+
+
+def shuffled(count: int, first: int = 0) -> list[int]:
+    offsets = list(range(first, first + count))
+    random.Random(count).shuffle(offsets)
+    return offsets
+
+
+def test_files_in_order_are_read_as_they_are(folder: Path) -> None:
+    paths = write(folder, rows(0, range(250)), rows(0, range(250, 300)))
+    assert is_in_order(units_of(paths, Footers()))
+    assert ordered(folder, paths) == rows(0, range(300))
+
+
+def test_a_small_group_in_no_order_is_sorted_alone(folder: Path) -> None:
+    paths = write(folder, rows(0, shuffled(90)), rows(0, range(90, 100)))
+    assert is_in_order(units_of(paths, Footers()))
+    assert ordered(folder, paths) == rows(0, range(100))
+
+
+@pytest.mark.parametrize("run_bytes", [1, 4_000, 1 << 30], ids=["tiny", "some", "one"])
+@pytest.mark.parametrize("step_bytes", [1, 500, 1 << 20])
+def test_what_overlaps_is_sorted_with_runs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, run_bytes: int, step_bytes: int
+) -> None:
+    monkeypatch.setattr(order, "RUN_BYTES", run_bytes)
+    monkeypatch.setattr(order, "STEP_BYTES", step_bytes)
+    offsets = shuffled(700)
+    paths = write(folder, rows(0, offsets[:400]), rows(0, offsets[400:]))
+    assert not is_in_order(units_of(paths, Footers()))
+    assert ordered(folder, paths) == rows(0, range(700))
+
+
+def test_files_one_behind_the_other_but_given_otherwise(folder: Path) -> None:
+    paths = write(folder, rows(0, range(100)), rows(0, range(100, 200)))
+    assert ordered(folder, paths[::-1]) == rows(0, range(200))
+
+
+def test_a_large_group_is_read_in_pieces(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order, "WHOLE_ROWS_MAX", 100)
+    paths = write(folder, rows(0, shuffled(3_000)), group=3_000)
+    assert not is_in_order(units_of(paths, Footers()))
+    assert ordered(folder, paths) == rows(0, range(3_000))
+
+
+def test_an_owners_columns_come_along(folder: Path) -> None:
+    theirs = rows(0, shuffled(50)).append_column("x", pa.array(range(50)))
+    schema = WRITE.append(pa.field("x", pa.int64()))
+    found = ordered(folder, write(folder, theirs, rows(0, range(20, 80))), schema)
+    assert found.schema == schema
+    by_offset = sorted(theirs.to_pylist(), key=lambda row: row["offset"])
+    assert [row for row in found.to_pylist() if row["x"] is not None] == by_offset
+
+
+def test_what_repeats_an_offset_stays_twice(folder: Path) -> None:
+    paths = write(folder, rows(0, range(30)), rows(0, range(20, 40)))
+    offsets = ordered(folder, paths)["offset"].to_pylist()
+    assert offsets == sorted([*range(30), *range(20, 40)])
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["sorted", "runs"])
+def test_a_row_without_an_offset_is_not_moved(folder: Path, shared: bool) -> None:
+    table = rows(0, range(50)).to_pylist()
+    table[7]["offset"] = None
+    other = rows(0, range(50, 60) if shared else range(40, 60))
+    paths = write(folder, pa.Table.from_pylist(table, WRITE), other)
+    with pytest.raises(NotMergeable, match="without an offset"):
+        ordered(folder, paths)
+
+
+def test_what_is_damaged_or_gone_is_told(folder: Path) -> None:
+    paths = write(folder, rows(0, range(50)))
+    with pytest.raises(FileVanished):
+        ordered(folder, [*paths, str(folder / "none.parquet")])
+    with open(paths[0], "r+b") as file:
+        file.truncate(100)
+    with pytest.raises(TableUnreadable):
+        ordered(folder, paths)

@@ -1,0 +1,183 @@
+"""A merged file has just the rows of its sources, in the shape that readers like."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.merging import order, rewrite
+from jobs.merging.rewrite import MergeTask, digest_of, merge_files
+from jobs.rows import Failed, Written
+from lakehouse.schema import ROW_GROUP_ROWS, WRITE
+from tests.support.tables import FIRST_MS, rows, write_file
+
+TARGET = "partition=0/merged.parquet"
+
+
+def task(root: Path, *tables: pa.Table, schema: pa.Schema = WRITE) -> MergeTask:
+    names = [
+        write_file(str(root), f"{number}", table).path
+        for number, table in enumerate(tables)
+    ]
+    columns = schema.serialize().to_pybytes()
+    return MergeTask(str(root), TARGET, 0, tuple(names), columns, str(root / "spill"))
+
+
+def done(task: MergeTask) -> Written:
+    written = merge_files(task)
+    assert isinstance(written, Written), written
+    assert os.listdir(task.spill) == []
+    return written
+
+
+def refused(task: MergeTask) -> Failed:
+    failed = merge_files(task)
+    assert isinstance(failed, Failed)
+    assert not (Path(task.root) / TARGET).exists()
+    assert os.listdir(task.spill) == []
+    return failed
+
+
+def test_its_rows_are_those_of_its_sources(tmp_path: Path) -> None:
+    parts = [rows(0, range(start, start + 70)) for start in range(0, 700, 70)]
+    written = done(task(tmp_path, *parts))
+    table = pq.read_table(tmp_path / TARGET, partitioning=None)
+    assert table == rows(0, range(700))
+    assert (written.path, written.rows) == (TARGET, 700)
+    assert (written.first_offset, written.last_offset) == (0, 699)
+    assert written.timestamp_min_ms == FIRST_MS
+    assert written.timestamp_max_ms == FIRST_MS + 699
+    assert written.size == (tmp_path / TARGET).stat().st_size
+
+
+def test_row_groups_are_those_of_the_schema(tmp_path: Path) -> None:
+    count = ROW_GROUP_ROWS + 5_000
+    parts = [rows(0, range(start, start + 3_000)) for start in range(0, count, 3_000)]
+    done(task(tmp_path, *parts))
+    footer = pq.read_metadata(tmp_path / TARGET)
+    sizes = [footer.row_group(n).num_rows for n in range(footer.num_row_groups)]
+    assert sum(sizes) == count
+    assert max(sizes) <= ROW_GROUP_ROWS
+    assert len(sizes) <= 3
+    group = footer.row_group(0)
+    assert {group.column(n).compression for n in range(group.num_columns)} == {"ZSTD"}
+
+
+def test_heavy_rows_make_smaller_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewrite, "GROUP_BYTES", 10_000)
+    done(task(tmp_path, rows(0, range(1_000))))
+    footer = pq.read_metadata(tmp_path / TARGET)
+    sizes = [footer.row_group(n).total_byte_size for n in range(footer.num_row_groups)]
+    assert len(sizes) > 3
+    assert max(sizes) < 40_000
+
+
+def test_a_dictionary_is_made_where_it_pays(tmp_path: Path) -> None:
+    plain = rows(0, range(1_000))
+    keys = pa.array([b"k%d" % (n % 7) for n in range(1_000)], pa.binary())
+    repeating = plain.set_column(5, "key", keys)
+    found = []
+    for table in (plain, repeating):
+        done(task(tmp_path, table))
+        group = pq.read_metadata(tmp_path / TARGET).row_group(0)
+        columns = {group.column(n).path_in_schema: n for n in range(group.num_columns)}
+        found.append(group.column(columns["key"]).has_dictionary_page)
+        assert not group.column(columns["value"]).has_dictionary_page
+    assert found == [False, True]
+
+
+def test_files_in_no_order_become_sorted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order, "RUN_BYTES", 4_000)
+    one = rows(0, [*range(0, 400, 2), *range(999, 599, -1)])
+    done(task(tmp_path, one, rows(0, [*range(599, 399, -1), *range(1, 400, 2)])))
+    table = pq.read_table(tmp_path / TARGET, partitioning=None)
+    assert table == rows(0, range(1_000))
+
+
+def test_gaps_stay_gaps(tmp_path: Path) -> None:
+    done(task(tmp_path, rows(0, [5, 9]), rows(0, [100, 1_000])))
+    table = pq.read_table(tmp_path / TARGET, partitioning=None)
+    assert table["offset"].to_pylist() == [5, 9, 100, 1_000]
+
+
+def without(table: pa.Table, column: str) -> pa.Table:
+    found = table.to_pylist()
+    found[3][column] = None
+    return pa.Table.from_pylist(found, table.schema)
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        (rows(0, range(90, 120)), "offset 90 is there twice"),
+        (rows(0, [*range(200, 210), 205]), "offset 205 is there twice"),
+        (without(rows(0, range(100, 110)), "timestamp"), "without a timestamp"),
+    ],
+)
+def test_what_is_odd_is_left_as_it_is(tmp_path: Path, table: Any, why: str) -> None:
+    assert why in refused(task(tmp_path, rows(0, range(100)), table)).why
+
+
+def test_rows_of_another_partition_are_left_as_they_are(tmp_path: Path) -> None:
+    found = task(tmp_path, rows(0, range(10)))
+    assert "partitions [0]" in refused(found._replace(partition=1)).why
+
+
+def test_a_source_that_is_gone_is_looked_for_again(tmp_path: Path) -> None:
+    found = task(tmp_path, rows(0, range(10)), rows(0, range(10, 20)))
+    (tmp_path / found.sources[1]).unlink()
+    assert refused(found).stale
+
+
+def test_a_damaged_page_is_no_source(tmp_path: Path) -> None:
+    found = task(tmp_path, rows(0, range(1_000)))
+    done(found)
+    (tmp_path / TARGET).rename(tmp_path / found.sources[0])
+    source = tmp_path / found.sources[0]
+    text = bytearray(source.read_bytes())
+    text[len(text) // 3] ^= 1
+    source.write_bytes(text)
+    assert not refused(found).stale
+
+
+@pytest.mark.parametrize("lost", [0, -1])
+def test_a_row_that_was_lost_on_the_way_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    whole = order.in_order
+
+    def losing(*arguments: Any) -> Any:
+        tables = list(whole(*arguments))
+        tables[lost] = tables[lost].slice(1)
+        return iter(tables)
+
+    monkeypatch.setattr(order, "in_order", losing)
+    found = task(tmp_path, rows(0, range(100)), rows(0, range(100, 150)))
+    assert "not what was read" in refused(found).why
+
+
+def test_digests_know_offsets_and_not_their_order(tmp_path: Path) -> None:
+    def digest(*offsets: int) -> rewrite.Digest:
+        path = tmp_path / "some.parquet"
+        pq.write_table(rows(0, offsets), path)
+        return digest_of([str(path)])
+
+    assert digest(1, 2, 3) == digest(3, 1, 2)
+    others = [(1, 2), (1, 2, 4), (0, 3, 3), (2, 2, 2), (1, 2, 3, 0)]
+    assert digest(1, 2, 3) not in [digest(*offsets) for offsets in others]
+
+
+def test_an_owners_columns_survive(tmp_path: Path) -> None:
+    schema = WRITE.append(pa.field("x", pa.string()))
+    theirs = rows(0, range(10)).append_column("x", pa.array(["their"] * 10))
+    done(task(tmp_path, theirs, rows(0, range(10, 20)), schema=schema))
+    table = pq.read_table(tmp_path / TARGET, partitioning=None)
+    assert table["x"].to_pylist() == ["their"] * 10 + [None] * 10
+    assert table.drop_columns(["x"]) == rows(0, range(20))
