@@ -99,6 +99,13 @@ class LakeSettings(_Group):
         default=250, ge=10, description="how often tables are looked at"
     )
     read_threads: Count = Field(default=2, description="threads that read tables")
+    merge: bool = Field(default=False, description="small files become large ones")
+    target_file_bytes: Bytes = Field(
+        default=128 << 20, ge=1 << 20, description="what is merged is to be so large"
+    )
+    merge_bytes_per_s: Bytes = Field(
+        default=32 << 20, description="what merges read at most; 0: no limit"
+    )
     retention_check_ms: Millis = Field(
         default=30_000, ge=100, description="how often retention is applied"
     )

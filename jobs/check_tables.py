@@ -13,7 +13,7 @@ from broker.topics.topic import Topic
 from jobs.check_commits import CommitAudit
 from jobs.check_files import Span, check_file, doubled
 from jobs.check_report import Report
-from jobs.maintain import OURS
+from jobs.merging.names import span_of
 from lakehouse.actions import DataFile, parse_commit
 from lakehouse.delta_log import Snapshot, load, read_entry, table_ends, unproven_ends
 from lakehouse.errors import FileVanished, TableMissing
@@ -140,7 +140,7 @@ def _check_end(
         f"{topic.name}-{file.partition}: offset {highest} is in the table, whose end "
         f"is {end}"
     )
-    if OURS.fullmatch(file.relative_path):
+    if span_of(file.relative_path) is not None:
         report.problems.append(sentence)
     else:
         report.remarks.append(f"{sentence}: its owner's row, where a record is to come")

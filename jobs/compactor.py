@@ -40,6 +40,8 @@ from jobs.checkpoints import Checkpoints
 from jobs.figures import Figures
 from jobs.isolate import Spread
 from jobs.maintain import Delays, Maintenance
+from jobs.merging.background import Runner
+from jobs.merging.merger import Merger
 from jobs.missing import Lack, Missing, front
 from jobs.pace import Inflow, Pace, pace
 from jobs.planner import Pending
@@ -69,6 +71,7 @@ class Compactor:
         clock: Clock,
         holds_lease: Callable[[], bool],
         set_niceness: Callable[[int], bool] = lambda niceness: True,
+        merges: Runner | None = None,
     ) -> None:
         self._settings, self._catalog, self._clock = settings, catalog, clock
         self._backlog, self._spread, self._cores = backlog, spread, cores
@@ -84,10 +87,17 @@ class Compactor:
         self._maintenance = Maintenance(
             catalog, self._tables, warehouse, backlog.has, delays,
             partial(is_short, warehouse, settings.wal.low_space_bytes),
+            lambda: None if self._merger is None else self._merger.writing,
+            clock.monotonic_ms,
         )  # fmt: skip
         self._maintain_every_ms = max(1_000, min(lake.retention_check_ms, *delays))
         self._maintain_at_ms = 0
+        self.counters, self._figures = Counters(), Figures()
         self._checkpoints = Checkpoints(self._tables.followed, clock)
+        self._merger = None if merges is None else Merger(
+            lake, merges, clock, self.counters, settings.data_dir / "spill",
+            self._checkpoints.note, self._maintenance.suspect,
+        )  # fmt: skip
         self._missing = Missing(settings.data_dir)
         self._requests = Requests()
         self._stuck = Stuck()
@@ -100,7 +110,6 @@ class Compactor:
         self._inflow, self._compacted = Inflow(), 0
         self._pace = Pace(cores, 0, planner.ROUND_BYTES)
         self._set_niceness, self._niceness = set_niceness, 0
-        self.counters, self._figures = Counters(), Figures()
         self._status = CompactorStatus(state="starting", pid=os.getpid())
 
     def status(self) -> CompactorStatus:
@@ -133,6 +142,8 @@ class Compactor:
             return False
         now_ms = self._clock.monotonic_ms()
         topics = {t.number: t for t in self._catalog.read(catalog_topics.load)}
+        if self._merger is not None:
+            self._merger.finish(self._tables.followed, self._holds_lease)
         self._maintain(list(topics.values()), now_ms)
         self._checkpoints.make(self._holds_lease)
         asked = self._catalog.read(requests.pending)
@@ -148,7 +159,16 @@ class Compactor:
         self._rhythm.newest_segment = self._backlog.newest_segment
         due = self._rhythm.due(open_, topics, self._requests.topics, now_ms)
         due = self._without_missing(due, {one.key: one for one in waiting})
-        return self._round(due, topics) if due else False
+        more = self._round(due, topics) if due else False
+        self._merge(topics, is_late=more or self._pace.niceness == 0)
+        return more
+
+    def _merge(self, topics: dict[TopicNumber, Topic], *, is_late: bool) -> None:
+        """Begin to merge files of one of the tables, behind everything else."""
+        if self._merger is not None:
+            self._merger.keep(topics)
+            tables = [t for t in self._tables.all() if t.topic.number in topics]
+            self._merger.look(tables, is_late)
 
     def _hasten(
         self,
@@ -367,6 +387,8 @@ class Compactor:
             damaged_places=len(self._backlog.damage),
             unreadable_tables=len(unreadable),
             niceness=self._pace.niceness,
+            write_amplification_percent=self.counters.amplification_percent,
+            left_alone=self._left_alone(topics),
             tables=table_states(
                 topics,
                 waiting,
@@ -377,6 +399,10 @@ class Compactor:
                 wall_ms=self._clock.now_ms(),
             ),
         )
+
+    def _left_alone(self, topics: dict[TopicNumber, Topic]) -> dict[str, str]:
+        found = {} if self._merger is None else self._merger.left_alone
+        return {topics[n].name: why for n, why in found.items() if n in topics}
 
     def _log_held(self) -> None:
         """Each minute, the partitions that stop before damage in a segment."""

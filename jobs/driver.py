@@ -6,6 +6,7 @@ Spark's workers need is loaded by a first empty job.
 """
 
 import os
+import re
 import signal
 import socket
 import threading
@@ -27,6 +28,8 @@ from jobs.backlog import Backlog
 from jobs.compactor import Compactor
 from jobs.isolate import first_line
 from jobs.lease import LeaseKeeper
+from jobs.merging.background import Background
+from jobs.merging.background import on_spark as on_one_worker
 from jobs.priority import set_session_niceness
 from jobs.round import on_spark
 from jobs.rows import work
@@ -36,6 +39,7 @@ from lakehouse.errors import LakehouseError
 
 POLL_S: Final = 0.2
 PAUSE_S: Final = 1.0
+_LOCAL: Final = re.compile(r"local\[(\d+|\*)\]")
 
 log = structlog.get_logger("lakelog.compactor")
 
@@ -77,14 +81,16 @@ class Driver:
         holder = f"{socket.gethostname()}:{os.getpid()}"
         self._lease = LeaseKeeper(self._catalog, holder, clock)
         self._lease.start()
-        self._session = make_session(self._master, "lakelog compactor")
+        master, cores = with_slot_for_merges(self._master)
+        self._session = make_session(master, "lakelog compactor")
         context = self._session.sparkContext
-        cores = context.defaultParallelism
+        cores = cores or context.defaultParallelism
         context.parallelize([[]] * cores, cores).map(work).collect()
         store = open_store(str(settings.data_dir / "wal"))
         self.compactor = Compactor(
             settings, self._catalog, Backlog(store), on_spark(context), cores, clock,
             lambda: self._lease.held, set_session_niceness,
+            Background(on_one_worker(context)),
         )  # fmt: skip
         self._status = StatusFile(settings.data_dir, self.compactor.status)
         self._status.start()
@@ -109,6 +115,16 @@ class Driver:
         self._lease.stop()
         self._catalog.close()
         end_session(self._session)
+
+
+def with_slot_for_merges(master: str) -> tuple[str, int]:
+    """The master with a slot more than it has cores, and these; 0 where it is not for
+    us to say: then a merge has the slot of a round's task, and may make it wait."""
+    match = _LOCAL.fullmatch(master)
+    if match is None:
+        return master, 0
+    cores = (os.cpu_count() or 1) if match[1] == "*" else int(match[1])
+    return f"local[{cores + 1}]", cores
 
 
 def _loop(driver: Driver, stop: threading.Event) -> int:

@@ -12,7 +12,7 @@ nobody's to guess, and is None.
 """
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +30,7 @@ from jobs.missing import read_checkpoint
 from lakehouse import delta_log
 from lakehouse.errors import TableMissing
 from lakehouse.location import check_contained, table_place
+from lakehouse.ours import why_not_merged
 
 POLL_S = 0.1
 
@@ -72,6 +73,10 @@ class TopicExtent:
     version: int | None
     partitions: list[PartitionExtent]
     problem: str | None = None
+    files: int = 0
+    file_bytes: int = 0
+    not_merged: str | None = None
+    """Why files stay as they are, as the table itself tells."""
 
     def pending(self) -> int | None:
         """Offsets that are durable and not in the table; None if nobody knows."""
@@ -79,6 +84,17 @@ class TopicExtent:
         if len(ends) < len(self.partitions):
             return None
         return sum(p.high_watermark for p in self.partitions) - sum(ends)
+
+
+class _Table(NamedTuple):
+    """What a table's log says; ``problem``: why it says nothing."""
+
+    version: int | None = None
+    ends: Mapping[int, int] = {}
+    files: int = 0
+    file_bytes: int = 0
+    not_merged: str | None = None
+    problem: str | None = None
 
 
 class _Log(NamedTuple):
@@ -159,45 +175,56 @@ class Extents:
 
     def _extent(self, topic: Topic, log: _Log, starts: Offsets) -> TopicExtent:
         path = table_place(self._tables, topic.name)
-        version, ends, problem = self._table(path, topic)
+        table = self._table(path, topic)
         partitions = []
         for number in range(topic.partitions):
             key = topic.key(number)
             start = starts.get(key, 0)
-            reached = None if problem else max(start, ends.get(number, 0))
+            reached = None if table.problem else max(start, table.ends.get(number, 0))
             high = max(start, reached or 0, log.ends.get(key, 0))
             size = log.sizes.get(key, 0)
             partitions.append(PartitionExtent(number, start, reached, high, high, size))
-        damage = problem or log.problem
-        return TopicExtent(topic.name, path, version, partitions, damage)
+        damage = table.problem or log.problem
+        return TopicExtent(
+            topic.name, path, table.version, partitions, damage,
+            table.files, table.file_bytes, table.not_merged,
+        )  # fmt: skip
 
     def _reached(self, target: TopicExtent) -> bool:
         found = [topic for topic in self.topics() if topic.name == target.topic]
         if not found:
             return True
-        _, ends, problem = self._table(target.path, found[0])
+        table = self._table(target.path, found[0])
         starts = self._catalog.read(stored.load_log_starts)
-        return problem is None and all(
-            max(ends.get(p.partition, 0), starts.get(found[0].key(p.partition), 0))
+        return table.problem is None and all(
+            max(
+                table.ends.get(p.partition, 0), starts.get(found[0].key(p.partition), 0)
+            )
             >= p.high_watermark
             for p in target.partitions
         )
 
-    def _table(
-        self, path: str, topic: Topic
-    ) -> tuple[int | None, dict[int, int], str | None]:
-        """Version and ends of a table, and why they are not known if they are not."""
+    def _table(self, path: str, topic: Topic) -> _Table:
+        """What the table's log says now."""
         try:
             check_contained(path)
             snapshot = delta_log.load(path)
         except TableMissing:
-            return None, {}, None
+            return _Table()
         except Exception as error:  # noqa: BLE001  (an owner may do anything)
-            return None, {}, str(error) or type(error).__name__
+            return _Table(problem=str(error) or type(error).__name__)
         identity = topic.id.hex()
         if snapshot.topic_id != identity:  # an earlier topic of this name
-            return None, {}, None
-        return snapshot.version, delta_log.table_ends(snapshot, identity), None
+            return _Table()
+        files = snapshot.files.values()
+        why = snapshot.unreadable
+        return _Table(
+            snapshot.version,
+            delta_log.table_ends(snapshot, identity),
+            len(files),
+            sum(file.size for file in files),
+            why or why_not_merged(snapshot.protocol, snapshot.metadata),
+        )
 
     def _in_log(self) -> _Log:
         """Where each partition ends in the segments, or ended by the checkpoint: what

@@ -7,7 +7,8 @@ its bytes go: of rows that expired after the table's own period for that, so tha
 streams that are behind and older versions can still be read; of deleted topics after a
 week; of orphans soon. With little space on the disk nobody's past is kept: all of it
 goes as soon as orphans do. Only files that the compactor itself named are deleted:
-what the owner's OPTIMIZE wrote, or replaced, is for the owner's VACUUM. A file that no
+what the owner's OPTIMIZE wrote, or replaced, is for the owner's VACUUM; what a merge
+replaced goes as expired rows do (`jobs.merging.names` tells the two apart). A file that no
 commit names is an orphan as long as it is so young that the log would tell if it left;
 later nobody knows. And it is one only if its records are elsewhere, in the table or in
 segments: else its commit was lost, and it may be their only copy.
@@ -30,13 +31,15 @@ from broker.catalog.catalog import Catalog
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.topics.configs import AS_THE_LOG, FOR_EVER, LAKE_RETENTION_MS, value
 from broker.topics.topic import Topic
+from jobs.merging.names import OURS, Replaced
 from jobs.sweep import Files, Sweep
 from jobs.tables import Table, Tables
 from lakehouse.actions import DataFile
 from lakehouse.commit import drop, leave_place, remove_files
 
-OURS: Final = re.compile(r"partition=(\d+)/(\d{20})-(\d{20})-[0-9a-f-]+\.parquet")
-"""What the compactor calls its files: partition, first offset, end."""
+REST: Final = 50
+"""A pass looks at each file that left: a table where that takes a second is left alone
+for so many times that."""
 _DIRECTORY: Final = re.compile(r"partition=\d+")
 
 log = structlog.get_logger("lakelog.compactor")
@@ -66,19 +69,23 @@ def maintain_table(
     sweep: Sweep,
     *,
     is_short: bool = False,
+    writing: str | None = None,
 ) -> dict[str, int]:
     """One pass over one table; counts of what was done. Blocks.
 
     ``starts`` are the log starts of all partitions; ``delay_ms`` is how long a file
     stays that nothing refers to; ``sweep``: whether it is time to look for these;
-    ``is_short``: there is little space on the disk.
+    ``is_short``: there is little space on the disk. ``writing``: a file, by its absolute
+    path, that no commit names yet.
     """
     removed = expire(table, starts, now_ms)
     if is_short:
         stays_ms = delay_ms
     else:
-        stays_ms = max(delay_ms, table.snapshot.deleted_file_retention_ms)
-    deleted = delete_files(table, starts, in_log, now_ms, delay_ms, stays_ms, sweep)
+        stays_ms = max(delay_ms, table.snapshot.time_travel_ms)
+    deleted = delete_files(
+        table, starts, in_log, now_ms, delay_ms, stays_ms, sweep, writing
+    )
     return {"files_expired": removed, "files_deleted": deleted}
 
 
@@ -132,9 +139,11 @@ def delete_files(
     delay_ms: int,
     stays_ms: int,
     sweep: Sweep,
+    writing: str | None = None,
 ) -> int:
-    """Delete files of ours that expired, ``stays_ms`` after they left the table, and
-    those that no commit ever named, after ``delay_ms``."""
+    """Delete files of ours that expired, or that a merge replaced, ``stays_ms`` after
+    they left the table, and those that no commit ever named, after ``delay_ms``; but
+    for the one that is being written."""
     # The log after the listing: what was committed meanwhile is then seen as live.
     present = _candidates(table, sweep, now_ms)
     table.follow()
@@ -142,15 +151,18 @@ def delete_files(
     live = {file.relative_path for file in snapshot.files.values()}
     removed = {unquote(path): when for path, when in snapshot.removed.items()}
     retention_ms = snapshot.deleted_file_retention_ms
+    replaced = Replaced(live)
     kept = set()
     for path, modified_ms in present.items():
         since_ms = removed.get(path, modified_ms)
         is_orphan = path not in removed and now_ms - modified_ms < retention_ms
         is_copy = is_orphan and _is_elsewhere(path, table, in_log)
         is_done_with = is_copy or _below_start(path, table.topic.number, starts)
+        is_done_with |= not is_orphan and path in replaced
         # What its owner rewrote stays: older versions may still be wanted.
         stays = delay_ms if is_orphan else stays_ms
-        if path in live or not is_done_with or now_ms - since_ms < stays:
+        is_kept = path in live or os.path.join(table.path, path) == writing
+        if is_kept or not is_done_with or now_ms - since_ms < stays:
             kept.add(path)
         else:
             with suppress(FileNotFoundError):  # its owner's VACUUM was faster
@@ -211,9 +223,13 @@ class Maintenance:
     def __init__(
         self, catalog: Catalog, tables: Tables, warehouse: str, in_log: InLog,
         delays: Delays, is_short: Callable[[], bool],
+        writing: Callable[[], str | None] = lambda: None,
+        monotonic_ms: Callable[[], int] = lambda: 0,
     ) -> None:  # fmt: skip
         self._catalog, self._tables, self._warehouse = catalog, tables, warehouse
         self._in_log, self._delays, self._is_short = in_log, delays, is_short
+        self._writing, self._monotonic_ms = writing, monotonic_ms
+        self._rests: dict[TopicNumber, int] = {}
         self._sweep = Sweep()
         self._aside: set[TopicNumber] = set()
         """Deleted topics whose tables left their place: a look loads what is there."""
@@ -225,23 +241,30 @@ class Maintenance:
     def run(self, topics: list[Topic], now_ms: int, go_on: Callable[[], bool]) -> None:
         """One pass; ``go_on`` is asked before each table. Failures are told."""
         starts = self._catalog.read(catalog_topics.load_log_starts)
-        self._sweep.forget(self._sweep.topics - {topic.number for topic in topics})
+        known = {topic.number for topic in topics}
+        self._sweep.forget(self._sweep.topics - known)
+        self._rests = {n: ms for n, ms in self._rests.items() if n in known}
         is_short = self._is_short()
         if is_short:
             log.warning("little space on the disk: nothing is kept for time travel")
         for table in self._tables.present(topics):
             if not go_on():
                 return
+            begun_ms, number = self._monotonic_ms(), table.topic.number
+            if begun_ms < self._rests.get(number, 0):
+                continue
             try:
                 done = maintain_table(
                     table, starts, self._in_log, now_ms, self._delays.file_ms,
-                    self._sweep, is_short=is_short,
+                    self._sweep, is_short=is_short, writing=self._writing(),
                 )  # fmt: skip
             except Exception as error:  # noqa: BLE001  (an owner may do anything)
                 log.warning("not maintained", topic=table.topic.name, why=str(error))
                 self._sweep.suspect([table.topic.number])
                 self._tables.forget(table.topic.number)
                 continue
+            ended_ms = self._monotonic_ms()
+            self._rests[number] = ended_ms + REST * (ended_ms - begun_ms)
             if any(done.values()):
                 log.info("maintained", topic=table.topic.name, **done)
         table_ms = self._delays.aside_ms if is_short else self._delays.table_ms

@@ -173,11 +173,11 @@ def _commit_topic(table: Table, done: list[Done]) -> Outcome:
         if not was_there:
             _count(outcome, whole)
         break
-    _discard(table.path, {result.path for _, result in done} - kept)
+    delete_unnamed(table.path, {result.path for _, result in done} - kept)
     return outcome
 
 
-def _discard(root: str, paths: Collection[str]) -> None:
+def delete_unnamed(root: str, paths: Collection[str]) -> None:
     """Delete files of a try that came to nothing, unless the table's log names them or
     cannot tell: then they are orphans, see `jobs.maintain`."""
     if not paths:

@@ -35,6 +35,17 @@ class Counters:
     file_bytes: int = 0
     files: int = 0
     commits: int = 0
+    merges: int = 0
+    merges_failed: int = 0
+    merged_files: int = 0
+    merged_bytes: int = 0
+    merge_file_bytes: int = 0
+
+    @property
+    def amplification_percent(self) -> int:
+        """Bytes that rounds and merges wrote, for each hundred that rounds did."""
+        written = self.file_bytes + self.merge_file_bytes
+        return 100 * written // self.file_bytes if self.file_bytes else 0
 
     def totals(self) -> dict[str, int]:
         """All of them, under names that end in ``_total``."""

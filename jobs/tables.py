@@ -123,6 +123,10 @@ class Tables:
         """A table as of the last look; None if it was not there, or was forgotten."""
         return self._tables.get(number)
 
+    def all(self) -> list[Table]:
+        """Those that are followed, as of the last look at each."""
+        return list(self._tables.values())
+
     def forget(self, number: TopicNumber) -> None:
         """Forget a table: it is read anew at its next use."""
         self._tables.pop(number, None)

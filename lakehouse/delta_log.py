@@ -103,14 +103,16 @@ class Snapshot:
         text = self.configuration.get(
             _DELETED_FILE_RETENTION, DELTA[_DELETED_FILE_RETENTION]
         )
-        words = text.lower().removeprefix("interval").split()
-        if len(words) % 2 or not all(word.isdigit() for word in words[::2]):
-            return 0
-        units = [unit.removesuffix("s") for unit in words[1::2]]
-        if not set(units) <= _UNITS_MS.keys():
-            return 0
-        pairs = zip(words[::2], units, strict=True)
-        return sum(int(count) * _UNITS_MS[unit] for count, unit in pairs)
+        return _interval_ms(text) or 0
+
+    @property
+    def time_travel_ms(self) -> int:
+        """For how long files that left stay for older versions: as its owner says, or
+        as we do where that cannot be understood.
+        """
+        ours = DELTA[_DELETED_FILE_RETENTION]
+        said = _interval_ms(self.configuration.get(_DELETED_FILE_RETENTION, ours))
+        return (_interval_ms(ours) or 0) if said is None else said
 
     @property
     def unreadable(self) -> str | None:
@@ -176,6 +178,18 @@ class Snapshot:
         if gone is not None:
             self._vectors -= gone.has_deletion_vector
             self._shrank = True
+
+
+def _interval_ms(text: str) -> int | None:
+    """``interval 2 days 3 hours`` in milliseconds; None: it cannot be understood."""
+    words = text.lower().removeprefix("interval").split()
+    if not words or len(words) % 2 or not all(word.isdigit() for word in words[::2]):
+        return None
+    units = [unit.removesuffix("s") for unit in words[1::2]]
+    if not set(units) <= _UNITS_MS.keys():
+        return None
+    pairs = zip(words[::2], units, strict=True)
+    return sum(int(count) * _UNITS_MS[unit] for count, unit in pairs)
 
 
 def table_ends(snapshot: Snapshot, topic_id: str | None = None) -> dict[int, int]:

@@ -54,6 +54,8 @@ def table(
     partitions = [asdict(part) for part in found.partitions]
     head: dict[str, object] = {
         "topic": found.topic, "path": found.path, "version": found.version,
+        "files": found.files, "file_bytes": found.file_bytes,
+        "not_merged": found.not_merged,
         "problem": found.problem, **_state(settings.data_dir, found.topic),
     }  # fmt: skip
     if json:
@@ -138,7 +140,12 @@ def _state(data_dir: "Path", topic: str) -> dict[str, object]:
         for state in status.tables
         if state.topic == topic
     ]
-    return {
+    alone = [
+        status.left_alone[topic]
+        for status in statuses
+        if isinstance(status, CompactorStatus) and topic in status.left_alone
+    ]
+    return ({"not_merged": alone[0]} if alone else {}) | {
         "readable": all(state.readable for state in named),
         "stuck": any(state.stuck for state in named),
         "why": "; ".join(dict.fromkeys(s.why for s in named if s.why)) or None,

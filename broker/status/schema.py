@@ -141,6 +141,11 @@ class CompactorStatus:
     """How long the oldest record of each commit had waited, in nanoseconds."""
     freshness_ms: Mapping[str, int] = field(default_factory=dict)
     """Topic -> the same of its last commit; of those that were committed last."""
+    write_amplification_percent: int = _says(
+        "Bytes that rounds and merges wrote, for each hundred that rounds did."
+    )
+    left_alone: Mapping[str, str] = field(default_factory=dict)
+    """Topic -> why files of its table are not merged; of some topics if many."""
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -166,6 +171,11 @@ COUNTERS_HELP: Mapping[str, str] = {
     "file_bytes_total": "Bytes of Parquet files that were committed.",
     "files_total": "Parquet files that were committed.",
     "commits_total": "Commits to tables.",
+    "merges_total": "Merges of small files into large ones that were committed.",
+    "merges_failed_total": "Merges that came to nothing, and are tried again.",
+    "merged_files_total": "Files that merges replaced.",
+    "merged_bytes_total": "Bytes of the files that merges replaced.",
+    "merge_file_bytes_total": "Bytes of Parquet files that merges wrote.",
     "rounds_failed_total": "Compaction rounds that failed as a whole.",
 }
 """What the counters count; one that is not here is explained by its name."""

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from broker.failpoints import passing
 from jobs.priority import set_worker_niceness
 from jobs.rows import Bounds, Failed, Written, discard, sync_written
 
@@ -202,6 +203,7 @@ def _write(target: str, schema: Any, groups: Iterator[Any], pause: _Pause) -> Bo
             [batch] = group.to_batches()
             bounds.add(batch)
             writer.write_batch(batch, row_group_size=batch.num_rows)
+            passing("merge.writing")
             pause.after(batch.num_rows)
             group = next(groups, None)
     return bounds

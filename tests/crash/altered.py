@@ -6,6 +6,7 @@ product, in a process of its own, and then runs the command as ``lakelog`` would
 alteration is a fault that somebody could make; the suite must notice it.
 
 ``stops_at_points`` makes a failpoint stop the process instead of killing it.
+``merges_eagerly`` lets merges come after three rounds.
 ``in_process`` is no fault: it puts the work of Spark's Python workers into the
 compactor's own process, which then starts in a second instead of ten.
 """
@@ -124,6 +125,13 @@ def without_lease() -> None:
     from jobs.lease import LeaseKeeper
 
     instead(LeaseKeeper, "held", property(lambda self: True))
+
+
+def merges_eagerly() -> None:
+    """No fault: three files are enough to make one of them."""
+    from jobs.merging import plan
+
+    instead(plan, "GROWTH", 3)
 
 
 def stops_at_points() -> None:

@@ -13,10 +13,18 @@ import pytest
 from tests.crash.house import (
     HITS,
     KILLS,
+    SMALL,
     House,
     sleeps_through_the_work_of_another,
 )
-from tests.crash.workload import Load, judge, read_everything, running, tell
+from tests.crash.workload import (
+    Load,
+    Watcher,
+    judge,
+    read_everything,
+    running,
+    tell,
+)
 from tests.support.patience import STUCK_S
 from tests.support.process import Part
 
@@ -29,14 +37,30 @@ POINTS = (
     "compact.after_sync",
 )
 
+MERGE_POINTS = (
+    "merge.before_file",
+    "merge.writing",
+    "merge.after_file",
+    "merge.before_commit",
+    "merge.after_entry",
+    "merge.after_commit",
+    "merge.after_sync",
+)
+
 pytestmark = pytest.mark.crash
 
 
-def judge_table(house: House, loads: list[Load], test: str, kills: int) -> None:
+def judge_table(
+    house: House,
+    loads: list[Load],
+    test: str,
+    kills: int,
+    watcher: Watcher | None = None,
+) -> None:
     """Log, table and what was acknowledged are the same. A compactor must run."""
     house.flush()
     found = read_everything(house.broker.bootstrap, "t", house.partitions)
-    judge(loads, found)
+    judge(loads, found, watcher)
     assert house.in_table() == found
     house.check()
     tell(test, kills, loads)
@@ -70,6 +94,19 @@ def test_a_kill_of_the_compactor_at_a_named_point_writes_nothing_twice(build):
             assert house.compactor.died(STUCK_S), f"{point} was not passed"
     house.compactor.start()
     judge_table(house, [load], "compact", HITS * len(POINTS))
+
+
+def test_a_kill_in_a_merge_loses_and_doubles_nothing(build):
+    """While a consumer reads along."""
+    merging = (*SMALL, "lake.merge=true")
+    house = build(altered="merges_eagerly", settings=merging).start()
+    load, watcher = house.load("exact", pause_s=0.02), house.watcher()
+    with running(load, watcher):
+        for point in MERGE_POINTS * HITS:
+            house.compactor.start(failpoints=point, wait=False)
+            assert house.compactor.died(STUCK_S), f"{point} was not passed"
+        house.compactor.start()
+    judge_table(house, [load], "merge", HITS * len(MERGE_POINTS), watcher)
 
 
 def test_kills_of_both_at_random_times_lose_and_double_nothing(build):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobs.check import check_data_directory
+from lakehouse.delta_log import load
 from tests.jobs.world import World
 from tests.support.batches import Record
 
@@ -22,6 +23,15 @@ POINTS = [
     "compact.after_commit",
     "compact.after_sync",
 ]
+MERGE_POINTS = [
+    "merge.before_file",
+    "merge.writing",
+    "merge.after_file",
+    "merge.before_commit",
+    "merge.after_entry",
+    "merge.after_commit",
+    "merge.after_sync",
+]
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import pathlib, sys
@@ -32,14 +42,18 @@ from broker.storage.files import PosixFiles
 from broker.storage.store import LocalSegmentStore
 from jobs.backlog import Backlog
 from jobs.compactor import Compactor
-from tests.jobs.world import here
+from tests.jobs.world import MergesHere, here
 data = pathlib.Path(sys.argv[1])
-settings = Settings(data_dir=data, lake=LakeSettings(flush_ms=0))
+settings = Settings(data_dir=data, lake=LakeSettings(flush_ms=0, merge=True))
 catalog = Catalog.open(data / "catalog.db")
 backlog = Backlog(LocalSegmentStore(PosixFiles(), data / "wal"))
-compactor = Compactor(settings, catalog, backlog, here, 2, SystemClock(), lambda: True)
+compactor = Compactor(
+    settings, catalog, backlog, here, 2, SystemClock(), lambda: True,
+    merges=MergesHere(),
+)
 while compactor.step():
     pass
+compactor.step()  # what was merged is committed
 catalog.close()
 """
 
@@ -79,3 +93,23 @@ def test_killed_there_then_each_record_is_in_its_table_once(
     report = check_data_directory(world.data_dir)
     assert report.problems == []
     assert report.counts["rows"] == 120
+
+
+@pytest.mark.parametrize("point", MERGE_POINTS)
+def test_killed_in_a_merge_then_each_record_is_in_its_table_once(
+    world: World, point: str
+) -> None:
+    topic, steps = world.topic("one"), world.compactor()
+    for _ in range(18):
+        world.produce(topic, some(10))
+        world.flush(steps)
+    assert compact(world, point) == -signal.SIGKILL
+    world.check_rows()
+    world.produce(topic, some(10))
+    assert compact(world) == 0
+    assert len(load(str(world.path(topic))).files) <= 2
+    world.check_rows()
+    report = check_data_directory(world.data_dir)
+    assert report.problems == []
+    assert report.counts["rows"] == 190
+    assert report.counts["merges"] == 1

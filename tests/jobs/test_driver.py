@@ -1,5 +1,6 @@
 """The compactor's loop: when it pauses, what it survives, and how it ends."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs.driver import PAUSE_S, POLL_S, _loop
+from jobs.driver import PAUSE_S, POLL_S, _loop, with_slot_for_merges
 
 
 class Stop:
@@ -104,3 +105,11 @@ def test_the_first_signal_asks_and_the_second_ends_it(
     )  # fmt: skip
     assert done.stdout.split() == ["False", "asked"]
     assert done.returncode == code
+
+
+def test_a_merge_has_a_slot_beside_those_of_the_rounds() -> None:
+    assert with_slot_for_merges("local[2]") == ("local[3]", 2)
+    cores = os.cpu_count() or 1
+    assert with_slot_for_merges("local[*]") == (f"local[{cores + 1}]", cores)
+    for theirs in ("spark://there:7077", "local-cluster[2,1,1024]", "local"):
+        assert with_slot_for_merges(theirs) == (theirs, 0)

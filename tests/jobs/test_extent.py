@@ -285,3 +285,19 @@ def test_compact_waits_for_the_others_before_it_tells_what_is_stuck(world, exten
         time.sleep(0.01)
     assert caught[0].startswith("t is stuck")
     assert ends(extents.of(["u"])[0]) == [(0, 3, 3)]
+
+
+def test_a_tables_files_are_told_and_why_they_stay(world, extents):
+    topic, compactor = world.topic("t"), world.compactor()
+    for _ in range(2):
+        world.produce(topic, records(3))
+        world.flush(compactor)
+    [found] = extents.of(["t"])
+    assert (found.files, found.not_merged) == (2, None)
+    sizes = [path.stat().st_size for path in world.path(topic).glob("*/*.parquet")]
+    assert found.file_bytes == sum(sizes)
+    entry = Path(entry_path(str(world.path(topic)), 3))
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7}
+    protocol["writerFeatures"] = ["rowTracking"]
+    entry.write_text(json.dumps({"protocol": protocol}))
+    assert extents.of(["t"])[0].not_merged == "it has rowTracking"

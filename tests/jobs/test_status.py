@@ -80,3 +80,9 @@ def test_a_status_is_no_listing_of_ten_thousand_tables() -> None:
     waiting = [pending(number, 0) for number in topics]
     states = table_states(topics, waiting, {}, {}, Stuck(), 1, wall_ms=1)
     assert len(states) == TABLES_MAX
+
+
+def test_what_is_written_again_is_told_in_per_cent() -> None:
+    assert Counters().amplification_percent == 0
+    assert Counters(file_bytes=200).amplification_percent == 100
+    assert Counters(file_bytes=200, merge_file_bytes=300).amplification_percent == 250

@@ -24,6 +24,8 @@ from broker.storage.wal import Append, Carried, Wal
 from broker.topics.topic import Topic
 from jobs.backlog import Backlog
 from jobs.compactor import Compactor
+from jobs.merging.background import Runner
+from jobs.merging.rewrite import MergeTask, merge_files
 from jobs.round import Spread
 from jobs.rows import Failed, FileTask, Written, write_files
 from lakehouse.location import table_path
@@ -63,6 +65,23 @@ def damage(path: Path, batch: bytearray) -> None:
         at = file.read().index(batch)
         file.seek(at + 80)
         file.write(b"\xff")
+
+
+class MergesHere:
+    """Merges in this process, when they are asked for; ``between`` is called before
+    each is taken."""
+
+    def __init__(self, between: Callable[[MergeTask], None] = lambda task: None):
+        self.tasks: list[MergeTask] = []
+        self._between, self._done = between, list[Written | Failed]()
+
+    def start(self, task: MergeTask) -> None:
+        self.tasks.append(task)
+        self._done.append(merge_files(task))
+
+    def take(self) -> Written | Failed | None:
+        self._between(self.tasks[-1])
+        return self._done.pop()
 
 
 class WornFiles(PosixFiles):
@@ -207,13 +226,14 @@ class World:
         holds_lease: Callable[[], bool] = lambda: True,
         set_niceness: Callable[[int], bool] = lambda niceness: True,
         files: Files | None = None,
+        merges: Runner | None = None,
         **lake: Any,
     ) -> Compactor:
         settings = Settings(data_dir=self.data_dir, lake=LakeSettings(**FLUSHES | lake))
         reader = LocalSegmentStore(files or PosixFiles(), self.data_dir / "wal")
         return Compactor(
             settings, self.catalog, Backlog(reader), spread, cores, self.clock,
-            holds_lease, set_niceness,
+            holds_lease, set_niceness, merges,
         )  # fmt: skip
 
     def flush(self, compactor: Compactor) -> None:

@@ -1,0 +1,336 @@
+"""Merging, as the compactor's step sees it: look, begin, and commit what is done.
+
+The problem: tables get a file of each partition every few seconds, and nobody may wait
+for those to become few: neither records on their way into tables nor their readers. The
+idea: one merge at a time is written by a worker of the lowest priority, while rounds go
+on (`background`); what is read and judged of tables is read from the snapshots that the
+step follows anyway, and commits are made by the step, one at a time with those of
+rounds. A merge that comes to nothing (an owner changed a file, a row is odd) leaves all
+as it was; it is tried again later, and told.
+
+Nothing begins while records are late for their tables. A table is looked at again when
+it has so many more files that one could be made of them, or after a minute.
+
+The price: a look costs a millisecond for a thousand files.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from broker.clock import Clock
+from broker.failpoints import passing
+from broker.ids import TopicNumber
+from broker.settings import LakeSettings
+from jobs.merging import plan
+from jobs.merging.background import Runner
+from jobs.merging.names import merged_name, span_of
+from jobs.merging.order import is_in_order, units_of
+from jobs.merging.plan import Merge, Rules
+from jobs.merging.rewrite import MergeTask
+from jobs.round import delete_unnamed
+from jobs.rows import Failed, Written
+from jobs.status import Counters
+from jobs.tables import Table
+from lakehouse.actions import DataFile
+from lakehouse.commit import replace_files
+from lakehouse.errors import CommitRefused, LakehouseError
+from lakehouse.footers import Footers
+from lakehouse.index import OffsetIndex
+from lakehouse.new_file import NewFile
+from lakehouse.ours import why_not_merged
+from lakehouse.owners_columns import all_columns
+
+LOOK_AGAIN_MS: Final = 60_000
+BARRED_MS: Final = 3_600_000
+PAUSE_MS_MAX: Final = 3_600_000
+LOOK_EVERY_MS: Final = 1_000
+LOOK_MS: Final = 5
+"""So long a step looks at tables, and at one at least."""
+Find = Callable[[TopicNumber], Table | None]
+BARRED_MAX: Final = 10_000
+REPORTED_MAX: Final = 100
+
+log = structlog.get_logger("lakelog.compactor")
+
+
+@dataclass(slots=True)
+class _Looked:
+    """When nothing was found in a table, or it failed, and how it was then."""
+
+    version: int
+    files: int
+    at_ms: int
+    pause_ms: int = 0
+
+
+@dataclass(slots=True)
+class _Job:
+    """A merge that is under way: of which table, as it was when it was planned."""
+
+    table: Table
+    merge: Merge
+    task: MergeTask
+    schema: str
+    begun_ms: int
+
+
+@dataclass(slots=True)
+class Merger:
+    """Called by the compactor's step alone."""
+
+    settings: LakeSettings
+    runner: Runner
+    clock: Clock
+    counters: Counters
+    spill: Path
+    committed: Callable[[Table], None] = lambda table: None
+    """Called after each commit of a merge."""
+    suspect: Callable[[Iterable[TopicNumber]], None] = lambda numbers: None
+    """Hears of topics whose tables may have files that no commit will name."""
+    _job: _Job | None = None
+    _looked: dict[TopicNumber, _Looked] = field(default_factory=dict)
+    _tables_alone: dict[TopicNumber, str] = field(default_factory=dict)
+    _files_alone: dict[TopicNumber, tuple[str, int]] = field(default_factory=dict)
+    _barred: dict[str, int] = field(default_factory=dict)
+    _partition: dict[TopicNumber, int] = field(default_factory=dict)
+    _last: int = -1
+    _next_look_ms: int = 0
+    _attempts: int = 0
+
+    def clean(self) -> None:
+        """Delete what a killed one left to sort."""
+        shutil.rmtree(self.spill, ignore_errors=True)
+
+    @property
+    def left_alone(self) -> dict[TopicNumber, str]:
+        """Topic number -> why files of its table stay as they are; not all if many."""
+        now_ms = self.clock.monotonic_ms()
+        odd = self._files_alone.items()
+        files = {number: why for number, (why, until_ms) in odd if now_ms < until_ms}
+        return dict(list((files | self._tables_alone).items())[:REPORTED_MAX])
+
+    @property
+    def writing(self) -> str | None:
+        """The file that is being written, and that no commit names yet."""
+        if self._job is None:
+            return None
+        return os.path.join(self._job.task.root, self._job.task.path)
+
+    def finish(self, find: Find, may_commit: Callable[[], bool]) -> None:
+        """Commit the merge that is under way, if it is done. ``find``: a table as it is
+        followed now; None: it is not."""
+        job = self._job
+        done = None if job is None else self.runner.take()
+        if job is None or done is None:
+            return
+        self._job, self._next_look_ms = None, 0
+        if isinstance(done, Failed):
+            self._failed(job, done)
+            return
+        passing("merge.after_file")
+        table = find(job.table.topic.number)
+        if table is None or table.topic.id != job.table.topic.id or not may_commit():
+            delete_unnamed(job.table.path, {done.path})
+        else:
+            self._commit(replace(job, table=table), done)
+
+    def look(self, tables: Iterable[Table], is_late: bool) -> None:
+        """Begin a merge if one is due and none is under way."""
+        begun_ms = self.clock.monotonic_ms()
+        is_resting = self._job is not None or begun_ms < self._next_look_ms
+        if is_resting or is_late or not self.settings.merge:
+            return
+        self._next_look_ms = begun_ms + LOOK_EVERY_MS
+        for table in self._in_turn(tables):
+            self._last = table.topic.number
+            merge = self._find(table)
+            if merge is not None:
+                self._begin(table, merge)
+                return
+            if self.clock.monotonic_ms() - begun_ms >= LOOK_MS:
+                return
+
+    def keep(self, numbers: Iterable[TopicNumber]) -> None:
+        """Forget all other topics: they were deleted."""
+        kept = set(numbers)
+        for gone in self._looked.keys() - kept:
+            del self._looked[gone]
+            self._tables_alone.pop(gone, None)
+            self._files_alone.pop(gone, None)
+            self._partition.pop(gone, None)
+
+    def _in_turn(self, tables: Iterable[Table]) -> list[Table]:
+        """Those that may have something, behind the one of the last look first."""
+        due = sorted(
+            (table for table in tables if self._is_due(table)),
+            key=lambda table: table.topic.number,
+        )
+        behind = [table for table in due if table.topic.number > self._last]
+        return behind + [table for table in due if table.topic.number <= self._last]
+
+    def _is_due(self, table: Table) -> bool:
+        known = self._looked.get(table.topic.number)
+        if known is None:
+            return True
+        waited_ms = self.clock.monotonic_ms() - known.at_ms
+        if known.pause_ms:
+            return waited_ms >= known.pause_ms
+        snapshot = table.snapshot
+        has_more = len(snapshot.files) >= known.files + plan.GROWTH
+        return has_more or (
+            snapshot.version != known.version and waited_ms >= LOOK_AGAIN_MS
+        )
+
+    def _find(self, table: Table) -> Merge | None:
+        number, snapshot = table.topic.number, table.snapshot
+        why = snapshot.torn or snapshot.unreadable
+        why = why or why_not_merged(snapshot.protocol, snapshot.metadata)
+        found = None
+        if why is None:
+            self._tables_alone.pop(number, None)
+            found = self._find_in(table)
+        else:
+            if self._tables_alone.get(number) != why:
+                log.info("a table is not merged", topic=table.topic.name, why=why)
+            self._tables_alone[number] = why
+        if found is None:
+            files, now_ms = len(snapshot.files), self.clock.monotonic_ms()
+            self._looked[number] = _Looked(snapshot.version, files, now_ms)
+        return found
+
+    def _find_in(self, table: Table) -> Merge | None:
+        """Of the partitions, the one behind that of the last merge comes first."""
+        index = OffsetIndex.of(table.snapshot)
+        last = self._partition.get(table.topic.number, -1)
+        for p in sorted(index.partitions, key=lambda p: (p <= last, p)):
+            rules = Rules(
+                self.settings.target_file_bytes,
+                table.ends.get(p, 0),
+                lambda file: _is_unsorted(table.path, file),
+                lambda file: self._is_barred(table, file),
+            )
+            found = plan.find(index.files_of(p), rules)
+            if found is not None:
+                self._partition[table.topic.number] = p
+                return found
+        return None
+
+    def _is_barred(self, table: Table, file: DataFile) -> bool:
+        until_ms = self._barred.get(os.path.join(table.path, file.path))
+        return until_ms is not None and self.clock.monotonic_ms() < until_ms
+
+    def _begin(self, table: Table, merge: Merge) -> None:
+        metadata = table.snapshot.metadata
+        assert metadata is not None, "it was looked at"
+        if not self._attempts:
+            self.clean()
+        self._attempts += 1
+        attempt = f"{os.getpid():x}-{self.clock.now_ms():x}-{self._attempts:x}"
+        task = MergeTask(
+            table.path,
+            merged_name(merge.files, attempt),
+            merge.partition,
+            tuple(file.relative_path for file in merge.files),
+            all_columns(metadata.schema_string).serialize().to_pybytes(),
+            str(self.spill),
+            self.settings.merge_bytes_per_s,
+        )
+        now_ms = self.clock.monotonic_ms()
+        self._job = _Job(table, merge, task, metadata.schema_string, now_ms)
+        passing("merge.before_file")
+        self.runner.start(task)
+
+    def _commit(self, job: _Job, written: Written) -> None:
+        table = job.table
+        new = _new_file(job.merge.partition, written)
+        try:
+            passing("merge.before_commit")
+            replace_files(
+                table.path, table.id, job.merge.files, [new], schema=job.schema,
+                now_ms=self.clock.now_ms(), snapshot=table.snapshot,
+                on_written=lambda: passing("merge.after_entry"),
+                on_committed=lambda: passing("merge.after_commit"),
+            )  # fmt: skip
+            passing("merge.after_sync")
+            table.follow()
+        except Exception as error:  # noqa: BLE001  (an owner may do anything)
+            if isinstance(error, CommitRefused):
+                delete_unnamed(table.path, {written.path})
+            self._put_off(table, str(error) or type(error).__name__)
+            return
+        self._count(job, written)
+        self.committed(table)
+
+    def _count(self, job: _Job, written: Written) -> None:
+        self._looked.pop(job.table.topic.number, None)
+        self.counters.merges += 1
+        self.counters.merged_files += len(job.merge.files)
+        self.counters.merged_bytes += job.merge.bytes
+        self.counters.merge_file_bytes += written.size
+        log.info(
+            "merged", topic=job.table.topic.name, partition=job.merge.partition,
+            files=len(job.merge.files), bytes=job.merge.bytes, size=written.size,
+            rows=written.rows, repair=job.merge.is_repair,
+            ms=self.clock.monotonic_ms() - job.begun_ms,
+        )  # fmt: skip
+
+    def _failed(self, job: _Job, failed: Failed) -> None:
+        if failed.stale:
+            self._put_off(job.table, failed.why)
+            return
+        self.counters.merges_failed += 1
+        self.suspect([job.table.topic.number])
+        first, topic = job.merge.files[0], job.table.topic
+        log.warning("files are not merged", topic=topic.name, why=failed.why)
+        if len(self._barred) >= BARRED_MAX:
+            self._barred.clear()
+        until_ms = self.clock.monotonic_ms() + BARRED_MS
+        for file in job.merge.files:
+            self._barred[os.path.join(job.table.path, file.path)] = until_ms
+        why = f"from {first.path} on files stay as they are: {failed.why}"
+        self._files_alone[topic.number] = why, until_ms
+
+    def _put_off(self, table: Table, why: str) -> None:
+        """Somebody was faster, or the table takes no such commit: later."""
+        self.counters.merges_failed += 1
+        number, snapshot = table.topic.number, table.snapshot
+        self.suspect([number])
+        before = self._looked.get(number)
+        pause_ms = LOOK_AGAIN_MS if before is None else 2 * before.pause_ms
+        self._looked[number] = _Looked(
+            snapshot.version, len(snapshot.files), self.clock.monotonic_ms(),
+            min(max(pause_ms, LOOK_AGAIN_MS), PAUSE_MS_MAX),
+        )  # fmt: skip
+        log.info("not merged", topic=table.topic.name, why=why)
+
+
+def _is_unsorted(root: str, file: DataFile) -> bool:
+    """Whether a file is in no order inside, or in row groups that are too large; the
+    compactor's never are."""
+    if span_of(file.relative_path) is not None:
+        return False
+    try:
+        return _is_in_no_order(os.path.join(root, file.relative_path))
+    except (LakehouseError, OSError, ValueError):
+        return False  # who merges it will tell
+
+
+@lru_cache(1 << 16)
+def _is_in_no_order(path: str) -> bool:
+    """Data files never change."""
+    return not is_in_order(units_of([path], Footers()))
+
+
+def _new_file(partition: int, written: Written) -> NewFile:
+    return NewFile(
+        written.path, partition, written.size, written.rows,
+        written.first_offset, written.last_offset,
+        written.timestamp_min_ms, written.timestamp_max_ms, written.modified_ms,
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""What merged files are called, and what that proves of those that they replaced. Pure.
+
+The problem: what a merge replaced is to be deleted once nobody needs it for time
+travel, and what an owner's OPTIMIZE replaced is not; but the log forgets who removed a
+file, and that it was there at all, before that time is over. The idea: a name says
+which offsets a file was made of, and a merged file's whether it was made of files of
+the compactor's alone, each beginning where the one before ended. Then what lies in its
+range, and is not in the table, was replaced by a merge: had an owner rewritten it, his
+file would be in the way.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from lakehouse.actions import DataFile
+from lakehouse.new_file import partition_directory
+
+OURS: Final = re.compile(r"partition=(\d+)/(\d{20})-(\d{20})-[0-9a-f-]+\.parquet")
+"""What the compactor calls its files: partition, first offset, end."""
+_PURE: Final = re.compile(
+    r"partition=\d+/\d{20}-\d{20}-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+-1\.parquet"
+)
+
+
+def span_of(path: str) -> tuple[int, int, int] | None:
+    """Partition, first offset and end of one of our files, as its name says; None: it
+    is not ours."""
+    match = OURS.fullmatch(path)
+    return None if match is None else (int(match[1]), int(match[2]), int(match[3]))
+
+
+def merged_name(files: Sequence[DataFile], attempt: str) -> str:
+    """The path of the file that these become. ``attempt``: three hexadecimal numbers
+    with dashes between, which nobody else has."""
+    spans = [span_of(file.relative_path) for file in files]
+    known = [span[1:] for span in spans if span is not None]
+    is_pure = len(known) == len(files) and all(
+        one[1] == other[0] for one, other in pairwise(known)
+    )
+    first = min([file.first_offset for file in files] + [span[0] for span in known])
+    end = max([file.last_offset + 1 for file in files] + [span[1] for span in known])
+    name = f"{first:020d}-{end:020d}-{attempt}-{int(is_pure)}.parquet"
+    return f"{partition_directory(files[0].partition)}/{name}"
+
+
+class Replaced:
+    """Knows which files of ours those of a table prove to have been merged."""
+
+    def __init__(self, live: Iterable[str]) -> None:
+        self._spans: dict[int, list[tuple[int, int]]] = {}
+        for path in live:
+            span = span_of(path) if _PURE.fullmatch(path) else None
+            if span is not None:
+                self._spans.setdefault(span[0], []).append(span[1:])
+        for spans in self._spans.values():
+            spans.sort()
+
+    def __contains__(self, path: str) -> bool:
+        """Whether a file that is not in the table lies in one that was merged."""
+        span = span_of(path)
+        if span is None:
+            return False
+        spans = self._spans.get(span[0], [])
+        at = bisect_right(spans, (span[1], 1 << 63)) - 1
+        return at >= 0 and span[2] <= spans[at][1]

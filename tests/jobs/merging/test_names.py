@@ -1,0 +1,59 @@
+"""A merged file's name tells what it was made of, and so what it replaced."""
+
+import pytest
+
+from jobs.merging.names import Replaced, merged_name, span_of
+from lakehouse.actions import DataFile
+from tests.support.data_files import data_file
+
+PURE = merged_name([data_file(0, 10), data_file(10, 30)], "a-b-1")
+
+
+def theirs(first: int, end: int) -> DataFile:
+    return data_file(first, end)._replace(path="partition=0/part-0-spark.parquet")
+
+
+def test_it_covers_what_its_sources_were_made_of() -> None:
+    assert span_of(PURE) == (0, 0, 30)
+    expired = data_file(0, 20)._replace(first_offset=5, last_offset=7)
+    assert span_of(merged_name([expired, theirs(40, 50)], "a-b-1")) == (0, 0, 50)
+    assert span_of("partition=0/part-0-spark.parquet") is None
+
+
+def test_what_lies_in_it_was_merged() -> None:
+    replaced = Replaced([PURE, data_file(30, 40).path])
+    for first, end in ((0, 10), (10, 30), (0, 30), (4, 5)):
+        assert data_file(first, end).path in replaced
+    for first, end in ((0, 31), (25, 35), (30, 40)):
+        assert data_file(first, end).path not in replaced
+    assert data_file(0, 10, partition=1).path not in replaced
+    assert "partition=0/part-0-spark.parquet" not in replaced
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        [data_file(0, 10), theirs(10, 20), data_file(20, 30)],
+        [data_file(0, 10), data_file(20, 30)],
+        [theirs(0, 30)],
+    ],
+    ids=["an owner's", "a gap", "only an owner's"],
+)
+def test_where_an_owner_may_have_been_it_proves_nothing(
+    sources: list[DataFile],
+) -> None:
+    replaced = Replaced([merged_name(sources, "a-b-1")])
+    assert data_file(0, 10).path not in replaced
+    assert data_file(10, 20).path not in replaced
+
+
+@pytest.mark.parametrize("number", ["1", "11", "f1"])
+def test_the_file_of_a_round_is_no_merged_one(number: str) -> None:
+    name = f"partition=0/{0:020d}-{100:020d}-1f-{number}-{number}.parquet"
+    assert span_of(name) == (0, 0, 100)
+    assert data_file(0, 10).path not in Replaced([name])
+
+
+def test_a_merge_of_merged_files_is_one_of_all_theirs() -> None:
+    again = merged_name([data_file(30, 40)._replace(path=PURE), data_file(30, 40)], "a")
+    assert span_of(again) == (0, 0, 40)
