@@ -8,7 +8,7 @@ streams that are behind and older versions can still be read; of deleted topics 
 week; of orphans soon. With little space on the disk nobody's past is kept: all of it
 goes as soon as orphans do. Only files that the compactor itself named are deleted:
 what the owner's OPTIMIZE wrote, or replaced, is for the owner's VACUUM; what a merge
-replaced goes as expired rows do (`jobs.merging.names` tells the two apart). A file that no
+replaced goes as expired rows do (`jobs.merging.names` knows which). A file that no
 commit names is an orphan as long as it is so young that the log would tell if it left;
 later nobody knows. And it is one only if its records are elsewhere, in the table or in
 segments: else its commit was lost, and it may be their only copy.
@@ -75,14 +75,11 @@ def maintain_table(
 
     ``starts`` are the log starts of all partitions; ``delay_ms`` is how long a file
     stays that nothing refers to; ``sweep``: whether it is time to look for these;
-    ``is_short``: there is little space on the disk. ``writing``: a file, by its absolute
-    path, that no commit names yet.
+    ``is_short``: there is little space on the disk. ``writing``: the absolute path
+    of a file that no commit names yet.
     """
     removed = expire(table, starts, now_ms)
-    if is_short:
-        stays_ms = delay_ms
-    else:
-        stays_ms = max(delay_ms, table.snapshot.time_travel_ms)
+    stays_ms = delay_ms if is_short else max(delay_ms, table.snapshot.time_travel_ms)
     deleted = delete_files(
         table, starts, in_log, now_ms, delay_ms, stays_ms, sweep, writing
     )

@@ -28,10 +28,12 @@ from broker.clock import Clock
 from broker.failpoints import passing
 from broker.ids import TopicNumber
 from broker.settings import LakeSettings
+from broker.topics.configs import TopicConfig
+from broker.topics.topic import Topic
 from jobs.merging import plan
 from jobs.merging.background import Runner
 from jobs.merging.names import merged_name, span_of
-from jobs.merging.order import is_in_order, units_of
+from jobs.merging.order import WHOLE_ROWS_MAX
 from jobs.merging.plan import Merge, Rules
 from jobs.merging.rewrite import MergeTask
 from jobs.round import delete_unnamed
@@ -41,11 +43,12 @@ from jobs.tables import Table
 from lakehouse.actions import DataFile
 from lakehouse.commit import replace_files
 from lakehouse.errors import CommitRefused, LakehouseError
-from lakehouse.footers import Footers
+from lakehouse.footers import WHOLE_BYTES_MAX as WHOLE_BYTES
 from lakehouse.index import OffsetIndex
 from lakehouse.new_file import NewFile
 from lakehouse.ours import why_not_merged
 from lakehouse.owners_columns import all_columns
+from lakehouse.repeated import open_parquet
 
 LOOK_AGAIN_MS: Final = 60_000
 BARRED_MS: Final = 3_600_000
@@ -55,6 +58,7 @@ LOOK_MS: Final = 5
 """So long a step looks at tables, and at one at least."""
 Find = Callable[[TopicNumber], Table | None]
 BARRED_MAX: Final = 10_000
+RETENTION_SHARE: Final = 8
 REPORTED_MAX: Final = 100
 
 log = structlog.get_logger("lakelog.compactor")
@@ -209,12 +213,21 @@ class Merger:
         """Of the partitions, the one behind that of the last merge comes first."""
         index = OffsetIndex.of(table.snapshot)
         last = self._partition.get(table.topic.number, -1)
+        target_bytes, span_ms_max = _bounds(table.topic, self.settings)
+
+        def too_large(partition: int, size: int) -> None:
+            why = f"{size} bytes of partition {partition} overlap or are in no order"
+            until_ms = self.clock.monotonic_ms() + BARRED_MS
+            self._files_alone[table.topic.number] = why, until_ms
+
         for p in sorted(index.partitions, key=lambda p: (p <= last, p)):
             rules = Rules(
-                self.settings.target_file_bytes,
+                target_bytes,
                 table.ends.get(p, 0),
                 lambda file: _is_unsorted(table.path, file),
                 lambda file: self._is_barred(table, file),
+                span_ms_max,
+                too_large,
             )
             found = plan.find(index.files_of(p), rules)
             if found is not None:
@@ -311,6 +324,18 @@ class Merger:
         log.info("not merged", topic=table.topic.name, why=why)
 
 
+def _bounds(topic: Topic, settings: LakeSettings) -> tuple[int, int]:
+    """How large a file is to be, and how much time it may span (0: any), so that
+    retention, which lets whole files go, is late by a share of its time only."""
+    kept = TopicConfig.of(topic.configs)
+    target_bytes = settings.target_file_bytes
+    if kept.deleted and kept.retention_bytes > 0:
+        share = kept.retention_bytes // (2 * RETENTION_SHARE)  # of the log: files pack
+        target_bytes = max(1, min(target_bytes, share))
+    span_ms = kept.retention_ms // RETENTION_SHARE if kept.deleted else 0
+    return target_bytes, max(0, span_ms)
+
+
 def _is_unsorted(root: str, file: DataFile) -> bool:
     """Whether a file is in no order inside, or in row groups that are too large; the
     compactor's never are."""
@@ -318,14 +343,27 @@ def _is_unsorted(root: str, file: DataFile) -> bool:
         return False
     try:
         return _is_in_no_order(os.path.join(root, file.relative_path))
-    except (LakehouseError, OSError, ValueError):
+    except (LakehouseError, OSError, ValueError, StopIteration):
         return False  # who merges it will tell
 
 
 @lru_cache(1 << 16)
 def _is_in_no_order(path: str) -> bool:
-    """Data files never change."""
-    return not is_in_order(units_of([path], Footers()))
+    """By what the footer says alone: a look must not take long. Data files never
+    change."""
+    with open_parquet(path, buffered=True) as file:
+        metadata = file.metadata
+    reach = -1
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        columns = (group.column(n) for n in range(group.num_columns))
+        offset = next(c for c in columns if c.path_in_schema == "offset")
+        known = offset.is_stats_set and offset.statistics.has_min_max
+        large = group.num_rows > WHOLE_ROWS_MAX or group.total_byte_size > WHOLE_BYTES
+        if not known or large or offset.statistics.min <= reach:
+            return True
+        reach = offset.statistics.max
+    return False
 
 
 def _new_file(partition: int, written: Written) -> NewFile:

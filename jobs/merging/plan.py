@@ -7,6 +7,9 @@ times as large as the largest of them, or when they fill a file of the wanted si
 each time a byte is written again it is in a file that is `GROWTH` times as large as the
 last one, until it is in a full one, which stays. That holds whatever sizes come.
 
+Retention lets a file go when its last record is old enough, so none spans more than a
+share of the time for which records are kept.
+
 Files whose offsets overlap, or that are in no order inside, are their owner's work
 (OPTIMIZE, MERGE, ZORDER). They are slow to read, and become one at once.
 
@@ -54,6 +57,10 @@ class Rules(NamedTuple):
     end: int
     is_unsorted: Callable[[DataFile], bool]
     barred: Callable[[DataFile], bool]
+    span_ms_max: int = 0
+    """So much time a file may span, for retention to let it go; 0: any."""
+    too_large: Callable[[int, int], None] = lambda partition, size: None
+    """Hears of so many bytes in no order that nothing is done about."""
 
 
 def find(files: PartitionFiles, rules: Rules) -> Merge | None:
@@ -63,16 +70,17 @@ def find(files: PartitionFiles, rules: Rules) -> Merge | None:
     for cluster in files.clusters(0):
         size = sum(file.size for file in cluster)
         if any(_is_barred(file, rules) for file in cluster):
-            found = found or _in_run(run, rules.target_bytes)
+            found = found or _in_run(run, rules)
             run = []
         elif len(cluster) > 1 or rules.is_unsorted(cluster[0]):
             if size <= REPAIR_BYTES_MAX:
                 return Merge(cluster[0].partition, cluster, is_repair=True)
-            found = found or _in_run(run, rules.target_bytes)
+            rules.too_large(cluster[0].partition, size)
+            found = found or _in_run(run, rules)
             run = []
         else:
             run.append(cluster[0])
-    return found or _in_run(run, rules.target_bytes)
+    return found or _in_run(run, rules)
 
 
 def _is_barred(file: DataFile, rules: Rules) -> bool:
@@ -80,43 +88,65 @@ def _is_barred(file: DataFile, rules: Rules) -> bool:
     return not is_known or file.last_offset >= rules.end or rules.barred(file)
 
 
-def _in_run(files: Sequence[DataFile], target_bytes: int) -> Merge | None:
+def _in_run(files: Sequence[DataFile], rules: Rules) -> Merge | None:
     """The first of adjacent sorted files that should be one, the smallest ones first.
 
     Sizes are looked at by limits that double: those of files up to a limit make runs.
     """
-    smallest = min((file.size for file in files), default=0)
-    limit = max(1, smallest)
-    while files and limit <= 2 * target_bytes:
-        most = min(limit, target_bytes // FULL)
-        for start, end in _up_to(files, most):
-            taken = _first_due(files[start:end], target_bytes)
+    limit = max(1, min((file.size for file in files), default=0))
+    while files and limit <= 2 * rules.target_bytes:
+        most = min(limit, rules.target_bytes // FULL)
+        for start, end in _up_to(files, most, rules):
+            taken = _first_due(files[start:end], rules)
             if taken is not None:
                 return Merge(taken[0].partition, tuple(taken))
         limit *= 2
     return None
 
 
-def _up_to(files: Sequence[DataFile], most: int) -> Iterator[tuple[int, int]]:
-    """[start, end) of each run of two or more files that are at most so large."""
+def _up_to(
+    files: Sequence[DataFile], most: int, rules: Rules
+) -> Iterator[tuple[int, int]]:
+    """[start, end) of each run of two or more files that are at most so large, and not
+    full of time."""
     start = 0
     for index in range(len(files) + 1):
-        if index == len(files) or files[index].size > most:
-            if index - start > 1:
-                yield start, index
-            start = index + 1
+        if index < len(files):
+            file = files[index]
+            is_full = FULL * _span_ms([file], rules) > rules.span_ms_max
+            if file.size <= most and not is_full:
+                continue
+        if index - start > 1:
+            yield start, index
+        start = index + 1
 
 
-def _first_due(run: Sequence[DataFile], target_bytes: int) -> list[DataFile] | None:
+def _first_due(run: Sequence[DataFile], rules: Rules) -> list[DataFile] | None:
     """The first files of a run that fill a file; else all of it, if it is grown."""
     taken: list[DataFile] = []
-    size = largest = 0
+    size = 0
     for file in run:
-        if size + file.size > target_bytes:
-            return taken
+        joined = [*taken[:1], *taken[-1:], file]
+        is_late = _span_ms(joined, rules) > rules.span_ms_max
+        if size + file.size > rules.target_bytes or is_late:
+            if len(taken) > 1:
+                return taken
+            taken, size = [], 0
         taken.append(file)
-        size, largest = size + file.size, max(largest, file.size)
+        size += file.size
     # What would soon be a full file waits for that, unless it is very many: it is
     # written once less.
-    times = GROWTH if size < target_bytes // FULL else 2 * GROWTH
+    times = GROWTH if size < rules.target_bytes // FULL else 2 * GROWTH
+    largest = max(file.size for file in taken)
     return taken if size >= times * largest and len(taken) > 1 else None
+
+
+def _span_ms(files: Sequence[DataFile], rules: Rules) -> int:
+    """How much time files span; 0 where it does not matter, or one of them spans more
+    than a merge would let it: then its producers write whatever times they like."""
+    low = min(file.timestamp_min_ms for file in files)
+    high = max(file.timestamp_max_ms for file in files)
+    spans = [file.timestamp_max_ms - file.timestamp_min_ms for file in files]
+    if not rules.span_ms_max or max(spans) > rules.span_ms_max:
+        return 0
+    return high - low

@@ -10,7 +10,7 @@ import pytest
 from broker.catalog import topics as catalog_topics
 from jobs.check import check_data_directory
 from jobs.compactor import Compactor
-from jobs.merging import order
+from jobs.merging import merger
 from jobs.merging.merger import LOOK_AGAIN_MS, LOOK_EVERY_MS
 from jobs.merging.rewrite import MergeTask
 from jobs.rows import Failed, Written
@@ -183,7 +183,7 @@ def test_an_owners_column_and_its_values_survive(world: World) -> None:
 def test_files_in_no_order_are_repaired(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(order, "WHOLE_ROWS_MAX", 50)
+    monkeypatch.setattr(merger, "WHOLE_ROWS_MAX", 50)
     topic, steps = world.topic("t"), compactor(world)
     fill(world, topic, steps, 5)
     owner(world, topic).optimize.z_order(["value"])

@@ -170,3 +170,45 @@ def test_what_is_barred_makes_two_runs() -> None:
     files = row([MIB] * 40)
     merge = found(files, barred=lambda file: file is files[10])
     assert spans(merge) == (11, 40)
+
+
+DAY_MS = 86_400_000
+
+
+def aged(*times: tuple[int, int]) -> list[DataFile]:
+    """Files of a MiB whose records are of these times."""
+    return [
+        file._replace(timestamp_min_ms=low, timestamp_max_ms=high)
+        for file, (low, high) in zip(row([MIB] * len(times)), times, strict=True)
+    ]
+
+
+def test_a_file_spans_a_share_of_the_time_that_records_are_kept() -> None:
+    files = aged(*((n * DAY_MS, (n + 1) * DAY_MS) for n in range(60)))
+    kept = rules()._replace(span_ms_max=10 * DAY_MS)
+    merge = find(PartitionFiles(files), kept)
+    assert spans(merge) == (0, 10)
+    [one] = aged((0, 10 * DAY_MS))
+    rest = [one._replace(last_offset=99), *files[10:]]
+    assert spans(find(PartitionFiles(rest), kept)) == (10, 20)
+    assert spans(find(PartitionFiles(files), rules())) == (0, 60)
+
+
+def test_files_with_a_long_time_between_stay_apart() -> None:
+    kept = rules()._replace(span_ms_max=DAY_MS)
+    files = aged(*((n * 2 * DAY_MS, n * 2 * DAY_MS + 1) for n in range(60)))
+    assert find(PartitionFiles(files), kept) is None
+
+
+def test_producers_who_write_whatever_times_have_their_files_merged() -> None:
+    kept = rules()._replace(span_ms_max=DAY_MS)
+    files = aged(*((0, n * 50 * DAY_MS) for n in range(1, 60)))
+    assert spans(find(PartitionFiles(files), kept)) == (0, 59)
+
+
+def test_too_much_in_no_order_is_told() -> None:
+    heard: list[tuple[int, int]] = []
+    large = data_file(0, 20, size=plan.REPAIR_BYTES_MAX)
+    asked = rules()._replace(too_large=lambda *what: heard.append(what))
+    assert find(PartitionFiles([large, data_file(10, 30)]), asked) is None
+    assert heard == [(0, plan.REPAIR_BYTES_MAX + MIB)]
