@@ -53,9 +53,7 @@ class WalSettings(_Group):
         default=1_000,
         description="a quiet segment whose records are in tables is sealed",
     )
-    roll_ms: Millis = Field(
-        default=600_000, description="a segment is sealed at this age"
-    )
+    roll_ms: Millis = Field(default=600_000, description="a segment is sealed then")
     sync: Literal["always", "interval"] = Field(
         default="always",
         description="acknowledge after the sync, or after the write and sync now and "
@@ -99,12 +97,12 @@ class LakeSettings(_Group):
         default=250, ge=10, description="how often tables are looked at"
     )
     read_threads: Count = Field(default=2, description="threads that read tables")
-    merge: bool = Field(default=False, description="small files become large ones")
+    merge: bool = Field(default=True, description="small files become large ones")
     target_file_bytes: Bytes = Field(
-        default=128 << 20, ge=1 << 20, description="what is merged is to be so large"
+        default=128 << 20, ge=1 << 20, description="of a merged file"
     )
     merge_bytes_per_s: Bytes = Field(
-        default=32 << 20, description="what merges read at most; 0: no limit"
+        default=32 << 20, description="merges read no faster"
     )
     retention_check_ms: Millis = Field(
         default=30_000, ge=100, description="how often retention is applied"
@@ -140,9 +138,7 @@ class BrokerSettings(_Group):
     auto_create_topics: bool = Field(
         default=True, description="Metadata creates topics"
     )
-    message_max_bytes: Bytes = Field(
-        default=1_048_588, description="largest record batch"
-    )
+    message_max_bytes: Bytes = Field(default=1_048_588, description="largest batch")
     fetch_max_bytes: Bytes = Field(
         default=55 << 20, description="largest fetch response"
     )
@@ -214,9 +210,7 @@ class NetworkSettings(_Group):
     connections_per_host_max: Count = Field(
         default=2_048, description="open connections of one peer address"
     )
-    idle_ms: Millis = Field(
-        default=600_000, description="a silent connection is closed"
-    )
+    idle_ms: Millis = Field(default=600_000, description="a silent connection ends")
     half_frame_ms: Millis = Field(
         default=30_000,
         description="a request that does not arrive whole in time is given up",

@@ -13,7 +13,6 @@ import pytest
 from tests.crash.house import (
     HITS,
     KILLS,
-    SMALL,
     House,
     sleeps_through_the_work_of_another,
 )
@@ -98,8 +97,7 @@ def test_a_kill_of_the_compactor_at_a_named_point_writes_nothing_twice(build):
 
 def test_a_kill_in_a_merge_loses_and_doubles_nothing(build):
     """While a consumer reads along."""
-    merging = (*SMALL, "lake.merge=true")
-    house = build(altered="merges_eagerly", settings=merging).start()
+    house = build(altered="merges_eagerly").start()
     load, watcher = house.load("exact", pause_s=0.02), house.watcher()
     with running(load, watcher):
         for point in MERGE_POINTS * HITS:

@@ -25,7 +25,6 @@ SETTINGS = (
     "lake.flush_ms=60000",
     "lake.flush_max_ms=60000",
     "lake.follow_ms=50",
-    "lake.merge=true",
 )
 TOPIC = "merged"
 
