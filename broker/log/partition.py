@@ -27,6 +27,7 @@ from broker.log.lost import Lost, Places, place_between
 from broker.log.offsets import LogOffsets
 from broker.log.producers import Duplicate, Producers
 from broker.log.transactions import AbortedTransaction, Transactions
+from broker.log.undecided import Ending, undecided_by
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import BatchHeader
 from broker.records.layout import TRANSACTIONAL_BIT
@@ -176,9 +177,23 @@ class PartitionLog:
         if marker is None:
             self.transactions.commit(base)
         else:
+            self._note_undecided(base, header)
             self.transactions.commit(base, commits=marker.commit)
             self._mark(header)
         self.offsets.move(durable=last + 1, stable=self._stable_below(last + 1))
+
+    def _note_undecided(self, base: int, header: BatchHeader) -> None:
+        """A marker is to end a transaction: but for what another that is lost may have
+        ended before."""
+        producer_id = header.producer_id
+        first = self.transactions.open.get(producer_id)
+        if not self.lost or first is None:
+            return
+        epoch, newest = self.producers.newest(producer_id)
+        ending = Ending(first, newest, base, header.producer_epoch - epoch)
+        undecided = undecided_by(ending, self.lost)
+        if undecided is not None:
+            self.transactions.undecided.append(undecided)
 
     def _note_hole(self, durable: int, base: int) -> None:
         """Batches before ``base`` were refused."""
@@ -460,6 +475,7 @@ class PartitionLog:
         if marker is None:
             self.producers.replay(header, now_ms)
         else:
+            self._note_undecided(base, header)
             self._mark_at(header, now_ms)
         if base < self._decided_end:
             return

@@ -295,6 +295,14 @@ class Producers:
         state = self._states.get(producer_id)
         return None if state is None else state.epoch
 
+    def newest(self, producer_id: ProducerId) -> tuple[int, int]:
+        """Epoch and base offset of a producer's last batch; -1 for what is not
+        known."""
+        state = self._states.get(producer_id)
+        if state is None:
+            return -1, -1
+        return state.epoch, max((batch[2] for batch in state.batches), default=-1)
+
     def unconfirmed(self, durable: int) -> list[int]:
         """Base offsets, at or above ``durable``, of batches that are retained: what an
         older version kept of batches in flight."""

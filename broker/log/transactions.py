@@ -11,6 +11,8 @@ and what was stable after it. Rows are in the order of their markers, so the fir
 concerns a range is found by binary search; and once what was stable reaches the end of
 the range, no later row concerns it.
 
+Beside them stands what no marker decides, since one may be lost (`undecided`).
+
 What is *visible* changes when a batch is durable. What may be *admitted* is known
 earlier: a producer whose batch is on its way is inside a transaction. So beside the two
 there is the line of what was admitted and is not durable, and what follows from it.
@@ -31,11 +33,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from broker.ids import ProducerId
+from broker.log.undecided import Undecided
 
 _FORMAT: Final = 1
+_WITH_UNDECIDED: Final = 2
 _HEAD: Final = struct.Struct(">BII")
 _OPEN: Final = struct.Struct(">qq")
 _ABORTED: Final = struct.Struct(">qqqq")
+_COUNT: Final = struct.Struct(">I")
+_UNDECIDED: Final = struct.Struct(">qq")
 
 
 class AbortedTransaction(NamedTuple):
@@ -59,6 +65,7 @@ class Transactions:
 
     __slots__ = (
         "_first", "_in_flight", "_last", "_producer", "_stable", "admitted", "open",
+        "undecided",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -66,6 +73,8 @@ class Transactions:
         """First offset of each open transaction, ascending: of what is durable."""
         self.admitted: dict[ProducerId, int] = {}
         """The same, of all that was admitted."""
+        self.undecided: list[Undecided] = []
+        """What no marker decides, in the order of the markers that came behind."""
         self._in_flight: deque[_InFlight] = deque()
         self._producer = array("q")
         self._first = array("q")
@@ -73,7 +82,7 @@ class Transactions:
         self._stable = array("q")
 
     def __len__(self) -> int:
-        return len(self.open) + len(self._last)
+        return len(self.open) + len(self._last) + len(self.undecided)
 
     @property
     def first_open(self) -> int | None:
@@ -161,11 +170,20 @@ class Transactions:
         return list(map(AbortedTransaction._make, pairs))
 
     def trim(self, offset: int) -> None:
-        """Forget the aborted transactions that end below ``offset``."""
+        """Forget the aborted transactions that end below ``offset``, and what was
+        undecided there."""
+        self.undecided = [one for one in self.undecided if one.end > offset]
         count = bisect_left(self._last, offset)
         if count:
             for column in (self._producer, self._first, self._last, self._stable):
                 del column[:count]
+
+    def next_undecided(self, offset: int) -> Undecided | None:
+        """Of what is undecided and does not end before ``offset`` that which begins
+        first; None: all is decided."""
+        if not self.undecided:
+            return None
+        return min((one for one in self.undecided if one.end > offset), default=None)
 
     # -- a start ----------------------------------------------------------------------
 
@@ -184,10 +202,14 @@ class Transactions:
         """What is durable, as bytes for a checkpoint; empty if there is nothing."""
         if not len(self):
             return b""
-        parts = [_HEAD.pack(_FORMAT, len(self.open), len(self._last))]
+        version = _WITH_UNDECIDED if self.undecided else _FORMAT
+        parts = [_HEAD.pack(version, len(self.open), len(self._last))]
         parts.extend(_OPEN.pack(*one) for one in self.open.items())
         rows = zip(self._producer, self._first, self._last, self._stable, strict=True)
         parts.extend(_ABORTED.pack(*row) for row in rows)
+        if self.undecided:  # an older program reads what has none
+            parts.append(_COUNT.pack(len(self.undecided)))
+            parts.extend(_UNDECIDED.pack(*one) for one in self.undecided)
         return b"".join(parts)
 
     @classmethod
@@ -200,16 +222,29 @@ class Transactions:
             version, opened, aborted = _HEAD.unpack_from(payload)
         except struct.error as error:
             raise ValueError("the snapshot of transactions is cut off") from error
-        if version != _FORMAT:
+        if version not in (_FORMAT, _WITH_UNDECIDED):
             raise ValueError(f"a snapshot of transactions of format {version}")
         rows = _HEAD.size + opened * _OPEN.size
-        if len(payload) != rows + aborted * _ABORTED.size:
+        end = rows + aborted * _ABORTED.size
+        if version == _WITH_UNDECIDED:
+            transactions.undecided = _unpack_undecided(payload[end:])
+        elif len(payload) != end:
             raise ValueError("the snapshot of transactions has another length")
         transactions.open.update(_OPEN.iter_unpack(payload[_HEAD.size : rows]))
         transactions.admitted.update(transactions.open)
-        for producer_id, first, last, stable in _ABORTED.iter_unpack(payload[rows:]):
+        for producer_id, first, last, stable in _ABORTED.iter_unpack(payload[rows:end]):
             transactions._producer.append(producer_id)
             transactions._first.append(first)
             transactions._last.append(last)
             transactions._stable.append(stable)
         return transactions
+
+
+def _unpack_undecided(payload: bytes) -> list[Undecided]:
+    count, rows = payload[: _COUNT.size], payload[_COUNT.size :]
+    if (
+        len(count) < _COUNT.size
+        or len(rows) != _COUNT.unpack(count)[0] * _UNDECIDED.size
+    ):
+        raise ValueError("the snapshot of transactions has another length")
+    return list(map(Undecided._make, _UNDECIDED.iter_unpack(rows)))

@@ -43,6 +43,29 @@ def missing_error(partition: Partition, offset: int, lake: Tables) -> KafkaError
     )
 
 
+def undecided_error(partition: Partition, offset: int) -> KafkaError | None:
+    """KAFKA_STORAGE_ERROR for who reads what is committed at an offset where no marker
+    says what is; None: all that is there is decided."""
+    undecided = partition.log.transactions.next_undecided(offset)
+    if undecided is None or offset < undecided.first:
+        return None
+    return KafkaError(
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        f"offset {offset} of partition {partition.index} is undecided: the marker of a "
+        f"transaction that begins at {undecided.first} may be among what is lost "
+        f"before {undecided.end}",
+    )
+
+
+def undecided(partitions: Iterable[Partition]) -> list[Missing]:
+    """The first of each of these that no marker decides."""
+    return [
+        Missing(partition, *first)
+        for partition in partitions
+        if (first := partition.log.transactions.next_undecided(0)) is not None
+    ]
+
+
 def missing_of(partition: Partition, table_end: int) -> Missing | None:
     """The first offsets that neither segments nor the table's commits cover."""
     log = partition.log

@@ -367,6 +367,8 @@ class Partition:
         if committed:
             stable = self.log.offsets.stable
             end = stable if end is None else min(end, stable)
+            undecided = self.log.transactions.next_undecided(offset)
+            end = end if undecided is None else min(end, undecided.first)
         return index.span(at, bytes_max, end, at_least_one=at_least_one)
 
     def spans(self, offset: int, bytes_max: int, at_least_one: bool) -> Spans:

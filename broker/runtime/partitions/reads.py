@@ -26,7 +26,7 @@ from broker.log.transactions import AbortedTransaction
 from broker.protocol.buffers import Buffer
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import empty_batches
-from broker.runtime.partitions.coverage import missing_error
+from broker.runtime.partitions.coverage import missing_error, undecided_error
 from broker.runtime.partitions.partition import Partition, Spans, bare
 from broker.runtime.ports import Tables
 from broker.storage.wal import StaleSegment, Wal
@@ -170,6 +170,9 @@ class Reader:
         if offset >= end or (limit <= 0 and not greedy):
             return 0
         if partition.log.is_in_segments(offset):
+            if place.committed and (error := undecided_error(partition, offset)):
+                self._fail(place, error)
+                return 0
             return self._take(place, _span(place, partition, limit, greedy))
         if offset < self._table_end(partition):
             place.cold_bytes_max = max(limit, 1)

@@ -19,7 +19,7 @@ import structlog
 from broker.lake.retention import UNLIMITED, InSegment, Kept, new_log_start
 from broker.lake.segment_carry import SegmentCarry
 from broker.lake.segment_retention import SegmentRetention
-from broker.runtime.partitions.coverage import Missing, missing
+from broker.runtime.partitions.coverage import Missing, missing, undecided
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.ports import Tables
 from broker.runtime.services import Broker
@@ -132,10 +132,15 @@ class MaintenanceScheduler:
     async def look_for_missing(self) -> None:
         """Find the offsets that neither a segment nor a table has."""
         partitions, found = list(self._broker.partitions), list[Missing]()
+        unsaid = list[Missing]()
         for at in range(0, len(partitions), PARTITIONS_A_TURN):
-            found += missing(partitions[at : at + PARTITIONS_A_TURN], self._lake)
+            some = partitions[at : at + PARTITIONS_A_TURN]
+            found += missing(some, self._lake)
+            unsaid += undecided(some)
             await asyncio.sleep(0)
         sentences = [self._sentence(each) for each in found[:MISSING_REPORTED_MAX]]
+        sentences += map(self._undecided, unsaid[:MISSING_REPORTED_MAX])
+        found += unsaid
         if len(found) > len(sentences):
             sentences.append(
                 f"and records of {len(found) - len(sentences)} more partitions"
@@ -144,13 +149,25 @@ class MaintenanceScheduler:
             log.error("records are missing", what=sentence)
         self.missing = sentences
 
+    def _name(self, partition: Partition) -> str:
+        topic = self._broker.topics.by_number(partition.number)
+        name = partition.number if topic is None else topic.name
+        return f"{name}-{partition.index}"
+
+    def _undecided(self, undecided: Missing) -> str:
+        return (
+            f"whether transactions at offsets {undecided.first} to {undecided.end - 1} "
+            f"of {self._name(undecided.partition)} were committed is not known: a "
+            "marker may be lost there. Give them up with DeleteRecords before "
+            f"{undecided.end}"
+        )
+
     def _sentence(self, missing: Missing) -> str:
         number, index = missing.partition.key
-        topic = self._broker.topics.by_number(number)
-        name = number if topic is None else topic.name
+        name, why = self._name(missing.partition), self._lake.why_missing(number, index)
         return (
-            f"offsets {missing.first} to {missing.end - 1} of {name}-{index} are in no "
-            f"segment: {self._lake.why_missing(number, index)}. Put back what was "
+            f"offsets {missing.first} to {missing.end - 1} of {name} are in no "
+            f"segment: {why}. Put back what was "
             "taken from the table, or give them up with DeleteRecords before "
             f"{missing.end}"
         )

@@ -5,8 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from broker.log.lost import Lost
 from broker.log.partition import LogSnapshot, PartitionLog
 from broker.log.producers import Duplicate
+from broker.log.undecided import Undecided
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import BatchHeader
 from broker.records.markers import Marker
@@ -235,3 +237,32 @@ def test_without_a_checkpoint_what_the_table_has_is_decided() -> None:
 
 def _placed(one: BatchHeader, base: int) -> BatchHeader:
     return one._replace(base_offset=base)
+
+
+def damaged_under_an_open_transaction() -> Written:
+    """Producer 1's record at 0, then a lost offset; its next one stands behind."""
+    written = Written()
+    written.record(1)
+    written.marker(2, commit=True)
+    written.log.lost.append(Lost(1, 2, damaged=True))
+    written.record(1, sequence=1)
+    return written
+
+
+def test_a_marker_that_comes_later_does_not_decide_what_is_before_the_damage() -> None:
+    written = damaged_under_an_open_transaction()
+    log = written.log
+    written.marker(1, commit=False)
+    assert (log.stable, log.aborted(0, 4)) == (4, [(1, 0)])
+    found = [log.transactions.next_undecided(offset) for offset in (0, 1, 2)]
+    assert found == [Undecided(0, 2), Undecided(0, 2), None]
+    log.move_start(2)
+    assert log.transactions.undecided == []
+    assert log.aborted(2, 4) == [(1, 0)]
+
+
+def test_what_is_before_the_damage_holds_nobody_elses_marker() -> None:
+    written = damaged_under_an_open_transaction()
+    written.record(3)
+    written.marker(3, commit=True)
+    assert written.log.transactions.undecided == []

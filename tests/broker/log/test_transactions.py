@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.log.transactions import AbortedTransaction, Transactions
+from broker.log.undecided import Undecided
 
 
 def after(*steps: tuple[int, int, bool | None]) -> Transactions:
@@ -130,11 +131,26 @@ def test_what_ends_below_the_log_is_forgotten_and_the_rest_stays_whole() -> None
         b"\x02" + bytes(8),
         b"\x01\0\0\0\1\0\0\0\0" + bytes(15),
         b"\x01\0\0\0\0\0\0\0\1" + bytes(33),
+        b"\x02" + bytes(11),
+        b"\x02" + bytes(8) + b"\0\0\0\1" + bytes(15),
+        b"\x03" + bytes(8),
     ],
 )
 def test_a_damaged_snapshot_is_refused(payload: bytes) -> None:
     with pytest.raises(ValueError):
         Transactions.restore(payload)
+
+
+@pytest.mark.parametrize(("undecided", "version"), [([], 1), ([Undecided(0, 3)], 2)])
+def test_a_snapshot_keeps_what_is_undecided_and_is_otherwise_as_before(
+    undecided: list[Undecided], version: int
+) -> None:
+    transactions = after((0, 1, None), (1, 2, None), (2, 2, False))
+    transactions.undecided = undecided
+    again = Transactions.restore(transactions.snapshot())
+    assert transactions.snapshot()[0] == version
+    assert (again.undecided, again.open) == (undecided, {1: 0})
+    assert again.aborted(0, 3) == transactions.aborted(0, 3)
 
 
 def test_nothing_at_all_takes_no_bytes() -> None:

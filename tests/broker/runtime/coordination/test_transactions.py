@@ -30,7 +30,7 @@ from broker.transactions.commands import (
 from broker.transactions.limits import TransactionLimits
 from broker.transactions.states import TransactionState
 from tests.support.clock import ManualClock
-from tests.support.rig import batch_of, create, rig, run
+from tests.support.rig import batch_of, create, fetch_one, rig, run, values_in
 from tests.support.timers import ManualTimers
 
 MINUTE_MS = 60_000
@@ -252,6 +252,49 @@ def test_what_lost_its_marker_is_decided_by_no_other_transaction(tmp_path, versi
         async with world(tmp_path / "1", version=version) as here:
             assert here.state() is TransactionState.COMPLETE_COMMIT
             assert here.log().transactions.open == {77: 0}
+
+    run(scenario)
+
+
+async def read_by_parts(here: World) -> list[Any]:
+    """What is told of the first record, to who reads all and to who reads what is
+    committed; and what the latter reads behind the damage."""
+    every, first, behind = [
+        await fetch_one(here.broker, "t", offset, isolation_level=level)
+        for offset, level in ((0, 0), (0, 1), (2, 1))
+    ]
+    aborted = [one.producer_id for one in behind.aborted_transactions or ()]
+    return [values_in(every), first.error_code, values_in(first), aborted]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("ends", [(True, False), (False, True), (True, True)])
+def test_what_stands_before_a_lost_marker_is_undecided_until_it_is_given_up(
+    tmp_path: Path, ends: tuple[bool, bool], version: int
+) -> None:
+    """The next transaction's marker is whole, and says nothing of it."""
+
+    async def scenario() -> None:
+        async with world(made(tmp_path / "0"), version=version) as here:
+            producer = await here.init()
+            for at, commit in enumerate(ends):
+                await here.add(producer, 0, version=version)
+                await here.write(producer, at if version == 1 else 0)
+                producer = await here.end(producer, commit, version)
+            await ended_for_good(here)
+            kill(here, 1, path=tmp_path / "1")
+        aborted = [] if ends[1] else [77]
+        told = [[b"v"], ErrorCode.KAFKA_STORAGE_ERROR, [], aborted]
+        for _start in ("from the segments", "from the checkpoint"):
+            async with world(tmp_path / "1", version=version) as here:
+                assert await read_by_parts(here) == told
+                assert here.log().stable == here.log().durable == 4
+        async with world(tmp_path / "1", version=version) as here:
+            partition = here.broker.partitions.named("t", 0)
+            await here.broker.partitions.raise_log_starts({partition: 2})
+            assert here.log().transactions.undecided == []
+            told[:2] = [], ErrorCode.OFFSET_OUT_OF_RANGE
+            assert await read_by_parts(here) == told
 
     run(scenario)
 

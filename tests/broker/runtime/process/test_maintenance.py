@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from broker.assembly import Assembly, bring_maintenance
 from broker.configuration.loading import load
 from broker.lake.lake import Lake
+from broker.log.undecided import Undecided
 from broker.node import Node
 from broker.protocol.errors import ErrorCode
 from broker.runtime.partitions.partition import Partition
@@ -347,6 +348,25 @@ def test_producers_are_forgotten_after_the_time_that_is_set(tmp_path: Path) -> N
                 house.clock.advance(pause_ms)
                 await maintenance.forget_producers()
                 assert (3 in producers) == known
+
+    story(play)
+
+
+def test_what_no_marker_decides_is_told_with_the_way_out(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with maintained(tmp_path) as (house, maintenance):
+            broker = house.broker
+            for _ in range(3):
+                await produce_one(broker, "flights", batch_of(b"x"))
+            partition = broker.partitions.named("flights", 0)
+            partition.log.transactions.undecided.append(Undecided(0, 2))
+            await maintenance.look_for_missing()
+            (told,) = maintenance.missing
+            assert "transactions at offsets 0 to 1 of flights-0" in told
+            assert "with DeleteRecords before 2" in told
+            await broker.partitions.raise_log_starts({partition: 2})
+            await maintenance.look_for_missing()
+            assert maintenance.missing == []
 
     story(play)
 
