@@ -54,6 +54,7 @@ from jobs.stuck import WHOLE_TOPIC, Stuck
 from jobs.tables import Table, Tables
 
 LOG_AGAIN_MS: Final = 60_000
+MERGE_ENDS_S: Final = 2.0
 
 log = structlog.get_logger("lakelog.compactor")
 
@@ -123,6 +124,12 @@ class Compactor:
     def set_state(self, state: str) -> None:
         """Say ``state`` from now on."""
         self._status = replace(self._status, state=state)
+
+    def stop(self) -> None:
+        """Nothing is to be done any more; blocks for a moment while a merge ends."""
+        self.set_state("stopped")
+        if self._merger is not None:
+            self._merger.stop(MERGE_ENDS_S)
 
     def round_failed(self, why: str) -> None:
         """Count a step that failed as a whole, and say so until one succeeds."""

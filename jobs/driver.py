@@ -110,7 +110,7 @@ class Driver:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.compactor.set_state("stopped")
+        self.compactor.stop()
         self._status.stop()
         self._lease.stop()
         self._catalog.close()

@@ -26,6 +26,9 @@ class Runner(Protocol):
     def take(self) -> Written | Failed | None:
         """What came of it, once; None: it is under way."""
 
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Until it is done, or so long; blocks."""
+
 
 class Background:
     """On a thread of its own, which does not hold up the end of the process."""
@@ -50,10 +53,10 @@ class Background:
         done, self._done, self._thread = self._done, None, None
         return done
 
-    def wait(self) -> None:
-        """Until it is done; blocks."""
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Until it is done, or so long; blocks."""
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(timeout_s)
 
     def _work(self, task: MergeTask) -> None:
         try:

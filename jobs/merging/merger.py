@@ -17,6 +17,7 @@ The price: a look costs a millisecond for a thousand files.
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -35,7 +36,7 @@ from jobs.merging.background import Runner
 from jobs.merging.names import merged_name, span_of
 from jobs.merging.order import WHOLE_ROWS_MAX
 from jobs.merging.plan import Merge, Rules
-from jobs.merging.rewrite import MergeTask
+from jobs.merging.rewrite import MergeTask, stop_file
 from jobs.round import delete_unnamed
 from jobs.rows import Failed, Written
 from jobs.status import Counters
@@ -107,6 +108,14 @@ class Merger:
     _last: int = -1
     _next_look_ms: int = 0
     _attempts: int = 0
+
+    def stop(self, timeout_s: float) -> None:
+        """Have the merge that is under way end, and wait for that; blocks."""
+        if self._job is not None:
+            with suppress(OSError):
+                self.spill.mkdir(exist_ok=True)
+                Path(stop_file(str(self.spill))).touch()
+            self.runner.wait(timeout_s)
 
     def clean(self) -> None:
         """Delete what a killed one left to sort."""

@@ -26,6 +26,7 @@ from jobs.rows import Bounds, Failed, Written, discard, sync_written
 NICENESS: Final = 19
 GROUP_BYTES: Final = 16 << 20
 PAUSE_S_MAX: Final = 1.0
+LOOK_S: Final = 0.1
 DISTINCT_SHARE: Final = 2
 """A dictionary pays where each value is there so often."""
 _OURS_REPEATING: Final = ("partition", "timestampType", "topic")
@@ -75,7 +76,7 @@ def merge_files(task: MergeTask) -> Written | Failed:
         os.makedirs(task.spill, exist_ok=True)
         spill = tempfile.mkdtemp(dir=task.spill)
         return _merge(task, target, spill)
-    except (FileVanished, FileNotFoundError) as error:
+    except (FileVanished, FileNotFoundError, Stopped) as error:
         discard(target)
         return Failed(task.path, f"gone: {error}", stale=True)
     except (NotMergeable, LakehouseError, OSError, ValueError, pa.ArrowException) as e:
@@ -99,7 +100,8 @@ def _merge(task: MergeTask, target: str, spill: str) -> Written:
     paths = [os.path.join(task.root, source) for source in task.sources]
     footers = Footers()
     rows = sum(unit.group.rows for unit in units_of(paths, footers))
-    pause = _Pause(sum(map(os.path.getsize, paths)), rows, task.bytes_per_s)
+    size = sum(map(os.path.getsize, paths))
+    pause = _Pause(size, rows, task.bytes_per_s, stop_file(task.spill))
     tables = in_order(Source(paths, task.partition, schema), footers, spill)
     bounds = _write(target, schema, _checked(_groups(tables), task), pause)
     written = sync_written(task.path, target, bounds)
@@ -109,10 +111,20 @@ def _merge(task: MergeTask, target: str, spill: str) -> Written:
     return written
 
 
-class _Pause:
-    """Keeps to so many bytes a second."""
+class Stopped(OSError):
+    """The compactor ends, and waits for nobody."""
 
-    def __init__(self, size: int, rows: int, bytes_per_s: int) -> None:
+
+def stop_file(spill: str) -> str:
+    """What is there once nobody wants the merge any more."""
+    return os.path.join(spill, "stop")
+
+
+class _Pause:
+    """Keeps to so many bytes a second, and ends the merge that is to stop."""
+
+    def __init__(self, size: int, rows: int, bytes_per_s: int, stop: str) -> None:
+        self._stop = stop
         self._s_per_row = size / max(1, rows) / bytes_per_s if bytes_per_s else 0.0
         self._due_s = time.monotonic()
 
@@ -120,8 +132,13 @@ class _Pause:
         """Wait until so many rows more are due; what was slow is not made up for."""
         now = time.monotonic()
         self._due_s = max(self._due_s, now - PAUSE_S_MAX) + rows * self._s_per_row
-        while (left := self._due_s - time.monotonic()) > 0:
-            time.sleep(min(left, PAUSE_S_MAX))
+        while True:
+            if os.path.exists(self._stop):
+                raise Stopped("the compactor ends")
+            left = self._due_s - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, LOOK_S))
 
 
 def _groups(tables: Iterator[Any]) -> Iterator[Any]:

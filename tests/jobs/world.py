@@ -83,6 +83,9 @@ class MergesHere:
         self._between(self.tasks[-1])
         return self._done.pop()
 
+    def wait(self, timeout_s: float | None = None) -> None:
+        """All is done."""
+
 
 class WornFiles(PosixFiles):
     """One page of one file cannot be read."""

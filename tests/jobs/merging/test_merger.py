@@ -345,3 +345,29 @@ def test_keys_of_all_kinds_are_as_they_were(world: World) -> None:
     assert live(world, topic) < 40
     assert steps.counters.merges >= 2
     is_well(world)
+
+
+def test_a_compactor_that_ends_waits_for_no_merge(world: World) -> None:
+    topic = world.topic("t")
+
+    class Endless(MergesHere):
+        stopped = False
+
+        def take(self) -> Written | Failed | None:
+            return None
+
+        def wait(self, timeout_s: float | None = None) -> None:
+            self.stopped = (world.data_dir / "spill" / "stop").exists()
+
+    merges = Endless()
+    steps = compactor(world, merges)
+    steps.stop()
+    assert not merges.stopped
+    fill(world, topic, steps)
+    settle(world, steps)
+    steps.stop()
+    assert merges.stopped
+    again = compactor(world)
+    settle(world, again)
+    assert live(world, topic) == 1, "the next one merges"
+    is_well(world)

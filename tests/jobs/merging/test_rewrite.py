@@ -9,9 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.merging import order, rewrite
-from jobs.merging.rewrite import MergeTask, digest_of, merge_files
+from jobs.merging.background import Background
+from jobs.merging.rewrite import MergeTask, digest_of, merge_files, stop_file
 from jobs.rows import Failed, Written
 from lakehouse.schema import ROW_GROUP_ROWS, WRITE
+from tests.support.patience import wait_until
 from tests.support.tables import FIRST_MS, rows, write_file
 
 TARGET = "partition=0/merged.parquet"
@@ -181,3 +183,18 @@ def test_an_owners_columns_survive(tmp_path: Path) -> None:
     table = pq.read_table(tmp_path / TARGET, partitioning=None)
     assert table["x"].to_pylist() == ["their"] * 10 + [None] * 10
     assert table.drop_columns(["x"]) == rows(0, range(20))
+
+
+def test_a_merge_that_waits_for_its_turn_ends_when_it_is_to(tmp_path: Path) -> None:
+    found = task(tmp_path, rows(0, range(100)))._replace(bytes_per_s=1)
+    (tmp_path / "spill").mkdir()
+    background = Background(merge_files)
+    background.start(found)
+    wait_until((tmp_path / TARGET).exists)
+    Path(stop_file(found.spill)).touch()
+    background.wait()
+    done = background.take()
+    assert isinstance(done, Failed)
+    assert done.stale
+    assert not (tmp_path / TARGET).exists()
+    assert os.listdir(found.spill) == ["stop"]
