@@ -2,16 +2,22 @@
 
 Liveness asks nothing of the disk, of Spark or of the broker. Readiness is about Kafka
 clients: a compactor that is away, or a table that takes no commit, is a warning, for
-acknowledged records wait safely in their segments.
+acknowledged records wait safely in their segments. Anybody may ask; but the sentences
+have names of topics and paths in them, and are for whoever may look at anything.
 """
 
-from fastapi import APIRouter, Response
+import asyncio
+from typing import Final
+
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
+from admin_api.access.callers import CALLER, Asking
 from admin_api.dependencies import KafkaDep, StatusDep
 from admin_api.health.reasons import problems_of, unreachable, warnings_of
 
 router = APIRouter(tags=["health"])
+FOR_STRANGERS: Final = "there are reasons, told to whoever sends a token"
 
 
 class Readiness(BaseModel):
@@ -28,10 +34,16 @@ async def livez() -> dict[str, str]:
 
 @router.get("/readyz")
 @router.get("/status/ready", include_in_schema=False)
-async def readyz(response: Response, kafka: KafkaDep, status: StatusDep) -> Readiness:
-    """Whether Kafka clients can come; if not, why not."""
-    broker, compactor = status.broker(), status.compactor()
+async def readyz(
+    request: Request, response: Response, kafka: KafkaDep, status: StatusDep
+) -> Readiness:
+    """Whether Kafka clients can come; if not, why not, told to whoever may look."""
+    broker = await asyncio.to_thread(status.broker)
+    compactor = await asyncio.to_thread(status.compactor)
     reasons = [*await unreachable(kafka), *problems_of(broker)]
     response.status_code = 503 if reasons else 200
     warnings = warnings_of(broker, compactor)
+    asking: Asking = request.scope[CALLER]
+    if (await asking.caller()).refusal is not None:
+        reasons, warnings = [FOR_STRANGERS] if reasons else [], []
     return Readiness(ready=not reasons, reasons=reasons, warnings=warnings)

@@ -1,8 +1,15 @@
 """Liveness and readiness, with reasons."""
 
+import asyncio
+import os
+
+import httpx
+
+from admin_api.access.tokens import Role, Tokens
+from admin_api.health.endpoints import FOR_STRANGERS
 from broker.status.file import encode, path_of
 from broker.status.schema import BrokerStatus, CompactorStatus
-from tests.support.patience import Patience
+from tests.support.patience import IDLE_S, Patience
 from tests.support.process import BrokerPart
 
 
@@ -32,6 +39,45 @@ def test_without_a_broker_it_is_not_ready_and_says_why(lonely):
     unreachable, missing = found["reasons"]
     assert "does not answer" in unreachable
     assert missing == "the broker's status file is missing or stale"
+
+
+def test_a_disk_that_hangs_holds_up_nobody_who_asks_whether_it_lives(lonely):
+    path = path_of(lonely.data_dir, BrokerStatus)
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)  # who reads it waits until somebody writes
+
+    async def story():
+        transport = httpx.ASGITransport(app=lonely.app)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://plane", timeout=None
+        ) as client:
+            ready = asyncio.create_task(client.get("/readyz"))
+            await asyncio.sleep(0)
+            alive = await client.get("/livez")
+            assert alive.status_code == 200
+            assert not ready.done()
+            await asyncio.to_thread(path.write_bytes, b"{")
+            return await ready
+
+    answer = asyncio.run(asyncio.wait_for(story(), IDLE_S))
+    assert answer.status_code == 503
+
+
+def test_a_stranger_is_told_no_names(lonely):
+    say(lonely, BrokerStatus(problems=("orders-0 cannot be read: /data/secret",)))
+    say(lonely, CompactorStatus(problems=("orders cannot be compacted",)))
+    _, text = Tokens(lonely.data_dir).create(Role.VIEWER, "", 0)
+    for more in ({}, {"headers": {"authorization": "Bearer x"}}):
+        answer = lonely.ask("GET", "/readyz", **more)
+        assert answer.status_code == 503
+        assert answer.json() == {
+            "ready": False,
+            "reasons": [FOR_STRANGERS],
+            "warnings": [],
+        }
+    known = {"authorization": f"Bearer {text}"}
+    assert "orders-0" in lonely.ask("GET", "/readyz", headers=known).text
+    assert "orders" not in lonely.ask("GET", "/readyz", headers={"host": "evil"}).text
 
 
 def test_what_the_broker_says_of_itself_is_a_reason(lonely):
