@@ -20,8 +20,8 @@ from lakehouse.new_file import partition_directory
 
 OURS: Final = re.compile(r"partition=(\d+)/(\d{20})-(\d{20})-[0-9a-f-]+\.parquet")
 """What the compactor calls its files: partition, first offset, end."""
-_PURE: Final = re.compile(
-    r"partition=\d+/\d{20}-\d{20}-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+-1\.parquet"
+_MERGED: Final = re.compile(
+    r"partition=\d+/\d{20}-\d{20}-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+-([01])\.parquet"
 )
 
 
@@ -37,7 +37,7 @@ def merged_name(files: Sequence[DataFile], attempt: str) -> str:
     with dashes between, which nobody else has."""
     spans = [span_of(file.relative_path) for file in files]
     known = [span[1:] for span in spans if span is not None]
-    is_pure = len(known) == len(files) and all(
+    is_pure = all(map(_is_pure, files)) and all(
         one[1] == other[0] for one, other in pairwise(known)
     )
     first = min([file.first_offset for file in files] + [span[0] for span in known])
@@ -46,14 +46,20 @@ def merged_name(files: Sequence[DataFile], attempt: str) -> str:
     return f"{partition_directory(files[0].partition)}/{name}"
 
 
+def _is_pure(file: DataFile) -> bool:
+    """Whether a file is a round's, or was made of such alone."""
+    merged = _MERGED.fullmatch(file.relative_path)
+    return span_of(file.relative_path) is not None and (not merged or merged[1] == "1")
+
+
 class Replaced:
     """Knows which files of ours those of a table prove to have been merged."""
 
     def __init__(self, live: Iterable[str]) -> None:
         self._spans: dict[int, list[tuple[int, int]]] = {}
         for path in live:
-            span = span_of(path) if _PURE.fullmatch(path) else None
-            if span is not None:
+            merged, span = _MERGED.fullmatch(path), span_of(path)
+            if span is not None and merged and merged[1] == "1":
                 self._spans.setdefault(span[0], []).append(span[1:])
         for spans in self._spans.values():
             spans.sort()

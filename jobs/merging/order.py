@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from jobs.merging.names import span_of
 from lakehouse.errors import TableUnreadable
 from lakehouse.footers import WHOLE_BYTES_MAX, Footers, RowGroup
 from lakehouse.large_groups import batch_rows
@@ -81,8 +82,7 @@ def in_order(source: Source, footers: Footers, spill: str) -> Iterator[Any]:
     try:
         if is_in_order(units):
             for unit in units:
-                for table in _whole(unit, source, footers):
-                    yield sorted_by_offset(table)
+                yield from _alone(unit, source, footers, spill)
             return
         runs = list(_runs(units, source, footers, spill))
         yield from _side_by_side(runs)
@@ -106,12 +106,33 @@ def _offsets(table: Any) -> Any:
     return numbers(column)
 
 
-def _whole(unit: Unit, source: Source, footers: Footers) -> Iterator[Any]:
+def _alone(
+    unit: Unit, source: Source, footers: Footers, spill: str
+) -> Iterator[Any]:
+    """The rows of one row group, sorted. What a dictionary makes of an owner's is not
+    in its footer: it is counted while it is read."""
+    if span_of("/".join(unit.path.split(os.sep)[-2:])) is not None:
+        yield sorted_by_offset(_whole(unit, source, footers))
+        return
+    parts: list[Any] = []
+    size = 0
+    for table in _in_pieces(unit, source, footers):
+        parts.append(table)
+        size += table.nbytes
+        if size > WHOLE_BYTES_MAX:
+            parts.clear()
+            yield from _side_by_side(list(_runs([unit], source, footers, spill)))
+            return
+    if parts:
+        yield sorted_by_offset(pa.concat_tables(parts).combine_chunks())
+
+
+def _whole(unit: Unit, source: Source, footers: Footers) -> Any:
     with footers.open(unit.path) as file:
         table = file.read_row_group(
             unit.number, columns=_there(file, source), use_threads=False
         )
-    yield shaped(table, source.schema, source.partition)
+    return shaped(table, source.schema, source.partition)
 
 
 def _in_pieces(unit: Unit, source: Source, footers: Footers) -> Iterator[Any]:
@@ -148,14 +169,25 @@ def _runs(
 
 def _write_run(parts: list[Any], path: str) -> str:
     table = sorted_by_offset(pa.concat_tables(parts).combine_chunks())
-    rows = max(1, table.num_rows * STEP_BYTES // max(1, table.nbytes))
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
     with (
         pa.OSFile(path, "wb") as sink,
         pa.ipc.new_file(sink, table.schema, options=options) as writer,
     ):
-        writer.write_table(table, max_chunksize=rows)
+        for step in _steps(table):
+            writer.write_table(step)
     return path
+
+
+def _steps(table: Any) -> Iterator[Any]:
+    """The same in parts that take little, wherever the large rows are: one of each run
+    is in memory."""
+    if table.num_rows < 2 or table.nbytes <= STEP_BYTES:
+        yield table
+        return
+    middle = table.num_rows // 2
+    yield from _steps(table.slice(0, middle))
+    yield from _steps(table.slice(middle))
 
 
 class _Run:

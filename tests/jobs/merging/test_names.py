@@ -57,3 +57,12 @@ def test_the_file_of_a_round_is_no_merged_one(number: str) -> None:
 def test_a_merge_of_merged_files_is_one_of_all_theirs() -> None:
     again = merged_name([data_file(30, 40)._replace(path=PURE), data_file(30, 40)], "a")
     assert span_of(again) == (0, 0, 40)
+
+
+def test_what_an_owner_was_in_proves_nothing_when_it_is_merged_again() -> None:
+    impure = merged_name([data_file(0, 10), theirs(10, 20)], "a-b-1")
+    again = merged_name(
+        [data_file(0, 20)._replace(path=impure), data_file(20, 30)], "a-b-2"
+    )
+    assert span_of(again) == (0, 0, 30)
+    assert data_file(10, 20).path not in Replaced([again])

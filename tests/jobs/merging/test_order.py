@@ -116,3 +116,45 @@ def test_what_is_damaged_or_gone_is_told(folder: Path) -> None:
         file.truncate(100)
     with pytest.raises(TableUnreadable):
         ordered(folder, paths)
+
+
+def largest(folder: Path, paths: list[str], schema: pa.Schema = WRITE) -> int:
+    """Bytes of the largest table that comes out; the rows are there, in order."""
+    source = Source(paths, 0, schema)
+    offsets: list[int] = []
+    size = 0
+    for table in in_order(source, Footers(), str(folder / "spill")):
+        offsets += table["offset"].to_pylist()
+        size = max(size, table.nbytes)
+    assert offsets == sorted(offsets)
+    assert len(offsets) == sum(pq.read_metadata(path).num_rows for path in paths)
+    return size
+
+
+def test_what_a_dictionary_makes_of_an_owners_column_is_counted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order, "WHOLE_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(order, "RUN_BYTES", 1 << 20)
+    monkeypatch.setattr(order, "STEP_BYTES", 1 << 16)
+    theirs = rows(0, range(2_000)).append_column("x", pa.array(["x" * 5_000] * 2_000))
+    paths = write(folder, theirs, group=2_000)
+    assert os.path.getsize(paths[0]) < 1 << 20
+    assert is_in_order(units_of(paths, Footers()))
+    schema = WRITE.append(pa.field("x", pa.string()))
+    assert largest(folder, paths, schema) < 1 << 20
+
+
+def test_steps_of_runs_are_small_wherever_the_large_rows_are(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order, "RUN_BYTES", 1 << 20)
+    monkeypatch.setattr(order, "STEP_BYTES", 1 << 16)
+    offsets = shuffled(20_000)
+    values = [os.urandom(30_000 if offset < 200 else 20) for offset in offsets]
+    table = rows(0, offsets)
+    at = table.schema.get_field_index("value")
+    table = table.set_column(at, "value", pa.array(values, pa.binary()))
+    paths = write(folder, table, group=1_000)
+    assert not is_in_order(units_of(paths, Footers()))
+    assert largest(folder, paths) < 2 << 20
