@@ -41,7 +41,7 @@ from jobs.round import delete_unnamed
 from jobs.rows import Failed, Written
 from jobs.status import Counters
 from jobs.tables import Table
-from lakehouse.actions import DataFile
+from lakehouse.actions import DataFile, Metadata
 from lakehouse.commit import replace_files
 from lakehouse.errors import CommitRefused, LakehouseError
 from lakehouse.footers import WHOLE_BYTES_MAX as WHOLE_BYTES
@@ -205,6 +205,7 @@ class Merger:
         number, snapshot = table.topic.number, table.snapshot
         why = snapshot.torn or snapshot.unreadable
         why = why or why_not_merged(snapshot.protocol, snapshot.metadata)
+        why = why or _why_not_written(snapshot.metadata)
         found = None
         if why is None:
             self._tables_alone.pop(number, None)
@@ -245,6 +246,9 @@ class Merger:
         return None
 
     def _is_barred(self, table: Table, file: DataFile) -> bool:
+        place = os.path.normpath(os.path.join(table.path, file.relative_path))
+        if not place.startswith(os.path.join(table.path, "")):
+            return True  # none of ours to open
         until_ms = self._barred.get(os.path.join(table.path, file.path))
         return until_ms is not None and self.clock.monotonic_ms() < until_ms
 
@@ -343,6 +347,15 @@ def _bounds(topic: Topic, settings: LakeSettings) -> tuple[int, int]:
         target_bytes = max(1, min(target_bytes, share))
     span_ms = kept.retention_ms // RETENTION_SHARE if kept.deleted else 0
     return target_bytes, max(0, span_ms)
+
+
+def _why_not_written(metadata: Metadata | None) -> str | None:
+    """One sentence if the table has columns that we cannot write, else None."""
+    try:
+        all_columns("" if metadata is None else metadata.schema_string)
+    except LakehouseError as error:
+        return str(error)
+    return None
 
 
 def _is_unsorted(root: str, file: DataFile) -> bool:

@@ -1,5 +1,6 @@
 """Merges over a real log and real tables, with the workers' part done in-process."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -371,3 +372,54 @@ def test_a_compactor_that_ends_waits_for_no_merge(world: World) -> None:
     settle(world, again)
     assert live(world, topic) == 1, "the next one merges"
     is_well(world)
+
+
+def test_columns_that_nobody_understands_stop_no_other_table(world: World) -> None:
+    odd, merges = world.topic("t"), MergesHere()
+    topic, steps = world.topic("other"), compactor(world, merges)
+    for _ in range(ROUNDS):
+        world.produce(odd, some(20))
+        world.produce(topic, some(20))
+        world.flush(steps)
+    merges.tasks.clear()
+    log = world.path(odd) / "_delta_log"
+    [metadata] = [
+        json.loads(line)
+        for line in (log / f"{0:020d}.json").read_text().splitlines()
+        if "metaData" in line
+    ]
+    schema = json.loads(metadata["metaData"]["schemaString"])
+    column = {"name": "x", "type": "decimal(99,2)", "nullable": True, "metadata": {}}
+    schema["fields"].append(column)
+    metadata["metaData"]["schemaString"] = json.dumps(schema)
+    version = load(str(world.path(odd))).version + 1
+    (log / f"{version:020d}.json").write_text(json.dumps(metadata) + "\n")
+    settle(world, steps)
+    assert "cannot be understood" in steps.status().left_alone["t"]
+    assert live(world, topic) < 10
+
+
+def test_a_file_that_lies_elsewhere_is_none_to_merge(world: World) -> None:
+    topic, merges = world.topic("t"), MergesHere()
+    steps = compactor(world, merges, merge=False)
+    fill(world, topic, steps, ROUNDS + 4)
+    path = str(world.path(topic))
+    snapshot = load(path)
+    first, second = sorted(snapshot.files.values(), key=lambda f: f.first_offset)[:2]
+    elsewhere = world.data_dir / "elsewhere.parquet"
+    (world.path(topic) / second.path).rename(elsewhere)
+    entry = world.path(topic) / "_delta_log" / f"{snapshot.version + 1:020d}.json"
+    stats = {"numRecords": second.rows} | {
+        f"{bound}Values": {"offset": offset}
+        for bound, offset in (("min", second.first_offset), ("max", second.last_offset))
+    }
+    add = {"path": str(elsewhere), "partitionValues": {"partition": "0"},
+           "size": second.size, "modificationTime": 1, "dataChange": True,
+           "stats": json.dumps(stats)}  # fmt: skip
+    remove = {"path": second.path, "deletionTimestamp": 1, "dataChange": True}
+    entry.write_text(json.dumps({"remove": remove}) + "\n" + json.dumps({"add": add}))
+    settle(world, compactor(world, merges))
+    assert len(merges.tasks) == 1
+    assert str(elsewhere) not in merges.tasks[0].sources
+    assert str(elsewhere) in load(path).files
+    assert first.path in load(path).files
