@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.merging.names import span_of
+from jobs.merging.room import check_room
 from lakehouse.errors import TableUnreadable
 from lakehouse.footers import WHOLE_BYTES_MAX, Footers, RowGroup
 from lakehouse.large_groups import batch_rows
@@ -106,9 +107,7 @@ def _offsets(table: Any) -> Any:
     return numbers(column)
 
 
-def _alone(
-    unit: Unit, source: Source, footers: Footers, spill: str
-) -> Iterator[Any]:
+def _alone(unit: Unit, source: Source, footers: Footers, spill: str) -> Iterator[Any]:
     """The rows of one row group, sorted. What a dictionary makes of an owner's is not
     in its footer: it is counted while it is read."""
     if span_of("/".join(unit.path.split(os.sep)[-2:])) is not None:
@@ -168,6 +167,7 @@ def _runs(
 
 
 def _write_run(parts: list[Any], path: str) -> str:
+    check_room(os.path.dirname(path))
     table = sorted_by_offset(pa.concat_tables(parts).combine_chunks())
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
     with (

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from broker.failpoints import passing
+from jobs.merging.room import NoRoom, check_room
 from jobs.priority import set_worker_niceness
 from jobs.rows import Bounds, Failed, Written, discard, sync_written
 
@@ -76,6 +77,9 @@ def merge_files(task: MergeTask) -> Written | Failed:
         os.makedirs(task.spill, exist_ok=True)
         spill = tempfile.mkdtemp(dir=task.spill)
         return _merge(task, target, spill)
+    except NoRoom as error:
+        discard(target)
+        return Failed(task.path, str(error), stale=True)
     except (FileVanished, FileNotFoundError, Stopped) as error:
         discard(target)
         return Failed(task.path, f"gone: {error}", stale=True)
@@ -217,6 +221,7 @@ def _write(target: str, schema: Any, groups: Iterator[Any], pause: _Pause) -> Bo
     ) as writer:  # fmt: skip
         group: Any = first
         while group is not None:
+            check_room(os.path.dirname(target))
             [batch] = group.to_batches()
             bounds.add(batch)
             writer.write_batch(batch, row_group_size=batch.num_rows)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.merging import order, rewrite
+from jobs.merging import order, rewrite, room
 from jobs.merging.background import Background
 from jobs.merging.rewrite import MergeTask, digest_of, merge_files, stop_file
 from jobs.rows import Failed, Written
@@ -198,3 +198,16 @@ def test_a_merge_that_waits_for_its_turn_ends_when_it_is_to(tmp_path: Path) -> N
     assert done.stale
     assert not (tmp_path / TARGET).exists()
     assert os.listdir(found.spill) == ["stop"]
+
+
+@pytest.mark.parametrize("overlaps", [True, False], ids=["runs", "written"])
+def test_a_disk_that_is_nearly_full_is_left_to_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overlaps: bool
+) -> None:
+    parts = rows(0, range(0, 20, 2)), rows(0, range(1 if overlaps else 21, 40, 2))
+    found = task(tmp_path, *parts)
+    monkeypatch.setattr(room, "ROOM_BYTES", 1 << 62)
+    monkeypatch.setattr(room, "ROOM_SHARE", 1)
+    failed = refused(found)
+    assert failed.stale, "it is tried again"
+    assert "bytes are free" in failed.why
