@@ -53,7 +53,7 @@ class WalSettings(_Group):
         default=1_000,
         description="a quiet segment whose records are in tables is sealed",
     )
-    roll_ms: Millis = Field(default=600_000, description="a segment is sealed then")
+    roll_ms: Millis = Field(default=600_000, description="age of a sealed segment")
     sync: Literal["always", "interval"] = Field(
         default="always",
         description="acknowledge after the sync, or after the write and sync now and "

@@ -1,0 +1,98 @@
+"""Stories of an owner and of merges, by seed: the table holds what it should."""
+
+import random
+
+import deltalake
+import pytest
+
+from jobs.check import check_data_directory
+from jobs.merging import merger, order, plan
+from jobs.merging.rewrite import MergeTask
+from tests.jobs.world import MergesHere, World, some
+
+STEPS = 25
+SEEDS = 8
+
+
+class Story:
+    """A topic, its owner, and what its table should hold: offset -> value."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world, self.chance = world, random.Random(seed)
+        self.topic = world.topic("t")
+        self.wanted: dict[int, bytes | None] = {}
+        self.acts: list[str] = []
+        self._seen = 0
+        merges = MergesHere(self._between)
+        self.compactor = world.compactor(merges=merges, merge=True)
+
+    def produce(self) -> None:
+        self.world.produce(self.topic, some(self.chance.randint(1, 20)))
+        self.world.flush(self.compactor)
+        records = self.world.produced[self.topic.number, 0]
+        self.wanted |= {one.offset: one.value for one in records[self._seen :]}
+        self._seen = len(records)
+
+    def look(self) -> None:
+        self.world.clock.advance(self.chance.choice([1_000, 2_000, 61_000]))
+        self.compactor.step()
+
+    def act(self) -> None:
+        path = self.world.path(self.topic)
+        if not (path / "_delta_log").exists():
+            return
+        act = self.chance.choice(["delete", "update", "compact", "z_order", "column"])
+        self.acts.append(act)
+        getattr(self, f"_{act}")(deltalake.DeltaTable(str(path)))
+
+    def _between(self, task: MergeTask) -> None:
+        if self.chance.random() < 0.4:
+            self.act()
+
+    def _delete(self, table: deltalake.DeltaTable) -> None:
+        low = self.chance.randint(0, max(self.wanted, default=0))
+        high = low + self.chance.randint(0, 15)
+        table.delete(f"offset >= {low} and offset <= {high}")
+        for offset in range(low, high + 1):
+            self.wanted.pop(offset, None)
+
+    def _update(self, table: deltalake.DeltaTable) -> None:
+        offset = self.chance.randint(0, max(self.wanted, default=0))
+        text = f"theirs-{len(self.acts)}"
+        table.update({"value": f"'{text}'"}, predicate=f"offset = {offset}")
+        if offset in self.wanted:
+            self.wanted[offset] = text.encode()
+
+    def _compact(self, table: deltalake.DeltaTable) -> None:
+        table.optimize.compact()
+
+    def _z_order(self, table: deltalake.DeltaTable) -> None:
+        table.optimize.z_order(["value"])
+
+    def _column(self, table: deltalake.DeltaTable) -> None:
+        name = f"theirs_{len(self.acts)}"
+        kind = deltalake.schema.PrimitiveType("string")
+        table.alter.add_columns([deltalake.Field(name, kind)])
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_whatever_an_owner_does_the_table_holds_what_it_should(
+    world: World, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(plan, "GROWTH", 3)
+    monkeypatch.setattr(merger, "LOOK_AGAIN_MS", 1_000)
+    for module in (merger, order):  # all is large, and in many runs
+        monkeypatch.setattr(module, "WHOLE_ROWS_MAX", 30)
+    monkeypatch.setattr(order, "RUN_BYTES", 3_000)
+    story = Story(world, seed)
+    for _ in range(STEPS):
+        if story.chance.random() < 0.6:
+            story.produce()
+        if story.chance.random() < 0.3:
+            story.act()
+        story.look()
+    rows = world.rows(story.topic)
+    assert {row.offset: row.value for row in rows} == story.wanted, story.acts
+    assert len(rows) == len(story.wanted)
+    assert check_data_directory(world.data_dir).problems == []
+    assert story.compactor.counters.merges
