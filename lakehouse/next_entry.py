@@ -40,36 +40,53 @@ def put_next(
     """Put our entry after the last one that was followed, durably; False if one is
     there. Raises CommitLost if it is not part of the table; CommitRefused and OSError.
     """
-    version = table.version + 1
+    version, linked_ns = table.version + 1, 0
+
+    def note_linked() -> None:
+        nonlocal linked_ns
+        # by the file system's own clock, as the age of a checkpoint is
+        with suppress(FileNotFoundError):  # it went already, and is read back below
+            linked_ns = os.stat(entry_path(table.path, version)).st_ctime_ns
+        on_committed()
+
     if _synced.get(_key(table)) != table.version:
         sync_entries(table, table.version)
         check_goes_on(table)
     made = put_if_absent(
-        table.path, version, text, on_written=on_written, on_linked=on_committed
+        table.path, version, text, on_written=on_written, on_linked=note_linked
     )
     if not made:
         return False
     if text_of(table.path, version) != text:
         raise CommitLost(f"{table.path}: the commit at {version} is not in the log")
-    if _was_cleaned_away(table, version):
+    if _was_cleaned_away(table, version, linked_ns):
         _take_back(table.path, version)
         raise CommitLost(f"{table.path}: its log went before the commit at {version}")
     _synced[_key(table)] = version
     return True
 
 
-def _was_cleaned_away(table: Snapshot, version: int) -> bool:
+def _was_cleaned_away(table: Snapshot, version: int, linked_ns: int) -> bool:
     """Whether a log was there behind its last entry that was followed, and went.
 
-    A checkpoint comes before that; and entries go in no order. A hint that is damaged
-    may name any version.
+    A checkpoint comes before that; and entries go in no order. One that was made after
+    our entry had its name stands on it. A hint that is damaged may name any version.
     """
     directory = os.path.join(table.path, LOG_DIRECTORY)
     if (hinted_version(directory) or 0) > version:
-        found = complete_checkpoints(os.listdir(directory))
-        if found and found[0][0] > version:
-            return True
+        for made, names in complete_checkpoints(os.listdir(directory)):
+            if made > version and _made_ns(directory, names) <= linked_ns:
+                return True
     return is_gone(table.path, table.version, table.mark)
+
+
+def _made_ns(directory: str, names: list[str]) -> int:
+    """When the first part of a checkpoint was written; long ago if it went."""
+    try:
+        paths = [os.path.join(directory, name) for name in names]
+        return min(os.stat(path).st_mtime_ns for path in paths)
+    except FileNotFoundError:
+        return 0
 
 
 def _take_back(path: str, version: int) -> None:

@@ -1,13 +1,20 @@
 """An entry of ours is behind what was followed, or is none."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import deltalake
 import pytest
 
 from lakehouse.commit import commit_files
-from lakehouse.delta_log import entry_path, entry_versions, load, table_ends
+from lakehouse.delta_log import (
+    entry_path,
+    entry_versions,
+    follow,
+    load,
+    table_ends,
+)
 from lakehouse.errors import CommitLost
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
@@ -61,3 +68,25 @@ def test_a_hint_to_a_checkpoint_that_is_not_there_holds_no_commit(
     hint.write_text('{"version":900,"size":3}')
     writer.add(0, 10, 20)
     assert table_ends(load(writer.path)) == {0: 20}
+
+
+def test_an_owners_checkpoint_on_top_of_ours_takes_nothing_back(
+    tmp_path: Path,
+) -> None:
+    """It was made of our entry; without that, who follows the log stands before it."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    path = writer.path
+    follower = load(path)
+
+    def act() -> None:
+        deltalake.DeltaTable(path).delete("offset = 4")
+        deltalake.DeltaTable(path).create_checkpoint()
+
+    file = write_file(path, "next", rows(0, range(10, 20)))
+    with suppress(CommitLost):
+        commit_files(path, TOPIC_ID, 2, {0: (10, 20)}, [file], on_committed=act)
+    versions = entry_versions(path)
+    assert versions == list(range(versions[0], versions[-1] + 1))
+    follow(follower)
+    assert follower.version == load(path).version
