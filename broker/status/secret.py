@@ -46,8 +46,9 @@ def made(directory: Path) -> Path:
     path = directory / FILE
     if path.exists():
         return path
-    new = directory / f"{FILE}.{os.getpid()}"
-    file = os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    # no process's number: each container of a shared volume may have the same
+    new = directory / f"{FILE}.{secrets.token_hex(8)}"
+    file = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         with os.fdopen(file, "w") as opened:
             opened.write(f"{secrets.token_hex(32)}\n")
