@@ -97,7 +97,7 @@ class Lake:
     def _open(self, *, read_only: bool) -> "Catalog":
         from broker.catalog.catalog import Catalog
 
-        return Catalog.open(self._catalog, read_only=read_only)
+        return Catalog.open(self._catalog, read_only=read_only, upgrades=False)
 
     def _of(self, topic: Topic, load: Callable[[str], Snapshot]) -> Snapshot:
         path = self.place(topic)

@@ -77,7 +77,7 @@ class Driver:
     def __enter__(self) -> "Driver":
         settings, clock = self._settings, SystemClock()
         (settings.data_dir / "tables").mkdir(parents=True, exist_ok=True)
-        self._catalog = Catalog.open(settings.data_dir / "catalog.db")
+        self._catalog = Catalog.open(settings.data_dir / "catalog.db", upgrades=False)
         holder = f"{socket.gethostname()}:{os.getpid()}"
         self._lease = LeaseKeeper(self._catalog, holder, clock)
         self._lease.start()

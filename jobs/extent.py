@@ -111,7 +111,8 @@ class Extents:
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
         self._tables = data_dir / "tables"
-        self._catalog = Catalog.open(data_dir / "catalog.db")
+        self._path = data_dir / "catalog.db"
+        self._catalog = Catalog.open(self._path, read_only=True)
         self._segments = open_store(str(data_dir / "wal"))
 
     def close(self) -> None:
@@ -144,9 +145,7 @@ class Extents:
         """
         wanted = list(names) or None
         late = [extent for extent in self.of(names) if extent.pending() != 0]
-        request_id = self._catalog.change(
-            lambda c: requests.ask(c, wanted, int(time.time() * 1000))
-        )
+        request_id = self._ask(wanted)
         deadline = time.monotonic() + timeout_s
         while late := [extent for extent in late if not self._reached(extent)]:
             self._give_up_if_stuck(late, request_id)
@@ -159,6 +158,11 @@ class Extents:
             time.sleep(POLL_S)
         known = {topic.name for topic in self.topics()}
         return self.of([name for name in names if name in known])
+
+    def _ask(self, wanted: list[str] | None) -> int:
+        now_ms = int(time.time() * 1000)
+        with Catalog.open(self._path, upgrades=False) as catalog:
+            return catalog.change(lambda c: requests.ask(c, wanted, now_ms))
 
     def _give_up_if_stuck(self, late: Collection[TopicExtent], request_id: int) -> None:
         status = read_status(self._data_dir, CompactorStatus, time.time())

@@ -43,22 +43,26 @@ class Catalog:
         location: str | Path,
         *,
         read_only: bool = False,
+        upgrades: bool = True,
         busy_ms: int = BUSY_MS,
         chance: Callable[[int], bytes] = os.urandom,
         threads: Threads = SYSTEM_THREADS,
     ) -> "Catalog":
         """Open the SQLite file, creating it or bringing it up to date.
 
-        ``read_only`` changes nothing, not even an old version. ``busy_ms`` is how
-        long to wait for another process that writes.
+        ``read_only`` changes nothing, and reads an old version as it is. Whoever has
+        not claimed the data directory says ``upgrades=False``: a broker of the version
+        before may run on it, and could not be started again. ``busy_ms`` is how long to
+        wait for another process that writes.
 
-        Raises CatalogTooNew, CatalogMissing (``read_only`` and no file), or
-        CatalogError if the file is something else or cannot be opened.
+        Raises CatalogTooNew, CatalogTooOld (not ``upgrades``), CatalogMissing
+        (``read_only`` and no file), or CatalogError if the file is something else or
+        cannot be opened.
         """
         engine = open_engine(location, read_only=read_only, busy_ms=busy_ms)
         try:
             if not read_only:
-                _prepare(engine, chance)
+                _prepare(engine, chance, upgrades=upgrades)
             cluster_id = _cluster_id(engine)
         except DatabaseError as error:
             engine.dispose()
@@ -122,11 +126,14 @@ class Catalog:
         self.close()
 
 
-def _prepare(engine: Engine, chance: Callable[[int], bytes]) -> None:
+def _prepare(engine: Engine, chance: Callable[[int], bytes], *, upgrades: bool) -> None:
     with engine.connect() as connection:
         with connection.begin():
-            if migrations.version(connection) == schema.VERSION:
+            found = migrations.version(connection)
+            if found == schema.VERSION:
                 return
+            if found is not None and not upgrades:
+                migrations.check_not_old(found)
         with connection.execution_options(**{WRITING: True}).begin():
             migrations.prepare(connection, _new_cluster_id(chance))
 

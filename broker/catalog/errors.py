@@ -11,3 +11,7 @@ class CatalogMissing(CatalogError):
 
 class CatalogTooNew(CatalogError):
     """A newer version of this program has written it."""
+
+
+class CatalogTooOld(CatalogError):
+    """An older version has, and a broker of this one has not been started since."""

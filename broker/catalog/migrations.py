@@ -12,7 +12,7 @@ from typing import Final
 from sqlalchemy import Connection, insert, inspect, select, update
 
 from broker.catalog import schema
-from broker.catalog.errors import CatalogError, CatalogTooNew
+from broker.catalog.errors import CatalogError, CatalogTooNew, CatalogTooOld
 
 Step = Callable[[Connection], None]
 
@@ -92,6 +92,15 @@ def check(found: int, supported: int = schema.VERSION) -> None:
         raise CatalogTooNew(
             f"the catalog has version {found}, this program knows up to {supported}: "
             "a newer version of it has written here"
+        )
+
+
+def check_not_old(found: int, supported: int = schema.VERSION) -> None:
+    """Raise CatalogTooOld if the catalog is older than this program."""
+    if found < supported:
+        raise CatalogTooOld(
+            f"the catalog has version {found}, this program writes {supported}: "
+            "start a broker of this version first"
         )
 
 

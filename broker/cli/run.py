@@ -125,6 +125,7 @@ def compactor(
     settings = settings_of(data_dir, config, extra)
     if not java_found():
         raise UserError(f"{NO_JAVA}: set JAVA_HOME, or put java on the PATH")
+    from broker.catalog.errors import CatalogError
     from broker.runtime.process.logging import configure_logging
     from jobs.driver import run
 
@@ -133,8 +134,11 @@ def compactor(
     except OSError as error:
         raise UserError(f"{settings.data_dir}: {error.strerror}") from None
     configure_logging(settings)
-    with _internal(settings):
-        raise typer.Exit(run(settings, master=master, announce=announce))
+    try:
+        with _internal(settings):
+            raise typer.Exit(run(settings, master=master, announce=announce))
+    except CatalogError as error:
+        raise UserError(str(error)) from None
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from functools import partial
 
 import pytest
 
@@ -11,13 +12,15 @@ from admin_api.compaction.schemas import State
 from admin_api.lake import Lake
 from admin_api.problems import Problem
 from admin_api.status import StatusFiles
-from broker.catalog import requests
-from broker.catalog.errors import CatalogMissing
+from broker.catalog import requests, schema
+from broker.catalog.catalog import Catalog
+from broker.catalog.errors import CatalogMissing, CatalogTooOld
 from broker.catalog.requests import FoundRequest
 from broker.clock import SystemClock
 from broker.status.file import encode, path_of
 from broker.status.schema import CompactorStatus, TableState
 from tests.support.laked import make_topic
+from tests.support.old_catalogs import take_back, version_of
 from tests.support.patience import IDLE_S
 
 
@@ -117,3 +120,12 @@ def test_asking_makes_no_catalog_where_there_is_none(tmp_path):
     with pytest.raises(CatalogMissing):
         lake.change(lambda c: requests.ask(c, ["orders"], 1))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_asking_leaves_the_catalog_of_an_older_broker_as_it_is(operations, tmp_path):
+    path, older = tmp_path / "catalog.db", schema.VERSION - 1
+    with Catalog.open(path) as catalog:
+        catalog.change(partial(take_back, version=older))
+    with pytest.raises(CatalogTooOld, match="start a broker"):
+        operations.compact("orders")
+    assert version_of(path) == older

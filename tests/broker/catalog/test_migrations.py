@@ -10,7 +10,8 @@ from sqlalchemy import Connection, inspect
 from broker.catalog import groups, migrations, schema, topics, transactions
 from broker.catalog.catalog import Catalog
 from broker.catalog.engine import WRITING, open_engine
-from broker.catalog.errors import CatalogTooNew
+from broker.catalog.errors import CatalogTooNew, CatalogTooOld
+from tests.support.old_catalogs import take_back
 
 
 def add_colour(connection: Connection) -> None:
@@ -25,29 +26,11 @@ def interrupted(connection: Connection) -> None:
     raise InterruptedError
 
 
-SINCE = {
-    "group_metadata": 2,
-    "pending_offsets": 3,
-    "transactions": 3,
-    "dynamic_configs": 4,
-    "finalized_features": 4,
-}
-"""Table -> the version that brought it."""
-
-
 def old_catalog(path: Path, version: int = 1) -> None:
     """One of an old version, with a topic."""
     with Catalog.open(path) as catalog:
         catalog.change(lambda c: topics.create(c, "t", bytes(16), 1, {}, 0))
-        catalog.change(partial(_take_back, version=version))
-
-
-def _take_back(connection: Connection, version: int) -> None:
-    for table in [name for name, since in SINCE.items() if since > version]:
-        connection.exec_driver_sql(f"drop table {table}")
-    connection.exec_driver_sql(
-        f"update about set value = '{version}' where key = 'schema_version'"
-    )
+        catalog.change(partial(take_back, version=version))
 
 
 def tables(path: Path) -> dict[str, Any]:
@@ -78,6 +61,26 @@ def test_an_old_catalog_becomes_what_a_new_one_is(tmp_path: Path, version: int) 
         catalog.change(lambda c: groups.store(c, "g", "value"))
         catalog.change(lambda c: transactions.store(c, "t", "value"))
     assert tables(tmp_path / "old.db") == tables(tmp_path / "new.db")
+
+
+@pytest.mark.parametrize("version", range(1, schema.VERSION))
+def test_who_does_not_own_the_directory_leaves_an_old_version(
+    tmp_path: Path, version: int
+) -> None:
+    path = tmp_path / "old.db"
+    old_catalog(path, version)
+    before = tables(path)
+    with pytest.raises(CatalogTooOld, match=f"has version {version}, .* broker"):
+        Catalog.open(path, upgrades=False)
+    with Catalog.open(path, read_only=True) as catalog:
+        assert [topic.name for topic in catalog.read(topics.load)] == ["t"]
+    assert tables(path) == before
+
+
+def test_who_upgrades_nothing_writes_what_is_up_to_date(tmp_path: Path) -> None:
+    Catalog.open(tmp_path / "catalog.db").close()
+    with Catalog.open(tmp_path / "catalog.db", upgrades=False) as catalog:
+        catalog.change(lambda c: groups.store(c, "g", "value"))
 
 
 def migrate(path: Path, *steps: migrations.Step) -> None:

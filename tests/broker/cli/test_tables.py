@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from broker.catalog import schema
 from lakehouse.delta_log import entry_path
 from tests.jobs.world import World
 from tests.support.batches import Record
+from tests.support.old_catalogs import take_back, version_of
 from tests.support.process import told
 
 
@@ -63,3 +66,16 @@ def test_what_cannot_be_compacted_is_told_at_once(world: World) -> None:
     assert (done.code, done.output) == (1, "")
     [sentence] = done.errors.splitlines()
     assert sentence.startswith(f"lakelog: t is stuck: {entry} is torn")
+
+
+@pytest.mark.parametrize("command", [("table", "t"), ("compact", "t"), ("compactor",)])
+def test_what_may_run_beside_an_older_broker_leaves_it_its_catalog(
+    world: World, command: tuple[str, ...]
+) -> None:
+    older = schema.VERSION - 1
+    world.catalog.change(partial(take_back, version=older))
+    done = told(*command, "--data-dir", str(world.data_dir))
+    assert version_of(world.data_dir / "catalog.db") == older
+    if command[0] != "table":
+        assert done.code == 1
+        assert done.errors.startswith(f"lakelog: the catalog has version {older}")
