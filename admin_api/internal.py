@@ -74,7 +74,12 @@ class Internal:
     async def rows(self, question: str) -> list[dict[str, Any]]:
         """All rows of an answer. Raises Problem 50303 where nobody gives one."""
         _, body = await asyncio.to_thread(self._ask, "GET", f"/{question}")
-        return [json.loads(line) for line in body.splitlines()]
+        try:
+            return [dict(json.loads(line)) for line in body.splitlines()]
+        except (ValueError, TypeError):
+            raise Problem(
+                50303, f"The {self._part}'s internal endpoint answers nonsense."
+            ) from None
 
     async def change_level(self, logger: str, level: str) -> bool:
         """Whether there is such a logger; it says this and above from now on."""

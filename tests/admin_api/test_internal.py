@@ -34,7 +34,15 @@ def test_where_nobody_listens_the_reason_is_told(data_dir, tmp_path):
         assert problem.value.error_code == 50303
 
 
-@pytest.mark.parametrize("said", [b"", b"no HTTP\r\n\r\n"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"no HTTP\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\n\r\nno JSON",
+        b"HTTP/1.0 200 OK\r\n\r\n1\n",
+    ],
+)
 def test_nonsense_is_no_answer(data_dir, said):
     with socket.socket(socket.AF_UNIX) as server:
         with short_path(data_dir / "run") as path:

@@ -8,8 +8,9 @@ that neither side has it whole as text.
 
 The price: on a Unix socket requests are served one after another; there are few. Where
 strangers can connect each connection has a thread, `CONNECTIONS_MAX` at once, and who
-has not sent the secret within `TIMEOUT_S` is cut off. Who takes nothing of an answer
-for so long is left.
+has not sent the secret within `TIMEOUT_S` is cut off, and earlier where another one
+comes and there is no room: strangers that hold connections starve nobody who sends it.
+Who takes nothing of an answer for so long is left.
 """
 
 import contextlib
@@ -75,6 +76,7 @@ class InternalEndpoint:
         """Where it listens, once it does."""
         self._closed = threading.Event()
         self._free = threading.Semaphore(CONNECTIONS_MAX)
+        self._strangers: dict[socket.socket, bool] = {}
 
     def start(self) -> None:
         """Serve from now on. Raises OSError, SecretUnusable where that cannot be."""
@@ -114,32 +116,48 @@ class InternalEndpoint:
                 self._serve(asking)
 
     def _serve_beside(self, asking: socket.socket) -> None:
-        """On a thread of its own, while there are few; else it is closed."""
-        if not self._free.acquire(blocking=False):
+        """On a thread of its own, while there are few; else in the place of the
+        stranger who is there for longest, and closed where there is none."""
+        if not self._free.acquire(blocking=False) and not self._make_room():
             asking.close()
             return
+        self._strangers[asking] = True
 
         def serve() -> None:
             try:
                 self._serve(asking)
             finally:
+                self._strangers.pop(asking, None)
                 self._free.release()
 
         try:
             threading.Thread(target=serve, name="internal-asker", daemon=True).start()
         except RuntimeError:  # no more threads
+            self._strangers.pop(asking, None)
             asking.close()
             self._free.release()
+
+    def _make_room(self) -> bool:
+        for stranger in list(self._strangers):
+            if self._strangers.pop(stranger, False):  # not known meanwhile
+                _cut(stranger)
+                return self._free.acquire(timeout=PAUSE_S)
+        return False
 
     def _serve(self, asking: socket.socket) -> None:
         with asking:
             asking.settimeout(TIMEOUT_S)
             late = threading.Timer(TIMEOUT_S, _cut, (asking,))
             late.daemon = True
+
+            def known() -> None:
+                late.cancel()
+                self._strangers.pop(asking, None)
+
             try:
                 if self._place.is_open:
                     late.start()
-                self._answer(asking, late.cancel)
+                self._answer(asking, known)
             except OSError:
                 return  # it went, or takes nothing
             except Exception:
