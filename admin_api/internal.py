@@ -2,20 +2,23 @@
 
 A part serves one question after another, and the broker none of them on its loop alone;
 here each has a thread and a deadline. A part of another machine has no such socket in
-our data directory; at its address it is sent the secret that both have.
+our data directory; at its address it is shown that we have the secret that both have.
 """
 
 import asyncio
 import http.client
 import json
+import secrets
 import socket
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import quote
 
 from admin_api.problems import Problem
+from broker.clock import SystemClock
 from broker.settings import Settings
 from broker.status import secret
+from broker.status.proof import proof
 from broker.status.secret import SecretUnusable
 from broker.status.unix_socket import NAME, OF_COMPACTOR, short_path
 
@@ -38,8 +41,8 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class Internal:
-    """The endpoint of one part: in a data directory, or at an ``address``, where the
-    secret in ``file`` is sent."""
+    """The endpoint of one part: in a data directory, or at an ``address``, where each
+    question proves that we have the secret in ``file``."""
 
     def __init__(
         self,
@@ -90,7 +93,7 @@ class Internal:
     def _ask(self, method: str, path: str) -> tuple[int, bytes]:
         connection = self._connection()
         try:
-            connection.request(method, path, headers=self._credentials())
+            connection.request(method, path, headers=self._credentials(method, path))
             answer = connection.getresponse()
             body = answer.read(ANSWER_BYTES_MAX)
         except (OSError, http.client.HTTPException, SecretUnusable) as error:
@@ -113,7 +116,9 @@ class Internal:
             host.strip("[]"), int(port), timeout=TIMEOUT_S
         )
 
-    def _credentials(self) -> dict[str, str]:
+    def _credentials(self, method: str, path: str) -> dict[str, str]:
         if self._address is None:
             return {}
-        return {"Authorization": f"Bearer {secret.read(self._file)}"}
+        own, now_ms = secret.read(self._file), SystemClock().now_ms()
+        shown = proof(own, method, path, now_ms, secrets.token_hex(16))
+        return {"Authorization": shown}

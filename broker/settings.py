@@ -317,7 +317,7 @@ class InternalSettings(_Group):
     broker: FixedAddress | None = Field(
         default=None,
         description="TCP address at which the broker answers the admin plane, to who "
-        "sends the secret; a socket in data_dir/run if not set",
+        "proves to have the secret; a socket in data_dir/run if not set",
     )
     compactor: FixedAddress | None = Field(
         default=None, description="the same of the compactor"

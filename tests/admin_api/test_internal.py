@@ -88,7 +88,7 @@ def listening(data_dir):
     endpoint.close()
 
 
-def test_at_an_address_the_secret_is_sent(listening, data_dir, tmp_path):
+def test_at_an_address_the_secret_is_proved(listening, data_dir, tmp_path):
     address, file = listening
     own = InternalSettings(broker=address, compactor=address)
     settings = Settings(data_dir=data_dir, internal=own)
@@ -115,3 +115,26 @@ def test_without_the_right_secret_the_reason_is_told_and_no_secret(
     assert problem.value.error_code == 50303
     assert content not in str(problem.value)
     assert secret.read(file) not in str(problem.value)
+
+
+def test_who_listens_in_the_place_of_a_part_learns_no_secret(data_dir):
+    file = data_dir / "run" / secret.FILE
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("s" * 64)
+    heard = []
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+
+        def listen():
+            asking, _ = bound.accept()
+            with asking:
+                heard.append(asking.recv(1 << 16))
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        own = InternalSettings(broker="{}:{}".format(*bound.getsockname()))
+        settings = Settings(data_dir=data_dir, internal=own)
+        with pytest.raises(Problem):
+            asyncio.run(Internal.of_broker(settings).rows("connections"))
+        thread.join()
+    assert b"Authorization: Lakelog-HMAC-SHA256 " in heard[0]
+    assert b"s" * 64 not in heard[0]

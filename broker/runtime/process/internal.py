@@ -8,8 +8,8 @@ that neither side has it whole as text.
 
 The price: on a Unix socket requests are served one after another; there are few. Where
 strangers can connect each connection has a thread, `CONNECTIONS_MAX` at once, and who
-has not sent the secret within `TIMEOUT_S` is cut off, and earlier where another one
-comes and there is no room: strangers that hold connections starve nobody who sends it.
+has not proved to have the secret within `TIMEOUT_S` is cut off, and earlier where
+another one comes and there is no room: strangers that hold connections starve nobody.
 Who takes nothing of an answer for so long is left.
 """
 
@@ -184,7 +184,8 @@ class InternalEndpoint:
 
             def _may(self) -> bool:
                 given = self.headers.get_all("Authorization", [])
-                if not endpoint._place.may(given[0] if len(given) == 1 else None):
+                one = given[0] if len(given) == 1 else ""
+                if not endpoint._place.may(one, self.command, self.path):
                     self.send_error(401)
                     return False
                 known()

@@ -2,22 +2,23 @@
 
 A Unix socket in the data directory is the default: the file's mode says who may
 connect. An address is for a plane that cannot use such a socket (over a network file
-system, or in another virtual machine): there whoever connects sends the secret
-(`broker.status.secret`) first, also on loopback, which other users of a machine reach
-as well. What is sent can be read on its way, so such an address belongs into a network
-of the parts' own.
+system, or in another virtual machine): there each request proves that who sends it has
+the secret (`broker.status.proof`, `broker.status.secret`), also on loopback, which
+other users of a machine reach as well. What is answered can be read on its way, so such
+an address belongs into a network of the parts' own.
 """
 
 import contextlib
-import hmac
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from broker.clock import Clock, SystemClock
 from broker.settings import InternalSettings
 from broker.status import secret
+from broker.status.proof import Proofs
 from broker.status.unix_socket import NAME, OF_COMPACTOR, short_path
 
 BACKLOG = 8
@@ -33,8 +34,8 @@ class Place(Protocol):
     def listen(self) -> socket.socket:
         """A socket that listens there. Raises OSError, SecretUnusable."""
 
-    def may(self, authorization: str | None) -> bool:
-        """Whether who sends this header may ask."""
+    def may(self, authorization: str, method: str, path: str) -> bool:
+        """Whether who sends this header with a request may ask that."""
 
     def leave(self) -> None:
         """Take away what ``listen`` left for others to find."""
@@ -62,8 +63,8 @@ class UnixPlace:
             raise
         return bound
 
-    def may(self, authorization: str | None) -> bool:
-        del authorization
+    def may(self, authorization: str, method: str, path: str) -> bool:
+        del authorization, method, path
         return True
 
     def leave(self) -> None:
@@ -73,26 +74,27 @@ class UnixPlace:
 
 @dataclass(slots=True)
 class TcpPlace:
-    """An address; whoever asks there sends the secret."""
+    """An address; whoever asks there proves to have the secret."""
 
     address: str
     directory: Path
     """Where the secret is made, unless there is a ``file``."""
     file: Path | None = None
     is_open: bool = True
-    _expected: bytes = b""
+    clock: Clock = field(default_factory=SystemClock, compare=False)
+    _proofs: Proofs | None = None
 
     def listen(self) -> socket.socket:
         path = self.file or secret.made(self.directory)
-        self._expected = f"Bearer {secret.read(path)}".encode()
+        self._proofs = Proofs(secret.read(path), self.clock.now_ms())
         host, _, port = self.address.rpartition(":")
         host = host.strip("[]")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, int(port)), family=family, backlog=BACKLOG)
 
-    def may(self, authorization: str | None) -> bool:
-        given = (authorization or "").encode("latin-1", "replace")
-        return bool(self._expected) and hmac.compare_digest(given, self._expected)
+    def may(self, authorization: str, method: str, path: str) -> bool:
+        proofs, now_ms = self._proofs, self.clock.now_ms()
+        return proofs is not None and proofs.take(authorization, method, path, now_ms)
 
     def leave(self) -> None:
         """Nothing: who has the secret may need it again."""

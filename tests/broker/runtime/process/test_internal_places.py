@@ -4,6 +4,7 @@ import http.client
 import socket
 import threading
 from contextlib import ExitStack
+from secrets import token_hex
 
 import pytest
 
@@ -24,6 +25,7 @@ from broker.runtime.process.internal_places import (
 from broker.runtime.process.levels import Levels
 from broker.settings import InternalSettings
 from broker.status import secret
+from broker.status.proof import proof
 from broker.status.secret import SecretUnusable
 from tests.support.patience import wait_until
 
@@ -42,7 +44,12 @@ class Asked:
         )
         self.endpoint.start()
         self.address = self.endpoint.address
-        self.right = f"Bearer {secret.read(directory / secret.FILE)}"
+        self.secret = secret.read(directory / secret.FILE)
+
+    def right(self, method="GET", path="/some"):
+        """A proof of its own."""
+        now_ms = self.place.clock.now_ms()
+        return proof(self.secret, method, path, now_ms, token_hex(8))
 
     def ask(self, *given, method="GET", path="/some"):
         """The status and the body of an answer to these Authorization headers."""
@@ -58,7 +65,7 @@ class Asked:
 
     def is_answered(self):
         try:
-            return self.ask(self.right)[0] == 200
+            return self.ask(self.right())[0] == 200
         except (OSError, http.client.HTTPException):
             return False
 
@@ -73,25 +80,30 @@ def asked(tmp_path):
     asked.endpoint.close()
 
 
-def test_who_sends_the_secret_is_answered(asked):
-    assert asked.ask(asked.right) == (200, b'{"n": 1}\n')
+def test_who_proves_to_have_the_secret_is_answered(asked):
+    assert asked.ask(asked.right()) == (200, b'{"n": 1}\n')
     path = "/loggers/lakelog.network?level=debug"
-    assert asked.ask(asked.right, method="PUT", path=path)[0] == 204
+    right = asked.right("PUT", path)
+    assert asked.ask(right, method="PUT", path=path)[0] == 204
     assert asked.levels.name_of("lakelog.network") == "debug"
 
 
 @pytest.mark.parametrize("path", ["/some", "/stacks", "/nowhere", "/loggers/lakelog"])
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 def test_nobody_else_is_whatever_they_ask(asked, method, path):
+    right, once = asked.right(method, path), asked.right(method, path)
+    asked.ask(once, method=method, path=path)
     wrong = [
         (),
         ("",),
-        ("Bearer ",),
-        (asked.right[:-1],),
-        (asked.right + "x",),
-        (asked.right.lower().replace("bearer", "Basic"),),
-        (asked.right, asked.right),
+        (f"Bearer {asked.secret}",),
+        (right[:-1],),
+        (right + "x",),
+        (right.lower(),),
+        (right, right),
         ("\xff",),
+        (once,),
+        (asked.right(method, "/another"),),
     ]
     for given in wrong:
         status, body = asked.ask(*given, method=method, path=path)
@@ -101,8 +113,9 @@ def test_nobody_else_is_whatever_they_ask(asked, method, path):
 
 def test_before_it_listens_no_secret_is_the_right_one(tmp_path):
     place = TcpPlace("127.0.0.1:0", tmp_path)
-    assert not place.may("")
-    assert not place.may(None)
+    assert not place.may("", "GET", "/some")
+    now_ms = place.clock.now_ms()
+    assert not place.may(proof("", "GET", "/some", now_ms, "1"), "GET", "/some")
 
 
 def test_strangers_that_say_nothing_are_cut_off(asked, monkeypatch):
@@ -135,7 +148,7 @@ def test_a_stranger_that_trickles_is_cut_off_too(asked, monkeypatch):
             thread.join()
 
 
-def test_who_sends_the_secret_has_the_place_of_a_stranger(asked, monkeypatch):
+def test_who_has_the_secret_gets_the_place_of_a_stranger(asked, monkeypatch):
     monkeypatch.setattr(internal, "TIMEOUT_S", 600)
     with ExitStack() as mute:
         many = [mute.enter_context(asked.connect()) for _ in range(CONNECTIONS_MAX)]
@@ -158,7 +171,8 @@ def test_a_secret_that_is_named_has_to_be_there(tmp_path):
     assert not (tmp_path / secret.FILE).exists()
     (tmp_path / "named").write_text("x" * 32)
     place.listen().close()
-    assert place.may(f"Bearer {'x' * 32}")
+    right = proof("x" * 32, "GET", "/some", place.clock.now_ms(), "1")
+    assert place.may(right, "GET", "/some")
 
 
 def test_the_settings_say_where_a_part_answers(tmp_path):
