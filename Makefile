@@ -35,7 +35,8 @@ check: .venv/ready  ## format, lint, types, import contracts
 
 crash: .venv/ready  ## the long crash suite: kill -9 at every named point and at random
 	@LAKELOG_CRASH_HITS=$${LAKELOG_CRASH_HITS:-20} LAKELOG_CRASH_KILLS=$${LAKELOG_CRASH_KILLS:-40} \
-	LAKELOG_CRASH_CUTS=$${LAKELOG_CRASH_CUTS:-20} $(BIN)/python -m pytest -q tests/crash
+	LAKELOG_CRASH_CUTS=$${LAKELOG_CRASH_CUTS:-20} $(BIN)/python -m pytest -q \
+	--timeout 7200 -o faulthandler_timeout=7100 tests/crash
 
 sim: .venv/ready  ## seeds of the simulation: SEEDS=1000 FIRST=0 SECONDS=3600, or SEED=7 with its trace
 	@$(BIN)/python -m tests.simulation
