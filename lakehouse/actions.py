@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from lakehouse.errors import LogDamaged
-from lakehouse.properties import LOG_START, MERGED, RANGES, ROWS
+from lakehouse.properties import CLEANED, LOG_START, MERGED, RANGES, ROWS
 
 UNKNOWN_MIN = -(1 << 63)
 UNKNOWN_MAX = (1 << 63) - 1
@@ -24,7 +24,7 @@ NO_PARTITION = -1
 
 _READABLE_FEATURES = {
     "columnMapping",  # as long as our columns keep their names in the files: see below
-    "deletionVectors",  # only while no file has one, looked at by the snapshot
+    "deletionVectors",
     "timestampNtz",
     "typeWidening",  # a column is cast to the type that it was made with
     "typeWidening-preview",
@@ -39,9 +39,29 @@ COLUMNS = {
     "partition", "offset", "timestamp", "timestampType", "key", "value", "headers",
 }  # fmt: skip
 """What is read of a table; whatever else it has does not matter."""
+_OURS = {RANGES, LOG_START, CLEANED}
+"""One of these is in the ``commitInfo`` of whatever of ours changes rows."""
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _NONSENSE = ValueError, TypeError, AttributeError, OverflowError
 """What reading a value raises that is not what it should be: JSON knows Infinity."""
+
+
+class Vector(NamedTuple):
+    """A deletion vector as an ``add`` names it: it never changes."""
+
+    storage: str
+    place: str
+    offset: int | None
+    size: int
+    cardinality: int
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """As the log has it."""
+        where = {} if self.offset is None else {"offset": self.offset}
+        kind = {"storageType": self.storage, "pathOrInlineDv": self.place}
+        size = {"sizeInBytes": self.size, "cardinality": self.cardinality}
+        return {**kind, **where, **size}
 
 
 class DataFile(NamedTuple):
@@ -62,7 +82,8 @@ class DataFile(NamedTuple):
     timestamp_min_ms: int
     timestamp_max_ms: int
     modified_ms: int
-    has_deletion_vector: bool
+    vector: Vector | None = None
+    """Which of its rows are deleted."""
 
     @property
     def relative_path(self) -> str:
@@ -73,6 +94,17 @@ class DataFile(NamedTuple):
     def is_bounded(self) -> bool:
         """Whether its statistics say which offsets it holds."""
         return self.last_offset != UNKNOWN_MAX
+
+
+class Cleaned(NamedTuple):
+    """What key compaction did in [first_offset, end_offset): so many files with so many
+    rows left, and so many of these rows stay."""
+
+    first_offset: int
+    end_offset: int
+    files: int
+    rows: int
+    kept: int
 
 
 class Protocol(NamedTuple):
@@ -111,7 +143,7 @@ class Commit:
     @property
     def is_owners(self) -> bool:
         """Whether it changes rows and is no commit of the compactor's."""
-        return self.changes_data and not (RANGES in self.info or LOG_START in self.info)
+        return self.changes_data and self.info.keys().isdisjoint(_OURS)
 
     @property
     def ranges(self) -> dict[int, tuple[int, int]]:
@@ -143,15 +175,27 @@ class Commit:
             return {}
 
     @property
+    def cleaned(self) -> dict[int, "Cleaned"]:
+        """Partition -> what left it for its keys' sake, if this is key compaction."""
+        said = self.info.get(CLEANED) or {}
+        try:
+            return {int(p): Cleaned(*map(int, counts)) for p, counts in said.items()}
+        except (*_NONSENSE, LookupError):
+            return {}
+
+    @property
     def miscounted(self) -> int | None:
         """A partition whose files are not those that the compactor counted: an entry
         has no checksum, so a damaged letter may hide a file or rows of it. None: there
         is none, or nothing was counted."""
-        return self._mismerged if MERGED in self.info else self._misadded
+        if MERGED in self.info:
+            return self._misreplaced(self.merged)
+        if CLEANED in self.info:
+            cleaned = self.cleaned.items()
+            return self._misreplaced({p: (one.files, one.kept) for p, one in cleaned})
+        return self._misadded
 
-    @property
-    def _mismerged(self) -> int | None:
-        merged = self.merged
+    def _misreplaced(self, merged: Mapping[int, tuple[int, int]]) -> int | None:
         held = dict.fromkeys(merged, 0)
         for file in self.adds:
             if file.rows < 0:
@@ -257,26 +301,41 @@ def data_file(body: Mapping[str, Any]) -> DataFile:
     stats = body.get("stats_columns") or json.loads(body.get("stats") or "{}")
     low, high = stats.get("minValues") or {}, stats.get("maxValues") or {}
     partition = dict(body.get("partitionValues") or ()).get("partition")
+    vector = _vector(body.get("deletionVector"))
     known = low.get("offset") is not None and high.get("offset") is not None
     return DataFile(
         path=body["path"],
         partition=NO_PARTITION if partition in (None, "") else int(partition),
         size=int(body["size"]),
-        rows=_rows(stats, body.get("deletionVector")),
+        rows=_rows(stats, vector),
         first_offset=int(low["offset"]) if known else UNKNOWN_MIN,
         last_offset=int(high["offset"]) if known else UNKNOWN_MAX,
         timestamp_min_ms=_milliseconds(low.get("timestamp"), UNKNOWN_MIN),
         timestamp_max_ms=_milliseconds(high.get("timestamp"), UNKNOWN_MAX),
         modified_ms=int(body.get("modificationTime") or 0),
-        has_deletion_vector=body.get("deletionVector") is not None,
+        vector=vector,
     )
 
 
-def _rows(stats: Mapping[str, Any], vector: Mapping[str, Any] | None) -> int:
+def _rows(stats: Mapping[str, Any], vector: Vector | None) -> int:
     """``numRecords`` counts what a file holds, deleted or not."""
     held = stats.get("numRecords")
-    deleted = 0 if vector is None else vector.get("cardinality")
-    return -1 if held is None or deleted is None else int(held) - int(deleted)
+    deleted = 0 if vector is None else vector.cardinality
+    return -1 if held is None or deleted < 0 else int(held) - deleted
+
+
+def _vector(body: Mapping[str, Any] | None) -> Vector | None:
+    """What lacks is such that whoever reads the vector refuses it."""
+    if body is None:
+        return None
+    offset, count = body.get("offset"), body.get("cardinality")
+    return Vector(
+        str(body.get("storageType")),
+        str(body.get("pathOrInlineDv")),
+        None if offset is None else int(offset),
+        int(body.get("sizeInBytes") or 0),
+        -1 if count is None else int(count),
+    )
 
 
 def _milliseconds(text: str | int | None, unknown: int) -> int:

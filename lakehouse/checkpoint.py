@@ -13,7 +13,7 @@ Source: the Delta transaction log protocol, "Checkpoints" and "V2 Spec".
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
 from typing import Any
 
@@ -24,10 +24,12 @@ from lakehouse.actions import (
     parse_commit,
     protocol_of,
 )
+from lakehouse.checksums import Checksum, NotAsWritten, read_verified
 
 _NAME = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 _V2_NAME = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:parquet|json)")
-_SIDECARS = "_sidecars"
+SIDECARS = "_sidecars"
+"""The directory of files that checkpoints of the V2 kind name."""
 HINT = "_last_checkpoint"
 """The file that names the version of the newest checkpoint."""
 _FIELDS = {
@@ -96,31 +98,44 @@ def _mark(path: str) -> tuple[int, int, int] | int | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def read_checkpoint(log_directory: str, version: int, names: list[str]) -> Commit:
+def read_checkpoint(
+    log_directory: str,
+    version: int,
+    names: list[str],
+    checksums: Mapping[str, Checksum],
+) -> Commit:
     """The state at ``version``, told as one commit that adds everything.
 
-    Raises FileNotFoundError when it was cleaned away, ValueError when it is damaged, or
-    is not what a checkpoint should be.
+    ``checksums`` are those that are known of its files. Raises FileNotFoundError when
+    it was cleaned away, ValueError when it is damaged, or is not what a checkpoint
+    should be.
     """
     try:
-        return _read(log_directory, version, names)
-    except FileNotFoundError:
+        return _read(log_directory, version, names, checksums)
+    except (FileNotFoundError, NotAsWritten):
         raise
     except Exception as error:  # an owner's tool may have written anything
         raise ValueError(f"checkpoint {version} cannot be read: {error!r}") from error
 
 
-def _read(log_directory: str, version: int, names: list[str]) -> Commit:
+def _read(
+    log_directory: str,
+    version: int,
+    names: list[str],
+    checksums: Mapping[str, Checksum],
+) -> Commit:
     state = Commit(version, is_state=True)
     sidecars: list[str] = []
     for name in names:
         path = os.path.join(log_directory, name)
-        read = _read_json if name.endswith(".json") else _read_part
-        sidecars += read(path, state)
+        if name.endswith(".json"):
+            sidecars += _read_json(path, state)
+        else:
+            sidecars += _read_part(path, state, checksums.get(name))
     for name in sidecars:
         if os.path.basename(name) != name:
             raise ValueError(f"checkpoint {version} names the sidecar {name!r}")
-        _read_part(os.path.join(log_directory, _SIDECARS, name), state)
+        _read_part(os.path.join(log_directory, SIDECARS, name), state)
     if state.protocol is None or state.metadata is None:
         raise ValueError(f"checkpoint {version} lacks protocol or metaData")
     return state
@@ -141,9 +156,9 @@ def _read_json(path: str, state: Commit) -> list[str]:
     return sidecars
 
 
-def _read_part(path: str, state: Commit) -> list[str]:
+def _read_part(path: str, state: Commit, known: Checksum | None = None) -> list[str]:
     """Add what a file in Parquet says; the names of its sidecars."""
-    table = _table(path)
+    table = _table(path, known)
     for body, stats in zip(_rows(table, "add"), _stats_columns(table), strict=True):
         state.adds.append(data_file(body if body.get("stats") else body | stats))
     for body in _rows(table, "remove"):
@@ -157,11 +172,14 @@ def _read_part(path: str, state: Commit) -> list[str]:
     return [body["path"] for body in _rows(table, "sidecar")]
 
 
-def _table(path: str) -> Any:
+def _table(path: str, known: Checksum | None) -> Any:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
+    # What is verified is what is read, whatever the disk says another time.
+    source = path if known is None else pa.BufferReader(read_verified(path, known))
     # Unlike read_table, a ParquetFile never looks at directories beside the file.
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(source) as file:
         return file.read(columns=list(_FIELDS), use_threads=False)
 
 

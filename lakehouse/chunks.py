@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lakehouse.actions import Vector
 from lakehouse.footers import WHOLE_BYTES_MAX, Footers, RowGroup
 from lakehouse.schema import ROW_GROUP_ROWS
 
@@ -45,6 +46,15 @@ class Piece(NamedTuple):
     row_group: int
     start: int = 0
     rows: int = 0
+    vector: Vector | None = None
+    """Names the rows of the file that are deleted."""
+
+
+class Source(NamedTuple):
+    """A file by its absolute path, and its deleted rows."""
+
+    path: str
+    vector: Vector | None = None
 
 
 class Chunk(NamedTuple):
@@ -64,10 +74,11 @@ class _Unit(NamedTuple):
     path: str
     number: int
     group: RowGroup
+    vector: Vector | None
 
     @property
     def whole(self) -> Piece:
-        return Piece(self.path, self.number)
+        return Piece(self.path, self.number, vector=self.vector)
 
 
 class _Run(NamedTuple):
@@ -76,14 +87,14 @@ class _Run(NamedTuple):
     piece: Piece
 
 
-def plan(paths: Sequence[str], footers: Footers) -> list[Chunk]:
+def plan(sources: Sequence[Source], footers: Footers) -> list[Chunk]:
     """The chunks of a cluster of files, disjoint and in order of offsets.
 
     Raises FileVanished or TableUnreadable.
     """
     units = [
-        _Unit(path, number, group)
-        for path in paths
+        _Unit(path, number, group, vector)
+        for path, vector in sources
         for number, group in enumerate(footers.get(path).groups)
         if group.rows
     ]
@@ -119,9 +130,11 @@ def _chunks(component: Sequence[_Unit], footers: Footers) -> Iterator[Chunk]:
         first, last, newest = *group[:2], group.timestamp_max_ms
         yield Chunk(first, last, newest, (unit.whole,), is_whole=True)
         return
-    columns = [footers.offsets(unit.path, unit.number) for unit in component]
-    cuts = _cuts(columns, _window_rows(component))
-    pairs = zip(component, columns, strict=True)
+    found = [footers.offsets(*unit[:2], unit.vector) for unit in component]
+    pairs = [pair for pair in zip(component, found, strict=True) if len(pair[1])]
+    if not pairs:  # their owner deleted all rows
+        return
+    cuts = _cuts([offsets for _, offsets in pairs], _window_rows(component))
     runs = [run for unit, offsets in pairs for run in _runs(unit, offsets, cuts)]
     newest = max(unit.group.timestamp_max_ms for unit in component)
     yield from _windows(sorted(runs), cuts.tolist(), newest)
@@ -149,7 +162,8 @@ def _runs(unit: _Unit, offsets: Any, cuts: Any) -> Iterator[_Run]:
         return
     columns = (starts, ends, firsts, lasts)
     for start, end, first, last in zip(*(c.tolist() for c in columns), strict=True):
-        yield _Run(first, last, Piece(unit.path, unit.number, start, end - start))
+        piece = Piece(unit.path, unit.number, start, end - start, unit.vector)
+        yield _Run(first, last, piece)
 
 
 def _window_rows(component: Sequence[_Unit]) -> int:

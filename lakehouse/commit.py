@@ -49,6 +49,7 @@ from lakehouse.entry import (
 )
 from lakehouse.errors import CommitLost, CommitRefused, LogDamaged, RowsInTheWay
 from lakehouse.foreign_rows import ForeignRows, foreign_rows
+from lakehouse.in_commit import moment_of
 from lakehouse.new_file import NewFile
 from lakehouse.next_entry import (
     Step,
@@ -57,14 +58,13 @@ from lakehouse.next_entry import (
     sync_entries,
     text_of,
 )
-from lakehouse.ours import why_not_merged, why_not_ours
+from lakehouse.ours import why_not_cleaned, why_not_merged, why_not_ours
 from lakehouse.properties import partition_application
 from lakehouse.tables import (
     create_table,
     drop,
     leave_place,
     repair,
-    repair_checkpoint,
     set_aside,
 )
 
@@ -77,7 +77,6 @@ __all__ = [
     "leave_place",
     "remove_files",
     "repair",
-    "repair_checkpoint",
     "replace_files",
     "set_aside",
 ]
@@ -145,8 +144,9 @@ def commit_files(
         _check_no_rows(table, topic_id, ranges)
 
     def ours(version: int) -> bool:
-        text = round_entry(added, version, _now_ms())
-        return put_next(table, text, on_written, on_committed)
+        text = round_entry(added, version, moment_of(table, _now_ms()))
+        look = _still_there(path, files, on_written)
+        return put_next(table, text, look, on_committed)
 
     def librarys(version: int) -> bool:
         if not library.commit_round(path, version, added):
@@ -179,19 +179,22 @@ def remove_files(
     starts = {str(p): offset for p, offset in log_starts.items()}
     named = [Removal(*file) for file in files]
     assert named, "there is something to remove"
-    gone = Removals(named, now_ms, {properties.LOG_START: starts})
 
     def judge() -> None:
         for file in named:
             if file.path not in table.files:
                 raise CommitRefused(f"{path}: {file.path} is not in it any more")
 
+    def gone() -> Removals:
+        leaving = [f._replace(vector=table.files[f.path].vector) for f in named]
+        return Removals(leaving, now_ms, {properties.LOG_START: starts})
+
     def ours(version: int) -> bool:
-        text = removals_entry(gone, version, _now_ms())
+        text = removals_entry(gone(), version, moment_of(table, _now_ms()))
         return put_next(table, text, _nothing, _nothing)
 
     def librarys(version: int) -> bool:
-        if not library.commit_removals(path, version, gone):
+        if not library.commit_removals(path, version, gone()):
             return False
         _read_back(path, version, {}, {file.path for file in named})
         sync_entries(table, version + 1)
@@ -208,6 +211,7 @@ def replace_files(
     *,
     schema: str,
     now_ms: int,
+    cleaned: tuple[int, int] | None = None,
     snapshot: Snapshot | None = None,
     on_written: Step = _nothing,
     on_committed: Step = _nothing,
@@ -215,6 +219,7 @@ def replace_files(
     """Put ``files`` in the place of ``gone``, files of one partition: the same rows,
     and none is changed. The bytes of ``gone`` stay until they are deleted.
 
+    ``cleaned``: key compaction of [first offset, end offset): rows may be fewer.
     ``schema``: the table's, as of when the files were read; the rest as in
     `commit_files`. Raises CommitRefused when anybody changed one of the files since, or
     the columns, or asks more of the table now, or other rows would stand there; else as
@@ -223,15 +228,22 @@ def replace_files(
     assert gone, "there is something to replace"
     table = _current(path, topic_id, snapshot)
     partition, rows = gone[0].partition, sum(file.rows for file in gone)
-    _check_same_rows(path, gone, files)
+    kept = _check_rows(path, gone, files, is_same=cleaned is None)
     reach = min(f.first_offset for f in gone), max(f.last_offset for f in gone) + 1
     _check_and_sync_files(path, {partition: reach}, files)
+    removals = [
+        Removal(file.path, partition, file.size, vector=file.vector) for file in gone
+    ]
     said = {properties.MERGED: {str(partition): [len(gone), rows]}}
-    removals = [Removal(file.path, partition, file.size) for file in gone]
-    replaced = Replacement(removals, files, now_ms, said)
+    if cleaned is not None:
+        counts = [*cleaned, len(gone), rows, kept]
+        said = {properties.CLEANED: {str(partition): counts}}
+    deleted = None if cleaned is None else rows - kept
+    replaced = Replacement(removals, files, now_ms, said, deleted)
+    why_not = why_not_merged if cleaned is None else why_not_cleaned
 
     def judge() -> None:
-        why = why_not_merged(table.protocol, table.metadata) or table.unreadable
+        why = why_not(table.protocol, table.metadata) or table.unreadable
         if why is not None:
             raise CommitRefused(f"{path}: {why}")
         if table.metadata is None or table.metadata.schema_string != schema:
@@ -241,8 +253,9 @@ def replace_files(
                 raise CommitRefused(f"{path}: {file.path} was changed or is gone")
 
     def ours(version: int) -> bool:
-        text = replacement_entry(replaced, version, _now_ms())
-        return put_next(table, text, on_written, on_committed)
+        text = replacement_entry(replaced, version, moment_of(table, _now_ms()))
+        look = _still_there(path, files, on_written)
+        return put_next(table, text, look, on_committed)
 
     def librarys(version: int) -> bool:
         if not library.commit_replacement(path, version, replaced):
@@ -256,15 +269,17 @@ def replace_files(
     return _commit(table, topic_id, judge, ours, librarys)
 
 
-def _check_same_rows(
-    path: str, gone: Sequence[DataFile], files: Sequence[NewFile]
-) -> None:
-    """What comes is of the partition of what leaves, and has as many rows."""
+def _check_rows(
+    path: str, gone: Sequence[DataFile], files: Sequence[NewFile], *, is_same: bool
+) -> int:
+    """How many rows come. They are of the partition of those that leave, and as many;
+    or, if they are not the same, fewer."""
     partitions = {f.partition for f in gone} | {f.partition for f in files}
     assert len(partitions) == 1, "of one partition"
     before, after = sum(f.rows for f in gone), sum(f.rows for f in files)
-    if before != after:
+    if after != before and (is_same or not 0 < after < before):
         raise CommitRefused(f"{path}: {after} rows are not the {before} of its files")
+    return after
 
 
 def _commit(
@@ -288,7 +303,7 @@ def _commit(
         try:
             done = (librarys if odd else ours)(before)
         except CommitRefused as error:
-            done, refused = False, error
+            done, refused = False, _because(odd, error)
         if done:
             with suppress(LogDamaged, OSError):  # what comes after ours
                 follow(table)
@@ -296,6 +311,11 @@ def _commit(
         if not _take_in(table, topic_id):
             raise refused or CommitRefused(f"{table.path}: its log moves")
     raise CommitRefused(f"{table.path}: others commit faster all the time")
+
+
+def _because(odd: str | None, error: CommitRefused) -> CommitRefused:
+    """The error, behind what of the table made it the library's to commit to."""
+    return error if odd is None else CommitRefused(f"{odd} ({error})")
 
 
 def _current(path: str, topic_id: str, snapshot: Snapshot | None) -> Snapshot:
@@ -412,6 +432,19 @@ def _check_and_sync_files(path: str, ranges: Ranges, files: Sequence[NewFile]) -
         if size != file.size:
             raise OSError(f"{path}/{file.path} has {size} bytes, not {file.size}")
     sync_files(path, [file.path for file in files])
+
+
+def _still_there(path: str, files: Sequence[NewFile], on_written: Step) -> Step:
+    """``on_written``, and a last look: to another compactor, which came when this one
+    had been stopped for a minute, files that no commit names were orphans."""
+
+    def look() -> None:
+        on_written()
+        for file in files:
+            if not os.path.exists(os.path.join(path, file.path)):
+                raise CommitRefused(f"{path}: {file.path} went meanwhile")
+
+    return look
 
 
 def _transactions(topic_id: str, round_number: int, ranges: Ranges) -> dict[str, int]:

@@ -6,17 +6,17 @@ checkpoint and the JSON entries after it once, then try to open the next entry; 
 that is not there costs some microseconds. No JVM, no library, no lock: the log is a
 sequence of files that never change once they are there.
 
-The price: what this cannot read it has to notice. A higher reader version, deletion
-vectors and mapped columns are told in ``Snapshot.unreadable``; a torn last entry (a
-power cut: nobody syncs them but us) stops the snapshot just before it and is told in
-``Snapshot.torn``; a hole in the middle raises LogDamaged.
+The price: what this cannot read it has to notice. A higher reader version and mapped
+columns are told in ``Snapshot.unreadable``; a torn last entry (a power cut: nobody
+syncs them but us) stops the snapshot just before it and is told in ``Snapshot.torn``; a
+hole in the middle raises LogDamaged.
 
 Source: the Delta transaction log protocol, "Delta Table Specification".
 """
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lakehouse.actions import (
@@ -33,6 +33,7 @@ from lakehouse.checkpoint import (
     hinted_version,
     read_checkpoint,
 )
+from lakehouse.checksums import Checksum, noted, written_anew
 from lakehouse.ends import LOOKED_BACK, counted, ends_of, looked_back, uncounted
 from lakehouse.errors import LogDamaged, TableMissing
 from lakehouse.properties import DELTA, TOPIC_ID
@@ -82,7 +83,6 @@ class Snapshot:
     mark: "Mark | None" = None
     keeps_removed: bool = True
     checkpoint: int = -1
-    _vectors: int = 0
     _reach: dict[int, int] = field(default_factory=dict)
     _shrank: bool = False
 
@@ -117,8 +117,6 @@ class Snapshot:
     @property
     def unreadable(self) -> str | None:
         """One sentence if the rows cannot be read right, else None."""
-        if self._vectors:
-            return f"{self._vectors} of its files have deletion vectors"
         return why_unreadable(self.protocol, self.metadata)
 
     def reaches(self, partition: int, offset: int) -> bool:
@@ -150,7 +148,6 @@ class Snapshot:
             self.removed.pop(file.path, None)
             self.files[file.path] = file
             self._reach_to(file)
-            self._vectors += file.has_deletion_vector
         self._take_ends(commit)
         self._take_count(commit)
         self.protocol = commit.protocol or self.protocol
@@ -176,7 +173,6 @@ class Snapshot:
     def _forget(self, path: str) -> None:
         gone = self.files.pop(path, None)
         if gone is not None:
-            self._vectors -= gone.has_deletion_vector
             self._shrank = True
 
 
@@ -299,15 +295,41 @@ def load(path: str, *, keep_removed: bool = True) -> Snapshot:
     raise LogDamaged(f"{path}: log entries vanish while they are read")
 
 
-def load_version(path: str, version: int) -> Snapshot:
+def load_version(path: str, version: int, *, without: int | None = None) -> Snapshot:
     """The state of the table at a version that is past; blocks.
 
-    Raises TableMissing where the log does not reach back so far, or not yet so far, and
-    LogDamaged when an entry on the way cannot be read.
+    ``without`` the checkpoint of that version. Raises TableMissing where the log does
+    not reach back so far, or not yet so far, and LogDamaged when an entry on the way
+    cannot be read.
     """
     newest = f"{version:020d}"
     names = [name for name in _log_names(path) if name[:20] <= newest]
-    snapshot = _from_checkpoint(path, names, keep_removed=False)
+    found = [one for one in complete_checkpoints(names) if one[0] != without]
+    checksums = noted(os.path.join(path, LOG_DIRECTORY))
+    snapshot = _from_checkpoint(path, found, checksums, keep_removed=False)
+    _advance(snapshot, version)
+    return snapshot
+
+
+def read_version(
+    path: str, version: int, names: list[str], checksums: Mapping[str, Checksum]
+) -> Snapshot:
+    """The same, as one checkpoint and the entries after it tell it. Raises ValueError
+    where its files, ``names``, tell none."""
+    snapshot = Snapshot(path, keeps_removed=False)
+    _begin_at(snapshot, int(names[0][:20]), names, checksums)
+    _advance(snapshot, version)
+    return snapshot
+
+
+def checkpoints(path: str) -> dict[int, list[str]]:
+    """Version -> files of the checkpoints that are there, the newest first."""
+    return dict(complete_checkpoints(_log_names(path)))
+
+
+def _advance(snapshot: Snapshot, version: int) -> None:
+    """Apply the entries up to a version."""
+    path = snapshot.path
     while snapshot.version < version:
         following = snapshot.version + 1
         try:
@@ -317,7 +339,6 @@ def load_version(path: str, version: int) -> Snapshot:
         if commit is None:
             raise LogDamaged(f"{path}: {snapshot.torn}")
         snapshot.apply(commit)
-    return snapshot
 
 
 def follow(snapshot: Snapshot) -> list[Commit]:
@@ -360,14 +381,33 @@ def _load(path: str, keep_removed: bool) -> Snapshot:
     names = _log_names(path)
     if not names:
         raise TableMissing(f"{path} holds no Delta table")
-    snapshot = _from_checkpoint(path, names, keep_removed)
+    directory = os.path.join(path, LOG_DIRECTORY)
+    known = noted(directory)
+    try:
+        return _load_from(path, names, known, keep_removed)
+    except LogDamaged:  # a checkpoint that somebody wrote anew may be all that tells it
+        same = {
+            name: checksum
+            for name, checksum in known.items()
+            if not written_anew(os.path.join(directory, name), checksum)
+        }
+        if same == known:
+            raise
+    return _load_from(path, names, same, keep_removed)
+
+
+def _load_from(
+    path: str, names: list[str], known: Mapping[str, Checksum], keep_removed: bool
+) -> Snapshot:
+    snapshot = _from_checkpoint(path, complete_checkpoints(names), known, keep_removed)
     follow(snapshot)
     newest = max(_entry_versions(names), default=-1)
     if snapshot.version < newest and snapshot.torn is None:
         wanted = entry_path(path, snapshot.version + 1)
         if os.path.exists(wanted):
             raise FileNotFoundError(wanted)
-        raise LogDamaged(f"{wanted} is missing, {newest} is there")
+        passed = "".join(f"; {name} is damaged" for name in snapshot.damaged)
+        raise LogDamaged(f"{wanted} is missing, {newest} is there{passed}")
     if snapshot.version < 0:
         raise TableMissing(f"{path} holds no whole log entry: {snapshot.torn}")
     if _misleads(path, names):
@@ -384,30 +424,45 @@ def _misleads(path: str, names: list[str]) -> bool:
     return version not in dict(now)
 
 
-def _from_checkpoint(path: str, names: list[str], keep_removed: bool) -> Snapshot:
+def _from_checkpoint(
+    path: str,
+    found: list[tuple[int, list[str]]],
+    checksums: Mapping[str, Checksum],
+    keep_removed: bool,
+) -> Snapshot:
     """The state at the newest checkpoint that can be read, or before version 0.
 
     A damaged checkpoint is passed over as long as the entries below it are there.
     """
     snapshot = Snapshot(path, keeps_removed=keep_removed)
-    directory = os.path.join(path, LOG_DIRECTORY)
     damage: ValueError | None = None
-    for version, files in complete_checkpoints(names):
+    for version, names in found:
         try:
-            snapshot.apply(read_checkpoint(directory, version, files))
+            _begin_at(snapshot, version, names, checksums)
         except ValueError as error:
             damage = error
-            snapshot.damaged += tuple(files)
+            snapshot.damaged += tuple(names)
             continue
-        snapshot.checkpoint = version
-        snapshot.mark = _mark_at(entry_path(path, version))
-        snapshot.transactions, snapshot.claims = looked_back(
-            snapshot.transactions, snapshot.files.values(), _before(snapshot)
-        )
         return snapshot
     if damage is not None and not os.path.exists(entry_path(path, 0)):
         raise LogDamaged(str(damage)) from damage
     return snapshot
+
+
+def _begin_at(
+    snapshot: Snapshot,
+    version: int,
+    names: list[str],
+    checksums: Mapping[str, Checksum],
+) -> None:
+    """Take the state from a checkpoint. Raises ValueError and FileNotFoundError."""
+    directory = os.path.join(snapshot.path, LOG_DIRECTORY)
+    snapshot.apply(read_checkpoint(directory, version, names, checksums))
+    snapshot.checkpoint = version
+    snapshot.mark = _mark_at(entry_path(snapshot.path, version))
+    snapshot.transactions, snapshot.claims = looked_back(
+        snapshot.transactions, snapshot.files.values(), _before(snapshot)
+    )
 
 
 def _before(snapshot: Snapshot) -> Iterator[Commit]:

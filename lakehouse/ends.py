@@ -74,13 +74,16 @@ def looked_back(
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Of a checkpoint's ``txn`` actions those that count, and the claims that do not.
 
-    ``commits`` are those before it, the newest first, taken while they are needed.
-    Where a claim stands and none of them says what holds, the rows do.
+    ``commits`` are those before it, the newest first, taken while they are needed; one
+    that follows nothing in the log is passed over. Where a claim stands and none of
+    them says what holds, the rows do.
     """
     reached = _reached(files)
     found, claims = dict(state), dict[str, int]()
     wanted = {name for name in state if _is_open(name, state[name], reached)}
     while wanted and (commit := next(commits, None)) is not None:
+        if _is_stray(commit, state):
+            continue
         proven = counted(commit, {})
         for name in wanted & commit.transactions.keys():
             if name in proven:
@@ -94,6 +97,20 @@ def looked_back(
         if rows_end > 0:
             found[name] = rows_end
     return found, claims
+
+
+def _is_stray(commit: Commit, state: Mapping[str, int]) -> bool:
+    """Whether a commit is of a round that the checkpoint above it has not seen: who put
+    it was killed before it was taken back (`lakehouse.next_entry`)."""
+    return bool(commit.ranges) and any(
+        number > state.get(application, number)
+        for application, number in commit.transactions.items()
+        if _is_of_rounds(*_parts(application))
+    )
+
+
+def _is_of_rounds(whose: str | None, partition: int | None) -> bool:
+    return whose is not None and partition is None
 
 
 def _reached(files: Iterable[DataFile]) -> dict[int | None, set[int]]:

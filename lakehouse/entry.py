@@ -1,7 +1,7 @@
 """The text of a log entry of ours: what a round or retention says in the log.
 
 Pure. Readers take the actions of an entry in any order; ``commitInfo`` comes first, as
-Delta's own writers have it.
+Delta's own writers have it, and as in-commit timestamps want it.
 
 Source: the Delta transaction log protocol, "Actions" and "Commit Provenance
 Information".
@@ -12,20 +12,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+from lakehouse.actions import Vector
 from lakehouse.new_file import NewFile, statistics
-from lakehouse.provenance import COMPACT, MERGE, RETENTION, provenance
+from lakehouse.provenance import (
+    CLEAN,
+    COMPACT,
+    ENGINE,
+    MERGE,
+    RETENTION,
+    provenance,
+)
 
-ENGINE: Final = "Lakelog"
 _KEPT_IN_PATHS: Final = "/=:@!$&'()*+,;~"
+IN_COMMIT: Final = "inCommitTimestamp"
+"""Field of ``commitInfo``."""
 
 
 class Removal(NamedTuple):
-    """A file that is to leave: its path as the log has it; -1 rows: it does not say."""
+    """A file that is to leave: its path as the log has it; -1 rows: it does not say.
+
+    With its ``vector``, as the log knows files by both.
+    """
 
     path: str
     partition: int
     size: int
     rows: int = -1
+    vector: Vector | None = None
 
 
 class Round(NamedTuple):
@@ -46,12 +59,23 @@ class Round(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """What is to leave and what comes in its place, with the same rows."""
+    """What is to leave and what comes in its place: the same rows, or fewer."""
 
     gone: Sequence[Removal]
     files: Sequence[NewFile]
     now_ms: int
     said: Mapping[str, Any]
+    deleted_rows: int | None = None
+    """How many rows leave for good; None: it is none's business to leave any."""
+
+    @property
+    def operation(self) -> str:
+        return MERGE if self.deleted_rows is None else CLEAN
+
+    @property
+    def changes_data(self) -> bool:
+        """Whether who follows the rows of the table is to look."""
+        return bool(self.deleted_rows)
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -62,7 +86,9 @@ class Replacement(NamedTuple):
             "numAddedBytes": sum(file.size for file in self.files),
             "numOutputRows": sum(file.rows for file in self.files),
         }
-        return provenance(MERGE, metrics, self.said)
+        if self.deleted_rows is not None:
+            metrics["numDeletedRows"] = self.deleted_rows
+        return provenance(self.operation, metrics, self.said)
 
 
 class Removals(NamedTuple):
@@ -84,9 +110,17 @@ class Removals(NamedTuple):
         return provenance(RETENTION, metrics, self.said)
 
 
-def round_entry(added: Round, read_version: int, now_ms: int) -> bytes:
+class Moment(NamedTuple):
+    """When a commit is made, and what it is to say of that beside: see
+    `lakehouse.in_commit`."""
+
+    now_ms: int
+    in_commit_ms: int | None = None
+
+
+def round_entry(added: Round, read_version: int, moment: Moment) -> bytes:
     """The entry of a round, tried on what the table is at ``read_version``."""
-    info = _info(COMPACT, read_version, now_ms, is_blind_append=True)
+    info = _info(COMPACT, read_version, moment, is_blind_append=True)
     parameters = {"mode": "Append", "partitionBy": '["partition"]'}
     info["operationParameters"] = parameters
     actions = [{"commitInfo": info | added.provenance}]
@@ -98,32 +132,36 @@ def round_entry(added: Round, read_version: int, now_ms: int) -> bytes:
     return _text(actions)
 
 
-def removals_entry(gone: Removals, read_version: int, now_ms: int) -> bytes:
+def removals_entry(gone: Removals, read_version: int, moment: Moment) -> bytes:
     """The entry of what leaves."""
-    info = _info(RETENTION, read_version, now_ms, is_blind_append=False)
+    info = _info(RETENTION, read_version, moment, is_blind_append=False)
     actions = [{"commitInfo": info | gone.provenance}]
     actions += [{"remove": _remove(file, gone.now_ms)} for file in gone.files]
     return _text(actions)
 
 
-def replacement_entry(replaced: Replacement, read_version: int, now_ms: int) -> bytes:
+def replacement_entry(
+    replaced: Replacement, read_version: int, moment: Moment
+) -> bytes:
     """The entry of files that come in the place of others; who follows the rows of the
-    table passes it over."""
-    info = _info(MERGE, read_version, now_ms, is_blind_append=False)
+    table passes it over, if they are the same."""
+    info = _info(replaced.operation, read_version, moment, is_blind_append=False)
+    changes = replaced.changes_data
     actions = [{"commitInfo": info | replaced.provenance}]
     actions += [
-        {"remove": _remove(file, replaced.now_ms, changes_data=False)}
+        {"remove": _remove(file, replaced.now_ms, changes_data=changes)}
         for file in replaced.gone
     ]
-    actions += [{"add": _add(file, changes_data=False)} for file in replaced.files]
+    actions += [{"add": _add(file, changes_data=changes)} for file in replaced.files]
     return _text(actions)
 
 
 def _info(
-    operation: str, read_version: int, now_ms: int, *, is_blind_append: bool
+    operation: str, read_version: int, moment: Moment, *, is_blind_append: bool
 ) -> dict[str, Any]:
-    return {
-        "timestamp": now_ms,
+    said = {} if moment.in_commit_ms is None else {IN_COMMIT: moment.in_commit_ms}
+    return said | {
+        "timestamp": moment.now_ms,
         "operation": operation,
         "operationParameters": {},
         "readVersion": read_version,
@@ -145,7 +183,8 @@ def _add(file: NewFile, *, changes_data: bool = True) -> dict[str, Any]:
 
 
 def _remove(file: Removal, now_ms: int, *, changes_data: bool = True) -> dict[str, Any]:
-    return {
+    vector = {} if file.vector is None else {"deletionVector": file.vector.body}
+    return vector | {
         "path": file.path,
         "deletionTimestamp": now_ms,
         "dataChange": changes_data,

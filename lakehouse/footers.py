@@ -13,9 +13,11 @@ import threading
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from lakehouse.actions import UNKNOWN_MAX
+from lakehouse.actions import UNKNOWN_MAX, Vector
+from lakehouse.deletion_vectors import DeletedRows
 from lakehouse.errors import TableUnreadable
 from lakehouse.plain import numbers
 from lakehouse.repeated import once_of, open_parquet, repeated
@@ -27,8 +29,8 @@ COLUMN_BYTES = 1_000
 WHOLE_BYTES_MAX = 64 << 20
 """A row group that takes more is never decoded as a whole."""
 NO_OFFSET = -(1 << 63)
-"""Of a row that is no record: its owner's, who left the offset out. It lies in no range
-that anybody asks for."""
+"""Of a row that is no record: its owner's, who left the offset out, or deleted the row.
+It lies in no range that anybody asks for."""
 VALUE_BYTES = 32
 """What a header takes in memory beside its bytes, with all that is made of it."""
 
@@ -47,6 +49,8 @@ class RowGroup(NamedTuple):
     """About what its headers take in memory: empty ones are nothing in a file."""
     is_guess: bool = False
     """Whether ``bytes`` is what the first rows let one think."""
+    first_row: int = 0
+    """Its number in the file."""
 
 
 class Footer(NamedTuple):
@@ -62,6 +66,7 @@ class Footers:
         self._bytes = 0
         self._kept: OrderedDict[str, Footer] = OrderedDict()
         self._lock = threading.Lock()
+        self._deleted = DeletedRows()
 
     def get(self, path: str) -> Footer:
         """The footer of a file. Raises FileVanished or TableUnreadable."""
@@ -88,13 +93,29 @@ class Footers:
         once = once_of(metadata.row_group(group))
         return open_parquet(path, metadata, buffered=True, once=once)
 
-    def offsets(self, path: str, group: int) -> Any:
+    def deleted(self, path: str, group: int, vector: Vector | None) -> Any:
+        """Which rows of a row group are deleted, by their numbers in it. Raises
+        FileVanished or TableUnreadable."""
+        rows = self._deleted.of(vector)
+        if not len(rows):
+            return rows
+        footer = self.get(path)
+        first, count = (
+            footer.groups[group].first_row,
+            footer.metadata.row_group(group).num_rows,
+        )
+        low, high = np.searchsorted(rows, (first, first + count))
+        return rows[low:high] - first
+
+    def offsets(self, path: str, group: int, vector: Vector | None = None) -> Any:
         """The offsets of a row group, in the order of its rows; of an owner's row that
-        has none, none. Raises FileVanished or TableUnreadable."""
-        found = self.offsets_by_row(path, group)
+        has none, or that is deleted, none. Raises FileVanished or TableUnreadable."""
+        found = self.offsets_by_row(path, group, vector)
         return found[found != NO_OFFSET]
 
-    def offsets_by_row(self, path: str, group: int) -> Any:
+    def offsets_by_row(
+        self, path: str, group: int, vector: Vector | None = None
+    ) -> Any:
         """The offset of each row of a row group, or NO_OFFSET. Raises as `offsets`."""
         with self.open(path) as file:
             try:
@@ -103,10 +124,16 @@ class Footers:
                 )
             except (pa.ArrowException, OSError) as error:
                 raise TableUnreadable(f"{path}: {error}") from error
-        return numbers(table.column(0).fill_null(NO_OFFSET))
+        found = numbers(table.column(0).fill_null(NO_OFFSET))
+        deleted = self.deleted(path, group, vector)
+        if len(deleted):
+            found = found.copy()
+            found[deleted] = NO_OFFSET
+        return found
 
     def clear(self) -> None:
         """Drop all that is kept."""
+        self._deleted.clear()
         with self._lock:
             self._kept.clear()
             self._bytes = 0
@@ -136,6 +163,7 @@ def _read(path: str) -> Footer:
     with open_parquet(path, buffered=True) as file:
         metadata = file.metadata
         groups: list[RowGroup] = []
+        first_row = 0
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
             offset = _column(group, "offset")
@@ -145,7 +173,10 @@ def _read(path: str) -> Footer:
             weight = repeated(path, metadata, file, number)
             found = _row_group(file, group, number, offset, timestamp)
             size, is_guess = found.bytes + weight.bytes, weight.is_guess
-            groups.append(found._replace(bytes=size, is_guess=is_guess))
+            groups.append(
+                found._replace(bytes=size, is_guess=is_guess, first_row=first_row)
+            )
+            first_row += group.num_rows
     return Footer(metadata, groups)
 
 

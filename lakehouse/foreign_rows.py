@@ -16,18 +16,16 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import numpy as np
 
-from lakehouse.actions import UNKNOWN_MAX, UNKNOWN_MIN, DataFile
+from lakehouse.actions import UNKNOWN_MAX, UNKNOWN_MIN, DataFile, Vector
+from lakehouse.deletion_vectors import placed
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.footers import Footers
 
 Ranges = Mapping[int, tuple[int, int]]
 """Partition -> [first offset, end offset)."""
-Suspect = tuple[int, str, int, int]
-"""Partition, path, first and last offset of a file."""
 
 
 class ForeignRows(NamedTuple):
@@ -49,7 +47,7 @@ def foreign_rows(
 ) -> dict[int, ForeignRows]:
     """Partition -> rows that ``files`` of the table at ``root`` have in its range."""
     suspects = [
-        (file.partition, file.path, file.first_offset, file.last_offset)
+        file
         for file in files
         if file.partition in ranges
         and file.first_offset < ranges[file.partition][1]
@@ -67,24 +65,24 @@ def has_rows(
 
 
 def _first_found(
-    root: str, suspects: Iterable[Suspect], ranges: Ranges
+    root: str, suspects: Iterable[DataFile], ranges: Ranges
 ) -> dict[int, ForeignRows]:
     found: dict[int, ForeignRows] = {}
-    for partition, path, low, high in suspects:
-        if partition not in found:
-            rows = _rows_in(root, path, low, high, ranges[partition])
+    for file in suspects:
+        if file.partition not in found:
+            rows = _rows_in(root, file, ranges[file.partition])
             if rows is not None:
-                found[partition] = rows
+                found[file.partition] = rows
     return found
 
 
-def _rows_in(
-    root: str, path: str, low: int, high: int, wanted: tuple[int, int]
-) -> ForeignRows | None:
+def _rows_in(root: str, file: DataFile, wanted: tuple[int, int]) -> ForeignRows | None:
     """The rows of a file in the range. What cannot be read is as the log has it."""
-    full = os.path.join(root, unquote(path))
+    path, low, high = file.path, file.first_offset, file.last_offset
     try:
-        offsets = np.concatenate(_offsets_in(full, wanted) or [np.empty(0, np.int64)])
+        full = os.path.join(root, file.relative_path)
+        parts = _offsets_in(full, placed(root, file.vector), wanted)
+        offsets = np.concatenate(parts or [np.empty(0, np.int64)])
     except (FileVanished, TableUnreadable, ValueError):
         if (low, high) == (UNKNOWN_MIN, UNKNOWN_MAX):
             return None  # nobody ever knew what was in it, and nobody can read it
@@ -94,7 +92,7 @@ def _rows_in(
     return ForeignRows(int(offsets.min()), int(offsets.max()), path)
 
 
-def _offsets_in(path: str, wanted: tuple[int, int]) -> list[Any]:
+def _offsets_in(path: str, vector: Vector | None, wanted: tuple[int, int]) -> list[Any]:
     """Of each row group the offsets in the range. Raises FileVanished and
     TableUnreadable; ValueError if offsets are no int64."""
     first, end = wanted
@@ -105,7 +103,7 @@ def _offsets_in(path: str, wanted: tuple[int, int]) -> list[Any]:
     groups = _footers.get(path).groups
     near = [n for n, g in enumerate(groups) if g[0] < end and g[1] >= first and g.rows]
     for number in near:
-        offsets = _footers.offsets(path, number)
+        offsets = _footers.offsets(path, number, vector)
         parts.append(offsets[(offsets >= first) & (offsets < end)])
     return parts
 

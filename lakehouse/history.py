@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from lakehouse.actions import parse_commit
-from lakehouse.delta_log import entry_versions, read_entry
+from lakehouse.delta_log import entry_versions, oldest_version, read_entry
 from lakehouse.ends import counted, ends_of
 from lakehouse.errors import HistoryTooLong, LogDamaged
 from lakehouse.properties import partition_application
@@ -37,11 +37,14 @@ def round_of(
     """The oldest commit in the log that ends the partition above ``offset``.
 
     It holds the offset, unless the entry that does is not in the log any more; None if
-    the log knows no such commit. Raises HistoryTooLong when too many entries would have
-    to be read, LogDamaged when one of them cannot be.
+    the log knows no such commit. An entry below the oldest state that the log can tell
+    is not asked: nobody can go there, and it may be part of no table. Raises
+    HistoryTooLong when too many entries would have to be read, LogDamaged when one of
+    them cannot be.
     """
     rounds = _Rounds(path, topic_id, partition, entries_max)
-    versions = entry_versions(path)
+    oldest = oldest_version(path) or 0
+    versions = [version for version in entry_versions(path) if version >= oldest]
     low, high = 0, len(versions)
     best: Round | None = None
     while low < high:

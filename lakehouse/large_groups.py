@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from lakehouse.actions import Vector
 from lakehouse.errors import ChunkTooLarge, TableUnreadable
 from lakehouse.footers import Footers, RowGroup
 from lakehouse.plain import column_of, numbers
@@ -39,6 +40,11 @@ PORTION_BYTES = 16 << 20
 """So many bytes are made at once of what a dictionary has."""
 _SHRUNK = 3 / 4
 """To how much of its bound a slab shrinks that has grown above it."""
+
+
+_Group = tuple[str, int, Vector | None]
+_Key = tuple[str, int, Vector | None, int]
+"""A row group without its deleted rows; and from which offset on."""
 
 
 class _Slab(NamedTuple):
@@ -61,20 +67,23 @@ class LargeGroups:
 
     def __init__(self, footers: Footers) -> None:
         self._footers = footers
-        self._slabs: OrderedDict[tuple[str, int, int], _Slab] = OrderedDict()
+        self._slabs: OrderedDict[_Key, _Slab] = OrderedDict()
         self._lock = threading.Lock()
 
-    def rows(self, path: str, number: int, low: int, high: int) -> Any:
+    def rows(
+        self, path: str, number: int, low: int, high: int, vector: Vector | None = None
+    ) -> Any:
         """The rows of a row group with offsets in [low, high] as a ``pa.Table`` in
-        their order, of those that repeat an offset the first.
+        their order, of those that repeat an offset the first, and none that ``vector``
+        names.
 
         Raises FileNotFoundError, OSError, pa.ArrowException; ChunkTooLarge if the rows
         take too much memory together, TableUnreadable if those of one offset do.
         """
-        slab = self._kept(path, number, low, high)
+        slab = self._kept((path, number, vector), low, high)
         if slab is None:
-            slab = self._read(path, number, low, high)
-            self._keep((path, number, slab.low), slab)
+            slab = self._read((path, number, vector), low, high)
+            self._keep((path, number, vector, slab.low), slab)
         if slab.high < high:
             raise ChunkTooLarge(path, slab.high)
         return slab.cut(low, high)
@@ -84,15 +93,15 @@ class LargeGroups:
         with self._lock:
             self._slabs.clear()
 
-    def _kept(self, path: str, number: int, low: int, high: int) -> _Slab | None:
+    def _kept(self, group: _Group, low: int, high: int) -> _Slab | None:
         with self._lock:
             for key, slab in self._slabs.items():
-                if key[:2] == (path, number) and slab.low <= low and high <= slab.high:
+                if key[:3] == group and slab.low <= low and high <= slab.high:
                     self._slabs.move_to_end(key)
                     return slab
         return None
 
-    def _keep(self, key: tuple[str, int, int], slab: _Slab) -> None:
+    def _keep(self, key: _Key, slab: _Slab) -> None:
         with self._lock:
             self._slabs[key] = slab
             self._slabs.move_to_end(key)
@@ -104,9 +113,10 @@ class LargeGroups:
         """Bytes of what is kept."""
         return sum(slab.rows.nbytes for slab in self._slabs.values())
 
-    def _read(self, path: str, number: int, low: int, high: int) -> _Slab:
+    def _read(self, named: _Group, low: int, high: int) -> _Slab:
+        path, number, _ = named
         group = self._footers.get(path).groups[number]
-        offsets = self._footers.offsets_by_row(path, number)
+        offsets = self._footers.offsets_by_row(*named)
         above = np.sort(offsets[offsets >= low])
         guess = max(1, SLAB_BYTES * group.rows // max(1, group.bytes))
         growing = _Growing(

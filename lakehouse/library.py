@@ -60,9 +60,10 @@ def commit_replacement(path: str, read_version: int, replaced: Replacement) -> b
     table = _open(path)
     if table.version() != read_version:
         return False
+    changes = replaced.changes_data
     actions: list[AddAction | RemoveAction] = [
-        *(_remove(file, replaced.now_ms, False) for file in replaced.gone),
-        *(_add(file, False) for file in replaced.files),
+        *(_remove(file, replaced.now_ms, changes) for file in replaced.gone),
+        *(_add(file, changes) for file in replaced.files),
     ]
     _write(table, actions, replaced.provenance, [])
     return True
@@ -70,12 +71,17 @@ def commit_replacement(path: str, read_version: int, replaced: Replacement) -> b
 
 def opens(path: str) -> bool:
     """Whether the library, and so an owner who uses it, can open a table."""
+    return why_closed(path) is None
+
+
+def why_closed(path: str) -> DeltaError | OSError | None:
+    """Why it cannot; None: it can."""
     try:
         with panics_raised():
             deltalake.DeltaTable(path)
-    except (DeltaError, OSError):
-        return False
-    return True
+    except (DeltaError, OSError) as error:
+        return error
+    return None
 
 
 @contextmanager
@@ -95,20 +101,28 @@ def panics_raised() -> Iterator[None]:
 
 
 def checkpoint(path: str, version: int) -> None:
-    """Write the state at a version, durably; the expired part of the log goes with it.
+    """Write the state at a version, durably; one that is there stays.
 
     Raises CommitRefused and OSError.
     """
     try:
         with panics_raised():
-            table = deltalake.DeltaTable(path, version=version)
-            table.create_checkpoint()
-        directory = os.path.join(path, LOG_DIRECTORY)
-        sync_file(os.path.join(directory, f"{version:020d}.checkpoint.parquet"))
-        sync_file(os.path.join(directory, "_last_checkpoint"))
-        sync_directory(directory)
+            deltalake.DeltaTable(path, version=version).create_checkpoint()
+    except DeltaError as error:
+        raise CommitRefused(f"{path}: {error}") from error
+    directory = os.path.join(path, LOG_DIRECTORY)
+    sync_file(os.path.join(directory, f"{version:020d}.checkpoint.parquet"))
+    sync_file(os.path.join(directory, "_last_checkpoint"))
+    sync_directory(directory)
+
+
+def clean_up(path: str) -> None:
+    """Delete the expired part of the log; the newest checkpoint that had been there
+    when it expired stays, with all that came after. Raises CommitRefused and OSError.
+    """
+    try:
         with panics_raised():
-            table.cleanup_metadata()
+            deltalake.DeltaTable(path).cleanup_metadata()
     except DeltaError as error:
         raise CommitRefused(f"{path}: {error}") from error
 
@@ -149,6 +163,11 @@ def _write(
 
 
 def _remove(file: Removal, now_ms: int, changes_data: bool = True) -> RemoveAction:
+    """Raises CommitRefused: the log would not know a file without its vector."""
+    if file.vector is not None:
+        raise CommitRefused(
+            f"{file.path} has a deletion vector, and the library would leave it in"
+        )
     partition: dict[str, str | None] = {"partition": str(file.partition)}
     return RemoveAction(file.path, changes_data, now_ms, file.size, partition)
 

@@ -51,6 +51,13 @@ def _encode(character: str) -> str:
     return f"{_ESCAPE}3{ord(character):x}{_ESCAPE}4"
 
 
+def path_inside(root: str, path: str) -> str | None:
+    """The absolute path of what an entry of the table at ``root`` names; None if that
+    does not lie in it, and so is none of ours to open."""
+    found = os.path.normpath(os.path.join(root, path))
+    return found if found.startswith(os.path.join(root, "")) else None
+
+
 def table_path(warehouse: str | os.PathLike[str], topic: str) -> str:
     """The directory of a topic's table, inside the warehouse.
 

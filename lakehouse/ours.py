@@ -1,10 +1,11 @@
 """Which tables get entries that we write ourselves, and which the library's.
 
-The problem: an owner may turn on what asks more of each commit: row tracking, in-commit
-timestamps, constraints. The library knows some of it and refuses the rest. The idea:
+The problem: an owner may turn on what asks more of each commit: row tracking, mapped
+columns, constraints. The library knows some of it and refuses the rest. The idea:
 we write to a table that is what `lakehouse.tables.create_table` makes, with whatever
-columns of plain types beside ours. Of everything else the library is asked, as it was
-of every table: what it commits is committed, what it refuses is refused in its words.
+columns of plain types beside ours, and with features that ask nothing of such commits
+as ours, or that the library does not know and we do. Of everything else the library is
+asked: what it commits is committed, what it refuses is refused in its words.
 
 The price: that costs what it did before, more with every file of the table. Pure.
 
@@ -29,13 +30,38 @@ _PARTITIONED_BY: Final = ("partition",)
 _OFF: Final = frozenset({"", "false", "none"})
 _ASKS: Final = ("delta.enable", "delta.columnMapping.mode", "delta.constraints.")
 """Properties that begin so ask something of each commit, unless they say no."""
+_PLAIN: Final = ((1, 1), (1, 2))
+_FEATURED: Final = ((1, 7), (3, 7))
+"""Versions of a protocol that names what it asks."""
+_SILENT: Final = frozenset(
+    {
+        "appendOnly", "changeDataFeed", "checkConstraints", "deletionVectors",
+        "domainMetadata", "inCommitTimestamp", "invariants", "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)  # fmt: skip
+"""Features that ask nothing of who adds files or lets whole ones leave, or what we do
+(`lakehouse.in_commit`), or what is asked beside."""
+_ROW_TRACKING: Final = "rowTracking"
+"""Asks for numbers of rows in each commit, and for nothing while it is suspended."""
+_SUSPENDED: Final = "delta.rowTrackingSuspended"
+_ADVICE: Final = (
+    ", and rows are not numbered here: records come once its owner has said "
+    f"SET TBLPROPERTIES ('delta.enableRowTracking' = 'false', '{_SUSPENDED}' = 'true')"
+)
+_KNOWN: Final = {
+    "delta.enableChangeDataFeed": "changeDataFeed",
+    "delta.enableDeletionVectors": "deletionVectors",
+    "delta.enableInCommitTimestamps": "inCommitTimestamp",
+}
+"""What turns such a feature on."""
 
 
 _MOVABLE: Final = frozenset(
     {
         "appendOnly", "changeDataFeed", "checkConstraints", "deletionVectors",
-        "inCommitTimestamp", "inCommitTimestamp-preview", "invariants", "timestampNtz",
-        "v2Checkpoint", "vacuumProtocolCheck",
+        "domainMetadata", "inCommitTimestamp", "inCommitTimestamp-preview",
+        "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck",
     }
 )  # fmt: skip
 """Features that ask nothing of who moves rows and changes none, as long as no file has
@@ -52,21 +78,38 @@ def why_not_ours(
 
     ``removes``: files are to leave.
     """
-    if (protocol.reader, protocol.writer) not in ((1, 1), (1, 2)):
-        return f"its protocol is {protocol.reader}, {protocol.writer}"
-    if protocol.reader_features or protocol.writer_features:
-        return "its protocol names features"
     if metadata is None:
         return "the log holds no metaData action"
+    why = _of_protocol(protocol, metadata.configuration)
+    if why is not None:
+        return why
     if metadata.partition_columns != _PARTITIONED_BY:
         return "it is not partitioned by partition"
     for key, value in metadata.configuration.items():
-        if key.startswith(_ASKS) and value.lower() not in _OFF:
+        is_known = _KNOWN.get(key) in protocol.writer_features
+        if key.startswith(_ASKS) and value.lower() not in _OFF and not is_known:
             return f"{key} is {value}"
     append_only = metadata.configuration.get(APPEND_ONLY, "false")
     if removes and append_only != "false":
         return f"{APPEND_ONLY} is {append_only}"
     return _of_columns(metadata.schema_string)
+
+
+def _of_protocol(protocol: Protocol, said: Mapping[str, str]) -> str | None:
+    """The same of what it asks of all readers and writers."""
+    features = {*protocol.reader_features, *protocol.writer_features}
+    versions = protocol.reader, protocol.writer
+    if versions in _PLAIN and not features:
+        return None
+    if versions not in _FEATURED or not features:
+        return f"its protocol is {protocol.reader}, {protocol.writer}"
+    odd = features - _SILENT
+    if said.get(_SUSPENDED, "false").lower() == "true":
+        odd -= {_ROW_TRACKING}
+    if not odd:
+        return None
+    advice = _ADVICE if _ROW_TRACKING in odd else ""
+    return f"it has {', '.join(sorted(odd))}{advice}"
 
 
 def why_not_merged(protocol: Protocol, metadata: Metadata | None) -> str | None:
@@ -86,6 +129,16 @@ def why_not_merged(protocol: Protocol, metadata: Metadata | None) -> str | None:
     if metadata.partition_columns != _PARTITIONED_BY:
         return "it is not partitioned by partition"
     return _of_columns(metadata.schema_string)
+
+
+def why_not_cleaned(protocol: Protocol, metadata: Metadata | None) -> str | None:
+    """One sentence if rows are not to leave such a table for their keys' sake, else
+    None: it must let files be rewritten, and rows leave."""
+    configuration = {} if metadata is None else metadata.configuration
+    append_only = configuration.get(APPEND_ONLY, "false")
+    if append_only.lower() not in _OFF:
+        return f"{APPEND_ONLY} is {append_only}"
+    return why_not_merged(protocol, metadata)
 
 
 @lru_cache(256)

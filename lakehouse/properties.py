@@ -18,6 +18,10 @@ than its offsets where some never were a record. Old commits do not say it."""
 MERGED = "lakelog.merged"
 """Key in ``commitInfo`` of a commit that moves rows from file to file and changes none:
 {partition: [files that leave, rows that they hold]}."""
+CLEANED = "lakelog.cleaned"
+"""Key in ``commitInfo`` of a commit that takes out rows whose keys came again:
+{partition: [first offset, end offset, files that leave, rows that they hold, rows that
+stay]}."""
 LOG_START = "lakelog.logStart"
 """Key in ``commitInfo`` of a commit that only lets files go."""
 

@@ -17,17 +17,30 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lakehouse.properties import LOG_START, MERGED, RANGES
+from lakehouse.properties import CLEANED, LOG_START, MERGED, RANGES
 
+ENGINE: Final = "Lakelog"
 COMPACT: Final = "LAKELOG COMPACT"
 """Records came out of the log."""
 RETENTION: Final = "LAKELOG RETENTION"
 """Files left that lay below the start of the log."""
 MERGE: Final = "LAKELOG MERGE"
 """Rows moved from files to others, and none changed."""
+CLEAN: Final = "LAKELOG CLEAN"
+"""The same, and rows left whose keys came again: key compaction."""
 
-_SHOWN: Final = {RANGES: "ranges", LOG_START: "logStart", MERGED: "merged"}
+_SHOWN: Final = {
+    RANGES: "ranges", LOG_START: "logStart", MERGED: "merged", CLEANED: "cleaned",
+}  # fmt: skip
 """Field of ``commitInfo`` -> its key in the user metadata."""
+
+
+def is_ours(text: str) -> bool:
+    """Whether an entry of a table's log is of a commit of ours; the library, which
+    names itself, keeps what we say of it."""
+    return f'"engineInfo":"{ENGINE}"' in text or any(
+        f'"{key}"' in text for key in _SHOWN
+    )
 
 
 def provenance(

@@ -1,19 +1,18 @@
 """Rows of a table from an offset on, sorted, whatever its owner did to the files.
 
 The problem: the broker serves old offsets from the table, and the table is its owner's:
-rows may be deleted, files rewritten unsorted, merged, vacuumed, rows inserted that have
-no offset and so are no records. The idea: the index
+rows may be deleted, by deletion vectors too, files rewritten unsorted, merged,
+vacuumed, rows inserted that have no offset and so are no records. The idea: the index
 finds the cluster of files, its plan finds the chunk, and a chunk is read whole; rows
 are sorted by offset when they are not. An offset that is not there is a gap, which is
 legal. A file that is not there raises FileVanished: the caller's index is old.
 
-Nothing here is of one table: chunks are named by file, and files never change. So one
-reader serves all tables, and any thread may use it.
+Nothing here is of one table: chunks are named by file and deletion vector, and these
+never change. So one reader serves all tables, and any thread may use it.
 
 The price: a row group of a million rows is decoded more than once (`large_groups`).
 """
 
-import os
 import threading
 from collections import OrderedDict
 from typing import Any, NamedTuple
@@ -21,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.chunks import Chunk, Piece, plan
+from lakehouse.chunks import Chunk, Piece, Source, plan
+from lakehouse.deletion_vectors import placed
 from lakehouse.errors import ChunkTooLarge, FileVanished, TableUnreadable
 from lakehouse.footers import WHOLE_BYTES_MAX, Footers
 from lakehouse.index import Cluster, PartitionFiles
@@ -32,6 +32,7 @@ from lakehouse.large_groups import (
     batch_rows,
     sorted_rows,
 )
+from lakehouse.location import path_inside
 from lakehouse.plain import column_of, numbers
 from lakehouse.schema import READ
 
@@ -49,7 +50,7 @@ in a file, and would take the memory of everybody."""
 class Found(NamedTuple):
     """A chunk, and the files among whose chunks it is."""
 
-    cluster: tuple[str, ...]
+    cluster: tuple[Source, ...]
     chunk: Chunk
 
     @property
@@ -63,7 +64,7 @@ class TableReader:
 
     def __init__(self) -> None:
         self._footers = Footers()
-        self._plans: OrderedDict[tuple[str, ...], list[Chunk]] = OrderedDict()
+        self._plans: OrderedDict[tuple[Source, ...], list[Chunk]] = OrderedDict()
         self._pieces = 0
         self._large_groups = LargeGroups(self._footers)
         self._lock = threading.Lock()
@@ -79,10 +80,10 @@ class TableReader:
     def find(self, root: str, files: PartitionFiles, offset: int) -> Found | None:
         """The first chunk that may hold ``offset`` or a later one; None at the end."""
         for cluster in files.clusters(offset):
-            paths = _paths(root, cluster)
-            for chunk in self._plan(paths):
+            sources = _sources(root, cluster)
+            for chunk in self._plan(sources):
                 if chunk.last_offset >= offset:
-                    return Found(paths, chunk)
+                    return Found(sources, chunk)
         return None
 
     def split(self, found: Found, fits: int) -> None:
@@ -134,7 +135,7 @@ class TableReader:
         for cluster in files.clusters(start_offset):
             if max(file.timestamp_max_ms for file in cluster) < timestamp_ms:
                 continue
-            for chunk in self._plan(_paths(root, cluster)):
+            for chunk in self._plan(_sources(root, cluster)):
                 found = self._first_at(chunk, timestamp_ms, start_offset, end_offset)
                 if found is not None:
                     return found
@@ -155,7 +156,7 @@ class TableReader:
         chunks = [
             chunk
             for cluster in self._newest_first(files, start_offset, end_offset)
-            for chunk in self._plan(_paths(root, cluster))
+            for chunk in self._plan(_sources(root, cluster))
             if chunk.last_offset >= start_offset
         ]
         for chunk in sorted(chunks, key=lambda c: -c.timestamp_max_ms):
@@ -174,7 +175,9 @@ class TableReader:
             min(file.timestamp_min_ms for file in c)  # one may repeat another's offsets
             for c in clusters
             if all(
-                start_offset <= file.first_offset and file.last_offset < end_offset
+                start_offset <= file.first_offset
+                and file.last_offset < end_offset
+                and file.vector is None  # else no row may be left
                 for file in c
             )
         ]
@@ -211,22 +214,22 @@ class TableReader:
         micros = numbers(table.column("timestamp"))
         return numbers(table.column("offset")), micros // 1000
 
-    def _plan(self, paths: tuple[str, ...]) -> list[Chunk]:
+    def _plan(self, sources: tuple[Source, ...]) -> list[Chunk]:
         with self._lock:
-            known = self._plans.get(paths)
+            known = self._plans.get(sources)
             if known is not None:
-                self._plans.move_to_end(paths)
+                self._plans.move_to_end(sources)
                 return known
-        chunks = plan(paths, self._footers)
+        chunks = plan(sources, self._footers)
         with self._lock:
-            self._keep_plan(paths, chunks)
+            self._keep_plan(sources, chunks)
         return chunks
 
-    def _keep_plan(self, paths: tuple[str, ...], chunks: list[Chunk]) -> None:
+    def _keep_plan(self, sources: tuple[Source, ...], chunks: list[Chunk]) -> None:
         """Let the least recently used go while there are too many; one stays."""
-        if paths in self._plans:  # another thread was faster
+        if sources in self._plans:  # another thread was faster
             return
-        self._plans[paths] = chunks
+        self._plans[sources] = chunks
         self._pieces += _pieces(chunks)
         while len(self._plans) > 1 and (
             len(self._plans) > PLANS_KEPT or self._pieces > PIECES_KEPT
@@ -241,11 +244,20 @@ class TableReader:
             columns == READ
             and self._footers.get(piece.path).groups[piece.row_group].is_guess
         ):
-            return as_records(as_written(self._counted(piece), columns))
+            return self._records(piece, self._counted(piece), columns)
         with self._footers.open(piece.path) as file:
             table = file.read_row_group(
                 piece.row_group, columns=columns, use_threads=False
             )
+        return self._records(piece, table, columns)
+
+    def _records(self, piece: Piece, table: Any, columns: list[str]) -> Any:
+        """A row group as it was read, without what are no records."""
+        deleted = self._footers.deleted(piece.path, piece.row_group, piece.vector)
+        if len(deleted):
+            kept = np.ones(table.num_rows, bool)
+            kept[deleted] = False
+            table = table.take(column_of(np.flatnonzero(kept), pa.int64()))
         return as_records(as_written(table, columns))
 
     def _counted(self, piece: Piece) -> Any:
@@ -280,29 +292,31 @@ class TableReader:
         time, since all of them may not fit into memory."""
         parts: list[Any] = []
         size = 0
-        for path, number in dict.fromkeys(piece[:2] for piece in sorted(chunk.pieces)):
+        groups = {piece[:2]: piece.vector for piece in sorted(chunk.pieces)}
+        for (path, number), vector in groups.items():
             low, high = chunk.first_offset, chunk.last_offset
             if columns == READ:
                 self._check_headers(path, number)
-                parts.append(self._large_groups.rows(path, number, low, high))
+                rows = self._large_groups.rows(path, number, low, high, vector)
+                parts.append(rows)
                 size += parts[-1].nbytes
                 if size > ROWS_BYTES_MAX:
                     _check_size(chunk, parts)
             else:
-                group = self._row_group(Piece(path, number), columns)
+                group = self._row_group(Piece(path, number, vector=vector), columns)
                 parts.append(_inside(group, low, high))
         return parts
 
 
-def _paths(root: str, cluster: Cluster) -> tuple[str, ...]:
+def _sources(root: str, cluster: Cluster) -> tuple[Source, ...]:
     """Absolute paths; a file that lies elsewhere is none of ours to open."""
-    paths = []
+    sources = []
     for file in cluster:
-        path = os.path.normpath(os.path.join(root, file.relative_path))
-        if not path.startswith(os.path.join(root, "")):
+        path = path_inside(root, file.relative_path)
+        if path is None:
             raise TableUnreadable(f"{file.path} does not lie in {root}")
-        paths.append(path)
-    return tuple(paths)
+        sources.append(Source(path, placed(root, file.vector)))
+    return tuple(sources)
 
 
 def _pieces(chunks: list[Chunk]) -> int:

@@ -16,11 +16,9 @@ import deltalake
 from deltalake.exceptions import DeltaError
 
 from lakehouse import properties
-from lakehouse.checkpoint import HINT
 from lakehouse.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
 from lakehouse.durable import sync_directory, sync_file
 from lakehouse.errors import CommitRefused, LogDamaged, TableMissing
-from lakehouse.library import panics_raised
 from lakehouse.location import set_aside_path, set_aside_paths, table_path
 from lakehouse.schema import PARTITION_COLUMN, WRITE
 
@@ -106,20 +104,28 @@ def leave_place(warehouse: str, topic: str, topic_id: str) -> None:
 def take_back(warehouse: str, topic: str, topic_id: str) -> str:
     """Put the table of a deleted topic back in its place, if it left it; its path.
 
-    Raises TableMissing when there is none, CommitRefused as `create_table` does.
+    Raises TableMissing when there is none, LogDamaged when it cannot be told what it
+    has, CommitRefused as `create_table` does.
     """
     path = table_path(warehouse, topic)
     found = _present(path) if os.path.isdir(path) else None
     if found is not None and found.topic_id == topic_id:
         return path
-    waiting = set_aside_paths(warehouse, topic_id)
-    if not waiting:
-        raise TableMissing(f"no table of topic id {topic_id} is left in {warehouse}")
+    waiting = _waiting(warehouse, topic_id)
     if found is not None:
         _make_room(warehouse, path, topic, found)
-    os.rename(waiting[-1], path)
+    os.rename(waiting, path)
     sync_directory(warehouse)
     return path
+
+
+def _waiting(warehouse: str, topic_id: str) -> str:
+    """Where a deleted topic's table waits, and can be read."""
+    for path in reversed(set_aside_paths(warehouse, topic_id)):
+        with suppress(TableMissing):  # what `drop` began with is none any more
+            load(path)
+            return path
+    raise TableMissing(f"no table of topic id {topic_id} is left in {warehouse}")
 
 
 def drop(warehouse: str, topic: str, topic_id: str) -> bool:
@@ -127,9 +133,19 @@ def drop(warehouse: str, topic: str, topic_id: str) -> bool:
     leave_place(warehouse, topic, topic_id)
     waiting = set_aside_paths(warehouse, topic_id)
     for path in waiting:
+        _drop_log(path)
         shutil.rmtree(path)
     sync_directory(warehouse)
     return bool(waiting)
+
+
+def _drop_log(path: str) -> None:
+    """From now on this is no table: who is killed while files go leaves none of which
+    some are missing."""
+    log = os.path.join(path, LOG_DIRECTORY)
+    with suppress(FileNotFoundError):
+        os.rename(log, f"{log}.dropped")
+    sync_directory(path)
 
 
 def repair(path: str) -> str | None:
@@ -149,30 +165,3 @@ def repair(path: str) -> str | None:
     os.replace(entry, f"{entry}.torn")
     sync_directory(os.path.join(path, LOG_DIRECTORY))
     return torn
-
-
-def repair_checkpoint(snapshot: Snapshot) -> str | None:
-    """Move checkpoints aside that nobody can read; one sentence if there was one.
-
-    Nobody syncs them but us, so a power cut may leave one empty, and the library opens
-    no such table. The entries below told the same: from these ``snapshot`` was loaded.
-    What the library opens, its owner's checkpoint of a kind that is new to us, stays.
-    """
-    if not snapshot.damaged:
-        return None
-    try:
-        with panics_raised():
-            deltalake.DeltaTable(snapshot.path)
-        return None
-    except DeltaError as error:
-        names, cause = {*snapshot.damaged, HINT}, str(error)
-    except OSError as error:  # of the hint, or of the process: the hint is no loss
-        names, cause = {HINT}, str(error)
-    why = f"{', '.join(snapshot.damaged)}: {cause}"
-    directory = os.path.join(snapshot.path, LOG_DIRECTORY)
-    for name in names:
-        path = os.path.join(directory, name)
-        with suppress(FileNotFoundError):
-            os.replace(path, f"{path}.damaged")
-    sync_directory(directory)
-    return why

@@ -42,7 +42,7 @@ def test_the_rows_of_a_file_are_those_that_are_not_deleted(
 ) -> None:
     file = data_file(add(stats, vector))
     assert file.rows == rows
-    assert file.has_deletion_vector == (vector is not None)
+    assert (file.vector is not None) == (vector is not None)
 
 
 @pytest.mark.parametrize(

@@ -129,5 +129,5 @@ def test_a_checkpoint_that_says_too_little_is_passed_over(
     at = table.schema.get_field_index("add")
     pq.write_table(table.set_column(at, "add", kept), path)
     with pytest.raises(ValueError, match="cannot be read"):
-        read_checkpoint(str(path.parent), before.version, [path.name])
+        read_checkpoint(str(path.parent), before.version, [path.name], {})
     assert same(load(writer.path), before)

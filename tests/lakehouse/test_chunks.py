@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse import chunks, reader
-from lakehouse.chunks import Chunk, plan
+from lakehouse.chunks import Chunk, Source, plan
 from lakehouse.errors import ChunkTooLarge
 from lakehouse.footers import Footers
 from lakehouse.reader import TableReader
@@ -33,7 +33,7 @@ def planned(root: Path, *files: list[int]) -> tuple[list[Chunk], list[list[int]]
         str(root / write_file(str(root), f"f{n}", rows(0, file), 10_000).path)
         for n, file in enumerate(files)
     ]
-    found = plan(paths, Footers())
+    found = plan([Source(path) for path in paths], Footers())
     one = TableReader()
     return found, [one.read(chunk)["offset"].to_pylist() for chunk in found]
 
@@ -81,7 +81,7 @@ def test_rows_that_the_file_has_once_count_as_what_they_take(
     at = written.schema.get_field_index("value")
     path = str(tmp_path / "repeated.parquet")
     pq.write_table(written.set_column(at, "value", repeated), path, store_schema=False)
-    planned, one = plan([path], Footers()), TableReader()
+    planned, one = plan([Source(path)], Footers()), TableReader()
     last = -1
     for number, chunk in enumerate(planned):
         assert (chunk.first_offset, chunk.is_whole) == (last + 1, False)
@@ -100,7 +100,7 @@ def test_rows_of_many_row_groups_that_are_too_large_together_are_read_in_parts(
         str(tmp_path / write_file(str(tmp_path), f"f{n}", rows(0, file)).path)
         for n, file in enumerate(files)
     ]
-    found = read_in_parts(plan(paths, Footers()))
+    found = read_in_parts(plan([Source(path) for path in paths], Footers()))
     assert_in_order(files, found)
     assert len(found) > 10
 
@@ -134,7 +134,7 @@ def test_who_reads_a_row_group_of_unknown_weight_counts(
     footers = Footers()
     [group] = footers.get(path).groups
     assert group.is_guess
-    [chunk] = plan([path], footers)
+    [chunk] = plan([Source(path)], footers)
     assert chunk.is_whole
     found = read_in_parts([chunk])
     assert_in_order([list(range(count))], found)

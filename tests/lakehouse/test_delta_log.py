@@ -9,6 +9,7 @@ import deltalake
 import pytest
 
 from lakehouse.actions import UNKNOWN_MAX, data_file, parse_commit
+from lakehouse.checkpoint_repair import repair_checkpoint
 from lakehouse.commit import commit_files
 from lakehouse.delta_log import (
     entry_path,
@@ -23,7 +24,7 @@ from lakehouse.delta_log import (
     untrue,
 )
 from lakehouse.errors import LogDamaged, TableMissing
-from lakehouse.tables import drop, repair, repair_checkpoint
+from lakehouse.tables import drop, repair
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
 

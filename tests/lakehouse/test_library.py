@@ -10,6 +10,7 @@ from lakehouse import library
 from lakehouse.delta_log import LOG_DIRECTORY, load
 from lakehouse.entry import Removal, Removals, Round
 from lakehouse.errors import CommitRefused, TableMissing
+from tests.support.bitmaps import inline
 from tests.support.syscalls import SystemCalls
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
@@ -28,6 +29,15 @@ def test_a_round_is_committed_at_the_version_that_was_read(writer: Writer) -> No
     snapshot = load(writer.path)
     assert (snapshot.version, [*snapshot.files]) == (1, [file.path])
     assert snapshot.files[file.path].last_offset == 9
+
+
+def test_a_file_with_a_deletion_vector_is_not_let_go(writer: Writer) -> None:
+    writer.add(0, 0, 10)
+    [file] = load(writer.path).files.values()
+    gone = Removals([Removal(file.path, 0, file.size, vector=inline([1]))], 77, {})
+    with pytest.raises(CommitRefused, match="has a deletion vector"):
+        library.commit_removals(writer.path, 1, gone)
+    assert load(writer.path).version == 1
 
 
 def test_files_leave_at_the_version_that_was_read(writer: Writer) -> None:

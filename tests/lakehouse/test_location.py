@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lakehouse.errors import LocationRefused
 from lakehouse.location import (
     directory_name,
+    path_inside,
     set_aside_path,
     set_aside_paths,
     table_path,
@@ -88,3 +89,17 @@ def test_what_waits_is_found_by_its_id_alone(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     found = set_aside_paths(tmp_path, "AB" * 16)
     assert [os.path.basename(path) for path in found] == [old, f"{old}-~orders"]
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        ("a/b", "/t/a/b"), ("/t/a", "/t/a"), ("./a", "/t/a"), ("..a", "/t/..a"),
+        ("/elsewhere", None), ("../t2/a", None), ("a/../../b", None), ("/t2/a", None),
+        ("", None), (".", None),
+    ],
+)  # fmt: skip
+def test_what_does_not_lie_in_the_table_has_no_path_in_it(
+    named: str, found: str | None
+) -> None:
+    assert path_inside("/t", named) == found

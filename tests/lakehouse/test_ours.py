@@ -9,8 +9,10 @@ import pytest
 
 from lakehouse.actions import Metadata, Protocol
 from lakehouse.delta_log import load
-from lakehouse.ours import why_not_merged, why_not_ours
+from lakehouse.ours import why_not_cleaned, why_not_merged, why_not_ours
 from tests.support.tables import Writer
+
+PLAIN = ("appendOnly", "invariants")
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +67,50 @@ def test_a_column_beside_ours_changes_nothing(made: Metadata, kind: Any) -> None
 )  # fmt: skip
 def test_a_raised_protocol_is_the_librarys(made: Metadata, protocol: Protocol) -> None:
     assert why_not_ours(protocol, made)
+
+
+@pytest.mark.parametrize(
+    ("feature", "said"),
+    [
+        ("inCommitTimestamp", {"delta__enableInCommitTimestamps": "true"}),
+        ("changeDataFeed", {"delta__enableChangeDataFeed": "true"}),
+        ("deletionVectors", {"delta__enableDeletionVectors": "true"}),
+        ("v2Checkpoint", {"delta__checkpointPolicy": "v2"}),
+        ("checkConstraints", {}),
+    ],
+)
+def test_features_that_ask_for_nothing_else_leave_a_table_ours(
+    made: Metadata, feature: str, said: dict[str, str]
+) -> None:
+    features = ("appendOnly", "invariants", feature)
+    metadata = configured(made, **said)
+    for protocol in (Protocol(1, 7, (), features), Protocol(3, 7, (), features)):
+        assert why_not_ours(protocol, metadata, removes=True) is None
+    assert why_not_ours(Protocol(2, 7, (), features), metadata) is not None
+
+
+def test_a_feature_that_asks_for_more_is_the_librarys(made: Metadata) -> None:
+    why = why_not_ours(Protocol(1, 7, (), (*PLAIN, "clustering")), made)
+    assert why == "it has clustering"
+    constrained = configured(made, delta__constraints__short="offset < 10")
+    checked = Protocol(1, 7, (), (*PLAIN, "checkConstraints"))
+    assert why_not_ours(checked, constrained) is not None
+
+
+def test_rows_are_numbered_for_nobody_unless_that_is_suspended(made: Metadata) -> None:
+    protocol = Protocol(1, 7, (), (*PLAIN, "domainMetadata", "rowTracking"))
+    tracked = configured(made, delta__enableRowTracking="true")
+    for metadata in (made, tracked, configured(made, delta__rowTrackingSuspended="x")):
+        why = why_not_ours(protocol, metadata)
+        assert "it has rowTracking, and rows are not numbered here" in str(why)
+    suspended = configured(
+        made, delta__enableRowTracking="false", delta__rowTrackingSuspended="true"
+    )
+    assert why_not_ours(protocol, suspended, removes=True) is None
+    assert why_not_merged(protocol, suspended) is None
+    assert why_not_merged(protocol, tracked) == "it has rowTracking"
+    both = configured(tracked, delta__rowTrackingSuspended="true")
+    assert why_not_ours(protocol, both) == "delta.enableRowTracking is true"
 
 
 @pytest.mark.parametrize(
@@ -136,6 +182,17 @@ def test_rows_are_moved_where_nobody_asks_for_more(made: Metadata) -> None:
     assert why_not_merged(Protocol(1, 2), locked) is None
     fed = configured(made, delta__enableChangeDataFeed="true")
     assert why_not_merged(Protocol(1, 4), fed) is None
+
+
+def test_rows_leave_for_their_keys_sake_where_files_may_be_rewritten(
+    made: Metadata,
+) -> None:
+    assert why_not_cleaned(Protocol(1, 2), made) is None
+    locked = configured(made, delta__appendOnly="true")
+    assert why_not_cleaned(Protocol(1, 2), locked) == "delta.appendOnly is true"
+    tracked = Protocol(1, 7, (), ("rowTracking",))
+    assert why_not_cleaned(tracked, made) == "it has rowTracking"
+    assert why_not_cleaned(Protocol(1, 2), None)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import deltalake
 import pytest
 
 from lakehouse.commit import remove_files
-from lakehouse.delta_log import load
+from lakehouse.delta_log import entry_path, load
 from lakehouse.properties import LOG_START, RANGES, ROWS
-from lakehouse.provenance import COMPACT, RETENTION, provenance
+from lakehouse.provenance import COMPACT, RETENTION, is_ours, provenance
 from tests.support.spark_reader import SparkReader
 from tests.support.tables import TOPIC_ID, Writer
 
@@ -105,3 +105,17 @@ def test_spark_tells_which_version_brought_an_offset_and_which_let_rows_go(
     left = "SELECT count(*), min(offset) FROM delta.`{}`{} WHERE partition = 0"
     assert analyst.ask(left.format(writer.path, "")) == [[1_000, 1_000]]
     assert analyst.ask(left.format(writer.path, " VERSION AS OF 2")) == [[2_000, 0]]
+
+
+def test_entries_of_ours_are_told_from_an_owners(writer: Writer) -> None:
+    grown(writer)
+    table = deltalake.DeltaTable(writer.path)
+    table.alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    writer.add(0, 2_000, 2_001)  # the library commits it now
+    table.update_incremental()
+    table.delete("offset = 1500")
+    said = [
+        is_ours(Path(entry_path(writer.path, version)).read_text())
+        for version in range(8)
+    ]
+    assert said == [False, True, True, True, True, False, True, False]

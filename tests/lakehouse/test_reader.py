@@ -1,5 +1,6 @@
 """Rows from an offset on: right whatever the owner did to the files."""
 
+import json
 import os
 import random
 from pathlib import Path
@@ -12,14 +13,16 @@ from hypothesis import strategies as st
 
 from lakehouse import chunks, reader
 from lakehouse.chunks import WHOLE_ROWS_MAX
-from lakehouse.delta_log import load
+from lakehouse.delta_log import entry_path, load
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.footers import Footers
 from lakehouse.foreign_rows import has_rows
 from lakehouse.index import OffsetIndex
+from lakehouse.new_file import NewFile, statistics
 from lakehouse.reader import TableReader
 from lakehouse.schema import READ, WRITE
-from tests.support.tables import FIRST_MS, Writer, rows
+from tests.support.bitmaps import delete_rows
+from tests.support.tables import FIRST_MS, Writer, rows, write_file
 
 
 @pytest.fixture
@@ -44,6 +47,17 @@ def read_all(writer: Writer, partition: int = 0, offset: int = 0) -> pa.Table:
 
 def assert_holds(table: pa.Table, offsets: list[int], partition: int = 0) -> None:
     assert table.to_pylist() == rows(partition, offsets).select(READ).to_pylist()
+
+
+def append_theirs(writer: Writer, file: NewFile) -> None:
+    """Commit a file as an owner does."""
+    version = load(writer.path).version + 1
+    body = {
+        "path": file.path, "size": file.size, "stats": statistics(file),
+        "partitionValues": {"partition": "0"}, "modificationTime": 1,
+        "dataChange": True,
+    }  # fmt: skip
+    Path(entry_path(writer.path, version)).write_text(json.dumps({"add": body}))
 
 
 def test_rows_come_back_as_they_went_in(writer: Writer) -> None:
@@ -164,7 +178,7 @@ def test_rows_in_no_order_make_a_plan_of_few_pieces(writer: Writer) -> None:
     scattered(writer, 0, count)
     (file,) = load(writer.path).files.values()
     path = os.path.join(writer.path, file.relative_path)
-    planned = chunks.plan([path], Footers())
+    planned = chunks.plan([chunks.Source(path)], Footers())
     assert len(planned) == 5
     assert sum(len(chunk.pieces) for chunk in planned) <= count // 64
     table = TableReader().read(planned[3])
@@ -316,3 +330,92 @@ def test_headers_beyond_all_measure_are_refused_and_others_read(
     with pytest.raises(TableUnreadable, match="headers"):
         table.read(found.chunk)
     assert table.find_timestamp(writer.path, files, FIRST_MS + 7) == (7, FIRST_MS + 7)
+
+
+def paths_of(writer: Writer) -> list[str]:
+    files = load(writer.path).files.values()
+    return [file.path for file in sorted(files, key=lambda file: file.first_offset)]
+
+
+def test_rows_that_a_deletion_vector_names_are_gaps(writer: Writer) -> None:
+    writer.add(0, 0, 250)
+    writer.add(0, 250, 300)
+    first, second = paths_of(writer)
+    delete_rows(writer, {first: [0, 99, 100, 249], second: range(50)})
+    wanted = [offset for offset in range(250) if offset not in (0, 99, 100, 249)]
+    assert_holds(read_all(writer), wanted)
+    delete_rows(writer, {first: [*range(150), 249]})
+    assert_holds(read_all(writer), list(range(150, 249)))
+    assert not has_rows(writer.path, load(writer.path).files.values(), 0, (100, 150))
+    assert has_rows(writer.path, load(writer.path).files.values(), 0, (100, 151))
+
+
+def test_one_reader_serves_each_version_its_own_rows(writer: Writer) -> None:
+    """Plans and slabs are kept, and are of a file with its vector."""
+    order = [*range(60), *range(40, 100)][::-1]
+    writer.add(0, 0, 100, order=list(dict.fromkeys(order)))
+    [path] = paths_of(writer)
+    versions = [OffsetIndex.of(load(writer.path)).files_of(0)]
+    for numbers in ([5], [5, 6], [5, 6, 99]):
+        delete_rows(writer, {path: numbers})
+        versions.append(OffsetIndex.of(load(writer.path)).files_of(0))
+    one, found = TableReader(), []
+    for files in versions:
+        chunk = one.find(writer.path, files, 0)
+        assert chunk is not None
+        found.append(one.read(chunk.chunk).num_rows)
+    assert found == [100, 99, 98, 97]
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_an_update_by_deletion_vector_is_read_once(
+    writer: Writer, overlap: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old row stays in its file, and the new one is in a file of its own."""
+    if overlap:
+        monkeypatch.setattr(chunks, "WHOLE_ROWS_MAX", 10)
+    writer.add(0, 0, 100)
+    [path] = paths_of(writer)
+    delete_rows(writer, {path: [7, 50]})
+    renewed = rows(0, [7, 50])
+    theirs = pa.array([b"new", b"new"], pa.binary())
+    at = renewed.schema.get_field_index("value")
+    file = write_file(writer.path, "theirs", renewed.set_column(at, "value", theirs))
+    append_theirs(writer, file)
+    table = read_all(writer)
+    assert table["offset"].to_pylist() == list(range(100))
+    values = table["value"].to_pylist()
+    assert [n for n, value in enumerate(values) if value == b"new"] == [7, 50]
+
+
+def test_times_are_those_of_rows_that_are_left(writer: Writer) -> None:
+    writer.add(0, 0, 100)
+    writer.add(0, 100, 200)
+    first, second = paths_of(writer)
+    delete_rows(writer, {first: [*range(10)], second: [*range(100)]})
+    files, one = OffsetIndex.of(load(writer.path)).files_of(0), TableReader()
+    found = one.find_timestamp(writer.path, files, FIRST_MS + 5)
+    assert found == (10, FIRST_MS + 10)
+    assert one.find_timestamp(writer.path, files, FIRST_MS + 150) is None
+    assert one.max_timestamp(writer.path, files) == (99, FIRST_MS + 99)
+
+
+def test_a_deletion_vector_that_is_damaged_hides_its_file_alone(
+    writer: Writer,
+) -> None:
+    writer.add(0, 0, 100)
+    writer.add(0, 100, 200)
+    first, _ = paths_of(writer)
+    delete_rows(writer, {first: [1, 2]})
+    table = load(writer.path)
+    broken = table.files[first].vector
+    assert broken is not None
+    table.files[first] = table.files[first]._replace(vector=broken._replace(size=9))
+    files, one = OffsetIndex.of(table).files_of(0), TableReader()
+    found = one.find(writer.path, files, 100)
+    assert found is not None
+    assert one.read(found.chunk).num_rows == 100
+    hidden = one.find(writer.path, files, 0)
+    assert hidden is not None
+    with pytest.raises(TableUnreadable, match="a deletion vector in the log"):
+        one.read(hidden.chunk)

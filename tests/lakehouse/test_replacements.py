@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import deltalake
@@ -75,6 +75,21 @@ def audited(writer: Writer) -> list[str]:
         audit.apply(parse_commit(version, read_entry(writer.path, version)))
     assert audit.ends == table_ends(load(writer.path))
     return report.problems
+
+
+def test_files_that_go_while_an_entry_waits_for_its_name_are_named_by_none(
+    writer: Writer,
+) -> None:
+    """As orphans do, to another compactor, if this one is stopped for a minute."""
+    snapshot, file = load(writer.path), merged(writer, 10, 30)
+    before = snapshot.version
+    with pytest.raises(CommitRefused, match="went meanwhile"):
+        replace(
+            writer, of(snapshot)[1:3], [file], snapshot,
+            on_written=lambda: os.unlink(os.path.join(writer.path, file.path)),
+        )  # fmt: skip
+    assert load(writer.path).version == before
+    assert offsets(writer) == list(range(40))
 
 
 def test_one_entry_takes_files_out_and_puts_another_in(writer: Writer) -> None:
@@ -307,3 +322,78 @@ def test_the_library_is_not_asked_of_a_plain_table(
     snapshot = load(writer.path)
     replace(writer, of(snapshot), [merged(writer, 0, 40)], snapshot)
     assert offsets(writer) == list(range(40))
+
+
+def cleaned(
+    writer: Writer, gone: list[DataFile], files: list[NewFile], snapshot: Snapshot
+) -> Committed:
+    assert snapshot.metadata is not None
+    reach = gone[0].first_offset, gone[-1].last_offset + 1
+    return replace_files(
+        writer.path, TOPIC_ID, gone, files, now_ms=NOW_MS, snapshot=snapshot,
+        schema=snapshot.metadata.schema_string, cleaned=reach,
+    )  # fmt: skip
+
+
+def kept(writer: Writer, offsets: Sequence[int]) -> NewFile:
+    return write_file(writer.path, f"cleaned-{offsets[0]}", rows(0, offsets))
+
+
+def test_a_clean_takes_rows_out_and_says_so(writer: Writer) -> None:
+    snapshot = load(writer.path)
+    ends = table_ends(snapshot)
+    files = [kept(writer, [3, 9]), kept(writer, [20, 39])]
+    version, _ = cleaned(writer, of(snapshot), files, snapshot)
+    commit = parse_commit(version + 1, read_entry(writer.path, version))
+    assert commit.cleaned == {0: (0, 40, 4, 40, 4)}
+    assert (commit.changes_data, commit.is_owners) == (True, False)
+    assert commit.info["operationMetrics"]["numDeletedRows"] == "36"
+    assert json.loads(commit.info["userMetadata"]) == {
+        "operation": "LAKELOG CLEAN", "cleaned": {"0": [0, 40, 4, 40, 4]},
+    }  # fmt: skip
+    assert offsets(writer) == [3, 9, 20, 39]
+    assert table_ends(load(writer.path)) == ends
+    assert load(writer.path).miscounted is None
+    assert audited(writer) == []
+    [latest] = deltalake.DeltaTable(writer.path).history(1)
+    assert latest["operation"] == "LAKELOG CLEAN"
+
+
+def test_a_clean_that_takes_nothing_out_is_none_of_a_streams_business(
+    writer: Writer,
+) -> None:
+    snapshot = load(writer.path)
+    files = [merged(writer, 0, 40)]
+    version, _ = cleaned(writer, of(snapshot), files, snapshot)
+    assert not parse_commit(version, read_entry(writer.path, version)).changes_data
+    assert audited(writer) == []
+
+
+@pytest.mark.parametrize("offsets", [[], range(41)], ids=["none", "more"])
+def test_a_clean_leaves_some_rows_and_no_more_than_there_were(
+    writer: Writer, offsets: Sequence[int]
+) -> None:
+    snapshot = load(writer.path)
+    files = [kept(writer, offsets)] if offsets else []
+    with pytest.raises((CommitRefused, AssertionError)):
+        cleaned(writer, of(snapshot), files, snapshot)
+    assert len(load(writer.path).files) == 5
+
+
+def test_nothing_leaves_a_table_that_is_append_only(writer: Writer) -> None:
+    snapshot = load(writer.path)
+    before = of(snapshot)
+    table = deltalake.DeltaTable(writer.path)
+    table.alter.set_table_properties({"delta.appendOnly": "true"})
+    with pytest.raises(CommitRefused, match="appendOnly"):
+        cleaned(writer, before, [kept(writer, [39])], snapshot)
+
+
+def test_a_library_commits_a_clean_where_it_must(writer: Writer) -> None:
+    table = deltalake.DeltaTable(writer.path)
+    table.alter.add_constraint({"positive": "offset >= 0"})
+    snapshot = load(writer.path)
+    cleaned(writer, of(snapshot), [kept(writer, [5, 39])], snapshot)
+    assert offsets(writer) == [5, 39]
+    assert parse_commit(1, read_entry(writer.path, snapshot.version)).changes_data
+    assert audited(writer) == []

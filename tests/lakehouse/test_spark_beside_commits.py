@@ -4,15 +4,20 @@ Spark looks, and then renames its entry over whatever is there; so it is let fin
 it does while ours waits, as a faster writer would.
 """
 
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import deltalake
 import pytest
 
-from lakehouse import library
+from lakehouse import commit, library
+from lakehouse.checkpoint_repair import is_known, prove_checkpoint
 from lakehouse.commit import commit_files, remove_files
 from lakehouse.delta_log import entry_versions, load, table_ends
+from lakehouse.errors import CommitRefused
+from lakehouse.proven_checkpoint import make_checkpoint
 from tests.support.spark_reader import SparkReader
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
@@ -107,3 +112,88 @@ def test_spark_reads_our_entries_behind_a_checkpoint_and_what_left(
         if row[0] == 6
     }
     assert (metrics, blind) == ("10", True)
+
+
+@pytest.mark.parametrize("struct", ["false", "true"])
+def test_sparks_checkpoint_tells_what_the_entries_do_and_spark_reads_beside_our_sums(
+    writer: Writer, analyst: SparkReader, struct: str
+) -> None:
+    """It is proven like one of the library's, and stays."""
+    name = f"delta.`{writer.path}`"
+    for n in range(3):
+        writer.add(0, n * 10, n * 10 + 10)
+    make_checkpoint(load(writer.path), 3)
+    asked = {
+        "delta.checkpointInterval": "1",
+        "delta.checkpoint.writeStatsAsStruct": struct,
+        "delta.checkpoint.writeStatsAsJson": "false" if struct == "true" else "true",
+    }
+    properties = ", ".join(f"'{key}' = '{value}'" for key, value in asked.items())
+    analyst.ask(f"ALTER TABLE {name} SET TBLPROPERTIES ({properties})")
+    analyst.ask(f"DELETE FROM {name} WHERE offset < 5")
+    found = load(writer.path)
+    assert found.checkpoint == found.version
+    assert not is_known(found)
+    assert prove_checkpoint(found) is None
+    assert is_known(load(writer.path))
+    assert offsets(analyst, name) == list(range(5, 30))
+    assert len(deltalake.DeltaTable(writer.path).to_pyarrow_table()) == 25
+
+
+def test_commits_of_both_say_when_they_were_made_and_can_be_asked_by_it(
+    writer: Writer, analyst: SparkReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In-commit timestamps. Our clock is an hour behind, and Spark's is not."""
+    name, past_ms = f"delta.`{writer.path}`", int(time.time() * 1000) - 3_600_000
+    monkeypatch.setattr(commit, "_now_ms", lambda: past_ms)
+    writer.add(0, 0, 10)
+    asked = "'delta.enableInCommitTimestamps' = 'true'"
+    analyst.ask(f"ALTER TABLE {name} SET TBLPROPERTIES ({asked})")
+    writer.add(0, 10, 20)
+    writer.add(0, 20, 30)
+    analyst.ask(f"DELETE FROM {name} WHERE offset = 5")
+    old = max(load(writer.path).files.values(), key=lambda file: file.first_offset)
+    remove_files(
+        writer.path, TOPIC_ID, [(old.path, 0, old.size)],
+        now_ms=past_ms, log_starts={0: 10},
+    )  # fmt: skip
+    make_checkpoint(load(writer.path), 6)
+    writer.add(0, 30, 40)
+    analyst.ask(f"OPTIMIZE {name}")
+    wanted = [*range(5), *range(6, 20), *range(30, 40)]
+    assert offsets(analyst, name) == wanted
+    found = analyst.ask(f"DESCRIBE HISTORY {name}")
+    times = [row[1] for row in sorted(found)]
+    assert len(times) == 9
+    assert times[2:] == sorted(set(times[2:]))
+    made = datetime.fromtimestamp(times[4] / 1000, UTC).isoformat(" ", "milliseconds")
+    assert offsets(analyst, f"{name} TIMESTAMP AS OF '{made}'") == list(range(30))
+
+
+def test_rows_are_numbered_again_once_row_tracking_is_no_longer_suspended(
+    writer: Writer, analyst: SparkReader
+) -> None:
+    name = f"delta.`{writer.path}`"
+    turned = (
+        f"ALTER TABLE {name} SET TBLPROPERTIES "
+        "('delta.enableRowTracking' = '{}', 'delta.rowTrackingSuspended' = '{}')"
+    )
+    numbered = f"SELECT count(*), count(DISTINCT _metadata.row_id) FROM {name}"
+    writer.add(0, 0, 10)
+    writer.add(0, 10, 20)
+    analyst.ask(turned.format("true", "false"))
+    file = write_file(writer.path, "third", rows(0, range(20, 30)))
+    with pytest.raises(CommitRefused, match=r"not numbered here.*RowTracking"):
+        commit_files(writer.path, TOPIC_ID, 3, {0: (20, 30)}, [file])
+    analyst.ask(turned.format("false", "true"))
+    commit_files(writer.path, TOPIC_ID, 3, {0: (20, 30)}, [file])
+    old = min(load(writer.path).files.values(), key=lambda file: file.first_offset)
+    remove_files(
+        writer.path, TOPIC_ID, [(old.path, 0, old.size)],
+        now_ms=1_700_000_000_000, log_starts={0: 10},
+    )  # fmt: skip
+    make_checkpoint(load(writer.path), load(writer.path).version)
+    for on in ("false", "true"):  # first it is no longer suspended
+        analyst.ask(turned.format(on, "false"))
+    assert offsets(analyst, name) == list(range(10, 30))
+    assert analyst.ask(numbered) == [[20, 20]]

@@ -10,4 +10,4 @@ def data_file(
     """One of the compactor's with rows from ``first`` up to before ``end``."""
     name = f"{first:020d}-{end:020d}-1-1-1.parquet"
     path = f"{partition_directory(partition)}/{name}"
-    return DataFile(path, partition, size, rows, first, end - 1, 0, 0, 0, False)
+    return DataFile(path, partition, size, rows, first, end - 1, 0, 0, 0)

@@ -9,7 +9,10 @@ import fcntl
 import os
 import struct
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 _SHUTDOWN = 0x8004587D
 _NO_LOG_FLUSH = 2
@@ -53,6 +56,16 @@ class SmallDisk:
     def unmount(self) -> None:
         if os.path.ismount(self.root):
             _run("umount", "-l", str(self.root))
+
+
+def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """As a fixture: one of 64 MB; where the machine permits none, tests are skipped."""
+    why = why_no_disks(tmp_path)
+    if why:
+        pytest.skip(why)
+    disk = SmallDisk(tmp_path / "disk", size_mb=64)
+    yield disk
+    disk.unmount()
 
 
 def why_no_disks(directory: Path) -> str:

@@ -86,6 +86,9 @@ class Tables:
     def unverified(self) -> list[int]:
         return []
 
+    def unreadable(self, number: int) -> str | None:
+        return self.unreadable_topics().get(number)
+
     def unreadable_topics(self) -> dict[int, str]:
         return {}
 
