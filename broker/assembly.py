@@ -127,12 +127,7 @@ def assemble(
         call_soon=around.loop.call_soon,
         overdue=overdue,
     )
-    log_starts = catalog.read(stored_topics.load_log_starts)
-    now_ms = around.clock.now_ms()
-    replayed = restore(partitions, topics, recovery, log_starts, tables, now_ms)
-    for partition in partitions:
-        partitions.note_open(partition)
-    partitions.checkpoint()  # recovered segments can be released behind it
+    replayed = _restore(partitions, topics, recovery, catalog, tables, around)
     sealed.append(partitions.begin_checkpoint)
     ends.callback(partitions.checkpoint)
     groups = _bring_groups(settings, around, catalog, topics)
@@ -162,6 +157,26 @@ def assemble(
     )
     _let_clients_change(broker)
     return Assembly(broker, tables, recovery, around)
+
+
+def _restore(
+    partitions: Partitions,
+    topics: Topics,
+    recovery: Recovery,
+    catalog: Catalog,
+    tables: Tables,
+    around: Surroundings,
+) -> int:
+    """Give the partitions what was recovered; returns the count of its batches."""
+    log_starts = catalog.read(stored_topics.load_log_starts)
+    now_ms = around.clock.now_ms()
+    replayed = restore(partitions, topics, recovery, log_starts, tables, now_ms)
+    for number in tables.take_changed():  # segments may have what is there no more
+        partitions.read_from_table(number)
+    for partition in partitions:
+        partitions.note_open(partition)
+    partitions.checkpoint()  # recovered segments can be released behind it
+    return replayed
 
 
 def bring_maintenance(

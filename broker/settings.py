@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from broker.configuration.values import (
+    INT_MAX,
     Address,
     Bytes,
     Count,
@@ -98,14 +99,22 @@ class LakeSettings(_Group):
     )
     read_threads: Count = Field(default=2, description="threads that read tables")
     merge: bool = Field(default=True, description="small files become large ones")
+    clean: bool = Field(
+        default=True, description="compacted topics keep the last record of each key"
+    )
     target_file_bytes: Bytes = Field(
         default=128 << 20, ge=1 << 20, description="of a merged file"
     )
     merge_bytes_per_s: Bytes = Field(
-        default=32 << 20, description="merges read no faster"
+        default=32 << 20, description="merges and key compaction read no faster"
     )
     retention_check_ms: Millis = Field(
         default=30_000, ge=100, description="how often retention is applied"
+    )
+    owner_wait_ms: Millis = Field(
+        default=30_000,
+        description="nothing is committed to a table whose owner is seen to change it, "
+        "for so long at most; 0: nobody is waited for",
     )
     file_delete_delay_ms: Millis = Field(
         default=60_000,
@@ -138,7 +147,9 @@ class BrokerSettings(_Group):
     auto_create_topics: bool = Field(
         default=True, description="Metadata creates topics"
     )
-    message_max_bytes: Bytes = Field(default=1_048_588, description="largest batch")
+    message_max_bytes: Bytes = Field(
+        default=1_048_588, le=INT_MAX, description="largest batch"
+    )
     fetch_max_bytes: Bytes = Field(
         default=55 << 20, description="largest fetch response"
     )
@@ -351,7 +362,9 @@ class Settings(_Group):
     )
     admin_tls: AdminTlsSettings = AdminTlsSettings()
     internal: InternalSettings = InternalSettings()
-    node_id: int = Field(default=1, ge=0, description="this broker's number")
+    node_id: int = Field(
+        default=1, ge=0, le=INT_MAX, description="this broker's number"
+    )
     wal: WalSettings = WalSettings()
     lake: LakeSettings = LakeSettings()
     broker: BrokerSettings = BrokerSettings()

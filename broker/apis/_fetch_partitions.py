@@ -19,6 +19,7 @@ from broker.protocol.messages.fetch import (
 from broker.runtime.partitions.fetches import check_offset
 from broker.runtime.partitions.partition import (
     LEADER_EPOCH,
+    NO_LEADER_EPOCH,
     Partition,
     bare,
     check_leader_epoch,
@@ -64,7 +65,7 @@ def find_place(
         else:
             found = broker.partitions.named(topic.topic, asked.partition)
         place.partition = found
-        check_leader_epoch(asked.current_leader_epoch)
+        check_leader_epoch(max(asked.current_leader_epoch, NO_LEADER_EPOCH))
         _check_consumer(replica_id, asked)
         _check_last_fetched(asked)
         check_offset(found, asked.fetch_offset)

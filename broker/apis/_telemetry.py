@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from broker.apis._patterns import matching
 from broker.dispatch.context import Context
 from broker.runtime.configs.layers import Kind
-from broker.runtime.process.telemetry import Instance, subscription_of
+from broker.runtime.process.telemetry import Instance, Subscription, subscription_of
 from broker.topics.kept_configs import patterns
 
 
@@ -26,8 +26,9 @@ async def instance_of(instance_id: bytes, context: Context) -> Instance:
     each = [dict(configs.of(Kind.CLIENT_METRICS, name)) for name in names]
     facts = _facts(instance_id, context)
     loop = asyncio.get_running_loop()
-    meant = await loop.run_in_executor(None, _matching, each, facts)
-    subscription = subscription_of(instance_id, meant)
+    subscription = await loop.run_in_executor(
+        None, _subscription, instance_id, each, facts
+    )
     return telemetry.put(instance_id, facts["client_id"], subscription, version)
 
 
@@ -41,15 +42,18 @@ def _facts(instance_id: bytes, context: Context) -> dict[str, str]:
     }
 
 
-def _matching(
-    each: list[dict[str, str]], facts: Mapping[str, str]
-) -> list[dict[str, str]]:
-    """Those whose patterns all match. Blocks."""
-    return [
-        configs
-        for configs in each
-        if all(
-            name in facts and matching(expression, [facts[name]])[0]
-            for name, expression in patterns(configs).items()
-        )
-    ]
+def _subscription(
+    instance_id: bytes, each: list[dict[str, str]], facts: Mapping[str, str]
+) -> Subscription:
+    """What is asked by those whose patterns all match. Blocks."""
+    return subscription_of(
+        instance_id,
+        (
+            configs
+            for configs in each
+            if all(
+                name in facts and matching(expression, [facts[name]])[0]
+                for name, expression in patterns(configs).items()
+            )
+        ),
+    )

@@ -9,6 +9,7 @@ each other (KIP-890), and Kafka answers whoever may do anything; v5
 TRANSACTION_ABORTABLE for one that is not, INVALID_TXN_STATE before.
 """
 
+import asyncio
 from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -33,6 +34,8 @@ from broker.transactions.commands import Add, Added
 MANY_SINCE = 4
 FENCED_SINCE = 2
 ABORTABLE_SINCE = 5
+TRANSACTIONS_A_TURN = 100
+"""Of one request: each may be answered at once."""
 
 Named = tuple[str, int]
 """A topic's name and a partition's number."""
@@ -61,10 +64,12 @@ async def _answer(
     request: AddPartitionsToTxnRequest, context: Context
 ) -> AddPartitionsToTxnResponse:
     if context.version >= MANY_SINCE:
-        results = [
-            AddPartitionsToTxnResult(one.transactional_id, await _one(one, context))
-            for one in request.transactions
-        ]
+        results: list[AddPartitionsToTxnResult] = []
+        for count, one in enumerate(request.transactions, 1):
+            topics = await _one(one, context)
+            results.append(AddPartitionsToTxnResult(one.transactional_id, topics))
+            if count % TRANSACTIONS_A_TURN == 0:
+                await asyncio.sleep(0)
         return AddPartitionsToTxnResponse(results_by_transaction=results)
     only = AddPartitionsToTxnTransaction(
         request.v3_and_below_transactional_id,

@@ -51,6 +51,8 @@ from broker.runtime.partitions.fetches import Fetch
 from broker.runtime.partitions.reads import TURN_PLACES, Place
 from broker.runtime.services import Broker
 
+TURN_FORGOTTEN = 5_000
+
 
 class _Asked(NamedTuple):
     """Where a partition stands in the request as it is answered, and its place."""
@@ -99,7 +101,7 @@ def _fill(
     request: FetchRequest, places: list[Place], version: int, broker: Broker
 ) -> Generator[None, None, None]:
     """Find the places, and leave of the request what they are of; yields after each
-    ``TURN_PLACES``.
+    ``TURN_PLACES``, and while it forgets more than ``TURN_FORGOTTEN``.
 
     Source: ``FetchRequest.fetchData``, a map in the order of insertion.
     """
@@ -125,7 +127,20 @@ def _fill(
         known[key] = _Asked(partitions, len(partitions), len(places))
         partitions.append(asked)
         places.append(place)
-    request.topics = topics
+    asked_for, request.topics = request.topics, topics
+    yield from _forget(known, asked_for)
+
+
+def _forget(
+    known: dict[tuple[str, bytes, int], _Asked], topics: list[FetchTopic]
+) -> Iterator[None]:
+    """Empty both, but for the last ``TURN_FORGOTTEN``; yields in between. All of a
+    hundred thousand at once would take 20 ms."""
+    while max(len(known), len(topics)) > TURN_FORGOTTEN:
+        del topics[-TURN_FORGOTTEN:]
+        for _ in range(min(len(known), TURN_FORGOTTEN)):
+            known.popitem()
+        yield
 
 
 def _all_asked(

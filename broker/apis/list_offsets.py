@@ -1,7 +1,8 @@
 """ListOffsets: the offset at an end of the log, or at a time.
 
 Behavior: -1 the high watermark (the last stable offset for read_committed, which finds
-nothing behind it by time either), -2 the log
+nothing behind it by time either; of a level that is none, 2 say, everything is
+UNKNOWN_SERVER_ERROR), -2 the log
 start, -3 the record with the greatest timestamp, -4 the log start again (nothing is
 tiered), -5 and -6 nothing; a timestamp finds the first record stamped so or later, and
 is answered with that record's own timestamp, in segments and tables alike. A partition
@@ -50,6 +51,7 @@ SINCE_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 READ_COMMITTED = 1
+ISOLATION_LEVELS = (0, READ_COMMITTED)
 STORAGE_ERROR_SINCE = 3
 SEARCHES_MAX = 200
 """Of one request side by side: each is a task, which takes a moment to begin."""
@@ -135,6 +137,8 @@ def _look(
 ) -> Search | None:
     """Fill the answer, or return the search that will."""
     broker, timestamp = context.broker, asked.timestamp
+    if request.isolation_level not in ISOLATION_LEVELS:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "no such isolation level")
     if timestamp < 0 and SINCE_VERSION.get(timestamp, 99) > context.version:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp}")
     partition = broker.partitions.named(name, asked.partition_index)

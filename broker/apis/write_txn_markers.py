@@ -105,7 +105,7 @@ def _append(
     partition.append_marker(
         ProducerId(marker.producer_id),
         marker.producer_epoch,
-        Marker(marker.transaction_result, marker.coordinator_epoch),
+        Marker(marker.transaction_result, max(marker.coordinator_epoch, -1)),
         broker.clock.now_ms(),
         reply,
         bumps=marker.transaction_version >= V2,

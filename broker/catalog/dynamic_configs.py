@@ -5,6 +5,7 @@ all of them (""), a group, a subscription to client metrics. The values are text
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from sqlalchemy import Connection, select
 from sqlalchemy import delete as delete_from
@@ -14,6 +15,9 @@ from broker.catalog.upserts import upsert
 
 Resource = tuple[int, str]
 """Its kind and its name."""
+
+BROKER: Final = 4
+ALL_BROKERS: Final = ""
 
 
 def store(
@@ -31,6 +35,14 @@ def store(
             dynamic_configs.c.resource_name == name,
         )
     )
+
+
+def load_of(connection: Connection, kind: int) -> dict[str, dict[str, str]]:
+    """The configurations of all resources of a kind that have any, by name."""
+    rows = connection.execute(
+        select(dynamic_configs).where(dynamic_configs.c.resource_type == kind)
+    )
+    return {row.resource_name: row.configs for row in rows}
 
 
 def load(connection: Connection) -> dict[Resource, dict[str, str]]:

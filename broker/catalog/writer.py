@@ -11,7 +11,9 @@ neighbours.
 
 A process that is stopped inside a transaction of its own keeps the lock. So the wait
 for it is bounded: a group waits `PATIENCE_MS`, is then refused, and as long as the lock
-is held the groups after it are refused after a moment. ``trouble`` says so.
+is held the groups after it are refused after a moment. ``trouble`` says so. While
+nobody writes the writer itself looks whether the lock is free again: a broker that is
+not ready is sent no clients, and without them it would never know.
 
 The price. Results come a thread switch later, and a failed commit (a full disk) fails
 everybody in the group: nothing was written, and nothing is tried again.
@@ -142,11 +144,19 @@ class Writer:
             group, going = self._gather()
             if group:
                 self._commit(group)
+            elif going:
+                self._look_again()
 
     def _gather(self) -> tuple[list[_Waiting], bool]:
-        """All that waits, and whether there will be more."""
+        """All that waits, and whether there will be more; nothing, after a moment,
+        while nothing can be committed."""
         group: list[_Waiting] = []
-        item = self._queue.get()
+        try:
+            item = self._queue.get(
+                timeout=None if self.trouble is None else AGAIN_MS / 1000
+            )
+        except Empty:
+            return group, True
         while item is not None:
             group.append(item)
             if len(group) == GROUP_MAX:
@@ -172,9 +182,7 @@ class Writer:
                     one.finish(_as_kafka_error(error))
             return
         self.commits += 1
-        if self.trouble is not None:
-            log.info("the catalog can be written again")
-            self.trouble = None
+        self._report_free()
         for one in asked:
             if not one.is_finished:
                 one.finish(None)
@@ -194,6 +202,21 @@ class Writer:
             if is_locked(error):
                 self._report_locked()
             raise
+
+    def _look_again(self) -> None:
+        """Take the lock for nothing, as far as somebody gives it."""
+        try:
+            with self._engine.connect() as connection:
+                writing = connection.execution_options(**{WRITING: True})
+                self._begin(writing).rollback()
+        except Exception:  # noqa: BLE001 - as it was; who writes next is told why
+            return
+        self._report_free()
+
+    def _report_free(self) -> None:
+        if self.trouble is not None:
+            log.info("the catalog can be written again")
+            self.trouble = None
 
     def _report_locked(self) -> None:
         if self.trouble is None:

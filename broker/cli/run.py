@@ -26,7 +26,7 @@ from broker.cli.options import (
     Listener,
     settings_of,
 )
-from broker.cli.supervisor import Supervisor, die_with_parent
+from broker.cli.supervisor import Supervisor, die_with_parent, restarts
 from broker.memory import choose_allocators
 from broker.settings import Settings
 
@@ -136,7 +136,9 @@ def compactor(
     configure_logging(settings)
     try:
         with _internal(settings):
-            raise typer.Exit(run(settings, master=master, announce=announce))
+            raise typer.Exit(
+                run(settings, master=master, announce=announce, restarts=restarts())
+            )
     except CatalogError as error:
         raise UserError(str(error)) from None
 

@@ -22,6 +22,8 @@ import structlog
 from broker.cli.announce import REPORTED_VARIABLE, SOCKET_VARIABLE
 
 PARENT_VARIABLE = "LAKELOG_PARENT"
+RESTARTS_VARIABLE = "LAKELOG_RESTARTS"
+"""How often `up` started this part again; its own counters begin at 0 each time."""
 STOP_TIMEOUT_S = 4.0
 LINGER_S = 1.0
 POLL_S = 0.05
@@ -44,12 +46,19 @@ def die_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _environment() -> dict[str, str]:
+def restarts() -> int:
+    """How often this process was started again by ``up``; 0 where it is no child."""
+    said = os.environ.get(RESTARTS_VARIABLE, "")
+    return int(said) if said.isascii() and said.isdecimal() else 0
+
+
+def _environment(restarted: int) -> dict[str, str]:
     """What a child is told beside our own; a file in the directory from which ``up``
     was called is no module, neither to it nor to Spark's workers. That all is ready is
     for us to say, and which settings have no effect."""
     return {
         PARENT_VARIABLE: str(os.getpid()),
+        RESTARTS_VARIABLE: str(restarted),
         "PYTHONSAFEPATH": "1",
         SOCKET_VARIABLE: "",
         REPORTED_VARIABLE: "1",
@@ -90,6 +99,7 @@ class Child:
     ended: Callable[[], None] = lambda: None
     process: asyncio.subprocess.Process | None = None
     stopping: bool = False
+    restarts: int = 0
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
     def command(self) -> list[str]:
@@ -103,7 +113,7 @@ class Child:
                 *self.command(),
                 stdout=write_end,
                 stdin=asyncio.subprocess.DEVNULL,
-                env=os.environ | _environment(),
+                env=os.environ | _environment(self.restarts),
                 start_new_session=True,  # ctrl-C reaches us alone; we stop in order
             )
         finally:
@@ -143,6 +153,7 @@ class Child:
             pause_s = next_pause_s(pause_s, loop.time() - started)
             log.error("ended", part=self.name, why=reason(code), again_in_s=pause_s)
             await asyncio.sleep(pause_s)
+            self.restarts += 1
 
     def signal(self, number: int) -> None:
         self.stopping = True

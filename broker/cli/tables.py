@@ -1,15 +1,20 @@
 """``lakelog compact | table | undelete | check``: tables, where they meet the log."""
 
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from broker.cli import output
-from broker.cli.failures import UserError
+from broker.cli.failures import BadUsage, UserError
 from broker.cli.options import Config, DataDir, Extra, Json, settings_of
+
+HOLD_MS_MAX: Final = 86_400_000
+_TIME: Final = re.compile(r"(\d{1,9})([smh])")
+_UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000}
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +44,25 @@ def compact(
 
 def table(
     topic: Annotated[str, typer.Argument(help="The topic's name.")],
+    hold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="For so long (90s, 10m, 2h) nothing is committed to it, so that its "
+            "owner can change it; records wait in the log. A day at most.",
+        ),
+    ] = None,
+    release: Annotated[
+        bool, typer.Option("--release", help="End what --hold began.")
+    ] = False,
+    sql: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STATEMENT",
+            help="Hold it, run this in a Spark of its own, and release it. The table "
+            "goes by the topic's name, with _ for what is no letter or digit.",
+        ),
+    ] = None,
     data_dir: DataDir = None,
     config: Config = None,
     extra: Extra = None,
@@ -49,13 +73,21 @@ def table(
     What is damaged is told beside what is known; the exit code is 1 then.
     """
     settings = settings_of(data_dir, config, extra)
+    for_ms = _millis(hold or "10m")
+    if sql is not None:
+        output.rows(_statement(settings.data_dir, topic, sql, for_ms), json)
+        return
     with _extents(settings.data_dir) as extents:
+        if release:
+            extents.release(topic)
+        if hold is not None:
+            _hold(extents, settings.data_dir, topic, for_ms)
         [found] = extents.of([topic])
     partitions = [asdict(part) for part in found.partitions]
     head: dict[str, object] = {
         "topic": found.topic, "path": found.path, "version": found.version,
         "files": found.files, "file_bytes": found.file_bytes,
-        "not_merged": found.not_merged,
+        "not_merged": found.not_merged, "held_until_ms": found.held_until_ms,
         "problem": found.problem, **_state(settings.data_dir, found.topic),
     }  # fmt: skip
     if json:
@@ -69,6 +101,10 @@ def table(
 
 def undelete(
     topic: Annotated[str, typer.Argument(help="The topic's name.")],
+    topic_id: Annotated[
+        str | None,
+        typer.Option("--id", help="Of several: 32 hex digits, as its table is named."),
+    ] = None,
     data_dir: DataDir = None,
     config: Config = None,
     extra: Extra = None,
@@ -76,7 +112,8 @@ def undelete(
 ) -> None:
     """Bring a deleted topic back, with the records that its table has.
 
-    Nothing else may run on the data directory meanwhile.
+    Of several of that name it is the one deleted last that has a table. Nothing else
+    may run on the data directory meanwhile.
     """
     from broker.catalog.errors import CatalogError
     from broker.clock import SystemClock
@@ -87,11 +124,12 @@ def undelete(
     directory = settings_of(data_dir, config, extra).data_dir
     _known(directory)
     try:
-        found = bring_back(directory, topic, PosixFiles(), SystemClock())
+        found = bring_back(directory, topic, PosixFiles(), SystemClock(), topic_id)
     except (NotUndeleted, CatalogError, OSError) as error:
         raise UserError(str(error)) from None
-    partitions = found.topic.partitions
-    output.one({"topic": topic, "partitions": partitions, "path": found.path}, json)
+    back = found.topic
+    said = {"topic": topic, "id": back.id.hex(), "partitions": back.partitions}
+    output.one(said | {"path": found.path}, json)
 
 
 def check(
@@ -152,6 +190,35 @@ def _state(data_dir: "Path", topic: str) -> dict[str, object]:
         "since_ms": min((s.since_ms for s in named if s.since_ms), default=None),
         "lag_ms": max((state.lag_ms for state in named), default=0),
     }
+
+
+def _millis(text: str) -> int:
+    """``90s``, ``10m`` or ``2h``; raises BadUsage."""
+    match = _TIME.fullmatch(text)
+    found = int(match[1]) * _UNITS_MS[match[2]] if match else 0
+    if not 0 < found <= HOLD_MS_MAX:
+        raise BadUsage(f"{text!r} is no time between 1s and 24h")
+    return found
+
+
+def _hold(extents: "Extents", data_dir: "Path", topic: str, for_ms: int) -> None:
+    from jobs.owners.statement import hold
+
+    hold(extents, data_dir, topic, for_ms)
+
+
+def _statement(
+    data_dir: "Path", topic: str, sql: str, for_ms: int
+) -> list[dict[str, object]]:
+    from pyspark.errors import PySparkException
+
+    from jobs.owners.statement import run_statement
+
+    with _extents(data_dir):
+        try:
+            return run_statement(data_dir, topic, sql, for_ms)
+        except PySparkException as error:
+            raise UserError(str(error)) from None
 
 
 def _known(data_dir: "Path") -> None:

@@ -31,6 +31,7 @@ SETTING_OF: Final[Mapping[str, str]] = MappingProxyType(
         "lake.flush.max.ms": "lake.flush_max_ms",
         "log.retention.ms": "topics.retention_ms",
         "log.retention.bytes": "topics.retention_bytes",
+        "log.cleaner.enable": "lake.clean",
         "log.cleanup.policy": "topics.cleanup_policy",
         "log.message.timestamp.type": "topics.message_timestamp_type",
         "log.message.timestamp.before.max.ms": "topics.message_timestamp_before_max_ms",
@@ -255,6 +256,10 @@ _FAMILIES: Final = (
     "config.providers.", "confluent.", "listener.name.", "rlmm.config.", "rsm.config.",
 )  # fmt: skip
 """What begins so is read by a plugin, or belongs to one listener."""
+
+
+OF_BROKER: Final = frozenset(_KNOWN.split())
+"""What Apache Kafka 4.3.1 has of its own."""
 
 
 def plain(key: str) -> str:

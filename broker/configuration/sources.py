@@ -17,7 +17,7 @@ from broker.configuration.values import SettingsError
 
 ENVIRONMENT_PREFIX: Final = "LAKELOG_"
 NOT_SETTINGS: Final = frozenset(
-    {"LAKELOG_FAILPOINTS", "LAKELOG_PARENT", "LAKELOG_REPORTED"}
+    {"LAKELOG_FAILPOINTS", "LAKELOG_PARENT", "LAKELOG_REPORTED", "LAKELOG_RESTARTS"}
 )
 """Variables with our prefix that something else reads."""
 

@@ -5,6 +5,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
+"""What clients are told as an INT or a LONG is no larger."""
+
 _UNITS = {"": 1, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 _SIZE = re.compile(r"\s*(\d+)\s*(ki|mi|gi|)b?\s*", re.IGNORECASE)
 _POLICIES = frozenset({"compact", "delete"})
@@ -48,9 +51,9 @@ def _policies(value: Any) -> Any:
 
 
 Bytes = Annotated[int, BeforeValidator(_size), Field(ge=0)]
-Limit = Annotated[int, BeforeValidator(_size), Field(ge=-1, le=2**63 - 1)]
+Limit = Annotated[int, BeforeValidator(_size), Field(ge=-1, le=LONG_MAX)]
 """Bytes, or -1 for no limit."""
-Millis = Annotated[int, Field(ge=0)]
+Millis = Annotated[int, Field(ge=0, le=LONG_MAX)]
 Count = Annotated[int, Field(ge=1)]
 Address = Annotated[str, BeforeValidator(_address)]
 FixedAddress = Annotated[str, BeforeValidator(_fixed_address)]

@@ -15,7 +15,7 @@ such as too many open files, was before the fsync, and the next call tries again
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import structlog
 
@@ -30,7 +30,7 @@ from lakehouse.delta_log import (
 )
 from lakehouse.durable import SyncFailed, sync_directory, sync_file, sync_files
 from lakehouse.ends import counted, ends_of
-from lakehouse.errors import LakehouseError, LogDamaged, TableMissing
+from lakehouse.errors import LakehouseError, LogDamaged, TableMissing, TableUnreadable
 
 log = structlog.get_logger("lakelog.lake")
 
@@ -168,7 +168,7 @@ class Verifier:
         self._version = commit.version
 
     def _sync_data(
-        self, files: Iterable[DataFile], may_be_gone: bool = False
+        self, files: Collection[DataFile], may_be_gone: bool = False
     ) -> dict[str, tuple[DataFile, str]]:
         """Sync what is there as its commit says. The rest is returned, unless a later
         commit took it out again."""
@@ -178,7 +178,8 @@ class Verifier:
             left = lacking.keys() - load(self._path).files.keys()
             lacking = {path: lacking[path] for path in lacking if path not in left}
         present = [file.relative_path for file, why in found if why is None]
-        sync_files(self._path, present)
+        vectors = [path for file in files for path in _vectors(self._path, file)]
+        sync_files(self._path, present + vectors)
         return lacking
 
     def _why_lacking(self, file: DataFile) -> str | None:
@@ -212,3 +213,19 @@ class Verifier:
         sync_directory(directory)
         sync_directory(self._path)
         sync_directory(os.path.dirname(self._path))
+
+
+def _vectors(root: str, file: DataFile) -> list[str]:
+    """The file of an owner's deletion vector, below ``root``, which nobody synced; none
+    if there is none. Who reads it tells what is wrong with it."""
+    if file.vector is None:
+        return []
+    from lakehouse.deletion_vectors import ABSOLUTE, placed
+
+    try:
+        found = placed(root, file.vector)
+    except TableUnreadable:
+        return []
+    assert found is not None, "it was not None before"
+    is_there = found.storage == ABSOLUTE and os.path.isfile(found.place)
+    return [os.path.relpath(found.place, root)] if is_there else []

@@ -175,33 +175,36 @@ class PartitionLog:
             self._note_hole(self.offsets.durable, base)
         self.index.append(base, last, header.max_timestamp, location, length)
         if marker is None:
+            self.transactions.separate(base, header)
             self.transactions.commit(base)
         else:
-            self._note_undecided(base, header)
-            self.transactions.commit(base, commits=marker.commit)
-            self._mark(header)
+            start = self._decided_from(base, header, marker)
+            self.transactions.commit(base, commits=marker.commit, start=start)
+            self._mark_at(header, header.max_timestamp)
         self.offsets.move(durable=last + 1, stable=self._stable_below(last + 1))
 
-    def _note_undecided(self, base: int, header: BatchHeader) -> None:
-        """A marker is to end a transaction: but for what another that is lost may have
-        ended before."""
-        producer_id = header.producer_id
+    def _decided_from(self, base: int, header: BatchHeader, marker: Marker) -> int:
+        """The first offset that a marker decides. If it does not say so, it is noted
+        what another that is lost may have ended before."""
+        start, producer_id = marker.start(base), header.producer_id
         first = self.transactions.open.get(producer_id)
-        if not self.lost or first is None:
-            return
-        epoch, newest = self.producers.newest(producer_id)
-        ending = Ending(first, newest, base, header.producer_epoch - epoch)
-        undecided = undecided_by(ending, self.lost)
+        if start is not None or first is None:
+            return start or 0
+        undecided = None
+        if self.lost:
+            epoch, newest = self.producers.newest(producer_id)
+            ending = Ending(first, newest, base, header.producer_epoch - epoch)
+            undecided = undecided_by(ending, self.lost)
         if undecided is not None:
             self.transactions.undecided.append(undecided)
+        else:
+            self.transactions.separate(base, header, ends=True)
+        return 0
 
     def _note_hole(self, durable: int, base: int) -> None:
         """Batches before ``base`` were refused."""
         assert base > durable, "committed in the order of admission"
         self.holes.append((durable, base))
-
-    def _mark(self, header: BatchHeader) -> None:
-        self._mark_at(header, header.max_timestamp)
 
     def _mark_at(self, header: BatchHeader, now_ms: int) -> None:
         self.producers.mark(
@@ -298,16 +301,19 @@ class PartitionLog:
                 return end
         return None
 
-    def release(self, sequence: int) -> None:
-        """Segment ``sequence`` was released: the table has what was in it."""
+    def release(self, sequence: int, held: int | None = None) -> None:
+        """Segment ``sequence`` was released: the table has what was in it. ``held``:
+        the first offset that others have, be it read there or not."""
         self.index.release(sequence)
-        self._forget_released()
+        self._forget_released(held)
 
-    def move(self, old: Any, new: Any, left: Collection[int]) -> None:
+    def move(
+        self, old: Any, new: Any, left: Collection[int], held: int | None = None
+    ) -> None:
         """Batches were carried out of the segments ``left``, from the locations ``old``
-        to ``new``; the table has what else was in these."""
+        to ``new``; the table has what else was in these. ``held`` as in `release`."""
         self.index.move(old, new, left)
-        self._forget_released()
+        self._forget_released(held)
 
     @property
     def _first_in_segments(self) -> int:
@@ -316,10 +322,11 @@ class PartitionLog:
         first = self.index.first_offset
         return self.offsets.durable if first is None else first
 
-    def _forget_released(self) -> None:
-        """Holes before the table's end, but for the newest, and what was aborted."""
+    def _forget_released(self, held: int | None) -> None:
+        """Holes before the table's end, but for the newest, and what was aborted: that
+        in no segment, since a start that cannot read the table reads all of these."""
         end = self._first_in_segments
-        self.transactions.trim(end)
+        self.transactions.trim(end, end if held is None else held)
         self.lost = [lost for lost in self.lost if lost.end > end]
         # One hole may lie between the table's end and the first batch that is left.
         below = [hole for hole in self.holes if hole[1] <= end]
@@ -354,22 +361,18 @@ class PartitionLog:
         """
         index = BatchIndex()
         if columns is not None:
-            index.extend(
-                columns.base,
-                columns.last,
-                columns.max_ts,
-                columns.location,
-                columns.length,
-            )
+            c = columns
+            index.extend(c.base, c.last, c.max_ts, c.location, c.length)
         kept = snapshot.durable if snapshot else 0
         end = max(table_end, kept, lost_end, index.end_offset or 0)
         log = cls(start, max(start, end))
         log.index = index
         index.trim_below(start)
+        held = log._first_in_segments
         log._find_holes(snapshot, table_end, places, replayed_from)
         if snapshot:
             log.producers = Producers.restore(snapshot.producers)
-            log._restore_transactions(snapshot)
+            log._restore_transactions(snapshot, held)
             if snapshot.holes is None:
                 log._abandon_refused(max(kept, table_end))
         else:
@@ -441,10 +444,11 @@ class PartitionLog:
             if not self.index.holds(base):
                 self.producers.abandon(base)
 
-    def _restore_transactions(self, snapshot: LogSnapshot) -> None:
+    def _restore_transactions(self, snapshot: LogSnapshot, held: int) -> None:
         self.transactions = Transactions.restore(snapshot.transactions)
-        self.transactions.trim(self._first_in_segments)
+        self.transactions.trim(self._first_in_segments, held)
         self._known_end = snapshot.durable
+        self.transactions.know(self.producers.newest_end)
         self.offsets.restore_stable(self._stable_below(self.durable))
 
     def _leave_to_table(self, table_end: int) -> None:
@@ -471,16 +475,18 @@ class PartitionLog:
     ) -> None:
         if header.is_control and marker is None:
             return  # none of ours: nobody knows what it says
-        base, producer_id = header.base_offset, header.producer_id
+        base, producer_id, start = header.base_offset, header.producer_id, 0
         if marker is None:
             self.producers.replay(header, now_ms)
         else:
-            self._note_undecided(base, header)
+            start = self._decided_from(base, header, marker)
             self._mark_at(header, now_ms)
         if base < self._decided_end:
             return
+        if marker is None:
+            self.transactions.separate(base, header)
         commits = None if marker is None else marker.commit
-        self.transactions.replay(base, producer_id, commits=commits)
+        self.transactions.replay(base, producer_id, commits=commits, start=start)
         self.offsets.restore_stable(self._stable_below(self.durable))
 
 

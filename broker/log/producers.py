@@ -23,6 +23,7 @@ batch that was refused does not come first (``VerificationStateEntry``).
 
 import struct
 from collections.abc import Container, Iterator
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from broker.ids import ProducerId
@@ -302,6 +303,15 @@ class Producers:
         if state is None:
             return -1, -1
         return state.epoch, max((batch[2] for batch in state.batches), default=-1)
+
+    def newest_end(self, producer_id: ProducerId) -> tuple[int, int] | None:
+        """Epoch of a producer's last batch and the offset behind it; None: it is not
+        known."""
+        state = self._states.get(producer_id)
+        if state is None or not state.batches:
+            return None
+        first, last, base, _ = max(state.batches, key=itemgetter(2))
+        return state.epoch, base + ((last - first) & _SEQUENCE_MASK) + 1
 
     def unconfirmed(self, durable: int) -> list[int]:
         """Base offsets, at or above ``durable``, of batches that are retained: what an

@@ -28,15 +28,20 @@ import struct
 from array import array
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from broker.ids import ProducerId
 from broker.log.undecided import Undecided
+from broker.records.batch import BatchHeader
 
 _FORMAT: Final = 1
 _WITH_UNDECIDED: Final = 2
+_SAID_BY_MARKERS: Final = 3
+"""As 2. A program that reads no more than 2 does not know what a marker says of its
+start, and its compactor would take for decided what is not."""
 _HEAD: Final = struct.Struct(">BII")
 _OPEN: Final = struct.Struct(">qq")
 _ABORTED: Final = struct.Struct(">qqqq")
@@ -64,8 +69,8 @@ class Transactions:
     """The transactions of one partition."""
 
     __slots__ = (
-        "_first", "_in_flight", "_last", "_producer", "_stable", "admitted", "open",
-        "undecided",
+        "_first", "_in_flight", "_last", "_newest", "_producer", "_stable", "admitted",
+        "open", "undecided",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -75,6 +80,8 @@ class Transactions:
         """The same, of all that was admitted."""
         self.undecided: list[Undecided] = []
         """What no marker decides, in the order of the markers that came behind."""
+        self._newest: dict[ProducerId, tuple[int, int]] = {}
+        """Of each that is open the epoch, and where its last batch ends."""
         self._in_flight: deque[_InFlight] = deque()
         self._producer = array("q")
         self._first = array("q")
@@ -101,8 +108,9 @@ class Transactions:
         else:
             self.admitted.setdefault(producer_id, base)
 
-    def commit(self, base: int, *, commits: bool | None = None) -> None:
-        """What was admitted at ``base`` is durable; ``commits`` is what a marker says.
+    def commit(self, base: int, *, commits: bool | None = None, start: int = 0) -> None:
+        """What was admitted at ``base`` is durable; ``commits`` is what a marker says,
+        and ``start`` the first offset that it decides.
 
         Batches come here, or to ``abandon``, in the order in which they were admitted.
         """
@@ -112,7 +120,7 @@ class Transactions:
         if commits is None:
             self.begin(base, one.producer_id)
         else:
-            self.end(base, one.producer_id, commits=commits)
+            self.end(base, one.producer_id, commits=commits, start=start)
 
     def abandon(self, base: int) -> None:
         """What was admitted at ``base`` was refused by the writer, if it is ours."""
@@ -136,9 +144,17 @@ class Transactions:
         """A durable batch is of a transaction: it begins here unless it is open."""
         self.open.setdefault(producer_id, base)
 
-    def end(self, base: int, producer_id: ProducerId, *, commits: bool) -> None:
-        """A durable marker ends a transaction; nothing happens if none is open."""
+    def end(
+        self, base: int, producer_id: ProducerId, *, commits: bool, start: int = 0
+    ) -> None:
+        """A durable marker ends a transaction; nothing happens if none is open. What is
+        open from below ``start`` is another one, whose marker is lost: its records are
+        undecided, up to ``start`` if others stand behind."""
         first = self.open.pop(producer_id, None)
+        _, end = self._newest.pop(producer_id, (0, start))
+        if first is not None and first < start:
+            self.undecided.append(Undecided(first, min(end, start)))
+            first = start if end > start else None
         if first is None or commits:
             return
         oldest = self.first_open
@@ -146,6 +162,27 @@ class Transactions:
         self._first.append(first)
         self._last.append(base)
         self._stable.append(base + 1 if oldest is None else oldest)
+
+    def separate(self, base: int, header: BatchHeader, *, ends: bool = False) -> None:
+        """A batch of a transaction is durable at ``base``, or the marker that ``ends``
+        one. If its epoch says that it is of another than the one that is open, the
+        marker of that one is lost: its records are undecided."""
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        known = self._newest.get(producer_id)
+        if known is not None and epoch > known[0] + ends:
+            self.undecided.append(Undecided(self.open.pop(producer_id), known[1]))
+            if producer_id in self.admitted:
+                self.admitted[producer_id] = base
+        if not ends:
+            self._newest[producer_id] = epoch, base + header.last_offset_delta + 1
+
+    def know(self, newest_of: Callable[[ProducerId], tuple[int, int] | None]) -> None:
+        """Take the epochs of what is open, as of a checkpoint, and where it ends from
+        who knows them."""
+        for producer_id in self.open:
+            newest = newest_of(producer_id)
+            if newest is not None:
+                self._newest[producer_id] = newest
 
     # -- what a reader must know ------------------------------------------------------
 
@@ -169,11 +206,16 @@ class Transactions:
         pairs = zip(producer[at].tolist(), first[at].tolist(), strict=True)
         return list(map(AbortedTransaction._make, pairs))
 
-    def trim(self, offset: int) -> None:
-        """Forget the aborted transactions that end below ``offset``, and what was
-        undecided there."""
+    @property
+    def has_aborted(self) -> bool:
+        """Whether any aborted transaction is remembered."""
+        return bool(self._last)
+
+    def trim(self, offset: int, held: int | None = None) -> None:
+        """Forget the aborted transactions that end below ``offset``, and below
+        ``held`` if that is lower, and what was undecided below ``offset``."""
         self.undecided = [one for one in self.undecided if one.end > offset]
-        count = bisect_left(self._last, offset)
+        count = bisect_left(self._last, offset if held is None else min(offset, held))
         if count:
             for column in (self._producer, self._first, self._last, self._stable):
                 del column[:count]
@@ -188,21 +230,26 @@ class Transactions:
     # -- a start ----------------------------------------------------------------------
 
     def replay(
-        self, base: int, producer_id: ProducerId, *, commits: bool | None = None
+        self,
+        base: int,
+        producer_id: ProducerId,
+        *,
+        commits: bool | None = None,
+        start: int = 0,
     ) -> None:
-        """Take up a batch that was read back; ``commits`` is what a marker says."""
+        """Take up a batch that was read back; ``commits`` and ``start`` as above."""
         if commits is None:
             self.begin(base, producer_id)
             self.admitted.setdefault(producer_id, base)
         else:
-            self.end(base, producer_id, commits=commits)
+            self.end(base, producer_id, commits=commits, start=start)
             self.admitted.pop(producer_id, None)
 
     def snapshot(self) -> bytes:
         """What is durable, as bytes for a checkpoint; empty if there is nothing."""
         if not len(self):
             return b""
-        version = _WITH_UNDECIDED if self.undecided else _FORMAT
+        version = _SAID_BY_MARKERS if self.undecided else _FORMAT
         parts = [_HEAD.pack(version, len(self.open), len(self._last))]
         parts.extend(_OPEN.pack(*one) for one in self.open.items())
         rows = zip(self._producer, self._first, self._last, self._stable, strict=True)
@@ -222,11 +269,11 @@ class Transactions:
             version, opened, aborted = _HEAD.unpack_from(payload)
         except struct.error as error:
             raise ValueError("the snapshot of transactions is cut off") from error
-        if version not in (_FORMAT, _WITH_UNDECIDED):
+        if version not in (_FORMAT, _WITH_UNDECIDED, _SAID_BY_MARKERS):
             raise ValueError(f"a snapshot of transactions of format {version}")
         rows = _HEAD.size + opened * _OPEN.size
         end = rows + aborted * _ABORTED.size
-        if version == _WITH_UNDECIDED:
+        if version != _FORMAT:
             transactions.undecided = _unpack_undecided(payload[end:])
         elif len(payload) != end:
             raise ValueError("the snapshot of transactions has another length")

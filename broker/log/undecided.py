@@ -11,9 +11,16 @@ behind it is held back. A marker that was written again decides all the same: it
 behind a single lost offset, where no record of another transaction can have been beside
 the marker, and none of its producer's stands behind that.
 
+Where no offsets are known to be lost (the header of the marker's entry is damaged, too)
+epochs may say that a batch is of a later transaction (`Transactions.separate`): then
+the records of the first are undecided, and no more.
+
+A marker of version 1 says where its own transaction begins (`Marker.start`), and none
+of this is asked: what is open from below is another's (`Transactions.end`).
+
 The price. If the damage took something else, what stands before it in the partition is
-undecided as well. And in version 1 a later transaction of the same epoch that was begun
-in the partition and wrote nothing there has a marker that looks like one written again.
+undecided as well. And a marker of version 1 that an older program wrote may look like
+one written again, if its transaction wrote nothing in the partition.
 """
 
 from collections.abc import Sequence
@@ -23,7 +30,8 @@ from broker.log.lost import Lost
 
 
 class Undecided(NamedTuple):
-    """Offsets [first, end): from a transaction's first record to behind the damage."""
+    """Offsets [first, end): from a transaction's first record to behind the damage, or
+    to behind its last record."""
 
     first: int
     end: int

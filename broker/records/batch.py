@@ -151,7 +151,7 @@ def check_produced(
     """Check the one batch that a producer sent for one partition.
 
     ``bytes_max`` is the topic's ``max.message.bytes``, ``version`` that of the
-    Produce request. The base offset is the producer's and means nothing.
+    Produce request. The base offset must be 0: the broker gives offsets.
     ``in_transaction``: a transactional batch is taken, its coordinator knows of it.
 
     Raises KafkaError: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE,
@@ -161,17 +161,42 @@ def check_produced(
     header = _sound_header(records, bytes_max, version)
     if header is not None:
         return header
-    header = _check_bounds(records, bytes_max)
-    if checksum(records) != header.crc:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch fails its checksum")
+    header = _check_bounds(records)
+    _check_request(header, version, in_transaction=in_transaction)
+    _check_whole(header, records, bytes_max)
+    _check_attributes(header)
+    _check_counts(header)
+    return header
+
+
+def _check_request(header: BatchHeader, version: int, *, in_transaction: bool) -> None:
+    """Refuse it as ``ProduceRequest.validateRecords``, before it goes anywhere."""
     if header.is_transactional and not in_transaction:
         raise NotAppended(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             "a batch of a transaction, and the request names no transactional id",
         )
-    _check_attributes(header, version)
-    _check_counts(header)
-    return header
+    if header.codec == CODEC_ZSTD and version < _ZSTD_SINCE_VERSION:
+        raise NotAppended(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd needs Produce {_ZSTD_SINCE_VERSION}",
+        )
+
+
+def _check_whole(header: BatchHeader, records: Buffer, bytes_max: int) -> None:
+    """Refuse it in the order of ``UnifiedLog.analyzeAndValidateRecords``."""
+    if header.base_offset != 0:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"the base offset should be 0, and is {header.base_offset}",
+        )
+    if header.size > bytes_max:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {header.size} bytes, the topic allows {bytes_max}",
+        )
+    if checksum(records) != header.crc:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch fails its checksum")
 
 
 def _sound_header(records: Buffer, bytes_max: int, version: int) -> BatchHeader | None:
@@ -180,9 +205,10 @@ def _sound_header(records: Buffer, bytes_max: int, version: int) -> BatchHeader 
     if not HEADER_BYTES <= length <= bytes_max:
         return None
     header = tuple.__new__(BatchHeader, HEADER.unpack_from(records))
-    _, size, _, magic, crc, attributes, last, _, _, producer_id, _, _, count = header
+    base, size, _, magic, crc, attributes, last, _, _, producer_id, _, _, count = header
     if (
-        size + LOG_OVERHEAD_BYTES == length
+        base == 0
+        and size + LOG_OVERHEAD_BYTES == length
         and magic == MAGIC
         and 0 <= attributes <= CODEC_ZSTD  # no flags
         and (attributes != CODEC_ZSTD or version >= _ZSTD_SINCE_VERSION)
@@ -202,7 +228,7 @@ def _is_idempotent(header: BatchHeader) -> bool:
     )
 
 
-def _check_bounds(records: Buffer, bytes_max: int) -> BatchHeader:
+def _check_bounds(records: Buffer) -> BatchHeader:
     length = len(records)
     if length == 0:
         raise NotAppended(ErrorCode.INVALID_RECORD, "there is no batch")
@@ -212,27 +238,19 @@ def _check_bounds(records: Buffer, bytes_max: int) -> BatchHeader:
             f"only magic {MAGIC} is accepted, not {records[MAGIC_AT]}",
         )
     header = read_header(records)
-    if header.size < HEADER_BYTES or header.size > length:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch is cut off")
+    if header.size > length:
+        raise NotAppended(ErrorCode.INVALID_RECORD, "the only batch is cut off")
+    if header.size < HEADER_BYTES:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch is too short for one")
     if header.size < length:
         raise NotAppended(ErrorCode.INVALID_RECORD, "there is more than one batch")
-    if length > bytes_max:
-        raise KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {length} bytes, the topic allows {bytes_max}",
-        )
     return header
 
 
-def _check_attributes(header: BatchHeader, version: int) -> None:
+def _check_attributes(header: BatchHeader) -> None:
     if header.codec > CODEC_ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown codec {header.codec}"
-        )
-    if header.codec == CODEC_ZSTD and version < _ZSTD_SINCE_VERSION:
-        raise NotAppended(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"zstd needs Produce {_ZSTD_SINCE_VERSION}",
         )
     if header.is_control:
         raise KafkaError(ErrorCode.INVALID_RECORD, "clients write no control batches")

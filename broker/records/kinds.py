@@ -25,10 +25,15 @@ from broker.records.layout import (
     LOG_OVERHEAD_BYTES,
     MAGIC,
     MAGIC_AT,
+    PRODUCER_EPOCH_AT,
     PRODUCER_ID_AT,
     TRANSACTIONAL_BIT,
 )
-from broker.records.markers import MARKER_BYTES
+from broker.records.markers import (
+    COORDINATOR_EPOCH_AT,
+    DECIDES_NOTHING,
+    MARKER_BYTES,
+)
 
 PLAIN: Final = 0
 TRANSACTIONAL: Final = 1
@@ -47,14 +52,22 @@ Ints = npt.NDArray[np.int64]
 
 
 class Kinds(NamedTuple):
-    """Of each batch its kind, and its producer if that is not plain."""
+    """Of each batch its kind, and its producer and epoch if that is not plain; of a
+    marker the first offset that it decides, 0 if it does not say."""
 
     kind: npt.NDArray[np.uint8]
     producer: Ints
+    epoch: npt.NDArray[np.int16]
+    start: Ints
 
     def cut(self, some: Any) -> "Kinds":
         """Those of a slice, or of an array of bools."""
-        return Kinds(self.kind[some], self.producer[some])
+        return Kinds(*(column[some] for column in self))
+
+
+def _all_plain(count: int) -> Kinds:
+    none, zeros = np.full(count, -1, np.int64), np.zeros(count, np.int64)
+    return Kinds(zeros.astype(np.uint8), none, none.astype(np.int16), zeros)
 
 
 def kinds_of(view: memoryview, positions: Ints) -> Kinds | None:
@@ -64,15 +77,24 @@ def kinds_of(view: memoryview, positions: Ints) -> Kinds | None:
     special = np.flatnonzero(flags & (TRANSACTIONAL_BIT | CONTROL_BIT))
     if not len(special):
         return None
-    kind = np.zeros(len(positions), np.uint8)
-    producer = np.full(len(positions), -1, np.int64)
+    found = kind, producer, epoch, start = _all_plain(len(positions))
     at = positions[special]
     kind[special] = TRANSACTIONAL
     producer[special] = _numbers(data, at + PRODUCER_ID_AT, ">i8")
+    epoch[special] = _numbers(data, at + PRODUCER_EPOCH_AT, ">i2")
     control = special[(flags[special] & CONTROL_BIT) != 0]
     said = _numbers(data, positions[control] + _TYPE_AT, ">i2")
     kind[control] = np.select([said == 0, said == 1], [ABORT, COMMIT], CONTROL)
-    return Kinds(kind, producer)
+    whole = control[positions[control] + MARKER_BYTES <= len(data)]
+    start[whole] = _starts(data, positions[whole])
+    return found
+
+
+def _starts(data: Any, at: Ints) -> Ints:
+    """Of markers, as ``Marker.start`` has it."""
+    epoch = _numbers(data, at + COORDINATOR_EPOCH_AT, ">i4")
+    start = _numbers(data, at, ">i8") + epoch - DECIDES_NOTHING
+    return np.where(epoch > DECIDES_NOTHING, 0, start)
 
 
 def verified_kinds_of(
@@ -86,6 +108,7 @@ def verified_kinds_of(
 
     ``lengths``: what the segment says of them. What is as long as a marker and looks
     like a whole header of something else is believed: one bit does not make it so.
+    What is of another epoch than its producer's batch before it is looked at as well.
     ``unread``: the [start, end) that zeros stand for; these would pass for a plain one.
     """
     found = kinds_of(view, positions)
@@ -96,12 +119,12 @@ def verified_kinds_of(
     if found is not None:
         suspect |= found.kind > TRANSACTIONAL
         suspect |= (found.kind == TRANSACTIONAL) & (lengths == MARKER_BYTES)
+        suspect[_of_other_epochs(found)] = True
     at = [one for one in np.flatnonzero(suspect) if not is_whole(int(positions[one]))]
     if not at:
         return found
     if found is None:
-        count = len(positions)
-        found = Kinds(np.zeros(count, np.uint8), np.full(count, -1, np.int64))
+        found = _all_plain(len(positions))
     found.kind[at] = DAMAGED
     return found
 
@@ -116,17 +139,22 @@ def _no_headers(view: memoryview, positions: Ints, lengths: Ints) -> Ints:
     return odd
 
 
+def _of_other_epochs(found: Kinds) -> Ints:
+    """Those whose epoch is not that of the batch of their producer before them."""
+    by_producer = np.argsort(found.producer, kind="stable")
+    _, producer, epoch, _ = found.cut(by_producer)
+    is_other = (np.diff(producer) == 0) & (np.diff(epoch) != 0)
+    others: Ints = by_producer[1:][is_other]
+    return others
+
+
 def join(parts: "list[tuple[int, Kinds | None]]") -> Kinds | None:
     """The kinds of runs of batches, each with its length, as those of one."""
     if not any(kinds is not None and kinds.kind.any() for _, kinds in parts):
         return None
-    whole = [
-        kinds or Kinds(np.zeros(count, np.uint8), np.full(count, -1, np.int64))
-        for count, kinds in parts
-    ]
+    whole = [kinds or _all_plain(count) for count, kinds in parts]
     return Kinds(
-        np.concatenate([one.kind for one in whole]),
-        np.concatenate([one.producer for one in whole]),
+        *(np.concatenate(columns) for columns in zip(*whole, strict=True)),
     )
 
 

@@ -66,6 +66,7 @@ LAST_OFFSET_DELTA_AT: Final = _at("last_offset_delta")
 BASE_TIMESTAMP_AT: Final = _at("base_timestamp")
 MAX_TIMESTAMP_AT: Final = _at("max_timestamp")
 PRODUCER_ID_AT: Final = _at("producer_id")
+PRODUCER_EPOCH_AT: Final = _at("producer_epoch")
 RECORD_COUNT_AT: Final = _at("record_count")
 
 MAGIC: Final = 2

@@ -10,6 +10,10 @@ Every marker is written here, uncompressed, so each has the same 78 bytes but fo
 fields, and it is read by position. The price: one that Kafka had written with another
 version of its key would not be taken.
 
+In version 1 of transactions nothing tells the records of one from those of the next,
+should the marker between them be lost. So a marker says where its own begins: as the
+coordinator's epoch, which no client looks at, and which is never below -1 otherwise.
+
 Source: Kafka's ``MemoryRecords.withEndTransactionMarker``, ``EndTransactionMarker`` and
 ``ControlRecordType``.
 """
@@ -42,6 +46,11 @@ _NO_SEQUENCE: Final = -1
 _ATTRIBUTES: Final = CODEC_NONE | TRANSACTIONAL_BIT | CONTROL_BIT
 
 MARKER_BYTES: Final = HEADER_BYTES + _RECORD.size
+COORDINATOR_EPOCH_AT: Final = MARKER_BYTES - 5
+DECIDES_NOTHING: Final = -2
+"""As a coordinator's epoch; below that it is lower by how many offsets before the
+marker it decides."""
+_EPOCH_MIN: Final = -(1 << 31)
 
 
 class Marker(NamedTuple):
@@ -49,6 +58,20 @@ class Marker(NamedTuple):
 
     commit: bool
     coordinator_epoch: int = 0
+
+    def start(self, base: int) -> int | None:
+        """The first offset that it decides, standing at ``base``; None: it does not
+        say."""
+        if self.coordinator_epoch > DECIDES_NOTHING:
+            return None
+        return base + self.coordinator_epoch - DECIDES_NOTHING
+
+    def starting(self, start: int | None, base: int) -> "Marker":
+        """One for ``base`` that says so, if there is room: it need not be so."""
+        if start is None:
+            return self
+        epoch = DECIDES_NOTHING - max(base - start, 0)
+        return self if epoch < _EPOCH_MIN else Marker(self.commit, epoch)
 
 
 def marker_batch(

@@ -70,6 +70,9 @@ class Tables(Protocol):
     def problems(self) -> list[str]:
         """One sentence for each table whose rows cannot be served."""
 
+    def unreadable(self, number: TopicNumber, /) -> str | None:
+        """One sentence if a topic's rows cannot be served, else None."""
+
     def unreadable_topics(self) -> Mapping[TopicNumber, str]:
         """Topic number -> one sentence, for each whose rows cannot be served."""
 

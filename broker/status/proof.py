@@ -1,70 +1,86 @@
-"""That somebody has the secret, shown to the part that is asked without sending it.
+"""That both sides have the secret, shown for one question without sending it.
 
 The problem: what is sent to an address is sent to whoever listens there, also while the
-part is away and somebody else has its port. The idea: a request carries no secret but
-an HMAC-SHA256 of itself: of its method and path, of the time, and of a number that is
-used once. The part answers each proof once, within `WINDOW_MS` of its time, and none
-from before it listened: so nothing that was heard on the way is good for asking again.
+part is away and somebody else has its port; and who listens there may answer what he
+likes. The idea: each side names a number of chance, the part's (its challenge) made for
+the connection that is asked on. The question carries an HMAC-SHA256 of itself, of the
+part's name and of both numbers; the answer one of its status and its bytes besides. So
+what was heard on the way is good for no other connection, question, part or process:
+nothing is remembered for that, and no clock is looked at.
 
-The price: the clocks of both machines agree within that; and who asks does not know
-that it is the part who answers.
+The price: two requests for a question, and an answer is known to be true only at its
+end. Who stands between the two reads what they say, and may pass it on unchanged.
 """
 
 import hmac
-import threading
+import re
+from dataclasses import dataclass
 from typing import Final
 
-SCHEME: Final = "Lakelog-HMAC-SHA256"
-WINDOW_MS: Final = 60_000
-SEEN_MAX: Final = 100_000
-"""So many within two windows; only who has the secret makes any."""
+FAMILY: Final = "Lakelog-"
+SCHEME: Final = f"{FAMILY}HMAC-SHA256"
+"""How proof is given: another version that proves otherwise has another name."""
+SEAL: Final = "Lakelog-Seal"
+"""The trailer that has an answer's proof."""
+_NUMBER: Final = re.compile(r"[0-9a-f]{32}")
 
 
-def proof(secret: str, method: str, path: str, now_ms: int, number: str) -> str:
-    """The Authorization header of a request; ``number`` is of chance, and has no
-    spaces."""
-    return f"{SCHEME} {now_ms} {number} {_mac(secret, method, path, now_ms, number)}"
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One question to one part, and the answer to it."""
+
+    part: str
+    challenge: str
+    """The part's number."""
+    number: str
+    """The asker's."""
+    method: str
+    path: str
+
+    def authorization(self, secret: str) -> str:
+        """The header of the question, which proves that the asker has the secret."""
+        return f"{SCHEME} {self.number} {self._mac(secret, 'question')}"
+
+    def seal(self, secret: str, status: int, digest: str) -> str:
+        """What proves that the part gave this answer; ``digest``: of its bytes."""
+        return self._mac(secret, "answer", str(status), digest)
+
+    def _mac(self, secret: str, *said: str) -> str:
+        numbers = (self.challenge, self.number)
+        facts = (*said, self.part, *numbers, self.method, self.path)
+        text = "\n".join(facts)  # a header and a request line have none of these
+        return hmac.new(secret.encode(), text.encode(), "sha256").hexdigest()
 
 
-def _mac(secret: str, method: str, path: str, now_ms: int, number: str) -> str:
-    text = f"{method} {path}\n{now_ms} {number}"
-    return hmac.new(secret.encode(), text.encode(), "sha256").hexdigest()
+def challenge_header(challenge: str) -> str:
+    """The WWW-Authenticate header that names a part's number."""
+    return f"{SCHEME} {challenge}"
 
 
-class Proofs:
-    """Those that a part has answered. Any thread."""
+def challenge_of(header: str) -> str | None:
+    """The number in such a header; None if it is none."""
+    scheme, _, number = header.partition(" ")
+    return number if scheme == SCHEME and _NUMBER.fullmatch(number) else None
 
-    def __init__(self, secret: str, since_ms: int) -> None:
-        """``since_ms``: since when it listens."""
-        self._secret, self._since_ms = secret, since_ms
-        self._seen: dict[str, int] = {}
-        self._lock = threading.Lock()
 
-    def take(self, given: str, method: str, path: str, now_ms: int) -> bool:
-        """Whether this header proves that who sends it now has the secret; from then on
-        it does no more."""
-        parts = given.split(" ")
-        if len(parts) != len(("scheme", "time", "number", "mac")):
-            return False
-        scheme, time, number, mac = parts
-        if scheme != SCHEME or not (time.isdecimal() and time.isascii()):
-            return False
-        if len(time) > len(str(now_ms)) + 1:
-            return False
-        expected = _mac(self._secret, method, path, int(time), number)
-        if not hmac.compare_digest(mac.encode("latin-1", "replace"), expected.encode()):
-            return False
-        is_fresh = abs(now_ms - int(time)) <= WINDOW_MS and int(time) >= self._since_ms
-        return is_fresh and self._is_first(number, now_ms)
+def is_of_other_version(header: str) -> bool:
+    """Whether it asks for a proof that another version of the parts knows."""
+    scheme = header.partition(" ")[0]
+    return scheme.startswith(FAMILY) and scheme != SCHEME
 
-    def _is_first(self, number: str, now_ms: int) -> bool:
-        with self._lock:
-            while self._seen:
-                oldest = next(iter(self._seen))
-                if self._seen[oldest] >= now_ms - 2 * WINDOW_MS:
-                    break
-                del self._seen[oldest]
-            if number in self._seen or len(self._seen) >= SEEN_MAX:
-                return False
-            self._seen[number] = now_ms
-            return True
+
+def proved(
+    given: str, secret: str, part: str, challenge: str, method: str, path: str
+) -> Exchange | None:
+    """The exchange that an Authorization header proves; None if it proves none."""
+    scheme, _, shown = given.partition(" ")
+    number = shown.partition(" ")[0]
+    if scheme != SCHEME or not _NUMBER.fullmatch(number):
+        return None
+    exchange = Exchange(part, challenge, number, method, path)
+    return exchange if is_same(given, exchange.authorization(secret)) else None
+
+
+def is_same(given: str, expected: str) -> bool:
+    """Whether they are equal, in a time that does not say where they differ."""
+    return hmac.compare_digest(given.encode(errors="replace"), expected.encode())

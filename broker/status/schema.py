@@ -11,6 +11,7 @@ What only grows stands in ``counters`` under a name that ends in ``_total``.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from broker.status.histogram import HistogramState
@@ -146,7 +147,23 @@ class CompactorStatus:
     )
     left_alone: Mapping[str, str] = field(default_factory=dict)
     """Topic -> why files of its table are not merged; of some topics if many."""
+    holds: Mapping[str, int] = field(default_factory=dict)
+    """Topic -> until when its owner holds its table, in milliseconds since the epoch:
+    nothing is committed to it before."""
+    held: int = _says("Topics whose tables their owners hold.")
+    waits_for_owners: int = _says(
+        "Topics to whose tables nothing is committed while their owners change them."
+    )
     counters: Mapping[str, int] = field(default_factory=dict)
+
+
+def held_sentence(topic: str, until_ms: int) -> str:
+    """That nothing comes into a topic's table before then."""
+    until = datetime.fromtimestamp(until_ms // 1000, UTC).isoformat()
+    return (
+        f"its owner holds its table until {until}, and records wait in the log "
+        f"(lakelog table {topic} --release)"
+    )
 
 
 COUNTERS_HELP: Mapping[str, str] = {
@@ -164,6 +181,7 @@ COUNTERS_HELP: Mapping[str, str] = {
     "cold_cache_hits_total": "Chunks of tables that were found in memory.",
     "cold_cache_misses_total": "Chunks of tables that were read and made anew.",
     "carried_bytes_total": "Bytes written to replace segments that stuck topics held.",
+    "restarts_total": "How often `lakelog up` started it again after it had ended.",
     "rounds_total": "Compaction rounds that were run.",
     "rounds_ms_total": "Milliseconds that all compaction rounds took.",
     "rows_total": "Rows that were committed to tables.",
@@ -176,6 +194,12 @@ COUNTERS_HELP: Mapping[str, str] = {
     "merged_files_total": "Files that merges replaced.",
     "merged_bytes_total": "Bytes of the files that merges replaced.",
     "merge_file_bytes_total": "Bytes of Parquet files that merges wrote.",
+    "cleans_total": "Key compactions of partitions that were committed.",
+    "cleans_failed_total": "Key compactions that came to nothing, tried again.",
+    "cleaned_rows_total": "Rows that key compaction took out of tables.",
+    "cleaned_bytes_total": "Bytes of the files that key compaction replaced.",
+    "clean_file_bytes_total": "Bytes of Parquet files that key compaction wrote.",
+    "owner_waits_total": "Attempts of owners to change a table that were waited for.",
     "rounds_failed_total": "Compaction rounds that failed as a whole.",
 }
 """What the counters count; one that is not here is explained by its name."""

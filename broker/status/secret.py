@@ -1,9 +1,10 @@
 """What the plane and the parts know alone: 256 bits of chance in a file of its owner's.
 
 An internal endpoint at a TCP address cannot tell by a file's mode who asks. So whoever
-asks there sends what is in ``DATA/run/internal-secret``, or in the file that a setting
-names. The first part that needs the one in the data directory makes it; no part makes
-the other, for it has to be the same on two machines.
+asks there proves to have what is in ``DATA/run/internal-secret``, or in the file that a
+setting names, and so does the part that answers (`proof`); neither sends it. The first
+part that needs the one in the data directory makes it; no part makes the other, for it
+has to be the same on two machines.
 """
 
 import contextlib

@@ -15,6 +15,7 @@ entries.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from broker.ids import TopicPartition
 from broker.storage.columns import Ranges, Rows, ranges_of, rows_of
 from broker.storage.committed_position import CommittedPosition
 from broker.storage.entry import location_of
@@ -154,10 +155,12 @@ class SegmentJudgement:
             self._damage(text)
         for hole in found.holes:
             self._lose(*hole)
+        self._segment.end, self._segment.scanned = found.end, bytes(found.rows)
+        rows = rows_of(self._segment.scanned)
         for key, base, end, _ in found.claims:
+            end = _end_before_next(rows, key, base, end)
             first, last = self.lost_ranges.get(key, (base, end))
             self.lost_ranges[key] = min(first, base), max(last, end)
-        self._segment.end, self._segment.scanned = found.end, bytes(found.rows)
         self._segment.holes = tuple(found.holes)
         self._segment.is_blank = found == Scan()
         self.torn = found.torn
@@ -165,7 +168,7 @@ class SegmentJudgement:
             self._damage(found.torn)
         if not self._segment.is_end_known:
             self._lose(found.end, POSITION_MAX)
-        return rows_of(self._segment.scanned)
+        return rows
 
     def _lose(self, start: int, end: int) -> None:
         """Entries in the bytes [start, end) cannot be read any more."""
@@ -176,6 +179,14 @@ class SegmentJudgement:
         self._segment.intact = False
         name = f"segment {self._segment.sequence}: "
         self.damage.append(name + text.removeprefix(name))
+
+
+def _end_before_next(rows: Rows, key: TopicPartition, base: int, end: int) -> int:
+    """Where a damaged batch that says it ends at ``end`` ends at most: the next one of
+    its partition is whole, and what it says of its records may be damaged."""
+    is_next = (rows["topic"] == key[0]) & (rows["partition"] == key[1])
+    is_next &= (rows["base"] > base) & (rows["base"] < end)
+    return int(rows["base"][is_next].min(initial=end))
 
 
 def _durable_end(committed_position: CommittedPosition | None, sequence: int) -> int:

@@ -7,13 +7,18 @@ secret.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
+from broker.configuration.kafka_names import OF_BROKER
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.topics.broker_configs import BROKER_CONFIGS
 from broker.topics.config_alter import Alteration, Operation
-from broker.topics.config_keys import ConfigType, split_list
+from broker.topics.config_keys import ConfigType
 from broker.topics.configs import LAKE_FLUSH_MAX_MS, TOPIC_CONFIGS
+from broker.topics.spellings import split_list, trimmed
+
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 OF_TOPICS: Final[Mapping[str, str]] = {
     key.synonyms[0]: key.name
@@ -36,6 +41,38 @@ DYNAMIC: Final = frozenset(OF_TOPICS) | {
 }
 """The keys that can be changed while a broker runs."""
 
+_KEPT: Final = """
+background.threads config.providers cordoned.log.dirs
+follower.fetch.last.tiered.offset.enable group.consumer.assignment.interval.ms
+group.coordinator.cached.buffer.max.bytes group.share.assignment.interval.ms
+group.streams.assignment.interval.ms log.cleaner.backoff.ms
+log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
+log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
+max.connections.per.ip.overrides metric.reporters principal.builder.class
+remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
+remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
+remote.log.manager.copy.max.bytes.per.second
+remote.log.manager.expiration.thread.pool.size
+remote.log.manager.fetch.max.bytes.per.second
+remote.log.manager.follower.thread.pool.size remote.log.reader.threads
+sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
+sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
+sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
+sasl.kerberos.ticket.renew.window.factor sasl.login.refresh.buffer.seconds
+sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
+sasl.login.refresh.window.jitter sasl.mechanism.inter.broker.protocol
+share.coordinator.cached.buffer.max.bytes ssl.cipher.suites ssl.client.auth
+ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class
+ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain
+ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
+ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
+ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
+ssl.truststore.type transaction.partition.verification.enable
+"""
+_DYNAMIC_IN_KAFKA: Final = frozenset(_KEPT.split())
+"""What Kafka's brokers change beside these, and what means nothing here: kept as what
+nobody knows is."""
+
 _VERBS: Final = {Operation.APPEND: "append", Operation.SUBTRACT: "subtract"}
 
 
@@ -57,7 +94,7 @@ def alter_broker(
             altered[name] = value
         else:
             altered[name] = _edited(name, operation, value or "", altered, holds)
-    return validate_broker(altered)
+    return validate_broker(altered, present)
 
 
 def _edited(
@@ -87,12 +124,19 @@ def _edited(
     return ",".join(kept)
 
 
-def validate_broker(configs: Mapping[str, str]) -> dict[str, str]:
+def validate_broker(
+    configs: Mapping[str, str], present: Mapping[str, str] = _NONE
+) -> dict[str, str]:
     """The same, each a key that can be changed, of its type and allowed.
 
-    Raises KafkaError INVALID_REQUEST naming what is not.
+    Raises KafkaError INVALID_REQUEST naming what is not; what is ``present`` and stays
+    was taken once.
     """
-    fixed = [name for name in configs if name in BROKER_CONFIGS and name not in DYNAMIC]
+    fixed = [
+        name
+        for name, text in configs.items()
+        if _is_fixed(name) and present.get(name) != text
+    ]
     if fixed:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -104,7 +148,14 @@ def validate_broker(configs: Mapping[str, str]) -> dict[str, str]:
                 BROKER_CONFIGS[name].parse(text)
             except KafkaError as refused:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, refused.message) from None
-    return {name: text.strip() for name, text in configs.items()}
+    return {name: trimmed(text) for name, text in configs.items()}
+
+
+def _is_fixed(name: str) -> bool:
+    """Whether Kafka knows it and does not change it while a broker runs."""
+    if name in BROKER_CONFIGS:
+        return name not in DYNAMIC
+    return name in OF_BROKER and name not in _DYNAMIC_IN_KAFKA
 
 
 def topic_overrides(configs: Mapping[str, str]) -> dict[str, str]:

@@ -42,7 +42,7 @@ inter.broker.listener.name | string | PLAINTEXT | The listener of other brokers.
 inter.broker.protocol.version | string | {version} | Whose behaviour is followed.
 listener.security.protocol.map | string | PLAINTEXT:PLAINTEXT | Their security.
 listeners | list | PLAINTEXT://:9092 | Where connections are accepted.
-log.cleaner.enable | boolean | false | Whether topics are compacted: not yet.
+log.cleaner.enable | boolean | true | Whether topics are compacted.
 log.cleaner.threads | int | 1 | Threads that compact.
 log.dir | string | | Where all data lives.
 log.dirs | list | | Where all data lives.

@@ -8,8 +8,9 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from broker.protocol.errors import ErrorCode, KafkaError
-from broker.topics.config_keys import ConfigType, split_list
+from broker.topics.config_keys import ConfigType
 from broker.topics.configs import key, text_of, validate
+from broker.topics.spellings import split_list
 
 CHECKED_A_TURN = 5_000
 

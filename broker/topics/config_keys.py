@@ -11,14 +11,13 @@ from enum import IntEnum
 from typing import Final
 
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.topics.spellings import boolean, double, integer, split_list, trimmed
 
 Value = bool | int | float | str | tuple[str, ...]
 Check = Callable[[Value], str | None]
 """What is wrong with a value of the right type, None when nothing is."""
 
 LONG_MAX: Final = 2**63 - 1
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
-_DOUBLE: Final = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,3})?")
 
 
 class ConfigType(IntEnum):
@@ -77,7 +76,7 @@ class ConfigKey:
 
     def parse(self, text: str) -> Value:
         """The value. Raises KafkaError INVALID_CONFIG, naming key and value."""
-        value = _read(self.type, text.strip())
+        value = _read(self.type, trimmed(text))
         if value is None:
             raise self._refused(text, _not_of(self.type))
         fault = self.check(value) if self.check else None
@@ -101,23 +100,18 @@ def _not_of(kind: ConfigType) -> str:
 
 def _read(kind: ConfigType, text: str) -> Value | None:
     if kind is ConfigType.BOOLEAN:
-        return {"true": True, "false": False}.get(text.lower())
+        return boolean(text)
     if kind is ConfigType.LIST:
         return split_list(text)
     if kind is ConfigType.DOUBLE:
-        return float(text) if _DOUBLE.fullmatch(text) else None
+        return double(text)
     bits = _BITS.get(kind)
     if bits is None:
         return text
-    if not _INTEGER.fullmatch(text):
+    number = integer(text)
+    if number is None or not -(1 << bits) <= number < 1 << bits:
         return None
-    number = int(text)
-    return number if -(1 << bits) <= number < 1 << bits else None
-
-
-def split_list(text: str) -> tuple[str, ...]:
-    """The elements of a LIST; the empty text has none."""
-    return tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+    return number
 
 
 def at_least(low: float) -> Check:
@@ -125,7 +119,7 @@ def at_least(low: float) -> Check:
 
     def check(value: Value) -> str | None:
         assert isinstance(value, int | float)
-        return None if value >= low else f"Value must be at least {low}"
+        return f"Value must be at least {low}" if value < low else None
 
     return check
 
@@ -135,7 +129,7 @@ def between(low: float, high: float, also: float | None = None) -> Check:
 
     def check(value: Value) -> str | None:
         assert isinstance(value, int | float)
-        if low <= value <= high or value == also:
+        if not (value < low or value > high) or value == also:  # NaN is let through
             return None
         return f"Value must be between {low} and {high}" + (
             "" if also is None else f", or {also}"
@@ -156,12 +150,10 @@ def one_of(*allowed: str) -> Check:
 
 
 def some_of(*allowed: str) -> Check:
-    """A list of these, none twice; it may be empty."""
+    """A list of these; it may be empty."""
 
     def check(value: Value) -> str | None:
         assert isinstance(value, tuple)
-        if len(set(value)) < len(value):
-            return "List must not hold an element twice"
         if any(element not in allowed for element in value):
             return f"List must hold nothing but: {', '.join(allowed)}"
         return None
@@ -172,6 +164,6 @@ def some_of(*allowed: str) -> Check:
 def throttled_replicas(value: Value) -> str | None:
     """``*``, or a list of ``partition:broker`` (``ThrottledReplicaListValidator``)."""
     assert isinstance(value, tuple)
-    if value == ("*",) or all(re.fullmatch(r"[0-9]+:[0-9]+", one) for one in value):
+    if value == ("*",) or all(re.fullmatch(r"([0-9]+:[0-9]+)?", one) for one in value):
         return None
     return "Must be the literal '*' or a list of partition:broker"

@@ -31,6 +31,7 @@ from broker.topics.config_keys import (
     some_of,
     throttled_replicas,
 )
+from broker.topics.spellings import shown
 
 _BOOLEAN, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
 _INT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE
@@ -48,7 +49,7 @@ _TABLE: Final = (
         "cleanup.policy", _LIST, "delete",
         "What becomes of old records: 'delete' removes them by retention.ms and "
         "retention.bytes, 'compact' keeps the last of each key, an empty list keeps "
-        "everything. 'compact' is stored and not applied yet.",
+        "everything. What was compacted is so in the topic's table.",
         some_of("compact", "delete"), ("log.cleanup.policy",), effective=True,
     ),
     ConfigKey(
@@ -74,8 +75,9 @@ _TABLE: Final = (
     ),
     ConfigKey(
         "delete.retention.ms", _LONG, "86400000",
-        "How long a tombstone stays in a compacted topic.",
-        at_least(0), ("log.cleaner.delete.retention.ms",),
+        "How long a tombstone stays in a compacted topic, from the time on when it was "
+        "first compacted; up to an eighth longer.",
+        at_least(0), ("log.cleaner.delete.retention.ms",), effective=True,
     ),
     ConfigKey(
         "file.delete.delay.ms", _LONG, "60000",
@@ -134,7 +136,7 @@ _TABLE: Final = (
     ConfigKey(
         "max.compaction.lag.ms", _LONG, str(LONG_MAX),
         "After what time a record must be compacted.",
-        at_least(1), ("log.cleaner.max.compaction.lag.ms",),
+        at_least(1), ("log.cleaner.max.compaction.lag.ms",), effective=True,
     ),
     ConfigKey(
         "max.message.bytes", _INT, "1048588",
@@ -161,13 +163,14 @@ _TABLE: Final = (
     ),
     ConfigKey(
         "min.cleanable.dirty.ratio", _DOUBLE, "0.5",
-        "What share of a log must be dirty before it is compacted.",
-        between(0, 1), ("log.cleaner.min.cleanable.ratio",),
+        "What share of a log must be dirty before it is compacted; here, of the bytes "
+        "of its table.",
+        between(0, 1), ("log.cleaner.min.cleanable.ratio",), effective=True,
     ),
     ConfigKey(
         "min.compaction.lag.ms", _LONG, "0",
         "Before what time a record is not compacted.",
-        at_least(0), ("log.cleaner.min.compaction.lag.ms",),
+        at_least(0), ("log.cleaner.min.compaction.lag.ms",), effective=True,
     ),
     ConfigKey(
         "min.insync.replicas", _INT, "1",
@@ -248,7 +251,8 @@ def key(name: str) -> ConfigKey:
 
 
 def validate(configs: Mapping[str, str | None]) -> dict[str, str]:
-    """The same settings, every one of them known, of its type and allowed.
+    """The same settings, every one of them known, of its type and allowed; as Kafka
+    would show them.
 
     Raises KafkaError INVALID_CONFIG naming the first that is not, or two that do not
     go together (``LogConfig.validate``).
@@ -261,8 +265,7 @@ def validate(configs: Mapping[str, str | None]) -> dict[str, str]:
                 ErrorCode.INVALID_CONFIG,
                 f"Null value not supported for topic configs: {name}",
             )
-        known.parse(text)
-        checked[name] = text.strip()
+        checked[name] = shown(known.parse(text))
     _validate_together(checked)
     return checked
 
@@ -313,6 +316,7 @@ class TopicConfig:
     message_timestamp_after_max_ms: int
     cleanup_policy: tuple[str, ...]
     file_delete_delay_ms: int
+    lake_flush_max_ms: int
 
     @classmethod
     def of(

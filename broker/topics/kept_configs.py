@@ -18,8 +18,8 @@ from broker.topics.config_keys import (
     Value,
     at_least,
     one_of,
-    split_list,
 )
+from broker.topics.spellings import split_list, trimmed
 
 INTERVAL_MS, METRICS, MATCH = "interval.ms", "metrics", "match"
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000
@@ -119,7 +119,7 @@ def alter_kept(
             altered.pop(name, None)
         elif operation == Operation.SET:
             assert value is not None
-            altered[name] = value.strip()
+            altered[name] = trimmed(value)
         elif operation in tuple(Operation):
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,

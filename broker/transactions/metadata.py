@@ -41,9 +41,9 @@ class TransactionMetadata(NamedTuple):
     whose offsets are part of the transaction. ``version`` is 1 or 2, as the producer
     spoke when it last began or ended one. Of one that is complete ``partitions`` are
     those that were part of it (``KEPT_PARTITIONS_MAX``): a start looks whether each has
-    its marker still. ``starts`` are of version 1: where a partition ended when it
-    became part. What is open there from an offset below is an earlier transaction, of
-    the same epoch.
+    its marker still. ``starts`` are of version 1, and of the first one of version 2
+    behind it: where a partition ended when it became part. What is open there from an
+    offset below is an earlier transaction, of the same epoch.
     """
 
     producer_id: ProducerId = NO_PRODUCER_ID

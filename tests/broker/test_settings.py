@@ -5,6 +5,7 @@ import pytest
 from broker import settings
 from broker.configuration.kafka_names import plain
 from broker.configuration.loading import load
+from broker.configuration.values import SettingsError
 from broker.topics.configs import TOPIC_CONFIGS
 
 NOWHERE: dict[str, str] = {}
@@ -32,3 +33,20 @@ def test_every_setting_says_what_it_is_for() -> None:
 def test_what_holds_for_topics_is_kafkas_default_of_each_configuration() -> None:
     configs = settings.TopicSettings().configs
     assert configs == {name: TOPIC_CONFIGS[name].default for name in configs}
+
+
+@pytest.mark.parametrize(
+    ("name", "largest"),
+    [
+        ("node_id", 2**31 - 1),
+        ("message.max.bytes", 2**31 - 1),
+        ("lake.flush.max.ms", 2**63 - 1),
+        ("lake.flush_ms", 2**63 - 1),
+    ],
+)
+def test_what_no_answer_to_a_client_can_hold_is_refused(
+    name: str, largest: int
+) -> None:
+    load({name: str(largest)}, environment=NOWHERE)
+    with pytest.raises(SettingsError, match=name):
+        load({name: str(largest + 1)}, environment=NOWHERE)

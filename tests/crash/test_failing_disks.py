@@ -19,9 +19,11 @@ from tests.crash.workload import (
     tell,
     wait_for,
 )
-from tests.support.power import SmallDisk, why_no_disks
+from tests.support.power import small_disk
 
 pytestmark = pytest.mark.crash
+
+disk = pytest.fixture(small_disk)
 
 
 def refused_after_some(load):
@@ -32,16 +34,6 @@ def refused_after_some(load):
     wait_for(lambda: load.acknowledged)
     before = len(load.refused)
     wait_for(lambda: len(load.refused) > before + 100)
-
-
-@pytest.fixture
-def disk(tmp_path):
-    why = why_no_disks(tmp_path)
-    if why:
-        pytest.skip(why)
-    disk = SmallDisk(tmp_path / "disk", size_mb=64)
-    yield disk
-    disk.unmount()
 
 
 @pytest.fixture

@@ -30,6 +30,9 @@ RESOURCES_MAX: Final = 10_000
 BYTES_MAX: Final = 8 << 20
 """Of all names and values together."""
 
+ALTERED_AT_ONCE: Final = 64
+"""So many resources change side by side, and the catalog commits them together."""
+
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 Edit = Callable[[Mapping[str, str]], dict[str, str]]
@@ -47,7 +50,9 @@ class DynamicConfigs:
         self._catalog = catalog
         self._configs: dict[Resource, dict[str, str]] = {}
         self._bytes = 0
-        self._altering = asyncio.Lock()
+        self._coming = 0
+        self._altering = [asyncio.Lock() for _ in range(ALTERED_AT_ONCE)]
+        """A resource has always the same one of them."""
         self._watchers: list[Watcher] = []
         self._of_node = Kind.BROKER, str(given.node_id)
         self._of_all = Kind.BROKER, ALL_BROKERS
@@ -83,19 +88,33 @@ class DynamicConfigs:
         await to_the_end(self._alter(resource, edit))
 
     async def _alter(self, resource: Resource, edit: Edit) -> None:
-        async with self._altering:
+        async with self._altering[hash(resource) % ALTERED_AT_ONCE]:
             before = self.of(*resource)
             kept = self.check(resource, edit)
             if kept == before:
                 return
-            change = partial(stored.store, resource=resource, configs=kept)
-            await asyncio.wrap_future(self._catalog.submit(change))
-            self._bytes += _size(resource, kept) - _size(resource, before)
+            await self._store(resource, kept, before)
             self._configs.pop(resource, None)
             if kept:
                 self._configs[resource] = kept
             for watcher in self._watchers:
                 await watcher(resource)
+
+    async def _store(
+        self, resource: Resource, kept: dict[str, str], before: Mapping[str, str]
+    ) -> None:
+        """Make it durable; what it takes is counted from now on."""
+        size = _size(resource, kept) - _size(resource, before)
+        is_new = bool(kept) and not before
+        self._bytes, self._coming = self._bytes + size, self._coming + is_new
+        change = partial(stored.store, resource=resource, configs=kept)
+        try:
+            await asyncio.wrap_future(self._catalog.submit(change))
+        except BaseException:
+            self._bytes -= size
+            raise
+        finally:
+            self._coming -= is_new
 
     def check(self, resource: Resource, edit: Edit) -> dict[str, str]:
         """The configuration as ``alter`` would leave it, and its errors."""
@@ -105,7 +124,7 @@ class DynamicConfigs:
         is_new = bool(kept) and not before
         if len(kept) > KEYS_MAX:
             raise _too_much(f"{KEYS_MAX} keys of a resource")
-        if is_new and len(self._configs) >= RESOURCES_MAX:
+        if is_new and len(self._configs) + self._coming >= RESOURCES_MAX:
             raise _too_much(f"{RESOURCES_MAX} resources")
         if added > 0 and self._bytes + added > BYTES_MAX:
             raise _too_much(f"{BYTES_MAX} bytes of all configurations")

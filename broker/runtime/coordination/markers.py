@@ -112,9 +112,11 @@ class Markers:
         self,
         owed: Owed,
         key: TopicPartition,
+        start: int | None,
         ended: Callable[[Exception | None], None],
     ) -> None:
-        """Append the marker to a partition; ``ended`` may be called at once."""
+        """Append the marker to a partition; ``ended`` may be called at once. ``start``:
+        of ``owed``, where that partition has one."""
         found = self._logs.get(*key)
         if found is None:
             ended(None)
@@ -133,6 +135,7 @@ class Markers:
             self._clock.now_ms(),
             reply,
             bumps=owed.version >= V2,
+            start=start,
         )
 
     def end_in_group(
@@ -161,6 +164,7 @@ class _Round:
     def __init__(self, markers: Markers, owed: Owed, done: Callable[[], None]) -> None:
         self._markers = markers
         self._owed = owed
+        self._starts = dict(owed.starts)
         self._done = done
         self._left: set[TopicPartition | str] = {*owed.partitions, *owed.groups}
         self._unasked: list[TopicPartition | str] = []
@@ -182,7 +186,8 @@ class _Round:
             if isinstance(part, str):
                 self._markers.end_in_group(self._owed, part, ended)
             else:
-                self._markers.end_in_partition(self._owed, part, ended)
+                start = self._starts.get(part)
+                self._markers.end_in_partition(self._owed, part, start, ended)
         if self._unasked:
             asyncio.get_running_loop().call_soon(self._go_on)
         self._heard()

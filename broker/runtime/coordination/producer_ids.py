@@ -37,14 +37,20 @@ class ProducerIds:
 
     async def _load(self) -> None:
         """Fetch a block, or wait for the one that somebody else fetches."""
-        if self._next_block is None:
-            block = self._catalog.submit(stored.next_block)
-            self._next_block = asyncio.wrap_future(block)
-            self._next_block.add_done_callback(self._loaded)
+        block = self._next_block
+        if block is None:
+            submitted = self._catalog.submit(stored.next_block)
+            block = self._next_block = asyncio.wrap_future(submitted)
+            block.add_done_callback(self._loaded)
+        elif block.done():
+            # Its callback is a turn away, and to wait for what is done takes none.
+            self._loaded(block)
         # Shielded: who waits may go away, the others still want the block.
-        await asyncio.shield(self._next_block)
+        await asyncio.shield(block)
 
     def _loaded(self, block: "asyncio.Future[range]") -> None:
+        if block is not self._next_block:
+            return  # it was taken before: its ids are given once
         self._next_block = None
         if not block.cancelled() and block.exception() is None:
             self._block = iter(block.result())

@@ -133,10 +133,29 @@ class TransactionCoordinator:
                     error=str(error),
                 )
                 continue
+            metadata = self._clipped(transactional_id, metadata)
             found = self._found(transactional_id, metadata)
             hosted = self._host(Transaction(transactional_id, found))
             hosted.machine.ask(Resume())
             self._changed(hosted)
+
+    def _clipped(
+        self, transactional_id: str, metadata: TransactionMetadata
+    ) -> TransactionMetadata:
+        """A partition that lost its end is given these offsets again: what is open
+        begins there at the latest. Each start that follows should know, too; should it
+        not, it takes what was written since for undecided."""
+        ends = dict(self._markers.ends(metadata.open_partitions))
+        starts = tuple(
+            (key, min(start, ends.get(key, start)))
+            for key, start in metadata.open_starts.items()
+        )
+        if starts == tuple(metadata.open_starts.items()):
+            return metadata
+        clipped = metadata._replace(starts=starts)
+        store = partial(stored.store, transactional_id=transactional_id)
+        self._journal.write(partial(store, value=encode(clipped)), lambda _error: None)
+        return clipped
 
     def _found(
         self, transactional_id: str, metadata: TransactionMetadata
@@ -196,10 +215,17 @@ class TransactionCoordinator:
         self, transactional_id: str, command: Add
     ) -> "asyncio.Future[Added | Refused]":
         """Make partitions or groups part of the transaction; as ``init_producer``."""
-        if command.version < V2:
+        if command.version < V2 or self._follows_version_1(transactional_id):
             ends = tuple(sorted(self._markers.ends(command.partitions)))
             command = replace(command, starts=ends)
         return self._ask(transactional_id, command)
+
+    def _follows_version_1(self, transactional_id: str) -> bool:
+        """Whether the epoch may be that of a transaction of version 1: that of the
+        first one of version 2 behind it is."""
+        hosted = self._hosted.get(transactional_id)
+        newest = None if hosted is None else hosted.transaction.newest
+        return newest is not None and (newest.version < V2 or bool(newest.open_starts))
 
     def end(
         self, transactional_id: str, command: End

@@ -52,8 +52,7 @@ def undecided_error(partition: Partition, offset: int) -> KafkaError | None:
     return KafkaError(
         ErrorCode.KAFKA_STORAGE_ERROR,
         f"offset {offset} of partition {partition.index} is undecided: the marker of a "
-        f"transaction that begins at {undecided.first} may be among what is lost "
-        f"before {undecided.end}",
+        f"transaction that begins at {undecided.first} may be lost",
     )
 
 

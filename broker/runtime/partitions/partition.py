@@ -40,6 +40,8 @@ from broker.topics.topic import SHOWN_NUMBER
 LEADER_EPOCH: Final = 0
 """One broker, whose log never loses what was visible: the epoch never changes."""
 
+NO_LEADER_EPOCH: Final = -1
+
 TIMEOUT_MS: Final = 30_000
 """How long who does not say so waits for a disk that does not answer."""
 
@@ -54,8 +56,12 @@ Reply = Callable[[int, int, KafkaError | None], None]
 def check_leader_epoch(epoch: int) -> None:
     """Fence a client that knows another leader epoch; -1 asks for no check.
 
-    Raises UNKNOWN_LEADER_EPOCH (KIP-320); no epoch is lower than ours.
+    Raises UNKNOWN_LEADER_EPOCH, or FENCED_LEADER_EPOCH of one that never was (KIP-320).
     """
+    if epoch < LEADER_EPOCH and epoch != NO_LEADER_EPOCH:
+        raise KafkaError(
+            ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {LEADER_EPOCH}"
+        )
     if epoch > LEADER_EPOCH:
         raise KafkaError(
             ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is {LEADER_EPOCH}"
@@ -197,9 +203,11 @@ class Partition:
         reply: Reply,
         *,
         bumps: bool = False,
+        start: int | None = None,
     ) -> None:
         """End a producer's transaction here, as ``append`` takes a batch; a marker
-        that was refused may be asked for again. ``bumps``: see the log."""
+        that was refused may be asked for again. ``bumps``: see the log. ``start``: all
+        of the transaction stands there or behind, and nothing else of its producer."""
         failed = self._wal.refusal
         if failed is not None:
             reply(-1, -1, failed)
@@ -210,6 +218,7 @@ class Partition:
         except KafkaError as error:
             reply(-1, -1, bare(error))
             return
+        marker = marker.starting(start, base)
         batch = marker_batch(producer_id, producer_epoch, marker, now_ms)
         self._send(batch, read_header(batch), base, reply, TIMEOUT_MS)
 

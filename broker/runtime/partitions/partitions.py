@@ -10,13 +10,13 @@ create, and what nobody writes to takes no memory.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 from broker.fetching.session import FetchSession, wake
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.log.partition import PartitionLog
-from broker.protocol.errors import unknown_partition
+from broker.protocol.errors import ErrorCode, KafkaError, unknown_partition
 from broker.runtime.partitions.checkpoint import Checkpoint
 from broker.runtime.partitions.inspector import Inspector, Rules
 from broker.runtime.partitions.overdue import Overdue
@@ -26,6 +26,7 @@ from broker.runtime.partitions.timestamps import Times
 from broker.runtime.ports import Tables
 from broker.runtime.process.status import Counters
 from broker.runtime.topics.topics import Topics, to_the_end
+from broker.storage.columns import Ranges
 from broker.storage.wal import Carried, Wal
 from broker.timing.delayed import DelayedOperations
 from broker.topics.configs import TopicConfig
@@ -39,11 +40,14 @@ PARTITIONS_A_TURN: Final = 100
 RELEASES_A_TURN: Final = 1_000
 """So many forget a segment in one turn: a microsecond each, and more if they forget
 much."""
+HELD_IN: Final = 30
+"""In so many segments it is looked for what a partition still has."""
 CONFIGURED_A_TURN: Final = 500
 MOVED_A_TURN: Final = 2_000
 """So many are looked at for waiting fetches in one turn."""
 
 ConfigOf = Callable[[Topic], TopicConfig]
+LogOf = Callable[[TopicPartition], PartitionLog]
 
 
 class Partitions:
@@ -77,6 +81,7 @@ class Partitions:
         self._by_topic: dict[TopicNumber, list[Partition | None]] = {}
         self._configs: dict[TopicNumber, TopicConfig] = {}
         self._damaged: set[TopicNumber] = set()
+        self._unknown: dict[TopicNumber, LogOf] = {}
         self._moved: dict[Partition, None] = {}  # a set, in the order of its making
         self._woken: dict[FetchSession, None] = {}
         self.open: dict[Partition, None] = {}
@@ -92,7 +97,19 @@ class Partitions:
     def get(self, number: TopicNumber, index: int) -> Partition | None:
         if not self._has(number, index):
             return None
+        if number in self._unknown and not self._become_known(number):
+            return None
         return self._by_topic[number][index] or self._make(number, index)
+
+    def _become_known(self, number: TopicNumber) -> bool:
+        """Take up a topic of which the table alone knows where it ends, once that can
+        be read: its offsets would else be given again."""
+        if self._lake.unreadable(number) is not None:
+            return False
+        log_of = self._unknown.pop(number)
+        for index in map(PartitionNumber, range(len(self._by_topic[number]))):
+            self._make(number, index, log_of((number, index)))
+        return True
 
     def _has(self, number: TopicNumber, index: int) -> bool:
         partitions = self._by_topic.get(number)
@@ -104,18 +121,22 @@ class Partitions:
         return 0 if partition is None else partition.log_start
 
     def named(self, name: str, index: int) -> Partition:
-        """By topic name. Raises UNKNOWN_TOPIC_OR_PARTITION."""
-        found = self.get(self._topics.named(name).number, index)
-        if found is None:
-            raise unknown_partition()
-        return found
+        """By topic name. Raises UNKNOWN_TOPIC_OR_PARTITION; KAFKA_STORAGE_ERROR while
+        nobody knows where it ends."""
+        return self._found(self._topics.named(name).number, index)
 
     def identified(self, topic_id: bytes, index: int) -> Partition:
-        """By topic id. Raises UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION."""
-        found = self.get(self._topics.identified(topic_id).number, index)
-        if found is None:
-            raise unknown_partition()
-        return found
+        """By topic id. Raises UNKNOWN_TOPIC_ID and as `named`."""
+        return self._found(self._topics.identified(topic_id).number, index)
+
+    def _found(self, number: TopicNumber, index: int) -> Partition:
+        found = self.get(number, index)
+        if found is not None:
+            return found
+        if self._has(number, index):
+            why = self._lake.why_missing(number, PartitionNumber(index))
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why)
+        raise unknown_partition()
 
     def __iter__(self) -> Iterator[Partition]:
         """Those of stored topics that anybody asked for; the others hold nothing."""
@@ -150,15 +171,20 @@ class Partitions:
         logs: Mapping[int, PartitionLog],
         *,
         is_damaged: bool = False,
+        unknown: LogOf | None = None,
     ) -> None:
         """Take up a topic at start, with the logs that were found for it.
 
         ``is_damaged``: what was written to the others may be lost, all of it.
+        ``unknown``: what makes its logs once its table can be read, which alone knows
+        where they end; there are no others then.
         """
         self._by_topic[topic.number] = []
         if is_damaged:
             self._damaged.add(topic.number)
         self._grow(topic)
+        if unknown is not None:
+            self._unknown[topic.number] = unknown
         for index, log in logs.items():
             self._make(topic.number, index, log)
 
@@ -188,6 +214,7 @@ class Partitions:
     def topic_deleted(self, topic: Topic) -> None:
         self._inspector.rules.pop(topic.number, None)
         self._damaged.discard(topic.number)
+        self._unknown.pop(topic.number, None)
         self._configs.pop(topic.number, None)
         for partition in filter(None, self._by_topic.pop(topic.number, [])):
             partition.deleted = True
@@ -247,10 +274,11 @@ class Partitions:
         Only the partitions that are in it are told: others may have batches in older
         segments that no table has yet.
         """
+        others = self._others({sequence})
         for count, key in enumerate(self._wal.ranges(sequence), 1):
             partition = self.get(*key)
             if partition is not None:
-                partition.log.release(sequence)
+                partition.log.release(sequence, _held(partition, others))
             if count % RELEASES_A_TURN == 0:
                 await asyncio.sleep(0)
 
@@ -269,13 +297,20 @@ class Partitions:
         for sequence in carried.sequences:
             keys |= dict.fromkeys(self._wal.ranges(sequence))
             await asyncio.sleep(0)
+        others = self._others(set(carried.sequences))
         for count, key in enumerate(keys, 1):
             partition = self.get(*key)
             if partition is not None:
                 old, new = carried.moves.get(key, ((), ()))
-                partition.log.move(old, new, carried.sequences)
+                held = _held(partition, others)
+                partition.log.move(old, new, carried.sequences, held)
             if count % PARTITIONS_A_TURN == 0:
                 await asyncio.sleep(0)
+
+    def _others(self, sequences: Set[int]) -> list[Ranges]:
+        """What all segments hold but these, in their order."""
+        infos = self._wal.segments()
+        return [one.ranges for one in infos if one.sequence not in sequences]
 
     def read_from_table(self, number: TopicNumber) -> None:
         """The table of a topic has changed: what is in it is read there from now on,
@@ -356,3 +391,14 @@ class Partitions:
             self.open.setdefault(partition)
         elif self.open:
             self.open.pop(partition, None)
+
+
+def _held(partition: Partition, others: Sequence[Ranges]) -> int | None:
+    """The first offset of a partition that these segments have; None: they have none.
+    Not looked for where nobody wants to know."""
+    if partition.log.transactions.has_aborted:
+        for ranges in others[:HELD_IN]:
+            if partition.key in ranges:
+                return ranges[partition.key][0]
+        return 0 if len(others) > HELD_IN else None  # another release will tell
+    return None

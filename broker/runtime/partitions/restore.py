@@ -7,7 +7,7 @@ the segments' entries are replayed. Entries of topics that were deleted are pass
 a number is never given to another topic.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,32 +34,61 @@ def restore(
 ) -> int:
     """Take up every topic that the catalog knows; the number of batches replayed.
 
-    A partition of which nobody knows anything is made when somebody asks for it.
+    A partition of which nobody knows anything is made when somebody asks for it. Those
+    of a topic that only its table knows, as of one that was brought back, wait until
+    that can be read.
     """
     known = _snapshots(recovery.payload)
     snapshots = known or {}
     unnamed = None if known is None else PartitionLog().snapshot()
+
+    def log_of(key: TopicPartition) -> PartitionLog:
+        return PartitionLog.restore(
+            snapshots.get(key, unnamed),
+            start=log_starts.get(key, 0),
+            table_end=lake.table_end(*key),
+            columns=_columns(recovery.columns.get(key)),
+            places=recovery.lost,
+            replayed_from=recovery.replayed_from,
+            lost_end=recovery.lost_ends.get(key, 0),
+        )
+
+    unreadable = lake.unreadable_topics()
     logs: dict[TopicPartition, PartitionLog] = {}
     for topic in topics.all():
-        of_topic = {}
-        for index in range(topic.partitions):
-            key = topic.key(index)
-            start, table_end = log_starts.get(key, 0), lake.table_end(*key)
-            is_named = key in snapshots or key in recovery.columns
-            lost_end = recovery.lost_ends.get(key, 0)
-            if not (is_named or start or table_end or lost_end):
-                continue
-            of_topic[index] = logs[key] = PartitionLog.restore(
-                snapshots.get(key, unnamed),
-                start=start,
-                table_end=table_end,
-                columns=_columns(recovery.columns.get(key)),
-                places=recovery.lost,
-                replayed_from=recovery.replayed_from,
-                lost_end=lost_end,
-            )
-        partitions.restore(topic, of_topic, is_damaged=bool(recovery.lost))
+        keys = [topic.key(index) for index in range(topic.partitions)]
+        named = {
+            key
+            for key in keys
+            if key in snapshots
+            or key in recovery.columns
+            or recovery.lost_ends.get(key)
+        }
+        in_table = {key for key in keys if lake.table_end(*key)}
+        is_unknown = topic.number in unreadable and not (named or in_table)
+        of_topic: dict[int, PartitionLog] = {} if is_unknown else {
+            key[1]: log_of(key)
+            for key in keys
+            if key in named or key in in_table or log_starts.get(key)
+        }  # fmt: skip
+        logs |= {topic.key(index): log for index, log in of_topic.items()}
+        unknown = _of_table(unnamed, log_starts, lake) if is_unknown else None
+        partitions.restore(
+            topic, of_topic, is_damaged=bool(recovery.lost), unknown=unknown
+        )
     return sum(1 for _ in _replayed(recovery, logs, now_ms))
+
+
+def _of_table(
+    unnamed: LogSnapshot | None, log_starts: Mapping[TopicPartition, int], lake: Tables
+) -> Callable[[TopicPartition], PartitionLog]:
+    """Makes logs that go on where their tables end."""
+
+    def log_of(key: TopicPartition) -> PartitionLog:
+        start, table_end = log_starts.get(key, 0), lake.table_end(*key)
+        return PartitionLog.restore(unnamed, start=start, table_end=table_end)
+
+    return log_of
 
 
 def _snapshots(payload: bytes | None) -> Mapping[TopicPartition, LogSnapshot] | None:

@@ -1,31 +1,35 @@
 """The internal endpoint of a part: what only it knows, for the admin plane beside it.
 
 The problem: connections, loggers and stacks are in the broker's memory, and whoever
-asks for them must not hold up its loop. The idea: a thread of its own serves HTTP at a
-place (`internal_places`); what belongs to the loop is fetched from there a few rows in
-each turn, and written out by the thread. An answer is a line of JSON for each row, so
-that neither side has it whole as text.
+asks for them must not hold up its loop. The idea: a thread with a small loop of its own
+serves HTTP at a place (`internal_places`); what belongs to the broker's loop is fetched
+from there a few rows in each of its turns, for one asker after another, and written out
+before the next ones are fetched. An answer is a line of JSON for each row, so that
+neither side has it whole as text; one that cannot be finished is cut, and its end is
+missing (`internal_http`).
 
-The price: on a Unix socket requests are served one after another; there are few. Where
-strangers can connect each connection has a thread, `CONNECTIONS_MAX` at once, and who
-has not proved to have the secret within `TIMEOUT_S` is cut off, and earlier where
-another one comes and there is no room: strangers that hold connections starve nobody.
-Who takes nothing of an answer for so long is left.
+The price: where strangers can connect `STRANGERS_MAX` of them are held, `TIMEOUT_S`
+each, and less where others come: the one who is there for longest is cut off. Who has
+shown that he may ask is cut off by nobody. Who takes nothing of an answer for as long
+is left.
 """
 
+import asyncio
 import contextlib
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+import h11
 import structlog
 
+from broker.runtime.process.internal_http import Asked, HttpConnection, Seal
 from broker.runtime.process.internal_places import Place
 from broker.runtime.process.levels import NAMES, OF_BROKER, ROOT, Levels
 from broker.status.stacks import stacks
@@ -34,12 +38,13 @@ TIMEOUT_S: Final = 5.0
 PAUSE_S: Final = 1.0
 """Before a connection is taken again after none could be, for want of files, say."""
 ROWS_A_TURN: Final = 100
-CONNECTIONS_MAX: Final = 8
+STRANGERS_MAX: Final = 256
 
 log = structlog.get_logger("lakelog.internal")
 
 Row = Mapping[str, Any]
 Rows = Callable[[], Iterator[Row]]
+Answer = tuple[int, AsyncIterator[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,195 +76,192 @@ class InternalEndpoint:
             "loggers": Question(self._loggers, is_of_loop=False),
             "stacks": Question(stacks, is_of_loop=False),
         }
-        self._socket: socket.socket | None = None
         self.address: Any = None
         """Where it listens, once it does."""
+        self._thread: threading.Thread | None = None
+        self._serving: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None
+        self._serving = None
         self._closed = threading.Event()
-        self._free = threading.Semaphore(CONNECTIONS_MAX)
-        self._strangers: dict[socket.socket, bool] = {}
+        self.connected: dict[asyncio.Task[None], socket.socket] = {}
+        """Who is served now."""
+        self._strangers: dict[asyncio.Task[None], None] = {}
+        self._turn = asyncio.Lock()
 
     def start(self) -> None:
         """Serve from now on. Raises OSError, SecretUnusable where that cannot be."""
-        self._socket = bound = self._place.listen()
+        bound = self._place.listen()
         self.address = bound.getsockname()
-        thread = threading.Thread(
-            target=self.serve_on, args=(bound,), name="internal", daemon=True
+        self._thread = threading.Thread(
+            target=self._run, args=(bound,), name="internal", daemon=True
         )
-        thread.start()
+        self._thread.start()
 
     def close(self) -> None:
         """Serve nothing more."""
         self._closed.set()
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
-            self._socket.close()
-            self._place.leave()
+        if self._thread is None:
+            return
+        if self._serving is not None:
+            loop, task = self._serving
+            with contextlib.suppress(RuntimeError):  # it has ended
+                loop.call_soon_threadsafe(task.cancel)
+        self._place.leave()
+        self._thread.join(PAUSE_S)
 
-    def serve_on(self, bound: socket.socket) -> None:
+    def _run(self, bound: socket.socket) -> None:
+        with (
+            bound,
+            contextlib.suppress(asyncio.CancelledError),
+            asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner,
+        ):
+            bound.setblocking(False)
+            runner.run(self._serve_until_cancelled(bound))
+
+    async def _serve_until_cancelled(self, bound: socket.socket) -> None:
+        """For `close`. To shut the socket down would not do: of a Unix one the system
+        says then, without an end, that there is something to be accepted, and gives
+        nothing."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving = asyncio.get_running_loop(), task
+        await self.serve_on(bound)
+
+    async def serve_on(self, bound: socket.socket) -> None:
         """Serve until it is closed; what fails meanwhile is told once until it works
         again."""
         failed = False
         while not self._closed.is_set():
             try:
-                asking, _ = bound.accept()
+                asking = await _accepted(bound)
             except OSError as error:
-                if not failed and not self._closed.is_set():
+                if self._closed.is_set():
+                    return
+                if not failed:
                     log.error("no internal question can be taken", error=str(error))
                 failed = True
-                self._closed.wait(PAUSE_S)
+                await asyncio.sleep(PAUSE_S)
                 continue
             failed = False
-            if self._place.is_open:
-                self._serve_beside(asking)
-            else:
-                self._serve(asking)
+            self._take(asking)
+            await asyncio.sleep(0)  # who is here has a turn for each who comes
 
-    def _serve_beside(self, asking: socket.socket) -> None:
-        """On a thread of its own, while there are few; else in the place of the
-        stranger who is there for longest, and closed where there is none."""
-        if not self._free.acquire(blocking=False) and not self._make_room():
-            asking.close()
-            return
-        self._strangers[asking] = True
+    def _take(self, asking: socket.socket) -> None:
+        """Serve a connection; of too many strangers the oldest one goes."""
+        if len(self._strangers) >= STRANGERS_MAX:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.cancel()
+        task = asyncio.get_running_loop().create_task(self._serve(asking))
+        self.connected[task], self._strangers[task] = asking, None
+        task.add_done_callback(self._left)
 
-        def serve() -> None:
-            try:
-                self._serve(asking)
-            finally:
-                self._strangers.pop(asking, None)
-                self._free.release()
+    def _left(self, task: asyncio.Task[None]) -> None:
+        self._strangers.pop(task, None)
+        self.connected.pop(task).close()
 
+    async def _serve(self, asking: socket.socket) -> None:
+        connection, task = HttpConnection(asking, TIMEOUT_S), asyncio.current_task()
+        assert task is not None
         try:
-            threading.Thread(target=serve, name="internal-asker", daemon=True).start()
-        except RuntimeError:  # no more threads
-            self._strangers.pop(asking, None)
-            asking.close()
-            self._free.release()
+            async with asyncio.timeout(TIMEOUT_S):
+                admitted = await self._place.admit(connection)
+            if admitted is not None:
+                self._strangers.pop(task, None)
+                await self._answer(connection, *admitted)
+        except (OSError, h11.ProtocolError):
+            return  # it went, or sends no HTTP, or takes nothing
+        except Exception:
+            log.exception("an internal question failed")
 
-    def _make_room(self) -> bool:
-        for stranger in list(self._strangers):
-            if self._strangers.pop(stranger, False):  # not known meanwhile
-                _cut(stranger)
-                return self._free.acquire(timeout=PAUSE_S)
-        return False
+    async def _answer(
+        self, connection: HttpConnection, asked: Asked, seal: Seal
+    ) -> None:
+        parsed = urlsplit(asked.path)
+        name = parsed.path.strip("/")
+        if asked.method == "PUT":
+            status, parts = self._put(name, parsed.query), _nothing()
+        else:
+            status, parts = await self._get(name)
+        await connection.answer(status, parts, seal)
 
-    def _serve(self, asking: socket.socket) -> None:
-        with asking:
-            asking.settimeout(TIMEOUT_S)
-            late = threading.Timer(TIMEOUT_S, _cut, (asking,))
-            late.daemon = True
-
-            def known() -> None:
-                late.cancel()
-                self._strangers.pop(asking, None)
-
-            try:
-                if self._place.is_open:
-                    late.start()
-                self._answer(asking, known)
-            except OSError:
-                return  # it went, or takes nothing
-            except Exception:
-                log.exception("an internal question failed")
-            finally:
-                late.cancel()
-
-    def _answer(self, asking: socket.socket, known: Callable[[], None]) -> None:
-        """Answer one request; ``known`` is called once it is known who asks."""
-        from http.server import BaseHTTPRequestHandler
-
-        endpoint = self
-
-        class Handler(BaseHTTPRequestHandler):
-            server_version, sys_version = "lakelog", ""
-
-            def do_GET(self) -> None:
-                if self._may():
-                    endpoint._get(self)
-
-            def do_PUT(self) -> None:
-                if self._may():
-                    endpoint._put(self)
-
-            def _may(self) -> bool:
-                given = self.headers.get_all("Authorization", [])
-                one = given[0] if len(given) == 1 else ""
-                if not endpoint._place.may(one, self.command, self.path):
-                    self.send_error(401)
-                    return False
-                known()
-                return True
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-                """Log nothing: the plane does."""
-
-        Handler(asking, ("", 0), None)  # type: ignore[arg-type]
-
-    def _get(self, asked: Any) -> None:
-        question = self._questions.get(urlsplit(asked.path).path.strip("/"))
+    async def _get(self, name: str) -> Answer:
+        question = self._questions.get(name)
         if question is None:
-            asked.send_error(404)
-            return
+            return 404, _nothing()
         parts = self._parts(question)
         try:
-            first = next(parts, [])
+            return 200, _after(await anext(parts, b""), parts)
         except TimeoutError:
-            asked.send_error(503, "the loop does not answer")
-            return
-        asked.send_response(200)
-        asked.send_header("Content-Type", "application/x-ndjson")
-        asked.end_headers()
-        for part in (first, *([] if not first else parts)):
-            for row in part:
-                asked.wfile.write(json.dumps(row).encode() + b"\n")
+            return 503, _nothing()
 
-    def _put(self, asked: Any) -> None:
+    def _put(self, name: str, query: str) -> int:
         """``PUT /loggers/NAME?level=debug``."""
-        parsed = urlsplit(asked.path)
-        kind, _, name = parsed.path.strip("/").partition("/")
-        level = parse_qs(parsed.query).get("level", [""])[0]
-        if kind != "loggers" or name not in (ROOT, *self._own_loggers):
-            asked.send_error(404)
-        elif level not in NAMES:
-            asked.send_error(400)
-        else:
-            self._levels.change(name, level)
-            log.warning("a level was changed", logger=name, level=level)
-            asked.send_response(204)
-            asked.end_headers()
+        kind, _, logger = name.partition("/")
+        level = parse_qs(query).get("level", [""])[0]
+        if kind != "loggers" or logger not in (ROOT, *self._own_loggers):
+            return 404
+        if level not in NAMES:
+            return 400
+        self._levels.change(logger, level)
+        log.warning("a level was changed", logger=logger, level=level)
+        return 200
 
-    def _parts(self, question: Question) -> Iterator[list[Row]]:
+    async def _parts(self, question: Question) -> AsyncIterator[bytes]:
         """The rows, so many at a time. Raises TimeoutError if the loop hangs."""
         run = self._on_loop if question.is_of_loop else _here
-        rows = run(question.rows)
-        while part := run(lambda: list(islice(rows, ROWS_A_TURN))):
-            yield part
+        rows = await run(question.rows)
+        while part := await run(lambda: list(islice(rows, ROWS_A_TURN))):
+            yield b"".join(json.dumps(row).encode() + b"\n" for row in part)
 
-    def _on_loop(self, wanted: Callable[[], Any]) -> Any:
+    async def _on_loop(self, wanted: Callable[[], Any]) -> Any:
+        """What ``wanted`` returns there; one asker has a turn, and then another."""
         done: Future[Any] = Future()
 
         def run() -> None:
+            if not done.set_running_or_notify_cancel():
+                return  # nobody waits for it any more
             try:
                 done.set_result(wanted())
             except Exception as error:  # noqa: BLE001 - raised where it was asked
                 done.set_exception(error)
 
-        try:
-            self._call_soon(run)
-        except RuntimeError as error:  # the loop is closed
-            raise TimeoutError from error
-        return done.result(TIMEOUT_S)
+        async with asyncio.timeout(TIMEOUT_S), self._turn:
+            try:
+                self._call_soon(run)
+            except RuntimeError as error:  # the loop is closed
+                raise TimeoutError from error
+            return await asyncio.wrap_future(done)
 
     def _loggers(self) -> Iterator[Row]:
         for name in (ROOT, *self._own_loggers):
             yield {"name": name, "level": self._levels.name_of(name)}
 
 
-def _here(wanted: Callable[[], Any]) -> Any:
+async def _accepted(bound: socket.socket) -> socket.socket:
+    """The next connection; who is cancelled while he waits for it loses none."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            return bound.accept()[0]
+        except BlockingIOError:
+            comes = asyncio.Event()
+            loop.add_reader(bound, comes.set)
+            try:
+                await comes.wait()
+            finally:
+                loop.remove_reader(bound)
+
+
+async def _here(wanted: Callable[[], Any]) -> Any:
     return wanted()
 
 
-def _cut(asking: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        asking.shutdown(socket.SHUT_RDWR)
+async def _nothing() -> AsyncIterator[bytes]:
+    for part in list[bytes]():
+        yield part
+
+
+async def _after(first: bytes, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for part in parts:
+        yield part

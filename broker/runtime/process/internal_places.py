@@ -3,39 +3,44 @@
 A Unix socket in the data directory is the default: the file's mode says who may
 connect. An address is for a plane that cannot use such a socket (over a network file
 system, or in another virtual machine): there each request proves that who sends it has
-the secret (`broker.status.proof`, `broker.status.secret`), also on loopback, which
-other users of a machine reach as well. What is answered can be read on its way, so such
-an address belongs into a network of the parts' own.
+the secret, and each answer that the part has it (`broker.status.proof`,
+`broker.status.secret`), also on loopback, which other users of a machine reach as well.
+What is answered can be read on its way, so such an address belongs into a network of
+the parts' own.
 """
 
 import contextlib
 import os
+import secrets
 import socket
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
-from broker.clock import Clock, SystemClock
+from broker.runtime.process.internal_http import Asked, HttpConnection, Seal
 from broker.settings import InternalSettings
 from broker.status import secret
-from broker.status.proof import Proofs
+from broker.status.proof import challenge_header, proved
 from broker.status.unix_socket import NAME, OF_COMPACTOR, short_path
 
-BACKLOG = 8
+BACKLOG: Final = 1024
+"""So many wait while others are taken; the kernel takes less if it is told to."""
+
+Admitted = tuple[Asked, Seal]
 
 
 class Place(Protocol):
     """A place to be asked at."""
 
-    @property
-    def is_open(self) -> bool:
-        """Whether strangers can connect."""
-
     def listen(self) -> socket.socket:
         """A socket that listens there. Raises OSError, SecretUnusable."""
 
-    def may(self, authorization: str, method: str, path: str) -> bool:
-        """Whether who sends this header with a request may ask that."""
+    async def admit(self, connection: HttpConnection) -> Admitted | None:
+        """What is asked, by who may, and what proves the answer; None if nobody may.
+
+        Raises OSError, h11.ProtocolError.
+        """
 
     def leave(self) -> None:
         """Take away what ``listen`` left for others to find."""
@@ -47,7 +52,6 @@ class UnixPlace:
 
     directory: Path
     name: str = NAME
-    is_open: bool = False
 
     def listen(self) -> socket.socket:
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -63,9 +67,8 @@ class UnixPlace:
             raise
         return bound
 
-    def may(self, authorization: str, method: str, path: str) -> bool:
-        del authorization, method, path
-        return True
+    async def admit(self, connection: HttpConnection) -> Admitted | None:
+        return await connection.request(), lambda _status, _digest: ""
 
     def leave(self) -> None:
         with contextlib.suppress(OSError):
@@ -74,27 +77,37 @@ class UnixPlace:
 
 @dataclass(slots=True)
 class TcpPlace:
-    """An address; whoever asks there proves to have the secret."""
+    """An address of a part; who asks there proves to have the secret."""
 
+    part: str
     address: str
     directory: Path
     """Where the secret is made, unless there is a ``file``."""
     file: Path | None = None
-    is_open: bool = True
-    clock: Clock = field(default_factory=SystemClock, compare=False)
-    _proofs: Proofs | None = None
+    _secret: str = field(default="", repr=False, compare=False)
 
     def listen(self) -> socket.socket:
         path = self.file or secret.made(self.directory)
-        self._proofs = Proofs(secret.read(path), self.clock.now_ms())
+        self._secret = secret.read(path)
         host, _, port = self.address.rpartition(":")
         host = host.strip("[]")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, int(port)), family=family, backlog=BACKLOG)
+        bound = socket.create_server((host, int(port)), family=family, backlog=BACKLOG)
+        # an answer is written in pieces, and none of them waits for the one before
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return bound
 
-    def may(self, authorization: str, method: str, path: str) -> bool:
-        proofs, now_ms = self._proofs, self.clock.now_ms()
-        return proofs is not None and proofs.take(authorization, method, path, now_ms)
+    async def admit(self, connection: HttpConnection) -> Admitted | None:
+        challenge = secrets.token_hex(16)
+        await connection.request()  # nobody can prove anything by his first one
+        await connection.challenge(challenge_header(challenge))
+        asked = await connection.request()
+        own, facts = self._secret, (self.part, challenge, asked.method, asked.path)
+        exchange = proved(asked.authorization, own, *facts) if own else None
+        if exchange is None:
+            await connection.refuse()
+            return None
+        return asked, partial(exchange.seal, own)
 
     def leave(self) -> None:
         """Nothing: who has the secret may need it again."""
@@ -104,11 +117,11 @@ def place_of_broker(directory: Path, settings: InternalSettings) -> Place:
     """Where the broker answers; ``directory`` is ``DATA/run``."""
     if settings.broker is None:
         return UnixPlace(directory)
-    return TcpPlace(settings.broker, directory, settings.secret)
+    return TcpPlace("broker", settings.broker, directory, settings.secret)
 
 
 def place_of_compactor(directory: Path, settings: InternalSettings) -> Place:
     """The same of the compactor."""
     if settings.compactor is None:
         return UnixPlace(directory, OF_COMPACTOR)
-    return TcpPlace(settings.compactor, directory, settings.secret)
+    return TcpPlace("compactor", settings.compactor, directory, settings.secret)

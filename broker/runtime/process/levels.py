@@ -23,6 +23,7 @@ OF_BROKER: Final = tuple(
 OF_COMPACTOR: Final = (f"{ROOT}.compactor",)
 OF_PLANE: Final = (f"{ROOT}.admin",)
 NAMES: Final = ("debug", "info", "warning", "error")
+"""What a level may be changed to: what is critical is never silent."""
 
 
 class Levels:
@@ -76,6 +77,9 @@ class LeveledLogger(structlog.BoundLoggerBase):
     def error(self, event: str, /, **facts: Any) -> None:
         self.log(logging.ERROR, event, **facts)
 
+    def critical(self, event: str, /, **facts: Any) -> None:
+        self.log(logging.CRITICAL, event, **facts)
+
     def exception(self, event: str, /, **facts: Any) -> None:
         self.log(logging.ERROR, event, **({"exc_info": True} | facts))
 
@@ -91,4 +95,6 @@ def _number(level: str) -> int:
 
 
 def _method(level: int) -> str:
+    if level >= logging.CRITICAL:
+        return "critical"
     return NAMES[max(0, min(level // 10, len(NAMES)) - 1)]

@@ -22,6 +22,7 @@ from broker.lake.segment_retention import SegmentRetention
 from broker.runtime.partitions.coverage import Missing, missing, undecided
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.ports import Tables
+from broker.runtime.process.held_tables import HeldTables
 from broker.runtime.services import Broker
 from broker.settings import LakeSettings
 
@@ -39,14 +40,20 @@ FLUSHES_UNTIL_STUCK = 12
 """Records that were not compacted after so many times ``lake.flush.ms``, and their
 ``lake.flush.max.ms``, in a sealed segment wait for nobody: retention takes them where
 they are."""
+WAITS_MS_MAX = 604_800_000
+"""So much of a ``lake.flush.max.ms`` counts: the log does not wait for ever."""
 MISSING_REPORTED_MAX = 20
 
 Step = Callable[[], Coroutine[Any, Any, object]]
 
 
-def stuck_after_ms(lake: LakeSettings) -> int:
-    """How long records wait in a sealed segment until they are taken for stuck."""
-    return FLUSHES_UNTIL_STUCK * lake.flush_ms + lake.flush_bound_ms
+def stuck_after_ms(lake: LakeSettings, topics_ms: int = 0) -> int:
+    """How long records wait in a sealed segment until they are taken for stuck.
+
+    ``topics_ms``: the ``lake.flush.max.ms`` of their topic.
+    """
+    waits_ms = max(lake.flush_bound_ms, min(topics_ms, WAITS_MS_MAX))
+    return FLUSHES_UNTIL_STUCK * lake.flush_ms + waits_ms
 
 
 class MaintenanceScheduler:
@@ -63,6 +70,7 @@ class MaintenanceScheduler:
         self._lake = lake
         self._segment_retention = segment_retention
         self._segment_carry = segment_carry
+        self._held = HeldTables(broker.catalog, broker.clock)
         self.missing: list[str] = []
         """One sentence for each partition of which something is lost, or how many."""
         self.on_rest: Callable[[], object] = lambda: None
@@ -107,6 +115,7 @@ class MaintenanceScheduler:
         """Move the starts of logs past what time or size no longer keeps."""
         now_ms, moves = self._broker.clock.now_ms(), dict[Partition, int]()
         looked_at = 0
+        await self._held.look(self._broker.topics.all())
         for partition in list(self._broker.partitions):
             start = self._kept_from(partition, now_ms)
             if start > partition.log_start:
@@ -193,8 +202,11 @@ class MaintenanceScheduler:
         self, partition: Partition, table_end: int, now_ms: int
     ) -> list[InSegment]:
         """What stays in sealed segments although it is long due for the table."""
-        stuck_ms = stuck_after_ms(self._broker.settings.lake)
+        waits_ms = partition.config.lake_flush_max_ms
+        stuck_ms = stuck_after_ms(self._broker.settings.lake, waits_ms)
         ages_ms, left = self._segment_retention.ages_ms, list[InSegment]()
+        if self._held.free_ms(partition.number) < stuck_ms:
+            return left
         if not any(age_ms >= stuck_ms for age_ms in ages_ms.values()):
             return left
         for sequence, end, size, newest_ms in partition.log.index.parts():

@@ -25,12 +25,14 @@ from broker.records.batch import (
     CODEC_SNAPPY,
     CODEC_ZSTD,
 )
-from broker.topics.config_keys import split_list
 from broker.topics.kept_configs import CLIENT_METRICS_CONFIGS, INTERVAL_MS, METRICS
+from broker.topics.spellings import split_list
 
 INSTANCES_MAX: Final = 4_096
 BYTES_MAX: Final = 16 << 20
-"""Of the newest metrics of all instances."""
+"""Of the newest metrics of all instances, their names and what they are asked for."""
+NAME_BYTES: Final = 64
+"""What the name of a metric takes beside its characters."""
 ALL_METRICS: Final = "*"
 CODECS: Final = (CODEC_ZSTD, CODEC_LZ4, CODEC_GZIP, CODEC_SNAPPY)
 """In which metrics may come, the best first."""
@@ -45,6 +47,8 @@ class Subscription(NamedTuple):
     id: int
     push_interval_ms: int
     metrics: tuple[str, ...]
+    bytes: int = 0
+    """About what it takes."""
 
 
 @dataclass(slots=True)
@@ -62,11 +66,17 @@ class Instance:
     is_ending: bool = False
     metrics: bytes = b""
 
+    @property
+    def weight(self) -> int:
+        """About what is kept of it, in bytes."""
+        return len(self.metrics) + len(self.client_id) + self.subscription.bytes
+
 
 def subscription_of(
     instance_id: bytes, configured: Iterable[dict[str, str]]
 ) -> Subscription:
-    """What an instance is asked for, by all configurations that match it."""
+    """What an instance is asked for, by all configurations that match it. Of very many
+    names that takes longer than a turn of the loop may."""
     default = CLIENT_METRICS_CONFIGS[INTERVAL_MS].default
     assert default is not None
     interval_ms, metrics = int(default), set[str]()
@@ -76,7 +86,8 @@ def subscription_of(
     asked = (ALL_METRICS,) if ALL_METRICS in metrics else tuple(sorted(metrics))
     text = "\0".join((str(interval_ms), *asked)).encode()
     number = zlib.crc32(text, zlib.crc32(instance_id))
-    return Subscription(number - (1 << 31), interval_ms, asked)
+    size = sum(map(len, asked)) + NAME_BYTES * len(asked)
+    return Subscription(number - (1 << 31), interval_ms, asked, size)
 
 
 class Telemetry:
@@ -110,9 +121,12 @@ class Telemetry:
         if found is None:
             found = Instance(instance_id, client_id, subscription, version)
             self._instances[instance_id] = found
+            self._bytes += found.weight
             if len(self._instances) > INSTANCES_MAX:
                 self._forget()
+        before = found.weight
         found.subscription, found.version = subscription, version
+        self._grown(found.weight - before)
         return found
 
     def ask(self, instance: Instance, now_ms: int) -> None:
@@ -159,10 +173,8 @@ class Telemetry:
         """Keep what it pushed instead of what it pushed before."""
         if self._instances.get(instance.id) is not instance:
             return  # it was forgotten meanwhile
-        self._bytes += len(metrics) - len(instance.metrics)
-        instance.metrics = metrics
-        while self._bytes > BYTES_MAX:
-            self._forget()
+        before, instance.metrics = instance.weight, metrics
+        self._grown(instance.weight - before)
 
     def instances(self) -> Iterator[Instance]:
         """All of them, the one that was silent for longest first."""
@@ -172,6 +184,11 @@ class Telemetry:
         if instance.id in self._instances:
             self._instances.move_to_end(instance.id)
 
+    def _grown(self, size: int) -> None:
+        self._bytes += size
+        while self._bytes > BYTES_MAX:
+            self._forget()
+
     def _forget(self) -> None:
         _, gone = self._instances.popitem(last=False)
-        self._bytes -= len(gone.metrics)
+        self._bytes -= gone.weight

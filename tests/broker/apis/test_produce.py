@@ -154,7 +154,7 @@ def test_bad_batches_are_refused_and_change_nothing(tmp_path: Path) -> None:
     old[16] = 1
     cases = {
         "corrupt": (corrupt, ErrorCode.CORRUPT_MESSAGE),
-        "cut": (sound[:-1], ErrorCode.CORRUPT_MESSAGE),
+        "cut": (sound[:-1], ErrorCode.INVALID_RECORD),
         "two": (sound + sound, ErrorCode.INVALID_RECORD),
         "old magic": (old, ErrorCode.INVALID_RECORD),
         "null": (None, ErrorCode.INVALID_RECORD),

@@ -14,7 +14,7 @@ from broker.catalog.catalog import Catalog
 from broker.catalog.engine import WRITING, open_engine
 from broker.catalog.writer import GROUP_MAX, Writer
 from broker.protocol.errors import ErrorCode, KafkaError
-from tests.support.patience import IDLE_S
+from tests.support.patience import IDLE_S, wait_until
 
 
 @pytest.fixture
@@ -190,6 +190,21 @@ def test_a_process_that_was_stopped_in_a_transaction_stalls_nobody_for_long(
         stopped.rollback()
     assert writer.submit(producers.next_block).result(IDLE_S).start == 0
     assert writer.trouble is None
+    writer.close()
+
+
+def test_a_lock_that_is_free_again_is_noticed_while_nobody_writes(
+    engine: Engine, tmp_path: Path
+) -> None:
+    writer = Writer(engine, patience_ms=50)
+    with closing(sqlite3.connect(tmp_path / "catalog.db")) as stopped:
+        stopped.execute("BEGIN IMMEDIATE")
+        with pytest.raises(KafkaError, match="locked"):
+            writer.submit(producers.next_block).result(IDLE_S)
+        assert writer.trouble is not None
+        stopped.rollback()
+    wait_until(lambda: writer.trouble is None)
+    assert writer.commits == 0
     writer.close()
 
 

@@ -9,6 +9,7 @@ import textwrap
 import time
 
 import pytest
+from structlog.testing import capture_logs
 
 from broker.cli import supervisor
 from broker.cli.supervisor import Child, Supervisor, next_pause_s, reason
@@ -65,9 +66,9 @@ def test_what_lies_in_the_working_directory_is_no_part_of_a_child(
 def test_a_child_that_dies_is_started_again(monkeypatch):
     monkeypatch.setattr(supervisor, "next_pause_s", lambda *_: 0.01)
     heard, ended = [], []
-    child = Script(
-        "x", ["print('hello'); exit(3)"], heard.append, lambda: ended.append(1)
-    )
+    text = "from broker.cli.supervisor import restarts; print(restarts()); exit(3)"
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(os.path.abspath, sys.path)))
+    child = Script("x", [text], heard.append, lambda: ended.append(1))
 
     async def story():
         keeping = asyncio.create_task(child.keep())
@@ -76,8 +77,22 @@ def test_a_child_that_dies_is_started_again(monkeypatch):
         await child.stop(1)
         await keeping
 
-    asyncio.run(asyncio.wait_for(story(), STUCK_S))
+    with capture_logs() as events:
+        asyncio.run(asyncio.wait_for(story(), STUCK_S))
     assert len(ended) >= 2
+    assert heard[:3] == ["0", "1", "2"]
+    assert all(one["why"] == "exit code 3" for one in events if one["event"] == "ended")
+    assert [one["event"] for one in events].count("ended") >= 2
+
+
+@pytest.mark.parametrize(
+    ("said", "number"), [(None, 0), ("", 0), ("2", 2), ("x", 0), ("-1", 0)]
+)
+def test_who_was_not_started_by_up_was_never_started_again(monkeypatch, said, number):
+    monkeypatch.delenv(supervisor.RESTARTS_VARIABLE, raising=False)
+    if said is not None:
+        monkeypatch.setenv(supervisor.RESTARTS_VARIABLE, said)
+    assert supervisor.restarts() == number
 
 
 STUBBORN = """

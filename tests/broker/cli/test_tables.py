@@ -1,18 +1,22 @@
 """What the tables' commands print of a data directory, without running parts."""
 
 import json
+import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from broker.catalog import schema
+from broker.catalog import holds, schema
 from lakehouse.delta_log import entry_path
 from tests.jobs.world import World
 from tests.support.batches import Record
 from tests.support.old_catalogs import take_back, version_of
+from tests.support.patience import wait_until
 from tests.support.process import told
+from tests.support.saying import say
 
 
 @pytest.fixture
@@ -79,3 +83,49 @@ def test_what_may_run_beside_an_older_broker_leaves_it_its_catalog(
     if command[0] != "table":
         assert done.code == 1
         assert done.errors.startswith(f"lakelog: the catalog has version {older}")
+
+
+def test_a_table_is_held_and_released(world: World) -> None:
+    where = ("--data-dir", str(world.data_dir), "--json")
+    found = [
+        json.loads(told("table", "t", *words, *where).output)["held_until_ms"]
+        for words in ((), ("--hold", "10m"), (), ("--release",), ())
+    ]
+    assert found[0] is None
+    assert found[1] == found[2] > 0
+    assert found[3:] == [None, None]
+
+
+def test_who_holds_a_table_is_answered_once_the_compactor_stands_back(
+    world: World,
+) -> None:
+    """A round that was under way is committed before that."""
+    where = ("--data-dir", str(world.data_dir), "--json")
+    say(world.data_dir, state="running")
+    answers = list[str]()
+    asking = threading.Thread(
+        target=lambda: answers.append(
+            told("table", "t", "--hold", "10m", *where).output
+        )
+    )
+    asking.start()
+    wait_until(lambda: held(world))
+    asking.join(2)  # for who does not wait
+    assert not answers
+    say(world.data_dir, state="running", holds={"t": held(world)})
+    asking.join()
+    assert json.loads(answers[0])["held_until_ms"] == held(world)
+
+
+def held(world: World) -> int | None:
+    """Until when the table is held."""
+    now_ms = int(time.time() * 1000)
+    found = world.catalog.read(lambda c: holds.load(c, now_ms))
+    return max(found.values(), default=None)
+
+
+@pytest.mark.parametrize("for_", ["0s", "25h", "ten", "5", "-1m"])
+def test_a_hold_lasts_a_day_at_most(world: World, for_: str) -> None:
+    done = told("table", "t", f"--hold={for_}", "--data-dir", str(world.data_dir))
+    assert done.code == 2
+    assert "is no time between 1s and 24h" in done.errors

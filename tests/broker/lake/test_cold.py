@@ -382,7 +382,7 @@ def test_deletion_vectors_are_told(writer: Writer) -> None:
             with open(entry, "w") as file:
                 file.write(vector)
             await until(lake, 2)
-            with pytest.raises(KafkaError, match="deletion vectors"):
+            with pytest.raises(KafkaError, match="deletion vector"):
                 await lake.read(TOPIC.number, 0, 0, MEBI)
 
     asyncio.run(check())

@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from uuid import UUID
 
 import deltalake
 import pytest
@@ -11,6 +12,7 @@ from structlog.testing import capture_logs
 from broker.lake.verify import Verifier
 from lakehouse.commit import remove_files
 from lakehouse.delta_log import entry_path, load
+from tests.support.bitmaps import delete_rows, inline, stored
 from tests.support.syscalls import SystemCalls, in_order
 from tests.support.tables import TOPIC_ID, Writer, rows
 
@@ -43,6 +45,32 @@ def test_a_verified_end_is_durable_file_entry_and_directories(
         f"sync directory {table}", f"sync {log}/{2:020d}.json",
         f"sync directory {log}",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["of the table", "in the log", "gone", "elsewhere"])
+def test_an_owners_deletion_vector_is_durable_as_its_file_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Its owner's tools sync none, and without it nobody may read the file."""
+    writer, uuid = Writer(str(tmp_path)), UUID(int=7)
+    writer.add(0, 0, 10)
+    verifier = Verifier(TOPIC_ID, writer.path)
+    assert verifier.ends() == {0: 10}
+    (file,) = load(writer.path).files
+    vector, name = stored(writer.path, [3], uuid), f"deletion_vector_{uuid}.bin"
+    if kind == "in the log":
+        vector = inline([3])
+    elif kind == "gone":
+        os.unlink(os.path.join(writer.path, name))
+    elif kind == "elsewhere":
+        vector = vector._replace(storage="p", place="/elsewhere/x.bin")
+    delete_rows(writer, {file: vector})
+    calls = SystemCalls(monkeypatch, tmp_path)
+    assert verifier.ends() == {0: 10}
+    table = os.path.relpath(writer.path, tmp_path)
+    synced = f"sync {table}/{name}" in calls.events
+    assert synced == (kind == "of the table")
+    assert f"sync {table}/{file}" in calls.events
 
 
 def test_a_table_whose_sync_failed_has_no_ends(

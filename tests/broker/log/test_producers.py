@@ -348,3 +348,11 @@ def test_those_who_are_active_are_told_by_what_is_durable_of_them() -> None:
     assert next(looking) == (1, 0, 0, 110)
     producers.forget(2)
     assert list(looking) == [(3, 0, -1, 130)]
+
+
+def test_what_was_refused_before_a_marker_is_over_with_it() -> None:
+    producers = Producers()
+    producers.note_attempt(header(producer=1))
+    producers.mark(1, 0, now_ms=0)
+    producers.forget(1)
+    assert producers.check(header(producer=1, sequence=5)) is None

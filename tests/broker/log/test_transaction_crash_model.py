@@ -108,7 +108,8 @@ class Story:
     def produce(self, chance: random.Random) -> None:
         producer = chance.choice(PRODUCERS)
         client, count = self.clients[producer], chance.randrange(1, 4)
-        if client.waits == IN_FLIGHT_MAX:
+        is_ending = any(one.producer == producer and one.marker for one in self.queue)
+        if client.waits == IN_FLIGHT_MAX or is_ending:  # then the coordinator says no
             return
         one = header(
             count,

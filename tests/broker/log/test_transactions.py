@@ -3,6 +3,7 @@
 import random
 import sys
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from broker.log.transactions import AbortedTransaction, Transactions
 from broker.log.undecided import Undecided
+from tests.broker.log.headers import header
 
 
 def after(*steps: tuple[int, int, bool | None]) -> Transactions:
@@ -141,7 +143,7 @@ def test_a_damaged_snapshot_is_refused(payload: bytes) -> None:
         Transactions.restore(payload)
 
 
-@pytest.mark.parametrize(("undecided", "version"), [([], 1), ([Undecided(0, 3)], 2)])
+@pytest.mark.parametrize(("undecided", "version"), [([], 1), ([Undecided(0, 3)], 3)])
 def test_a_snapshot_keeps_what_is_undecided_and_is_otherwise_as_before(
     undecided: list[Undecided], version: int
 ) -> None:
@@ -151,6 +153,35 @@ def test_a_snapshot_keeps_what_is_undecided_and_is_otherwise_as_before(
     assert transactions.snapshot()[0] == version
     assert (again.undecided, again.open) == (undecided, {1: 0})
     assert again.aborted(0, 3) == transactions.aborted(0, 3)
+    if undecided:  # as the version before wrote it
+        older = Transactions.restore(b"\2" + transactions.snapshot()[1:])
+        assert (older.undecided, older.open) == (undecided, {1: 0})
+
+
+@pytest.mark.parametrize(
+    ("start", "undecided", "aborted"),
+    [
+        (0, [], [(1, 0)]),
+        (1, [Undecided(0, 1)], [(1, 1)]),
+        (3, [Undecided(0, 3)], [(1, 3)]),
+        (4, [Undecided(0, 4)], []),
+        (6, [Undecided(0, 4)], []),
+    ],
+)
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_marker_decides_from_its_start_on(
+    start: int, undecided: list[Undecided], aborted: list[Any], commits: bool
+) -> None:
+    transactions = Transactions()
+    for base, count in ((0, 1), (3, 1)):
+        one = header(count, producer=1, transactional=True)
+        transactions.admit(base, 1)
+        transactions.separate(base, one)
+        transactions.commit(base)
+    transactions.admit(6, 1, ends=True)
+    transactions.commit(6, commits=commits, start=start)
+    assert (transactions.undecided, transactions.open) == (undecided, {})
+    assert transactions.aborted(0, 7) == ([] if commits else aborted)
 
 
 def test_nothing_at_all_takes_no_bytes() -> None:

@@ -48,7 +48,7 @@ def test_a_marker_is_byte_for_byte_kafkas(fields, text) -> None:
     st.integers(0, 2**63 - 1),
     st.integers(0, 2**15 - 1),
     st.booleans(),
-    st.integers(0, 2**31 - 1),
+    st.integers(-(2**31), 2**31 - 1),
     st.integers(0, 100),
 )
 def test_what_is_written_is_read_wherever_it_lies(
@@ -63,6 +63,23 @@ def test_what_is_written_is_read_wherever_it_lies(
     assert (header.base_sequence, header.record_count) == (-1, 1)
     assert checksum(batch) == header.crc
     assert read_marker(bytes(position) + batch + b"more", position) == marker
+
+
+@given(st.booleans(), st.integers(0, 2**62), st.integers(0, 2**40))
+def test_a_marker_says_where_its_transaction_begins(commit, start, count) -> None:
+    base = start + count
+    marker = Marker(commit).starting(start, base)
+    has_room = count <= 2**31 - 2
+    assert marker.commit is commit
+    assert marker.start(base) == (start if has_room else None)
+    assert read_marker(marker_batch(1, 0, marker, NOW_MS)) == marker
+
+
+@pytest.mark.parametrize("epoch", [-1, 0, 1, 2**31 - 1])
+def test_a_coordinators_epoch_says_nothing_of_it(epoch: int) -> None:
+    marker = Marker(True, epoch)
+    assert marker.start(5) is None
+    assert marker.starting(None, 5) is marker
 
 
 def refused(batch: bytes) -> None:

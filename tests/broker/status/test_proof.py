@@ -1,83 +1,96 @@
-"""A proof is good once, for what it was made of, at its time, and tells no secret."""
+"""A proof is good for one exchange with one part, and tells no secret."""
+
+from dataclasses import replace
 
 import pytest
 
-from broker.status.proof import SCHEME, SEEN_MAX, WINDOW_MS, Proofs, proof
+from broker.status.proof import (
+    SCHEME,
+    Exchange,
+    challenge_header,
+    challenge_of,
+    is_of_other_version,
+    is_same,
+    proved,
+)
 
 SECRET = "s" * 64
-NOW_MS = 1_900_000_000_000
+CHALLENGE, NUMBER = "c" * 32, "d" * 32
+EXCHANGE = Exchange("broker", CHALLENGE, NUMBER, "GET", "/some")
+OTHERS = [
+    replace(EXCHANGE, part="compactor"),
+    replace(EXCHANGE, challenge="e" * 32),
+    replace(EXCHANGE, number="e" * 32),
+    replace(EXCHANGE, method="PUT"),
+    replace(EXCHANGE, path="/other"),
+]
+SHOWN = EXCHANGE.authorization(SECRET)
 
 
-def made(number="n1", *, secret=SECRET, method="GET", path="/some", at_ms=NOW_MS):
-    return proof(secret, method, path, at_ms, number)
+def taken(given, *, secret=SECRET, of=EXCHANGE):
+    return proved(given, secret, of.part, of.challenge, of.method, of.path)
 
 
-@pytest.fixture
-def proofs():
-    return Proofs(SECRET, since_ms=NOW_MS - 10 * WINDOW_MS)
+def test_who_has_the_secret_is_known_and_does_not_send_it():
+    assert SECRET not in SHOWN
+    assert taken(SHOWN) == EXCHANGE
 
 
-def test_who_has_the_secret_is_known_and_does_not_send_it(proofs):
-    assert SECRET not in made()
-    assert proofs.take(made(), "GET", "/some", NOW_MS)
-
-
-def test_what_was_heard_on_the_way_is_good_for_nothing_more(proofs):
-    assert proofs.take(made(), "GET", "/some", NOW_MS)
-    assert not proofs.take(made(), "GET", "/some", NOW_MS)
-    assert not proofs.take(made(), "GET", "/some", NOW_MS + WINDOW_MS)
-    assert proofs.take(made("n2"), "GET", "/some", NOW_MS)
-
-
-def test_what_was_sent_to_somebody_else_while_the_part_was_away_is_no_proof():
-    before = made(at_ms=NOW_MS - 1)
-    assert not Proofs(SECRET, since_ms=NOW_MS).take(before, "GET", "/some", NOW_MS)
-    assert Proofs(SECRET, since_ms=NOW_MS).take(made(), "GET", "/some", NOW_MS)
+@pytest.mark.parametrize("other", OTHERS)
+def test_it_is_good_for_nothing_else(other):
+    assert taken(SHOWN.replace(NUMBER, other.number), of=other) is None
+    assert taken(other.authorization(SECRET), of=other) == other
 
 
 @pytest.mark.parametrize(
-    ("given", "method", "path"),
+    "given",
     [
-        (made(), "PUT", "/some"),
-        (made(), "GET", "/other"),
-        (made(secret="x" * 64), "GET", "/some"),
-        (made().replace("n1", "n2"), "GET", "/some"),
-        (made().replace(str(NOW_MS), str(NOW_MS + 1)), "GET", "/some"),
-        (made().replace(SCHEME, "Bearer"), "GET", "/some"),
-        (made().replace(SCHEME, SCHEME.lower()), "GET", "/some"),
-        (made()[:-1], "GET", "/some"),
-        (made() + "0", "GET", "/some"),
-        (made() + " 0", "GET", "/some"),
-        (made()[:-1] + "\xff", "GET", "/some"),
-        (made().replace(str(NOW_MS), "9" * 5_000), "GET", "/some"),
-        (made().replace(str(NOW_MS), "-1"), "GET", "/some"),
-        (made().replace(str(NOW_MS), "\xb2" * 13), "GET", "/some"),
-        (f"Bearer {SECRET}", "GET", "/some"),
-        (SECRET, "GET", "/some"),
-        ("", "GET", "/some"),
-        ("   ", "GET", "/some"),
+        EXCHANGE.authorization("x" * 64),
+        SHOWN.replace(SCHEME, "Bearer"),
+        SHOWN.replace(SCHEME, SCHEME.lower()),
+        SHOWN[:-1],
+        SHOWN + "0",
+        SHOWN + " 0",
+        SHOWN + "\n",
+        SHOWN[:-1] + "\xff",
+        SHOWN[:-1] + "\udcff",
+        SHOWN.replace(NUMBER, NUMBER[1:]),
+        f"{SCHEME} {NUMBER} " + EXCHANGE.seal(SECRET, 200, ""),
+        f"Bearer {SECRET}",
+        SECRET,
+        SCHEME,
+        "",
+        "   ",
     ],
 )
-def test_anything_else_is_none(proofs, given, method, path):
-    assert not proofs.take(given, method, path, NOW_MS)
-    assert proofs.take(made(), "GET", "/some", NOW_MS)  # it used nothing up
+def test_anything_else_is_none(given):
+    assert taken(given) is None
 
 
-@pytest.mark.parametrize("off_ms", [-WINDOW_MS - 1, WINDOW_MS + 1])
-def test_its_time_is_not_far_from_ours(proofs, off_ms):
-    assert not proofs.take(made(at_ms=NOW_MS + off_ms), "GET", "/some", NOW_MS)
-    nearer = made(at_ms=NOW_MS + off_ms // 2)
-    assert proofs.take(nearer, "GET", "/some", NOW_MS)
+def test_an_answer_is_proved_by_its_part_to_its_asker_and_as_it_is():
+    seal = EXCHANGE.seal(SECRET, 200, "a" * 64)
+    assert SECRET not in seal
+    assert is_same(seal, EXCHANGE.seal(SECRET, 200, "a" * 64))
+    others = {one.seal(SECRET, 200, "a" * 64) for one in OTHERS}
+    others |= {
+        EXCHANGE.seal(SECRET, 404, "a" * 64),
+        EXCHANGE.seal(SECRET, 200, "b" * 64),
+        EXCHANGE.seal("x" * 64, 200, "a" * 64),
+        SHOWN.rpartition(" ")[2],
+    }
+    assert len(others) == len(OTHERS) + 4
+    assert not any(is_same(seal, other) for other in others)
 
 
-def test_what_is_remembered_is_bounded_and_forgotten_when_it_is_too_old_anyway(
-    proofs, monkeypatch
-):
-    monkeypatch.setattr("broker.status.proof.SEEN_MAX", 3)
-    assert SEEN_MAX > 3
-    for number in ("a", "b", "c"):
-        assert proofs.take(made(number), "GET", "/some", NOW_MS)
-    assert not proofs.take(made("d"), "GET", "/some", NOW_MS)
-    later_ms = NOW_MS + 2 * WINDOW_MS + 1
-    assert proofs.take(made("d", at_ms=later_ms), "GET", "/some", later_ms)
-    assert not proofs.take(made("a"), "GET", "/some", later_ms)
+def test_a_challenge_is_read_as_it_was_written_and_nothing_else_is_one():
+    assert challenge_of(challenge_header(CHALLENGE)) == CHALLENGE
+    for header in ("", SCHEME, CHALLENGE, f"Bearer {CHALLENGE}", f"{SCHEME} x\ny"):
+        assert challenge_of(header) is None
+    assert challenge_of(challenge_header(CHALLENGE) + "\n") is None
+
+
+def test_the_challenge_of_another_version_is_told_from_none():
+    assert is_of_other_version(f"Lakelog-Other {CHALLENGE}")
+    assert is_of_other_version(f"{SCHEME}-2 {CHALLENGE}")
+    for header in ("", "Basic realm=x", SCHEME, challenge_header(CHALLENGE)):
+        assert not is_of_other_version(header)

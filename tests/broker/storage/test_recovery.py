@@ -182,9 +182,11 @@ def test_what_an_entrys_header_says_of_a_damaged_batch_is_not_given_again(
     driver.close()
 
 
-def test_damage_before_one_that_is_whole_takes_no_offsets_away() -> None:
+@pytest.mark.parametrize("at", [500, ENTRY_HEADER_BYTES + 25], ids=["records", "count"])
+def test_damage_before_one_that_is_whole_takes_no_offsets_away(at: int) -> None:
+    """Be it what says how many there were: where the next one begins they end."""
     files, appends = a_log(4)
-    damage(files, slot_of(files, appends[1]), 4096 + 1048 + 500, b"\0\0\0\0")
+    damage(files, slot_of(files, appends[1]), 4096 + 1048 + at, b"\0\x80")
     driver = Driver(files)
     assert driver.recovery.lost_ends == {(1, 0): appends[1].last_offset + 1}
     assert len(driver.recovery.columns[1, 0]) == 3

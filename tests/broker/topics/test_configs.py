@@ -50,12 +50,16 @@ def test_the_effective_keys() -> None:
     assert {key.name for key in TOPIC_CONFIGS.values() if key.effective} == {
         "cleanup.policy",
         "compression.type",
+        "delete.retention.ms",
         "lake.flush.max.ms",
         "lake.retention.ms",
+        "max.compaction.lag.ms",
         "max.message.bytes",
         "message.timestamp.after.max.ms",
         "message.timestamp.before.max.ms",
         "message.timestamp.type",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
         "retention.bytes",
         "retention.ms",
     }
@@ -72,7 +76,7 @@ def test_the_effective_keys() -> None:
         ("compression.zstd.level", "-131072"),
         ("max.message.bytes", "0"),
         ("message.timestamp.type", "LogAppendTime"),
-        ("min.cleanable.dirty.ratio", "1"),
+        ("min.cleanable.dirty.ratio", "1.0"),
         ("leader.replication.throttled.replicas", "*"),
     ],
 )
@@ -84,7 +88,6 @@ def test_what_kafka_takes_is_taken(name: str, text: str) -> None:
     ("name", "text"),
     [
         ("cleanup.policy", "compress"),
-        ("cleanup.policy", "delete,delete"),
         ("retention.ms", "-2"),
         ("retention.ms", "1 week"),
         ("compression.type", "brotli"),

@@ -1,13 +1,15 @@
 """What clients configure is durable, then in effect, then answered; and bounded."""
 
 import asyncio
+import itertools
+from concurrent.futures import Future
 
 import pytest
 
 from broker.catalog.catalog import Catalog
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.configs import dynamic_configs
-from broker.runtime.configs.dynamic_configs import DynamicConfigs
+from broker.runtime.configs.dynamic_configs import ALTERED_AT_ONCE, DynamicConfigs
 from broker.runtime.configs.layers import Kind
 from broker.settings import Settings
 
@@ -64,6 +66,72 @@ def test_changes_of_one_resource_follow_each_other(catalog):
 
         await asyncio.gather(*(configs.alter(GROUP, more) for _ in range(20)))
         assert configs.of(*GROUP) == {"n": "20"}
+
+    run(story)
+
+
+class Holding:
+    """A catalog that commits nothing until it is let."""
+
+    def __init__(self, catalog):
+        self.catalog, self.asked = catalog, []
+
+    def read(self, query):
+        return self.catalog.read(query)
+
+    def submit(self, change):
+        self.asked.append((change, Future()))
+        return self.asked[-1][1]
+
+    def let(self, error=None):
+        asked, self.asked = self.asked, []
+        for change, future in asked:
+            if error is None:
+                self.catalog.submit(change).result()
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+
+def side_by_side(count):
+    """Names of groups that do not wait for each other."""
+    found = {}
+    for name in map(str, itertools.count()):
+        found.setdefault(hash((Kind.GROUP, name)) % ALTERED_AT_ONCE, name)
+        if len(found) == count:
+            return sorted(found.values())
+    raise AssertionError("there are names without end")
+
+
+def test_resources_change_side_by_side_within_the_limits(catalog, monkeypatch):
+    monkeypatch.setattr(dynamic_configs, "RESOURCES_MAX", 12)
+    monkeypatch.setattr(dynamic_configs, "BYTES_MAX", 1_000)
+
+    async def story():
+        held, names = Holding(catalog), side_by_side(20)
+        configs = loaded(held)
+
+        async def changing(names, **given):
+            each = [
+                asyncio.ensure_future(configs.alter((Kind.GROUP, name), to(**given)))
+                for name in names
+            ]
+            while len(held.asked) + sum(one.done() for one in each) < len(each):
+                await asyncio.sleep(0)
+            return each
+
+        each = await changing(names, a="1")
+        assert len(held.asked) == 12
+        held.let(OSError("the disk is full"))
+        found = await asyncio.gather(*each, return_exceptions=True)
+        assert sum(isinstance(one, OSError) for one in found) == 12
+        assert configs.names(Kind.GROUP) == []
+        each = await changing(names[:3], a="x" * 400)
+        assert len(held.asked) == 2
+        held.let()
+        await asyncio.gather(*each, return_exceptions=True)
+        assert configs.names(Kind.GROUP) == names[:2]
+        assert loaded(catalog).names(Kind.GROUP) == names[:2]
 
     run(story)
 

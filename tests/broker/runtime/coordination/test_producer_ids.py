@@ -57,6 +57,31 @@ def test_who_goes_away_while_waiting_takes_no_block_from_the_others(tmp_path):
     story(play)
 
 
+def test_who_comes_in_the_turn_in_which_the_block_does_gets_an_id_of_it(tmp_path):
+    """The block is done, and nobody has been told yet: waiting for it is no wait."""
+
+    async def play():
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            ids = ProducerIds(catalog)
+            first = asyncio.ensure_future(ids.next())
+            await asyncio.sleep(0)
+            catalog.change(lambda connection: None)  # the loop stands: it is behind
+            asked, load = [], ids._load
+
+            async def counted():
+                asked.append(1)
+                assert len(asked) < 10, "it asks again and again in one turn"
+                await load()
+
+            ids._load = counted
+            second = asyncio.ensure_future(ids.next())
+            third = asyncio.ensure_future(ids.next())
+            assert sorted(await asyncio.gather(first, second, third)) == [0, 1, 2]
+            assert catalog.commits <= 2
+
+    story(play)
+
+
 def test_a_catalog_that_cannot_be_written_is_told_and_asked_again(tmp_path):
     async def play():
         catalog = Catalog.open(tmp_path / "catalog.db")

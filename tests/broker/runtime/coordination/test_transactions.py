@@ -5,6 +5,7 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,217 @@ def test_what_stands_before_a_lost_marker_is_undecided_until_it_is_given_up(
             assert here.log().transactions.undecided == []
             told[:2] = [], ErrorCode.OFFSET_OUT_OF_RANGE
             assert await read_by_parts(here) == told
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("ends", [(True, False), (False, True)])
+def test_a_marker_lost_without_a_trace_leaves_no_transaction_to_the_next_one(
+    tmp_path: Path, ends: tuple[bool, bool]
+) -> None:
+    """Its offset is given again; only epochs, of version 2, tell of it."""
+
+    async def scenario() -> None:
+        async with world(made(tmp_path / "0"), version=2) as here:
+            producer = await here.init()
+            for index, commit in ((0, ends[0]), (1, True)):
+                await here.add(producer, index, version=2)
+                await here.write(producer, 0, index)
+                producer = await here.end(producer, commit, 2)
+            await ended_for_good(here)
+            kill(here, 1, path=tmp_path / "1", headers=True)
+        async with world(tmp_path / "1", version=2) as here:
+            assert (here.log().transactions.open, here.log().lost) == ({77: 0}, [])
+            await here.add(producer, 0, version=2)
+            await here.write(producer, 0)
+            assert here.log().stable == 1
+            await here.end(producer, ends[1], 2)
+            await ended_for_good(here)
+            kill(here, path=tmp_path / "2")
+        told = [ErrorCode.KAFKA_STORAGE_ERROR, [] if ends[1] else [77]]
+        for start in ("1", "2"):
+            async with world(tmp_path / start, version=2) as here:
+                first, behind = [
+                    await fetch_one(here.broker, "t", offset, isolation_level=1)
+                    for offset in (0, 1)
+                ]
+                aborted = [one.producer_id for one in behind.aborted_transactions or ()]
+                assert [first.error_code, aborted] == told
+                assert here.log().transactions.undecided == [(0, 1)]
+                assert here.log().stable == here.log().durable == 3
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("ends", ["fenced", "goes on", "goes on without a record"])
+@pytest.mark.parametrize("headers", [True, False])
+@pytest.mark.parametrize("commit", [True, False])
+def test_damage_up_to_the_end_leaves_no_transaction_to_the_one_that_was_open(
+    tmp_path: Path, commit: bool, headers: bool, ends: str
+) -> None:
+    """It took a marker and what the next transaction had written; in version 1 both
+    have one epoch."""
+
+    async def scenario() -> None:
+        async with world(made(tmp_path / "0")) as here:
+            producer = await here.init()
+            await here.add(producer, 0)
+            await here.write(producer, 0)
+            await here.end(producer, commit)
+            await ended_for_good(here)
+            await here.add(producer, 0)
+            await here.write(producer, 1)
+            kill(here, 1, 2, path=tmp_path / "1", headers=headers)
+        lost = 0 if headers else 2  # offsets that nobody gives again
+        async with world(tmp_path / "1") as here:
+            assert here.log().transactions.open == {77: 0}
+            assert here.log().durable == 1 + lost
+            if ends == "goes on":
+                await here.write(producer, 1)
+            if ends == "fenced":
+                while not isinstance(await here.init(), Initialized):
+                    await asyncio.sleep(0.001)
+            else:
+                await here.end(producer, not commit)
+                await ended_for_good(here)
+            kill(here, path=tmp_path / "2")
+        # what is written then follows: its first offset is not known, but a bound
+        joined = ends == "goes on"
+        start_of_next = 1 if headers else 2
+        aborted = [(77, start_of_next)] if commit and joined else []
+        undecided = [(0, start_of_next if joined else 1)]
+        for start in ("1", "2"):
+            async with world(tmp_path / start) as here:
+                first = await fetch_one(here.broker, "t", 0, isolation_level=1)
+                end = here.log().stable
+                assert first.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+                assert here.log().aborted(1 + lost, end) == aborted
+                assert here.log().transactions.undecided == undecided
+                assert end == here.log().durable == 2 + lost + joined
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("headers", [True, False])
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_first_transaction_of_version_2_decides_none_of_version_1(
+    tmp_path: Path, commit: bool, headers: bool
+) -> None:
+    """It has its epoch still; that which follows has another."""
+
+    async def scenario() -> None:
+        async with world(made(tmp_path / "0")) as here:
+            producer = await here.init()
+            await here.add(producer, 0)
+            await here.write(producer, 0)
+            await here.end(producer, commit)
+            await here.add(producer, 1, version=2)
+            await here.add(producer, 0, version=2)
+            await here.write(producer, 1)
+            kill(here, 1, 2, path=tmp_path / "1", headers=headers)
+        async with world(tmp_path / "1", version=2) as here:
+            producer = await here.end(producer, not commit, 2)
+            assert here.log().transactions.undecided == [(0, 1)]
+            await here.add(producer, 0, version=2)
+            assert here.coordinator.describe("x").starts == ()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_partition_that_lost_its_end_lowers_where_an_open_transaction_begins(
+    tmp_path: Path, is_noted: bool
+) -> None:
+    """Each start that follows knows it, or takes what was written since for
+    undecided."""
+
+    async def scenario() -> None:
+        async with world(made(tmp_path / "0")) as here:
+            producer = await here.init()
+            await here.add(producer, 0)
+            await here.write(producer, 0)
+            await here.end(producer, False)
+            await here.add(producer, 0)
+            await here.write(producer, 1)
+            row = here.broker.catalog.read(stored.load)["x"]
+            kill(here, 1, 2, path=tmp_path / "1", headers=True)
+        async with world(tmp_path / "1") as here:
+            await here.write(producer, 1)
+            await here.coordinator._journal.flush()
+            if not is_noted:
+                change = partial(stored.store, transactional_id="x", value=row)
+                here.broker.catalog.change(change)
+            kill(here, path=tmp_path / "2")
+        async with world(tmp_path / "2") as here:
+            await here.end(producer, True)
+            undecided = [(0, 1)] if is_noted else [(0, 2)]
+            assert here.log().transactions.undecided == undecided
+            assert (here.log().stable, here.log().aborted(0, 3)) == (3, [])
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_last_transaction_lost_without_a_trace_is_not_decided_by_the_next_one(
+    tmp_path: Path, commit: bool
+) -> None:
+    """Nobody has the marker; what is written in the same epoch stands right behind."""
+
+    async def scenario() -> None:
+        async with world(made(tmp_path / "0")) as here:
+            producer = await here.init()
+            for index, commits in ((0, commit), (1, True)):
+                await here.add(producer, index)
+                await here.write(producer, 0, index)
+                await here.end(producer, commits)
+            await ended_for_good(here)
+            kill(here, 1, path=tmp_path / "1", headers=True)
+        async with world(tmp_path / "1") as here:
+            assert (here.log().transactions.open, here.log().lost) == ({77: 0}, [])
+            await here.add(producer, 0)
+            await here.write(producer, 1)
+            assert here.log().stable == 0
+            await here.end(producer, not commit)
+            await ended_for_good(here)
+            kill(here, path=tmp_path / "2")
+        told = [ErrorCode.KAFKA_STORAGE_ERROR, [(77, 1)] if commit else []]
+        for start in ("1", "2"):
+            async with world(tmp_path / start) as here:
+                first = await fetch_one(here.broker, "t", 0, isolation_level=1)
+                assert [first.error_code, here.log().aborted(1, 3)] == told
+                assert here.log().transactions.undecided == [(0, 1)]
+                assert here.log().stable == here.log().durable == 3
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("is_fenced", [False, True])
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_marker_of_a_transaction_without_a_record_decides_no_other(
+    tmp_path: Path, commit: bool, is_fenced: bool
+) -> None:
+    """In version 1 it looks like the lost one, written again."""
+
+    async def scenario() -> None:
+        async with world(made(tmp_path / "0")) as here:
+            producer = await here.init()
+            await here.add(producer, 0)
+            await here.write(producer, 0)
+            await here.end(producer, commit)
+            await here.add(producer, 0, 1)
+            await here.write(producer, 0, 1)
+            if is_fenced:
+                while not isinstance(await here.init(), Initialized):
+                    await asyncio.sleep(0.001)
+            else:
+                await here.end(producer, not commit)
+                await ended_for_good(here)
+            kill(here, 1, path=tmp_path / "1")
+        told = [[b"v"], ErrorCode.KAFKA_STORAGE_ERROR, [], []]
+        async with world(tmp_path / "1") as here:
+            assert await read_by_parts(here) == told
+            assert here.log().stable == here.log().durable == 3
+            assert here.log(1).transactions.undecided == []
 
     run(scenario)
 

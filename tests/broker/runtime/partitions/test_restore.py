@@ -7,6 +7,7 @@ import pytest
 
 from broker.apis.delete_topics import delete_topics
 from broker.apis.produce import produce
+from broker.ids import TopicNumber
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.runtime.partitions.coverage import Missing, missing
@@ -377,5 +378,78 @@ def test_a_batch_that_was_refused_first_of_all_is_no_loss_after_a_crash(
                 assert batches_in(data)
                 assert values_in(await fetch_one(broker, "t", 1)) == [b"kept"]
             killed = killed.after_kill()
+
+    run(scenario)
+
+
+class Unread(Tables):
+    """Tables that exist, and cannot be read for a while."""
+
+    why: str | None = None
+
+    def unreadable_topics(self) -> dict[int, str]:
+        return {} if self.why is None else {1: self.why}
+
+    def table_end(self, number: int, partition: int) -> int:
+        return 0 if self.why else super().table_end(number, partition)
+
+    def why_missing(self, number: int, partition: int) -> str:
+        return self.why or super().why_missing(number, partition)
+
+
+def test_a_topic_that_its_table_alone_knows_waits_until_that_can_be_read(
+    tmp_path: Path,
+) -> None:
+    """As one that was brought back: its offsets would else be given again."""
+
+    async def scenario() -> None:
+        tables = Unread()
+        async with rig(tmp_path, tables=tables) as broker:
+            key = (await create(broker, "t", 2)).key
+        tables.ends[key] = 10
+        tables.why = "the table cannot be read"
+        for _start in range(2):
+            async with rig(tmp_path, tables=tables) as broker:
+                for index in range(2):
+                    answer = await produce_one(
+                        broker, "t", batch_of(b"x"), partition=index
+                    )
+                    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+                with pytest.raises(KafkaError, match=tables.why):
+                    broker.partitions.named("t", 0)
+                with pytest.raises(KafkaError) as raised:
+                    broker.partitions.named("t", 2)
+                assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                tables.why = None if _start else tables.why
+                if tables.why is None:
+                    answer = await produce_one(broker, "t", batch_of(b"x"))
+                    assert (answer.error_code, answer.base_offset) == (0, 10)
+                    assert broker.partitions.named("t", 1).high_watermark == 0
+
+    run(scenario)
+
+
+def test_a_topic_that_waits_for_its_table_costs_no_more_the_larger_it_is(
+    tmp_path: Path,
+) -> None:
+    """A request names each of its partitions, in one turn of the loop."""
+
+    class Counted(Unread):
+        asked = 0
+
+        def table_end(self, number: int, partition: int) -> int:
+            self.asked += 1
+            return super().table_end(number, partition)
+
+    async def scenario() -> None:
+        tables, partitions = Counted(), 50
+        async with rig(tmp_path, tables=tables) as broker:
+            await create(broker, "t", partitions)
+        tables.why = "the table cannot be read"
+        async with rig(tmp_path, tables=tables) as broker:
+            tables.asked = 0
+            for index in range(partitions):
+                assert broker.partitions.get(TopicNumber(1), index) is None
+            assert tables.asked <= partitions
 
     run(scenario)

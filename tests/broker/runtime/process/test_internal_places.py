@@ -1,9 +1,11 @@
 """At an address nobody is answered who has not the secret; a socket has its mode."""
 
 import http.client
+import json
 import socket
 import threading
-from contextlib import ExitStack
+from concurrent.futures import Future
+from contextlib import ExitStack, closing
 from secrets import token_hex
 
 import pytest
@@ -11,11 +13,7 @@ import pytest
 from broker.configuration.loading import load
 from broker.configuration.values import SettingsError
 from broker.runtime.process import internal
-from broker.runtime.process.internal import (
-    CONNECTIONS_MAX,
-    InternalEndpoint,
-    Question,
-)
+from broker.runtime.process.internal import InternalEndpoint, Question
 from broker.runtime.process.internal_places import (
     TcpPlace,
     UnixPlace,
@@ -25,112 +23,191 @@ from broker.runtime.process.internal_places import (
 from broker.runtime.process.levels import Levels
 from broker.settings import InternalSettings
 from broker.status import secret
-from broker.status.proof import proof
+from broker.status.proof import Exchange, challenge_of
 from broker.status.secret import SecretUnusable
-from tests.support.patience import wait_until
+from broker.status.unix_socket import short_path
+from tests.support.patience import STUCK_S, wait_until
+
+FEW = 16
+"""Strangers, where not so many sockets are opened for a test as might be."""
 
 
-class Asked:
-    """An endpoint at an address that the kernel chose."""
+class Part:
+    """A part at an address that the kernel chose."""
 
-    def __init__(self, directory):
-        self.place = TcpPlace("127.0.0.1:0", directory)
-        self.levels = Levels("info")
+    def __init__(self, directory, name="broker"):
+        self.name, self.levels = name, Levels("info")
+        self.held: Future[None] = Future()
+        self.holding, self.waiting = threading.Event(), threading.Event()
         self.endpoint = InternalEndpoint(
-            self.place,
-            {"some": Question(lambda: iter([{"n": 1}]))},
+            TcpPlace(name, "127.0.0.1:0", directory),
+            {
+                "some": Question(lambda: iter([{"n": 1}])),
+                "held": Question(lambda: iter([{"n": 2}])),
+            },
             self.levels,
-            lambda asked: asked(),
+            self._call,
         )
         self.endpoint.start()
         self.address = self.endpoint.address
         self.secret = secret.read(directory / secret.FILE)
 
-    def right(self, method="GET", path="/some"):
-        """A proof of its own."""
-        now_ms = self.place.clock.now_ms()
-        return proof(self.secret, method, path, now_ms, token_hex(8))
+    def _call(self, asked):
+        """What belongs to the loop waits while it is held."""
+        if self.holding.is_set():
+            self.held.add_done_callback(lambda _: asked())
+            self.waiting.set()
+        else:
+            asked()
 
-    def ask(self, *given, method="GET", path="/some"):
-        """The status and the body of an answer to these Authorization headers."""
-        asked = http.client.HTTPConnection(*self.address)
-        asked.putrequest(method, path)
-        for value in given:
-            asked.putheader("Authorization", value)
-        asked.endheaders()
-        answer = asked.getresponse()
-        body = answer.read()
-        asked.close()
-        return answer.status, body
+    def asker(self):
+        return Asker(self)
+
+    def ask(self, path="/some", method="GET"):
+        with closing(self.asker()) as asker:
+            return asker.ask(asker.right(method, path), method=method, path=path)
 
     def is_answered(self):
         try:
-            return self.ask(self.right())[0] == 200
+            return self.ask()[0] == 200
         except (OSError, http.client.HTTPException):
             return False
 
     def connect(self):
-        return socket.create_connection(self.address)
+        return socket.create_connection(self.address, timeout=STUCK_S)
+
+
+class Asker(http.client.HTTPConnection):
+    """A connection to a part, and the challenge that it got."""
+
+    def __init__(self, part):
+        super().__init__(*part.address, timeout=STUCK_S)
+        self.part, self.challenge = part, ""
+        self.connect()
+        self.auto_open = 0
+        status, _ = self.ask()
+        assert status == 401
+
+    def ask(self, *given, method="GET", path="/some"):
+        """The status and the rows of an answer to these Authorization headers."""
+        self.send_question(*given, method=method, path=path)
+        return self.answer()
+
+    def send_question(self, *given, method="GET", path="/some"):
+        self.putrequest(method, path)
+        for value in given:
+            self.putheader("Authorization", value)
+        self.endheaders()
+
+    def answer(self):
+        answer = self.getresponse()
+        header = answer.getheader("WWW-Authenticate", "")
+        self.challenge = challenge_of(header) or self.challenge
+        lines = answer.read().splitlines()
+        return answer.status, [json.loads(line) for line in lines]
+
+    def right(self, method="GET", path="/some", part=None, number=None):
+        """A proof for this connection, unless for another part."""
+        numbers = (self.challenge, number or token_hex(16))
+        exchange = Exchange(part or self.part.name, *numbers, method, path)
+        return exchange.authorization(self.part.secret)
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch):
+    monkeypatch.setattr(internal, "TIMEOUT_S", STUCK_S)
 
 
 @pytest.fixture
-def asked(tmp_path):
-    asked = Asked(tmp_path)
-    yield asked
-    asked.endpoint.close()
+def part(tmp_path):
+    part = Part(tmp_path)
+    yield part
+    part.endpoint.close()
 
 
-def test_who_proves_to_have_the_secret_is_answered(asked):
-    assert asked.ask(asked.right()) == (200, b'{"n": 1}\n')
-    path = "/loggers/lakelog.network?level=debug"
-    right = asked.right("PUT", path)
-    assert asked.ask(right, method="PUT", path=path)[0] == 204
-    assert asked.levels.name_of("lakelog.network") == "debug"
+def test_who_proves_to_have_the_secret_is_answered(part):
+    assert part.ask() == (200, [{"n": 1}])
+    assert part.ask("/loggers/lakelog.network?level=debug", "PUT") == (200, [])
+    assert part.levels.name_of("lakelog.network") == "debug"
+    assert part.ask("/nowhere") == (404, [])
+
+
+def wrong_ones(part, method, path):
+    """What proves nothing on a connection, from its right proof."""
+    with closing(part.asker()) as asker:
+        heard = asker.right(method, path)
+        asker.ask(heard, method=method, path=path)
+    return [
+        lambda right: (),
+        lambda right: ("",),
+        lambda right: (f"Bearer {part.secret}",),
+        lambda right: (right[:-1],),
+        lambda right: (right + "x",),
+        lambda right: (right.lower(),),
+        lambda right: (right, right),
+        lambda right: ("\xff",),
+        lambda right: (heard,),
+    ]
 
 
 @pytest.mark.parametrize("path", ["/some", "/stacks", "/nowhere", "/loggers/lakelog"])
 @pytest.mark.parametrize("method", ["GET", "PUT"])
-def test_nobody_else_is_whatever_they_ask(asked, method, path):
-    right, once = asked.right(method, path), asked.right(method, path)
-    asked.ask(once, method=method, path=path)
-    wrong = [
-        (),
-        ("",),
-        (f"Bearer {asked.secret}",),
-        (right[:-1],),
-        (right + "x",),
-        (right.lower(),),
-        (right, right),
-        ("\xff",),
-        (once,),
-        (asked.right(method, "/another"),),
-    ]
-    for given in wrong:
-        status, body = asked.ask(*given, method=method, path=path)
-        assert status == 401, given
-        assert b"lakelog" not in body
+def test_nobody_else_is_whatever_they_ask(part, method, path):
+    for wrong in wrong_ones(part, method, path):
+        with closing(part.asker()) as asker:
+            given = wrong(asker.right(method, path))
+            assert asker.ask(*given, method=method, path=path) == (401, [])
+            with pytest.raises(http.client.HTTPException):  # nor tries again there
+                asker.ask(asker.right(method, path), method=method, path=path)
 
 
-def test_before_it_listens_no_secret_is_the_right_one(tmp_path):
-    place = TcpPlace("127.0.0.1:0", tmp_path)
-    assert not place.may("", "GET", "/some")
-    now_ms = place.clock.now_ms()
-    assert not place.may(proof("", "GET", "/some", now_ms, "1"), "GET", "/some")
+def test_a_proof_is_for_a_question_to_a_part(part):
+    for shown in (("PUT", "/some"), ("GET", "/other"), ("GET", "/some", "compactor")):
+        with closing(part.asker()) as asker:
+            assert asker.ask(asker.right(*shown)) == (401, [])
 
 
-def test_strangers_that_say_nothing_are_cut_off(asked, monkeypatch):
+def test_what_was_heard_is_good_for_nothing_after_a_restart_either(part, tmp_path):
+    """Whatever any clock says: none is looked at."""
+    with closing(part.asker()) as asker:
+        heard = asker.right()
+        asker.ask(heard)
+    part.endpoint.close()
+    again = Part(tmp_path)
+    assert again.secret == part.secret
+    with closing(again.asker()) as asker:
+        assert asker.ask(heard) == (401, [])
+    assert again.is_answered()
+    again.endpoint.close()
+
+
+def test_a_first_question_is_challenged_whatever_it_has(part):
+    with closing(part.asker()) as asker, closing(part.asker()) as other:
+        right = other.right()
+        assert right not in asker.right()
+        assert other.challenge != asker.challenge
+        assert other.ask(right) == (200, [{"n": 1}])
+
+
+def test_many_who_have_the_secret_do_not_cut_each_other(part):
+    with ExitStack() as many:
+        askers = [many.enter_context(closing(part.asker())) for _ in range(80)]
+        for asker in askers:
+            asker.send_question(asker.right())
+        assert {asker.answer()[0] for asker in askers} == {200}
+
+
+def test_strangers_that_say_nothing_are_cut_off(part, monkeypatch):
     monkeypatch.setattr(internal, "TIMEOUT_S", 0.2)
-    with ExitStack() as mute:
-        for _ in range(CONNECTIONS_MAX):
-            mute.enter_context(asked.connect())
-        wait_until(asked.is_answered)
+    with part.connect() as mute:
+        assert mute.recv(1) == b""
 
 
-def test_a_stranger_that_trickles_is_cut_off_too(asked, monkeypatch):
+def test_a_stranger_that_trickles_is_cut_off_too(part, monkeypatch):
     """Each byte starts the socket's own time anew."""
     monkeypatch.setattr(internal, "TIMEOUT_S", 0.2)
     ended = threading.Event()
-    with asked.connect() as stranger:
+    with part.connect() as stranger:
 
         def trickle():
             try:
@@ -148,41 +225,62 @@ def test_a_stranger_that_trickles_is_cut_off_too(asked, monkeypatch):
             thread.join()
 
 
-def test_who_has_the_secret_gets_the_place_of_a_stranger(asked, monkeypatch):
-    monkeypatch.setattr(internal, "TIMEOUT_S", 600)
+def test_a_stranger_that_sends_more_than_a_head_is_cut_off(part):
+    with part.connect() as stranger, pytest.raises(ConnectionError):
+        stranger.sendall(b"X" * (64 << 20))
+
+
+def test_who_has_the_secret_gets_the_place_of_a_stranger(part, monkeypatch):
+    monkeypatch.setattr(internal, "STRANGERS_MAX", FEW)
     with ExitStack() as mute:
-        many = [mute.enter_context(asked.connect()) for _ in range(CONNECTIONS_MAX)]
-        wait_until(lambda: busy(asked) == CONNECTIONS_MAX)
-        wait_until(asked.is_answered)
+        many = [mute.enter_context(part.connect()) for _ in range(FEW)]
+        wait_until(part.is_answered)
         assert many[0].recv(1) == b""
 
 
-def busy(asked):
-    return sum(
-        thread.name == "internal-asker" and thread.is_alive()
-        for thread in threading.enumerate()
-    )
+def test_who_was_admitted_is_pushed_out_by_no_stranger(part, monkeypatch):
+    monkeypatch.setattr(internal, "STRANGERS_MAX", FEW)
+    with closing(part.asker()) as asker, ExitStack() as mute:
+        part.holding.set()
+        asker.send_question(asker.right(path="/held"), path="/held")
+        wait_until(part.waiting.is_set)
+        strangers = [mute.enter_context(part.connect()) for _ in range(2 * FEW)]
+        assert strangers[0].recv(1) == b""
+        part.holding.clear()
+        part.held.set_result(None)
+        assert asker.answer() == (200, [{"n": 2}])
+
+
+@pytest.mark.parametrize("kind", ["tcp", "unix"])
+def test_many_may_wait_to_be_taken(tmp_path, kind):
+    place = TcpPlace("broker", "127.0.0.1:0", tmp_path)
+    if kind == "unix":
+        place = UnixPlace(tmp_path)
+    with place.listen() as bound, short_path(tmp_path) as path, ExitStack() as many:
+        where = path if kind == "unix" else bound.getsockname()
+        for _ in range(100):
+            waiting = many.enter_context(socket.socket(bound.family))
+            waiting.settimeout(STUCK_S)
+            waiting.connect(where)
 
 
 def test_a_secret_that_is_named_has_to_be_there(tmp_path):
-    place = TcpPlace("127.0.0.1:0", tmp_path, tmp_path / "named")
+    place = TcpPlace("broker", "127.0.0.1:0", tmp_path, tmp_path / "named")
     with pytest.raises(SecretUnusable, match="named"):
         place.listen()
     assert not (tmp_path / secret.FILE).exists()
     (tmp_path / "named").write_text("x" * 32)
     place.listen().close()
-    right = proof("x" * 32, "GET", "/some", place.clock.now_ms(), "1")
-    assert place.may(right, "GET", "/some")
 
 
 def test_the_settings_say_where_a_part_answers(tmp_path):
     own = InternalSettings(broker="[::1]:7", secret=tmp_path / "file")
     place = place_of_broker(tmp_path, own)
-    assert place == TcpPlace("[::1]:7", tmp_path, tmp_path / "file")
+    assert place == TcpPlace("broker", "[::1]:7", tmp_path, tmp_path / "file")
     assert place_of_compactor(tmp_path, own) == UnixPlace(tmp_path, "compactor.sock")
     assert place_of_broker(tmp_path, InternalSettings()) == UnixPlace(tmp_path)
     other = place_of_compactor(tmp_path, InternalSettings(compactor="127.0.0.1:8"))
-    assert other.address == "127.0.0.1:8"
+    assert other == TcpPlace("compactor", "127.0.0.1:8", tmp_path)
 
 
 def test_a_port_that_the_plane_cannot_know_is_refused():
@@ -193,5 +291,5 @@ def test_a_port_that_the_plane_cannot_know_is_refused():
 def test_an_address_of_version_six_is_listened_on(tmp_path):
     if not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
-    with TcpPlace("[::1]:0", tmp_path).listen() as bound:
+    with TcpPlace("broker", "[::1]:0", tmp_path).listen() as bound:
         assert bound.family == socket.AF_INET6

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import structlog
 
 from broker.runtime.process.levels import (
     OF_BROKER,
@@ -16,7 +17,8 @@ from broker.runtime.process.levels import (
     NamedLogger,
 )
 
-BROKER = Path(__file__).parents[4] / "broker"
+ROOT_OF_ALL = Path(__file__).parents[4]
+BROKER = ROOT_OF_ALL / "broker"
 
 
 @pytest.fixture
@@ -49,6 +51,26 @@ def test_a_logger_says_its_level_and_above(levels, said):
         "error error",
         "info by number",
     ]
+
+
+def test_what_is_critical_is_said_at_every_level(levels, said):
+    levels.change("lakelog.a", "error")
+    logger("lakelog.a", levels, said).critical("a table cannot be synced")
+    assert said.getvalue() == "critical a table cannot be synced\n"
+
+
+def test_a_logger_has_every_method_that_the_sources_call():
+    """structlog's own class has more, and most tests run with that one."""
+    called = {
+        method
+        for package in ("broker", "jobs", "lakehouse", "admin_api")
+        for path in (ROOT_OF_ALL / package).rglob("*.py")
+        for method in re.findall(r"\blog(?:ger)?\.(\w+)", path.read_text("utf-8"))
+    }
+    ours = {name for name in vars(LeveledLogger) if not name.startswith("_")}
+    assert {"critical", "exception", "warning"} <= called
+    of_structlog = set(dir(structlog.make_filtering_bound_logger(0)))
+    assert called & of_structlog - {"bind", "unbind", "new"} <= ours
 
 
 def test_a_change_counts_at_the_next_call_and_for_that_logger_alone(levels, said):

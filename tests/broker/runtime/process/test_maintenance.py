@@ -12,6 +12,7 @@ import uvloop
 from structlog.testing import capture_logs
 
 from broker.assembly import Assembly, bring_maintenance
+from broker.catalog import holds
 from broker.configuration.loading import load
 from broker.lake.lake import Lake
 from broker.log.undecided import Undecided
@@ -35,6 +36,7 @@ from tests.support.rig import batch_of, batches_in, create, fetch_one, produce_o
 from tests.support.tables import FIRST_MS, Writer
 from tests.support.tables import value as table_value
 
+HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 
 
@@ -219,11 +221,18 @@ async def maintained(
     path: Path,
 ) -> AsyncIterator[tuple[House, MaintenanceScheduler]]:
     """A broker whose time stands still, and its maintenance, begun."""
-    async with housed(path) as house, AsyncExitStack() as ends:
+    async with housed(path) as house, begun(house) as maintenance:
+        yield house, maintenance
+
+
+@asynccontextmanager
+async def begun(house: House) -> AsyncIterator[MaintenanceScheduler]:
+    """A broker's maintenance, begun."""
+    async with AsyncExitStack() as ends:
         tables: Any = house.broker.lake
         nobody: Any = None
         assembly = Assembly(house.broker, tables, Recovery(), nobody)
-        yield house, bring_maintenance(assembly, ends)
+        yield bring_maintenance(assembly, ends)
 
 
 STEPS = {
@@ -434,5 +443,93 @@ def test_retention_takes_from_segments_only_what_nobody_compacts_for_long(
             assert await start_after(stuck_ms - 2) == 0
             assert await start_after(1) == 3  # the last is not so old yet
             assert await start_after(stuck_ms) == 3  # and is what is to be kept
+
+    story(play)
+
+
+def test_who_lets_records_wait_for_the_table_for_long_loses_none_before(
+    tmp_path: Path,
+) -> None:
+    """Its own ``lake.flush.max.ms``, above the broker's: nobody is stuck before it."""
+
+    async def play() -> None:
+        async with maintained(tmp_path) as (house, maintenance):
+            broker = house.broker
+            day_ms = 86_400_000
+            partition = await create(
+                broker, "t", retention_ms="3600000", lake_flush_max_ms=str(day_ms)
+            )
+            await produce_one(broker, "t", batch_of(b"x"))
+            broker.wal.roll()
+            while not all(info.sealed for info in broker.wal.segments()):
+                await asyncio.sleep(0.001)
+            await maintenance.release()
+            for waited_ms, start in ((day_ms, 0), (day_ms, 1)):
+                house.clock.advance(waited_ms)
+                await maintenance.release()
+                await maintenance.apply_retention()
+                assert partition.log_start == start
+
+    story(play)
+
+
+async def one_sealed(house: House, maintenance: MaintenanceScheduler) -> Partition:
+    """A partition whose record is in a sealed segment, and kept for a second."""
+    broker = house.broker
+    partition = await create(broker, "t", retention_ms="1000")
+    await produce_one(broker, "t", batch_of(b"x"))
+    broker.wal.roll()
+    while not all(info.sealed for info in broker.wal.segments()):
+        await asyncio.sleep(0.001)
+    await maintenance.release()
+    return partition
+
+
+async def retained(house: House, maintenance: MaintenanceScheduler, ms: int) -> None:
+    """So much time goes by, and retention looks."""
+    house.clock.advance(ms)
+    await maintenance.release()
+    await maintenance.apply_retention()
+
+
+def test_nothing_goes_while_its_table_is_held_nor_at_once_afterwards(
+    tmp_path: Path,
+) -> None:
+    """Whose table keeps rows for longer than the log would else never have them."""
+
+    async def play() -> None:
+        async with maintained(tmp_path) as (house, maintenance):
+            broker = house.broker
+            stuck_ms = stuck_after_ms(broker.settings.lake)
+            partition = await one_sealed(house, maintenance)
+            topic = broker.topics.get("t")
+            assert topic is not None
+            key, now_ms = topic.id.hex(), house.clock.now_ms()
+            broker.catalog.change(
+                lambda c: holds.hold(c, key, holds.OWNER, now_ms, HOUR_MS)
+            )
+            await retained(house, maintenance, HOUR_MS - 1)
+            assert partition.log_start == 0
+            await retained(house, maintenance, stuck_ms - 1)  # it is over
+            assert partition.log_start == 0
+            await retained(house, maintenance, 1)
+            assert partition.log_start == 1
+
+    story(play)
+
+
+def test_nothing_goes_at_once_after_a_time_in_which_nobody_ran(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        async with maintained(tmp_path) as (house, before):
+            partition = await one_sealed(house, before)
+            house.clock.advance(HOUR_MS)
+            async with begun(house) as maintenance:  # as by a start
+                stuck_ms = stuck_after_ms(house.broker.settings.lake)
+                await retained(house, maintenance, stuck_ms - 1)
+                assert partition.log_start == 0
+                await retained(house, maintenance, 1)
+                assert partition.log_start == 1
 
     story(play)

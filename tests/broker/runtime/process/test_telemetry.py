@@ -93,11 +93,11 @@ def test_an_instance_whose_subscription_is_another_now_is_not_known():
 
 def test_a_subscription_is_what_all_that_match_ask_for():
     none = subscription_of(ID, [])
-    assert none[1:] == (300_000, ())
+    assert none[1:3] == (300_000, ())
     some = subscription_of(
         ID, [{"metrics": "b,a", "interval.ms": "500"}, {"metrics": "c"}]
     )
-    assert some[1:] == (500, ("a", "b", "c"))
+    assert some[1:3] == (500, ("a", "b", "c"))
     everything = subscription_of(ID, [{"metrics": "a"}, {"metrics": "*"}])
     assert everything.metrics == ("*",)
     numbers = {
@@ -109,7 +109,7 @@ def test_a_subscription_is_what_all_that_match_ask_for():
 
 def test_the_one_that_was_silent_for_longest_is_forgotten(monkeypatch):
     monkeypatch.setattr(module, "INSTANCES_MAX", 3)
-    monkeypatch.setattr(module, "BYTES_MAX", 10)
+    monkeypatch.setattr(module, "BYTES_MAX", 10 + 3 * len("c"))
     telemetry = Telemetry()
     a, b, c = (instance(telemetry, name * 16) for name in (b"a", b"b", b"c"))
     telemetry.ask(a, 5)
@@ -122,6 +122,26 @@ def test_the_one_that_was_silent_for_longest_is_forgotten(monkeypatch):
     assert [one.id for one in telemetry.instances()] == [c.id, a.id, b"d" * 16]
     telemetry.keep(a, b"x" * 6)
     assert [one.metrics for one in telemetry.instances()] == [b"x" * 6, b""]
+
+
+def test_names_and_what_instances_are_asked_for_count_as_well(monkeypatch):
+    monkeypatch.setattr(module, "BYTES_MAX", 1_000)
+    telemetry = Telemetry()
+    asked = subscription_of(ID, [{"metrics": ",".join("abcde"), "interval.ms": "500"}])
+    assert 5 * module.NAME_BYTES <= asked.bytes < 500
+    made = [
+        telemetry.put(bytes([number]) * 16, "c" * 100, asked, 0) for number in range(9)
+    ]
+    assert list(telemetry.instances()) == made[-2:]
+    telemetry.keep(made[-1], b"x" * 200)
+    assert list(telemetry.instances()) == made[-1:]
+    larger = asked._replace(bytes=2_000)
+    telemetry.put(made[-1].id, "c", larger, 1)
+    assert list(telemetry.instances()) == []
+    telemetry.keep(made[-1], b"x")  # whoever was forgotten leaves nothing behind
+    telemetry.put(b"z" * 16, "c" * 300, asked, 1)
+    telemetry.put(b"y" * 16, "c", asked, 1)
+    assert [one.id[:1] for one in telemetry.instances()] == [b"z", b"y"]
 
 
 def test_a_new_id_is_a_uuid_of_chance():

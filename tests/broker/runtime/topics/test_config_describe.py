@@ -84,6 +84,7 @@ def test_each_setting_is_shown_under_kafkas_name_for_it() -> None:
         "45", "socket.request.max.bytes": "1046", "connections.max.idle.ms": "47",
         "max.connections": "48", "max.connections.per.ip": "49",
         "log.retention.check.interval.ms": "150", "lake.flush.max.ms": "60001",
+        "log.cleaner.enable": "true",
         "group.initial.rebalance.delay.ms": "51", "group.min.session.timeout.ms": "52",
         "group.max.session.timeout.ms": "53", "group.max.size": "54",
         "offset.metadata.max.bytes": "55", "offsets.retention.minutes": "56",
