@@ -8,7 +8,7 @@ a record (a refused batch) are the difference between the two. A commit that let
 expired files go may only take what lies below the log's start, and a rewrite
 (OPTIMIZE, REORG, the compactor's merge) must leave as many rows as it took. All other
 removals are the owner's, and so are rows that a deletion vector takes: they are
-counted, and legal.
+counted, and legal. Key compaction leaves fewer rows than it took, and says how many.
 
 The price: commits from before the count was written can only be held against the
 length of their range; a difference there is a remark. Pure.
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from jobs.check_report import Report
 from lakehouse.actions import Commit, DataFile
-from lakehouse.properties import LOG_START, MERGED
+from lakehouse.properties import CLEANED, LOG_START, MERGED
 
 _REWRITES = frozenset({"OPTIMIZE", "REORG"})
 _UNKNOWN = -1
@@ -45,6 +45,8 @@ class CommitAudit:
             self._audit_expiry(commit, gone)
         elif MERGED in commit.info:
             self._audit_merge(commit, gone)
+        elif CLEANED in commit.info:
+            self._audit_clean(commit, gone)
         elif len(gone) == len(commit.removes):
             self._audit_owner(commit, gone)
         for path in commit.removes:
@@ -114,6 +116,29 @@ class CommitAudit:
             )
         if len(gone) == len(commit.removes):
             self._audit_rewrite(commit, gone)
+
+    def _audit_clean(self, commit: Commit, gone: list[DataFile]) -> None:
+        """Key compaction takes rows of files in its range alone, as many as it says."""
+        self.report.count("cleans")
+        wrong = commit.miscounted
+        if wrong is not None:
+            self._problem(
+                wrong, f"version {commit.version} does not clean the files that it says"
+            )
+        for partition, said in commit.cleaned.items():
+            took = _rows_by_partition(gone).get(partition, 0)
+            if len(gone) == len(commit.removes) and took not in (_UNKNOWN, said.rows):
+                self._problem(
+                    partition,
+                    f"version {commit.version} says that it cleans {said.rows} rows, "
+                    f"and takes {took}",
+                )
+            inside = range(said.first_offset, said.end_offset)
+            if any(f.last_offset not in inside for f in (*gone, *commit.adds)):
+                self._problem(
+                    partition, f"version {commit.version} cleans outside its range"
+                )
+            self.report.count("rows_superseded", said.rows - said.kept)
 
     def _audit_rewrite(self, commit: Commit, gone: list[DataFile]) -> None:
         for partition, took, left in _differences(gone, commit.adds):

@@ -16,9 +16,11 @@ from typing import Any, Final, NamedTuple
 
 from jobs.check_report import Report
 from lakehouse.actions import UNKNOWN_MAX, UNKNOWN_MIN, DataFile
+from lakehouse.chunks import Source
+from lakehouse.deletion_vectors import DeletedRows, placed
 from lakehouse.errors import FileVanished
 from lakehouse.large_groups import BATCH_ROWS, as_written, with_offsets
-from lakehouse.plain import numbers
+from lakehouse.plain import column_of, numbers
 from lakehouse.repeated import once_of, open_parquet
 
 ROWS_AT_ONCE: Final = 8 << 20
@@ -26,6 +28,8 @@ ROWS_AT_ONCE: Final = 8 << 20
 OFFSETS_A_READ: Final = 1 << 16
 _SPREAD: Final = 0x9E3779B97F4A7C15
 """Makes shares alike, whatever offsets an owner deleted: 2 ** 64 / the golden ratio."""
+
+_deleted_rows = DeletedRows()
 
 
 class Span(NamedTuple):
@@ -35,7 +39,7 @@ class Span(NamedTuple):
     ``rises``: each row's offset is above that of the row before it.
     """
 
-    path: str
+    source: Source
     rows: int
     first_offset: int
     last_offset: int
@@ -52,7 +56,7 @@ def check_file(path: str, file: DataFile, where: str, report: Report) -> Span | 
     Raises FileVanished, and whatever Arrow does when it is damaged.
     """
     full = os.path.join(path, file.relative_path)
-    span, others = _read(full)
+    span, others = _read(Source(full, placed(path, file.vector)))
     rows = others + (0 if span is None else span.rows)
     report.count("rows", rows)
     if others:
@@ -79,8 +83,9 @@ def _check_bounds(where: str, file: DataFile, span: Span, report: Report) -> Non
         report.problems.append(f"{where} has timestamps outside its statistics")
 
 
-def _read(path: str) -> tuple[Span | None, int]:
+def _read(source: Source) -> tuple[Span | None, int]:
     """What the records of a file span, and how many rows have no offset."""
+    path, left = source.path, _Left(source)
     with open_parquet(path) as parquet:
         metadata = parquet.metadata
     span, others = None, 0
@@ -90,15 +95,38 @@ def _read(path: str) -> tuple[Span | None, int]:
             for batch in parquet.iter_batches(
                 BATCH_ROWS, row_groups=[number], use_threads=False
             ):
-                missing = _rows_without_offset(batch)
+                rows = left.of(batch)
+                missing = _rows_without_offset(rows)
                 others += missing
-                if batch.num_rows > missing:
-                    some = _span_of(path, batch)
+                if rows.num_rows > missing:
+                    some = _span_of(source, rows)
                     span = some if span is None else _joined(span, some)
     return span, others
 
 
-def _span_of(path: str, batch: Any) -> Span:
+class _Left:
+    """Of a file's rows, taken batch by batch in their order, those that its owner has
+    not deleted. Raises FileVanished and TableUnreadable."""
+
+    def __init__(self, source: Source) -> None:
+        self._deleted = _deleted_rows.of(source.vector)
+        self._row = 0
+
+    def of(self, batch: Any) -> Any:
+        """The next batch, without deleted rows."""
+        import numpy as np
+        import pyarrow as pa
+
+        first, self._row = self._row, self._row + batch.num_rows
+        low, high = np.searchsorted(self._deleted, (first, self._row))
+        if low == high:
+            return batch
+        kept = np.ones(batch.num_rows, bool)
+        kept[self._deleted[low:high] - first] = False
+        return batch.take(column_of(np.flatnonzero(kept), pa.int64()))
+
+
+def _span_of(source: Source, batch: Any) -> Span:
     import numpy as np
     import pyarrow as pa
 
@@ -110,7 +138,7 @@ def _span_of(path: str, batch: Any) -> Span:
     if "partition" in batch.schema.names:
         partitions = batch.column("partition").unique().to_pylist()
     return Span(
-        path,
+        source,
         len(offsets),
         int(offsets.min()),
         int(offsets.max()),
@@ -130,7 +158,7 @@ def _rows_without_offset(batch: Any) -> int:
 def _joined(one: Span, other: Span) -> Span:
     """The span of rows and of those that follow them."""
     return Span(
-        one.path,
+        one.source,
         one.rows + other.rows,
         min(one.first_offset, other.first_offset),
         max(one.last_offset, other.last_offset),
@@ -175,22 +203,24 @@ def _doubled_in(cluster: Sequence[Span], rows_at_once: int) -> int:
     for share in range(shares):
         parts = [np.empty(0, np.int64)]
         for span in cluster:
-            parts += _offsets(span.path, share, shares)
+            parts += _offsets(span.source, share, shares)
         found += int((np.diff(np.sort(np.concatenate(parts))) == 0).sum())
     return found
 
 
-def _offsets(path: str, share: int, shares: int) -> Iterator[Any]:
+def _offsets(source: Source, share: int, shares: int) -> Iterator[Any]:
     """The offsets of a file that are of this share."""
     import numpy as np
     import pyarrow as pa
 
     try:
-        with open_parquet(path, buffered=True) as parquet:
+        left = _Left(source)
+        with open_parquet(source.path, buffered=True) as parquet:
             for batch in parquet.iter_batches(
                 OFFSETS_A_READ, columns=["offset"], use_threads=False
             ):
-                known = as_written(pa.Table.from_batches([batch]), ["offset"])
+                rows = pa.Table.from_batches([left.of(batch)])
+                known = as_written(rows, ["offset"])
                 offsets = numbers(with_offsets(known)["offset"])
                 mixed = offsets.astype(np.uint64) * np.uint64(_SPREAD)
                 yield offsets[(mixed >> np.uint64(32)) % np.uint64(shares) == share]

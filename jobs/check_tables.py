@@ -6,6 +6,7 @@ compactor's may reach above the table's end. What the commits added is audited b
 `check_commits`.
 """
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,15 @@ from jobs.check_files import Span, check_file, doubled
 from jobs.check_report import Report
 from jobs.merging.names import span_of
 from lakehouse.actions import DataFile, parse_commit
-from lakehouse.delta_log import Snapshot, load, read_entry, table_ends, unproven_ends
+from lakehouse.checksums import differing
+from lakehouse.delta_log import (
+    LOG_DIRECTORY,
+    Snapshot,
+    load,
+    read_entry,
+    table_ends,
+    unproven_ends,
+)
 from lakehouse.errors import FileVanished, TableMissing
 from lakehouse.index import OffsetIndex
 from lakehouse.location import table_path
@@ -44,9 +53,11 @@ def check_table(warehouse: Path, topic: Topic, report: Report) -> TableFound:
     unproven = unproven_ends(snapshot, topic.id.hex())
     if unproven is not None:
         report.problems.append(f"{topic.name}: {unproven}")
-    for name in snapshot.damaged:
+    log = os.path.join(snapshot.path, LOG_DIRECTORY)
+    for name in dict.fromkeys((*snapshot.damaged, *differing(log))):
         report.problems.append(
-            f"{topic.name}: {name} of its log cannot be read, or names what is missing"
+            f"{topic.name}: {name} of its log cannot be read, is not as it was "
+            "written, or names what is missing"
         )
     report.count("tables")
     if snapshot.torn:

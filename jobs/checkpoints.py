@@ -18,9 +18,9 @@ import structlog
 from broker.clock import Clock
 from broker.ids import TopicNumber
 from jobs.tables import Table
-from lakehouse import library
 from lakehouse.delta_log import Snapshot
 from lakehouse.properties import CHECKPOINT_INTERVAL
+from lakehouse.proven_checkpoint import make_checkpoint
 
 STEP_MS: Final = 200
 _INTERVAL: Final = "delta.checkpointInterval"
@@ -67,7 +67,11 @@ def due_version(snapshot: Snapshot) -> int | None:
 def _make(table: Table, version: int) -> None:
     table.snapshot.checkpoint = version
     try:
-        library.checkpoint(table.path, version)
+        damaged = make_checkpoint(table.snapshot, version)
         table.checkpoint_is_seen()
+        if damaged is not None:
+            log.warning(
+                "a damaged checkpoint is put aside", table=table.path, why=damaged
+            )
     except Exception as error:  # noqa: BLE001  (an owner may do anything to a table)
         log.warning("no checkpoint", topic=table.topic.name, why=str(error))

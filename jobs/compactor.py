@@ -19,7 +19,6 @@ The price: looking costs a few per cent of a core while data flow.
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import structlog
@@ -37,18 +36,21 @@ from jobs import planner
 from jobs.backlog import Backlog
 from jobs.blocked import Blocked
 from jobs.checkpoints import Checkpoints
+from jobs.defaults import topic_defaults
 from jobs.figures import Figures
 from jobs.isolate import Spread
 from jobs.maintain import Delays, Maintenance
 from jobs.merging.background import Runner
 from jobs.merging.merger import Merger
 from jobs.missing import Lack, Missing, front
+from jobs.owners.standing_back import StandingBack
 from jobs.pace import Inflow, Pace, pace
 from jobs.planner import Pending
 from jobs.requests import Requests
+from jobs.rewrites import Rewrites
 from jobs.rhythm import Rhythm
 from jobs.round import Outcome, run_round
-from jobs.space import is_short
+from jobs.space import little_left
 from jobs.status import Counters, problems_of, table_states
 from jobs.stuck import WHOLE_TOPIC, Stuck
 from jobs.tables import Table, Tables
@@ -81,24 +83,27 @@ class Compactor:
         self._tables = Tables(warehouse)
         lake = settings.lake
         delays = Delays(
-            lake.file_delete_delay_ms,
-            lake.table_delete_delay_ms,
+            lake.file_delete_delay_ms, lake.table_delete_delay_ms,
             lake.deleted_table_retention_ms,
-        )
+        )  # fmt: skip
+        room_bytes = 2 * settings.wal.low_space_bytes
         self._maintenance = Maintenance(
             catalog, self._tables, warehouse, backlog.has, delays,
-            partial(is_short, warehouse, settings.wal.low_space_bytes),
-            lambda: None if self._merger is None else self._merger.writing,
+            lambda: little_left(warehouse, room_bytes) is not None,
+            lambda: None if self._rewrites is None else self._rewrites.writing,
             clock.monotonic_ms,
         )  # fmt: skip
         self._maintain_every_ms = max(1_000, min(lake.retention_check_ms, *delays))
         self._maintain_at_ms = 0
         self.counters, self._figures = Counters(), Figures()
         self._checkpoints = Checkpoints(self._tables.followed, clock)
-        self._merger = None if merges is None else Merger(
+        self._rewrites = None if merges is None else Rewrites(Merger(
             lake, merges, clock, self.counters, settings.data_dir / "spill",
             self._checkpoints.note, self._maintenance.suspect,
-        )  # fmt: skip
+            lambda: catalog.read(lambda found: topic_defaults(found, settings)),
+            lambda: catalog.read(catalog_topics.load_log_starts),
+        ))  # fmt: skip
+        self._back = StandingBack(catalog, clock, lake.owner_wait_ms)
         self._missing = Missing(settings.data_dir)
         self._requests = Requests()
         self._stuck = Stuck()
@@ -128,8 +133,9 @@ class Compactor:
     def stop(self) -> None:
         """Nothing is to be done any more; blocks for a moment while a merge ends."""
         self.set_state("stopped")
-        if self._merger is not None:
-            self._merger.stop(MERGE_ENDS_S)
+        if self._rewrites is not None:
+            self._rewrites.stop(MERGE_ENDS_S)
+        self._back.close()
 
     def round_failed(self, why: str) -> None:
         """Count a step that failed as a whole, and say so until one succeeds."""
@@ -149,8 +155,9 @@ class Compactor:
             return False
         now_ms = self._clock.monotonic_ms()
         topics = {t.number: t for t in self._catalog.read(catalog_topics.load)}
-        if self._merger is not None:
-            self._merger.finish(self._tables.followed, self._holds_lease)
+        self._stand_back(topics)
+        if self._rewrites is not None:
+            self._rewrites.finish(topics, self._free_table, self._holds_lease)
         self._maintain(list(topics.values()), now_ms)
         self._checkpoints.make(self._holds_lease)
         asked = self._catalog.read(requests.pending)
@@ -159,23 +166,45 @@ class Compactor:
         waiting = self._pending(topics, asked, now_ms)
         for key in self._blocked.freed(waiting):
             self._stuck.clear(*key)
-        open_ = [one for one in waiting if self._stuck.may_try(one.key, now_ms)]
-        self._set_pace(waiting, topics, now_ms)
+        asked_for = self._requests.topics
+        free = [one for one in waiting if not self._back.bars(one.key[0], asked_for)]
         self._report(waiting, topics, now_ms)
         self._log_held()
-        self._rhythm.newest_segment = self._backlog.newest_segment
-        due = self._rhythm.due(open_, topics, self._requests.topics, now_ms)
+        due = self._due(free, topics, now_ms)
         due = self._without_missing(due, {one.key: one for one in waiting})
         more = self._round(due, topics) if due else False
         self._merge(topics, is_late=more or self._pace.niceness == 0)
         return more
 
     def _merge(self, topics: dict[TopicNumber, Topic], *, is_late: bool) -> None:
-        """Begin to merge files of one of the tables, behind everything else."""
-        if self._merger is not None:
-            self._merger.keep(topics)
-            tables = [t for t in self._tables.all() if t.topic.number in topics]
-            self._merger.look(tables, is_late)
+        """Begin to merge or clean files of a table, behind everything else."""
+        if self._rewrites is not None:
+            self._rewrites.keep(topics)
+            numbers = {number for number in topics if not self._back.bars(number)}
+            tables = [t for t in self._tables.all() if t.topic.number in numbers]
+            self._rewrites.look(tables, is_late)
+
+    def _stand_back(self, topics: dict[TopicNumber, Topic]) -> None:
+        """See whose tables are to be left alone, and say so at once: who asked for it
+        waits for that."""
+        back = self._back
+        back.look(topics, self._tables.all())
+        self.counters.owner_waits = back.waits
+        self._status = replace(
+            self._status,
+            holds={topics[number].name: until for number, until in back.holds.items()},
+            held=len(back.holds),
+            waits_for_owners=len(back.attempts),
+        )
+
+    def _is_free(self, number: TopicNumber) -> bool:
+        """Whether a round that is written may be committed to a topic's table."""
+        self._back.look_again()
+        return not self._back.bars(number, self._requests.topics)
+
+    def _free_table(self, number: TopicNumber) -> Table | None:
+        """A followed table that may be committed to."""
+        return None if self._back.bars(number) else self._tables.followed(number)
 
     def _hasten(
         self,
@@ -240,6 +269,22 @@ class Compactor:
         for number in (numbers & before) - troubled:
             self._stuck.clear(number)
 
+    def _due(
+        self, waiting: list[Pending], topics: dict[TopicNumber, Topic], now_ms: int
+    ) -> list[Pending]:
+        """What is to be compacted now, at a pace that is set by what did not fail."""
+        stuck, rhythm = self._stuck, self._rhythm
+        rhythm.newest_segment = self._backlog.newest_segment
+        failed = {one.key for one in waiting if stuck.failed(one.key)}
+        open_ = [one for one in waiting if one.key not in failed]
+        by_topic = rhythm.by_topic(open_, now_ms)
+        self._set_pace(open_, rhythm.overdue_ms(by_topic, topics))
+        again = {key for key in failed if stuck.may_try(key, now_ms)}
+        if again:
+            open_ += [one for one in waiting if one.key in again]
+            by_topic = rhythm.by_topic(open_, now_ms)
+        return rhythm.due(open_, by_topic, topics, self._requests.topics)
+
     def _without_missing(
         self, due: list[Pending], waiting: dict[TopicPartition, Pending]
     ) -> list[Pending]:
@@ -287,14 +332,16 @@ class Compactor:
         begun_ms = self._clock.monotonic_ms()
         try:
             outcome = run_round(
-                plan, tables, self._spread, attempt, self._holds_lease, pace.niceness
-            )
+                plan, tables, self._spread, attempt, self._holds_lease, pace.niceness,
+                self._is_free,
+            )  # fmt: skip
         except BaseException:
             self._maintenance.suspect(tables)
             raise
         now_ms = self._clock.monotonic_ms()
         self._apply(outcome, now_ms - begun_ms)
         done = {number for number, _ in outcome.committed}
+        self._back.committed(done - planner.left_behind(due, plan.items))
         troubled = {number for number, _ in {*outcome.failed, *outcome.blocked}}
         self._maintenance.suspect(troubled | (tables.keys() - done))
         self._count_commits(outcome, due, topics, now_ms)
@@ -408,7 +455,7 @@ class Compactor:
         )
 
     def _left_alone(self, topics: dict[TopicNumber, Topic]) -> dict[str, str]:
-        found = {} if self._merger is None else self._merger.left_alone
+        found = {} if self._rewrites is None else self._rewrites.left_alone
         return {topics[n].name: why for n, why in found.items() if n in topics}
 
     def _log_held(self) -> None:
@@ -419,15 +466,12 @@ class Compactor:
             for key, hole in self._backlog.held.items():
                 _log_stuck(key, str(hole))
 
-    def _set_pace(
-        self, waiting: list[Pending], topics: dict[TopicNumber, Topic], now_ms: int
-    ) -> None:
+    def _set_pace(self, open_: list[Pending], overdue_ms: int) -> None:
         """Step behind the producers, or take the full share of the machine."""
-        open_ = [one for one in waiting if not self._stuck.failed(one.key)]
         pending = sum(one.bytes for one in open_)
         compacted, self._compacted = self._compacted, 0
         self._pace = pace(
-            overdue_ms=self._rhythm.overdue_ms(open_, topics, now_ms),
+            overdue_ms=overdue_ms,
             pending_bytes=pending,
             inflow=self._inflow.look(pending, compacted, self._clock.monotonic_ms()),
             flush_ms=self._settings.lake.flush_ms,
@@ -441,7 +485,10 @@ class Compactor:
         if now_ms < self._maintain_at_ms:
             return
         self._maintain_at_ms = now_ms + self._maintain_every_ms
-        self._maintenance.run(topics, self._clock.now_ms(), self._holds_lease)
+        free = {topic.number for topic in topics if not self._back.bars(topic.number)}
+        self._maintenance.run(
+            topics, self._clock.now_ms(), self._holds_lease, free.__contains__
+        )
 
 
 def _log_stuck(key: TopicPartition, why: str) -> None:

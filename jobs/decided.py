@@ -10,6 +10,10 @@ of an aborted one that did, the part below was left out before.
 A marker that is damaged ended a transaction, and nobody knows whose or how. What was
 open then is as good as open: the next marker of its producer is of another one. So is
 the damaged one itself: it may be no marker, but records whose head could not be read.
+A marker may also be lost with nothing to show where: then epochs may tell. That of a
+marker is at most one above its transaction's, and all records of one have the same.
+In version 1 of transactions, where many have one epoch, a marker says from which offset
+on it decides.
 
 Batches that do not count stay in their chunks, so that a range has no gap; they have no
 rows. Pure.
@@ -20,14 +24,21 @@ microsecond each, whenever the compactor looks and something has changed.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from broker.records.kinds import ABORT, COMMIT, DAMAGED, PLAIN, TRANSACTIONAL
+from broker.records.kinds import (
+    ABORT,
+    COMMIT,
+    DAMAGED,
+    PLAIN,
+    TRANSACTIONAL,
+    Kinds,
+    join,
+)
 from jobs.holes import below
-from jobs.planner import Batches
+from jobs.planner import Batches, Ints
 
 
 def decided(chunks: Sequence[Batches]) -> list[Batches]:
@@ -37,10 +48,11 @@ def decided(chunks: Sequence[Batches]) -> list[Batches]:
     """
     if all(chunk.kinds is None for chunk in chunks):
         return list(chunks)
-    kinds, producers = _specials(chunks)
-    of_transactions = np.flatnonzero(kinds != PLAIN)
-    ends = _ended_by(kinds[of_transactions], producers[of_transactions])
-    counts = np.ones(len(kinds), np.bool_)
+    kinds = _specials(chunks)
+    of_transactions = np.flatnonzero(kinds.kind != PLAIN)
+    bases = np.concatenate([chunk.base for chunk in chunks])
+    ends = _ended_by(kinds.cut(of_transactions), bases[of_transactions])
+    counts = np.ones(len(kinds.kind), np.bool_)
     counts[of_transactions] = ends == COMMIT
     first_open = of_transactions[ends == TRANSACTIONAL][:1]
     bounds = np.cumsum([len(chunk) for chunk in chunks])
@@ -50,7 +62,6 @@ def decided(chunks: Sequence[Batches]) -> list[Batches]:
     ]
     if not len(first_open):
         return judged
-    bases = np.concatenate([chunk.base for chunk in chunks])
     return below(judged, int(bases[first_open[0]]))
 
 
@@ -77,40 +88,55 @@ def undecidable(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | N
                     f"segment {chunk.sequence}: the batch at offset {base} is damaged "
                     "and may be a marker, so it is not known what ended there"
                 )
+    return _lost_marker(chunks, judged)
+
+
+def _lost_marker(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | None:
+    """In words, that the transaction which ends what is ``judged`` lost its marker: its
+    producer has begun another; None: it may come."""
+    waiting = open_from(chunks, judged)
+    if waiting is None or waiting.kinds is None:
+        return None
+    base, (_, producer, epoch, _) = int(waiting.base[0]), waiting.kinds.cut(0)
+    for kinds in (chunk.kinds for chunk in chunks if chunk.kinds is not None):
+        is_above = kinds.epoch - epoch + (kinds.kind == TRANSACTIONAL) > 1
+        is_of_later = is_above | (kinds.start > base)
+        if (is_of_later & (kinds.producer == producer)).any():
+            return (
+                f"segment {waiting.sequence}: the marker of the transaction that "
+                f"begins at offset {base} is lost, so it is not known whether its "
+                "records count"
+            )
     return None
 
 
-def _specials(chunks: Sequence[Batches]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """The kind of each batch, and its producer if it is not plain."""
-    kinds = [
-        np.full(len(chunk), PLAIN, np.uint8) if chunk.kinds is None else chunk.kinds[0]
-        for chunk in chunks
-    ]
-    producers = [
-        np.full(len(chunk), -1, np.int64) if chunk.kinds is None else chunk.kinds[1]
-        for chunk in chunks
-    ]
-    return np.concatenate(kinds), np.concatenate(producers)
+def _specials(chunks: Sequence[Batches]) -> Kinds:
+    """The kinds of all batches, of which some are not plain."""
+    found = join([(len(chunk), chunk.kinds) for chunk in chunks])
+    return found or Kinds(*np.zeros((4, sum(map(len, chunks))), np.int16))
 
 
-def _ended_by(
-    kinds: npt.NDArray[Any], producers: npt.NDArray[Any]
-) -> npt.NDArray[np.uint8]:
+def _ended_by(kinds: Kinds, bases: Ints) -> npt.NDArray[np.uint8]:
     """For each record batch the kind of its producer's next marker, COMMIT or ABORT;
-    TRANSACTIONAL if there is none yet, or if a damaged one lies in between, and for
-    that one. A marker, or another control batch: ABORT."""
-    count = len(kinds)
-    by_producer = np.argsort(producers, kind="stable")
-    kind, producer = kinds[by_producer], producers[by_producer]
+    TRANSACTIONAL if there is none yet, if a damaged one lies in between, if the epochs
+    or that marker say that one is lost, and for a damaged one. A marker, or another
+    control batch: ABORT."""
+    count = len(kinds.kind)
+    by_producer = np.argsort(kinds.producer, kind="stable")
+    kind, producer, epoch, start = kinds.cut(by_producer)
     is_marker = (kind == COMMIT) | (kind == ABORT)
     places = np.where(is_marker, np.arange(count), count)
     following = np.minimum.accumulate(places[::-1])[::-1]
     there = np.minimum(following, count - 1)
-    damaged = np.cumsum(kinds == DAMAGED)[by_producer]
+    newest = np.maximum(there - 1, 0)
+    damaged = np.cumsum(kinds.kind == DAMAGED)[by_producer]
     is_ended = (
         (following < count)
         & (producer[there] == producer)
         & (damaged[there] == damaged)
+        & (epoch[newest] == epoch)
+        & (epoch[there] - epoch <= 1)
+        & (bases[by_producer] >= start[there])
     )
     ended = np.where(is_ended, kind[there], TRANSACTIONAL).astype(np.uint8)
     ended[kind != TRANSACTIONAL] = ABORT

@@ -49,13 +49,15 @@ def run(
     *,
     master: str = "local[*]",
     announce: Callable[[str], None] = lambda line: None,
+    restarts: int = 0,
 ) -> int:
     """Compact until SIGTERM or SIGINT; the process's exit code.
 
-    ``announce`` gets ``compactor ready`` once Spark can work.
+    ``announce`` gets ``compactor ready`` once Spark can work; ``restarts`` is how often
+    it was started again, and is said with what it counts itself.
     """
     stop = threading.Event()
-    with Driver(settings, master) as driver:
+    with Driver(settings, master, restarts) as driver:
         _stop_on_signals(stop)
         announce("compactor ready")
         return _loop(driver, stop)
@@ -64,8 +66,8 @@ def run(
 class Driver:
     """A context: inside it, ``compactor`` can step."""
 
-    def __init__(self, settings: Settings, master: str) -> None:
-        self._settings, self._master = settings, master
+    def __init__(self, settings: Settings, master: str, restarts: int = 0) -> None:
+        self._settings, self._master, self._restarts = settings, master, restarts
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
@@ -92,6 +94,7 @@ class Driver:
             lambda: self._lease.held, set_session_niceness,
             Background(on_one_worker(context)),
         )  # fmt: skip
+        self.compactor.counters.restarts = self._restarts
         self._status = StatusFile(settings.data_dir, self.compactor.status)
         self._status.start()
         return self

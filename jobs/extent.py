@@ -13,16 +13,16 @@ nobody's to guess, and is None.
 
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.catalog import requests
+from broker.catalog import holds, requests
 from broker.catalog import topics as stored
 from broker.catalog.catalog import Catalog
 from broker.ids import TopicPartition
 from broker.status.file import read as read_status
-from broker.status.schema import CompactorStatus, TableState
+from broker.status.schema import CompactorStatus, TableState, held_sentence
 from broker.storage.manifest import ManifestDamaged
 from broker.storage.store import open_store
 from broker.topics.topic import Topic
@@ -77,6 +77,8 @@ class TopicExtent:
     file_bytes: int = 0
     not_merged: str | None = None
     """Why files stay as they are, as the table itself tells."""
+    held_until_ms: int | None = None
+    """Until when its owner holds it, if he does: nothing is committed to it before."""
 
     def pending(self) -> int | None:
         """Offsets that are durable and not in the table; None if nobody knows."""
@@ -135,7 +137,37 @@ class Extents:
         topics = self.topics(names)
         log = self._in_log()
         starts = self._catalog.read(stored.load_log_starts)
-        return [self._extent(topic, log, starts) for topic in topics]
+        held = self._held()
+        return [
+            replace(
+                self._extent(topic, log, starts), held_until_ms=held.get(topic.name)
+            )
+            for topic in topics
+        ]
+
+    def hold(self, name: str, for_ms: int, by: str = holds.OWNER) -> int:
+        """Have nothing committed to a topic's table for so long. Returns until when.
+        Raises NoSuchTopic."""
+        [topic] = self.topics([name])
+        now_ms = int(time.time() * 1000)
+        with Catalog.open(self._path, upgrades=False) as catalog:
+            return catalog.change(
+                lambda c: holds.hold(c, topic.id.hex(), by, now_ms, for_ms)
+            )
+
+    def release(self, name: str, by: str | None = None) -> int:
+        """End holds of a topic's table: ``by``'s, or all. Returns how many there were.
+        Raises NoSuchTopic."""
+        [topic] = self.topics([name])
+        with Catalog.open(self._path, upgrades=False) as catalog:
+            return catalog.change(lambda c: holds.release(c, topic.id.hex(), by))
+
+    def _held(self) -> dict[str, int]:
+        """Topic -> until when its table is held, of those that are."""
+        now_ms = int(time.time() * 1000)
+        found = self._catalog.read(lambda c: holds.load(c, now_ms))
+        names = {topic.id.hex(): topic.name for topic in self.topics()} if found else {}
+        return {names[id_]: until for id_, until in found.items() if id_ in names}
 
     def compact(self, names: Collection[str], timeout_s: float) -> list[TopicExtent]:
         """Ask for a flush and wait until the tables hold what is durable now.
@@ -165,17 +197,21 @@ class Extents:
             return catalog.change(lambda c: requests.ask(c, wanted, now_ms))
 
     def _give_up_if_stuck(self, late: Collection[TopicExtent], request_id: int) -> None:
-        status = read_status(self._data_dir, CompactorStatus, time.time())
+        status, held = self._status(), self._held()
         tables = () if status is None else status.tables
         why = {
             state.topic: state.why
             for state in tables
             if state.stuck and _knew(state, request_id)
         }
+        why |= {topic: held_sentence(topic, until) for topic, until in held.items()}
         why |= {extent.topic: extent.problem for extent in late if extent.problem}
         if all(extent.topic in why for extent in late):
             stuck = [f"{extent.topic} is stuck: {why[extent.topic]}" for extent in late]
             raise Stuck("; ".join(stuck))
+
+    def _status(self) -> CompactorStatus | None:
+        return read_status(self._data_dir, CompactorStatus, time.time())
 
     def _extent(self, topic: Topic, log: _Log, starts: Offsets) -> TopicExtent:
         path = table_place(self._tables, topic.name)

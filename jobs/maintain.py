@@ -75,8 +75,8 @@ def maintain_table(
 
     ``starts`` are the log starts of all partitions; ``delay_ms`` is how long a file
     stays that nothing refers to; ``sweep``: whether it is time to look for these;
-    ``is_short``: there is little space on the disk. ``writing``: the absolute path
-    of a file that no commit names yet.
+    ``is_short``: there is little space on the disk. ``writing``: part of
+    the absolute paths of files that no commit names yet.
     """
     removed = expire(table, starts, now_ms)
     stays_ms = delay_ms if is_short else max(delay_ms, table.snapshot.time_travel_ms)
@@ -116,10 +116,12 @@ def expire(table: Table, starts: Starts, now_ms: int) -> int:
 
 
 def is_expired(file: DataFile, number: TopicNumber, starts: Starts) -> bool:
-    """Whether every row is below the log's start, as the statistics say."""
-    return file.is_bounded and file.last_offset < starts.get(
-        (number, PartitionNumber(file.partition)), 0
-    )
+    """Whether every row is below the log's start, as the statistics say.
+
+    What an owner put below offset 0 was never in the log, and does not leave with it.
+    """
+    start = starts.get((number, PartitionNumber(file.partition)), 0)
+    return file.is_bounded and 0 <= file.last_offset < start
 
 
 def _newest_ms(file: DataFile) -> int:
@@ -140,7 +142,7 @@ def delete_files(
 ) -> int:
     """Delete files of ours that expired, or that a merge replaced, ``stays_ms`` after
     they left the table, and those that no commit ever named, after ``delay_ms``; but
-    for the one that is being written."""
+    for those that are being written."""
     # The log after the listing: what was committed meanwhile is then seen as live.
     present = _candidates(table, sweep, now_ms)
     table.follow()
@@ -158,7 +160,8 @@ def delete_files(
         is_done_with |= not is_orphan and path in replaced
         # What its owner rewrote stays: older versions may still be wanted.
         stays = delay_ms if is_orphan else stays_ms
-        is_kept = path in live or os.path.join(table.path, path) == writing
+        is_written = writing is not None and writing in os.path.join(table.path, path)
+        is_kept = path in live or is_written
         if is_kept or not is_done_with or now_ms - since_ms < stays:
             kept.add(path)
         else:
@@ -235,8 +238,15 @@ class Maintenance:
         """A round failed in these topics, and may have left files."""
         self._sweep.suspect(numbers)
 
-    def run(self, topics: list[Topic], now_ms: int, go_on: Callable[[], bool]) -> None:
-        """One pass; ``go_on`` is asked before each table. Failures are told."""
+    def run(
+        self,
+        topics: list[Topic],
+        now_ms: int,
+        go_on: Callable[[], bool],
+        is_free: Callable[[TopicNumber], bool] = lambda number: True,
+    ) -> None:
+        """One pass; ``go_on`` is asked before each table, and ``is_free``, whether
+        anything may be committed to it. Failures are told."""
         starts = self._catalog.read(catalog_topics.load_log_starts)
         known = {topic.number for topic in topics}
         self._sweep.forget(self._sweep.topics - known)
@@ -248,7 +258,7 @@ class Maintenance:
             if not go_on():
                 return
             begun_ms, number = self._monotonic_ms(), table.topic.number
-            if begun_ms < self._rests.get(number, 0):
+            if begun_ms < self._rests.get(number, 0) or not is_free(number):
                 continue
             try:
                 done = maintain_table(

@@ -230,6 +230,18 @@ def plan(
     return Round(pack(items, cores), rest)
 
 
+def left_behind(
+    pending: Iterable[Pending], items: Iterable[Item]
+) -> frozenset[TopicNumber]:
+    """Topics of which ``items`` do not take all that waits."""
+    left: dict[TopicNumber, int] = {}
+    for one in pending:
+        left[one.key[0]] = left.get(one.key[0], 0) + one.bytes
+    for item in items:
+        left[item.key[0]] -= item.bytes
+    return frozenset(number for number, size in left.items() if size > 0)
+
+
 class _Cursor:
     """Takes slices off the front of a partition."""
 

@@ -47,30 +47,31 @@ class Rhythm:
         for gone in self._rounds_ms.keys() - topics.keys():
             del self._rounds_ms[gone]
 
+    def by_topic(
+        self, pending: Sequence[Pending], now_ms: int
+    ) -> dict[TopicNumber, Waiting]:
+        """What each topic has, for the two that follow."""
+        return by_topic(pending, now_ms, self._rounds_ms, self.newest_segment)
+
     def due(
         self,
         pending: Sequence[Pending],
+        waiting: Mapping[TopicNumber, Waiting],
         topics: Topics,
         asked: frozenset[TopicNumber],
-        now_ms: int,
     ) -> list[Pending]:
-        """What is to be compacted now; ``asked`` are topics that somebody waits for."""
-        waiting = self._waiting(pending, now_ms)
+        """What of ``pending`` is to be compacted now; ``waiting``: its `by_topic`,
+        ``asked``: topics that somebody waits for."""
         flushes = {number: self._flush(topics[number]) for number in waiting}
         return due(pending, waiting, flushes.__getitem__, asked)
 
-    def overdue_ms(
-        self, pending: Sequence[Pending], topics: Topics, now_ms: int
-    ) -> int:
+    def overdue_ms(self, waiting: Mapping[TopicNumber, Waiting], topics: Topics) -> int:
         """For how long something has been due; 0: nothing is."""
-        waiting = self._waiting(pending, now_ms).items()
-        late = (overdue_ms(one, self._flush(topics[number])) for number, one in waiting)
+        late = (
+            overdue_ms(one, self._flush(topics[number]))
+            for number, one in waiting.items()
+        )
         return max(0, max(late, default=0))
-
-    def _waiting(
-        self, pending: Sequence[Pending], now_ms: int
-    ) -> dict[TopicNumber, Waiting]:
-        return by_topic(pending, now_ms, self._rounds_ms, self.newest_segment)
 
     def _flush(self, topic: Topic) -> Flush:
         max_ms = value(LAKE_FLUSH_MAX_MS, topic.configs, self._defaults)

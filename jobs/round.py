@@ -82,10 +82,12 @@ def run_round(
     attempt: str,
     may_commit: Callable[[], bool],
     niceness: int = 0,
+    is_free: Callable[[TopicNumber], bool] = lambda number: True,
 ) -> Outcome:
     """Write and commit everything in ``plan``.
 
-    ``tables`` by topic number; items of other topics are left for later. ``attempt``
+    ``tables`` by topic number; items of other topics are left for later, and so are
+    those of topics that are not ``is_free`` once their files are written. ``attempt``
     makes file names that nobody else makes. A slice that kills its worker fails alone;
     raises what ``spread`` raises when it cannot do anything at all.
     """
@@ -104,7 +106,7 @@ def run_round(
     passing("compact.after_files")
     pairs = zip(itertools.chain(*tasks), itertools.chain(*results), strict=True)
     done = [(item, _judged(item, result)) for item, result in pairs]
-    return _commit_all(done, tables) if may_commit() else Outcome()
+    return _commit_all(done, tables, is_free) if may_commit() else Outcome()
 
 
 def file_task(item: Item, table: Table, attempt: str, niceness: int = 0) -> FileTask:
@@ -137,11 +139,18 @@ def _slice(chunk: Batches) -> Slice:
 Done = tuple[Item, Written | Failed]
 
 
-def _commit_all(done: list[Done], tables: dict[TopicNumber, Table]) -> Outcome:
+def _commit_all(
+    done: list[Done],
+    tables: dict[TopicNumber, Table],
+    is_free: Callable[[TopicNumber], bool],
+) -> Outcome:
     by_topic: dict[TopicNumber, list[Done]] = {}
     for item, result in done:
         by_topic.setdefault(item.key[0], []).append((item, result))
     whole = Outcome()
+    for number in [number for number in by_topic if not is_free(number)]:
+        paths = {result.path for _, result in by_topic.pop(number)}
+        delete_unnamed(tables[number].path, paths)
     with ThreadPoolExecutor(COMMIT_THREADS) as pool:
         for part in pool.map(
             _commit_topic, map(tables.__getitem__, by_topic), by_topic.values()

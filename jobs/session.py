@@ -13,7 +13,7 @@ commits through `lakehouse.commit`), so it starts without resolving any; who wan
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -52,11 +52,13 @@ JVM_ENDS_S: Final = 3.0
 _QUIET: Final = Path(__file__).with_name("log4j2.properties")
 
 
-def make_session(master: str, app: str, delta: bool = False) -> Any:
+def make_session(
+    master: str, app: str, delta: bool = False, more: Mapping[str, str] | None = None
+) -> Any:
     """A SparkSession on ``master``; blocks for some seconds.
 
     With ``delta`` the Delta jars are resolved (once from Maven Central, then from Ivy's
-    cache) and the session understands Delta tables.
+    cache) and the session understands Delta tables. ``more``: options beside ours.
     """
     from pyspark.sql import SparkSession
 
@@ -66,7 +68,7 @@ def make_session(master: str, app: str, delta: bool = False) -> Any:
     # Ivy and Spark greet on standard error before any setting of theirs is read.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName(app)
-    for key, value in session_options(delta).items():
+    for key, value in (session_options(delta) | dict(more or {})).items():
         builder = builder.config(key, value)
     with _standard_output_kept():
         session = builder.getOrCreate()

@@ -1,26 +1,29 @@
-"""Whether the disk of the tables has little space left, so that nothing old is kept.
+"""Whether a disk has little space left: one rule for all who step back then.
 
 The broker refuses to write below its low mark (`broker.storage.space`). Whoever makes
-room begins before that, at twice as much.
+room begins above that, and whoever takes some for a while ends above it, each at a mark
+of its own; of a small disk a tenth is enough, twice what the broker's mark can be.
 """
 
 import os
 from typing import Final
 
-SHARE: Final = 20
-"""The mark is at most such a part of the disk."""
+SHARE: Final = 10
+"""A mark is at most such a part of the disk."""
 
 
-def is_little(free: int, total: int, low_bytes: int) -> bool:
-    """Whether ``free`` bytes are less than twice the low mark."""
-    return free < 2 * min(low_bytes, total // SHARE)
+def is_little(free: int, total: int, mark_bytes: int) -> bool:
+    """Whether ``free`` bytes are less than the mark."""
+    return free < min(mark_bytes, total // SHARE)
 
 
-def is_short(directory: str, low_bytes: int) -> bool:
-    """Whether the directory's disk has little space left; False if nobody can tell."""
+def little_left(directory: str, mark_bytes: int) -> int | None:
+    """The free bytes of the directory's disk, if these are little; None if there is
+    enough, or if nobody can tell."""
     try:
         found = os.statvfs(directory)
     except OSError:
-        return False
+        return None
     unit = found.f_frsize
-    return is_little(found.f_bavail * unit, found.f_blocks * unit, low_bytes)
+    free, total = found.f_bavail * unit, found.f_blocks * unit
+    return free if is_little(free, total, mark_bytes) else None

@@ -27,6 +27,8 @@ TABLES_MAX: Final = 1_000
 class Counters:
     """Plain integers since the start of the process."""
 
+    restarts: int = 0
+    """Of ``lakelog up``, and so before this process."""
     rounds: int = 0
     rounds_failed: int = 0
     rounds_ms: int = 0
@@ -40,11 +42,18 @@ class Counters:
     merged_files: int = 0
     merged_bytes: int = 0
     merge_file_bytes: int = 0
+    cleans: int = 0
+    cleans_failed: int = 0
+    cleaned_rows: int = 0
+    cleaned_bytes: int = 0
+    clean_file_bytes: int = 0
+    owner_waits: int = 0
 
     @property
     def amplification_percent(self) -> int:
-        """Bytes that rounds and merges wrote, for each hundred that rounds did."""
-        written = self.file_bytes + self.merge_file_bytes
+        """Bytes that rounds, merges and cleans wrote, for each hundred that rounds
+        did."""
+        written = self.file_bytes + self.merge_file_bytes + self.clean_file_bytes
         return 100 * written // self.file_bytes if self.file_bytes else 0
 
     def totals(self) -> dict[str, int]:

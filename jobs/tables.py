@@ -15,7 +15,8 @@ from broker.ids import TopicNumber, TopicPartition
 from broker.topics.topic import Topic
 from lakehouse import delta_log
 from lakehouse.checkpoint import hint_mark
-from lakehouse.commit import create_table, repair, repair_checkpoint
+from lakehouse.checkpoint_repair import is_known, prove_checkpoint, repair_checkpoint
+from lakehouse.commit import create_table, repair
 from lakehouse.delta_log import LOG_DIRECTORY, Snapshot
 from lakehouse.errors import TableMissing
 from lakehouse.library import opens
@@ -59,13 +60,10 @@ class Table:
         self._hint = hint_mark(os.path.join(self.path, LOG_DIRECTORY))
 
     @property
-    def is_locked(self) -> bool:
-        """Whether a checkpoint has come that nobody can read: our commits need none,
-        but its owner cannot open the table. It costs reading the log where one came."""
-        if self._hint == hint_mark(os.path.join(self.path, LOG_DIRECTORY)):
-            return False
-        self.checkpoint_is_seen()
-        return not opens(self.path)
+    def is_unproven(self) -> bool:
+        """Whether a checkpoint has come that nobody here has looked at: our commits
+        need none, but its owner may not be able to open the table."""
+        return self._hint != hint_mark(os.path.join(self.path, LOG_DIRECTORY))
 
     def follow(self) -> None:
         """Take in what was committed since. Raises LogDamaged."""
@@ -111,12 +109,24 @@ class Tables:
                 self._warehouse, topic.name, topic.id.hex(), topic.partitions
             )
             table = self._load(topic, path)
-        if table.is_locked:
-            table = self._load(topic, table.path)
+        if table.is_unproven:
+            table = self._prove(table)
         if table.snapshot.torn:
             log.warning("a torn log entry is put aside", why=table.snapshot.torn)
             repair(table.path)
             table = self._load(topic, table.path)
+        return table
+
+    def _prove(self, table: Table) -> Table:
+        """The table without a checkpoint that is damaged, as somebody left one."""
+        topic, path = table.topic, table.path
+        if not opens(path):
+            table = self._load(topic, path)
+        why = prove_checkpoint(table.snapshot)
+        if why is not None:
+            log.warning("a damaged checkpoint is put aside", table=path, why=why)
+            table = self._load(topic, path)
+        table.checkpoint_is_seen()
         return table
 
     def followed(self, number: TopicNumber) -> Table | None:
@@ -180,7 +190,8 @@ class Tables:
             log.warning("a damaged checkpoint is put aside", table=path, why=why)
         sweep(path)
         table = Table(topic, path, snapshot)
-        table.checkpoint_is_seen()
+        if is_known(snapshot):
+            table.checkpoint_is_seen()
         table.follow()
         self._tables[topic.number] = table
         self.absent.pop(topic.number, None)

@@ -23,12 +23,13 @@ from broker.catalog import leases
 from broker.catalog import topics as catalog_topics
 from broker.catalog.catalog import Catalog
 from broker.clock import Clock
+from broker.ids import TopicNumber
 from broker.protocol.errors import KafkaError
 from broker.storage.directory import DataDirectory, DirectoryRefused
 from broker.storage.files import Files
 from broker.topics.topic import Topic
 from jobs.lease import NAME, TTL_MS
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, TableMissing
 from lakehouse.tables import take_back
 
 
@@ -41,8 +42,11 @@ class Undeleted(NamedTuple):
     path: str
 
 
-def undelete(data_dir: Path, name: str, files: Files, clock: Clock) -> Undeleted:
-    """Bring back the topic of that name that was deleted last. Blocks.
+def undelete(
+    data_dir: Path, name: str, files: Files, clock: Clock, topic_id: str | None = None
+) -> Undeleted:
+    """Bring back the topic of that name, and id, that was deleted last of those of
+    which a table is left. Blocks.
 
     Raises NotUndeleted, CatalogError and OSError.
     """
@@ -56,28 +60,38 @@ def undelete(data_dir: Path, name: str, files: Files, clock: Clock) -> Undeleted
         closing(Catalog.open(data_dir / "catalog.db")) as catalog,
         _no_compactor(catalog, owner, clock),
     ):
-        return _undelete(catalog, str(directory.tables), name)
+        return _undelete(catalog, str(directory.tables), name, topic_id)
 
 
-def _undelete(catalog: Catalog, warehouse: str, name: str) -> Undeleted:
+def _undelete(
+    catalog: Catalog, warehouse: str, name: str, topic_id: str | None
+) -> Undeleted:
     if catalog.read(lambda connection: catalog_topics.find(connection, name)):
         raise NotUndeleted(f"there is a topic {name!r}: delete it first")
     deleted = [
         one.topic
         for one in catalog.read(catalog_topics.list_deleted)
-        if one.topic.name == name
+        if one.topic.name == name and topic_id in (None, one.topic.id.hex())
     ]
-    if not deleted:
-        raise NotUndeleted(f"no topic {name!r} was deleted of which a table is left")
-    last = deleted[-1]
+    for last in reversed(deleted):
+        try:
+            path = take_back(warehouse, name, last.id.hex())
+        except TableMissing:
+            continue  # one that never had records, as clients make it at once
+        except LakehouseError as error:
+            raise NotUndeleted(str(error)) from error
+        return Undeleted(_revive(catalog, last.number), path)
+    whose = name if topic_id is None else f"{name} with the id {topic_id}"
+    raise NotUndeleted(f"no topic {whose!r} was deleted of which a table is left")
+
+
+def _revive(catalog: Catalog, number: TopicNumber) -> Topic:
     try:
-        path = take_back(warehouse, name, last.id.hex())
-        topic = catalog.change(
-            lambda connection: catalog_topics.revive(connection, last.number)
+        return catalog.change(
+            lambda connection: catalog_topics.revive(connection, number)
         )
-    except (LakehouseError, KafkaError) as error:
+    except KafkaError as error:
         raise NotUndeleted(str(error)) from error
-    return Undeleted(topic, path)
 
 
 @contextmanager

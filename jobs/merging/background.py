@@ -1,6 +1,6 @@
-"""One merge at a time, beside the rounds and behind them.
+"""One merge or clean at a time, beside the rounds and behind them.
 
-The problem: a merge takes seconds to minutes, and the compactor's step must not wait
+The problem: either takes seconds to minutes, and the compactor's step must not wait
 for it. The idea: a thread waits for Spark; the step asks whether there is a result.
 Spark has a slot for it beside those of the rounds (`jobs.driver`), so no round waits
 for one either.
@@ -10,20 +10,24 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from jobs.merging import rewrite
+from jobs.cleaning import rewrite as cleaning
+from jobs.cleaning.rewrite import Cleaned, CleanTask
+from jobs.merging import rewrite as merging
 from jobs.merging.rewrite import MergeTask
 from jobs.rows import Failed, Written
 
-Run = Callable[[MergeTask], Written | Failed]
+Task = MergeTask | CleanTask
+Done = Written | Cleaned | Failed
+Run = Callable[[Task], Done]
 
 
 class Runner(Protocol):
-    """Runs one merge at a time."""
+    """Runs one task at a time."""
 
-    def start(self, task: MergeTask) -> None:
+    def start(self, task: Task) -> None:
         """Begin; nothing may be under way."""
 
-    def take(self) -> Written | Failed | None:
+    def take(self) -> Done | None:
         """What came of it, once; None: it is under way."""
 
     def wait(self, timeout_s: float | None = None) -> None:
@@ -35,10 +39,10 @@ class Background:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._done: Written | Failed | None = None
+        self._done: Done | None = None
         self._thread: threading.Thread | None = None
 
-    def start(self, task: MergeTask) -> None:
+    def start(self, task: Task) -> None:
         """Begin; nothing may be under way."""
         assert self._thread is None, "one at a time"
         self._thread = threading.Thread(
@@ -46,7 +50,7 @@ class Background:
         )
         self._thread.start()
 
-    def take(self) -> Written | Failed | None:
+    def take(self) -> Done | None:
         """What came of it, once; None: it is under way."""
         if self._thread is None or self._thread.is_alive():
             return None
@@ -58,7 +62,7 @@ class Background:
         if self._thread is not None:
             self._thread.join(timeout_s)
 
-    def _work(self, task: MergeTask) -> None:
+    def _work(self, task: Task) -> None:
         try:
             self._done = self._run(task)
         except Exception as error:  # noqa: BLE001  (Spark has many ways to say it)
@@ -66,12 +70,19 @@ class Background:
             self._done = Failed(task.path, why[0] if why else "", stale=False)
 
 
+def work(task: Task) -> Done:
+    """What a Spark task does, at the lowest priority."""
+    if isinstance(task, CleanTask):
+        return cleaning.work(task)
+    return merging.work(task)
+
+
 def on_spark(context: Any) -> Run:
     """By one worker of a SparkContext."""
 
-    def run(task: MergeTask) -> Written | Failed:
-        [done] = context.parallelize([task], 1).map(rewrite.work).collect()
-        found: Written | Failed = done
+    def run(task: Task) -> Done:
+        [done] = context.parallelize([task], 1).map(work).collect()
+        found: Done = done
         return found
 
     return run

@@ -15,28 +15,33 @@ The price: a look costs a millisecond for a thousand files.
 """
 
 import os
-import shutil
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
 from broker.clock import Clock
 from broker.failpoints import passing
-from broker.ids import TopicNumber
+from broker.ids import TopicNumber, TopicPartition
 from broker.settings import LakeSettings
-from broker.topics.configs import TopicConfig
+from broker.topics.configs import (
+    AS_THE_LOG,
+    FOR_EVER,
+    LAKE_RETENTION_MS,
+    TopicConfig,
+    value,
+)
 from broker.topics.topic import Topic
+from jobs.looks import Looks
 from jobs.merging import plan
 from jobs.merging.background import Runner
-from jobs.merging.names import merged_name, span_of
+from jobs.merging.names import mark_of, merged_name, span_of
 from jobs.merging.order import WHOLE_ROWS_MAX
-from jobs.merging.plan import Merge, Rules
-from jobs.merging.rewrite import MergeTask, stop_file
+from jobs.merging.plan import NOTHING_BELOW, Below, Merge, Rules
+from jobs.merging.rewrite import MergeTask
 from jobs.round import delete_unnamed
 from jobs.rows import Failed, Written
 from jobs.status import Counters
@@ -46,17 +51,18 @@ from lakehouse.commit import replace_files
 from lakehouse.errors import CommitRefused, LakehouseError
 from lakehouse.footers import WHOLE_BYTES_MAX as WHOLE_BYTES
 from lakehouse.index import OffsetIndex
+from lakehouse.location import path_inside
 from lakehouse.new_file import NewFile
 from lakehouse.ours import why_not_merged
 from lakehouse.owners_columns import all_columns
 from lakehouse.repeated import open_parquet
 
 LOOK_AGAIN_MS: Final = 60_000
+LOOK_BELOW_MS: Final = 600_000
+"""So often a table that keeps rows longer than the log is looked at, also if nothing
+was committed: the log's start moves on all the same."""
 BARRED_MS: Final = 3_600_000
 PAUSE_MS_MAX: Final = 3_600_000
-LOOK_EVERY_MS: Final = 1_000
-LOOK_MS: Final = 5
-"""So long a step looks at tables, and at one at least."""
 Find = Callable[[TopicNumber], Table | None]
 BARRED_MAX: Final = 10_000
 RETENTION_SHARE: Final = 8
@@ -86,6 +92,13 @@ class _Job:
     begun_ms: int
 
 
+class _Said(NamedTuple):
+    """What the catalog says, each asked of it once in a look, and if it is wanted."""
+
+    defaults: Callable[[], Mapping[str, str]]
+    log_starts: Callable[[], Mapping[TopicPartition, int]]
+
+
 @dataclass(slots=True)
 class Merger:
     """Called by the compactor's step alone."""
@@ -99,27 +112,27 @@ class Merger:
     """Called after each commit of a merge."""
     suspect: Callable[[Iterable[TopicNumber]], None] = lambda numbers: None
     """Hears of topics whose tables may have files that no commit will name."""
+    defaults: Callable[[], Mapping[str, str]] = dict
+    """What holds for topics that do not say it themselves; read once in a look."""
+    log_starts: Callable[[], Mapping[TopicPartition, int]] = dict
+    """Of all partitions; read once in a look, if a table keeps rows longer than the
+    log."""
     _job: _Job | None = None
     _looked: dict[TopicNumber, _Looked] = field(default_factory=dict)
     _tables_alone: dict[TopicNumber, str] = field(default_factory=dict)
     _files_alone: dict[TopicNumber, tuple[str, int]] = field(default_factory=dict)
     _barred: dict[str, int] = field(default_factory=dict)
     _partition: dict[TopicNumber, int] = field(default_factory=dict)
-    _last: int = -1
-    _next_look_ms: int = 0
+    _looks: Looks = field(init=False)
     _attempts: int = 0
 
-    def stop(self, timeout_s: float) -> None:
-        """Have the merge that is under way end, and wait for that; blocks."""
-        if self._job is not None:
-            with suppress(OSError):
-                self.spill.mkdir(exist_ok=True)
-                Path(stop_file(str(self.spill))).touch()
-            self.runner.wait(timeout_s)
+    def __post_init__(self) -> None:
+        self._looks = Looks(self.clock)
 
-    def clean(self) -> None:
-        """Delete what a killed one left to sort."""
-        shutil.rmtree(self.spill, ignore_errors=True)
+    @property
+    def is_busy(self) -> bool:
+        """Whether a merge is under way."""
+        return self._job is not None
 
     @property
     def left_alone(self) -> dict[TopicNumber, str]:
@@ -143,10 +156,12 @@ class Merger:
         done = None if job is None else self.runner.take()
         if job is None or done is None:
             return
-        self._job, self._next_look_ms = None, 0
+        self._job = None
+        self._looks.soon()
         if isinstance(done, Failed):
             self._failed(job, done)
             return
+        assert isinstance(done, Written), "what was asked for"
         passing("merge.after_file")
         table = find(job.table.topic.number)
         if table is None or table.topic.id != job.table.topic.id or not may_commit():
@@ -156,19 +171,12 @@ class Merger:
 
     def look(self, tables: Iterable[Table], is_late: bool) -> None:
         """Begin a merge if one is due and none is under way."""
-        begun_ms = self.clock.monotonic_ms()
-        is_resting = self._job is not None or begun_ms < self._next_look_ms
-        if is_resting or is_late or not self.settings.merge:
+        if self._job is not None or is_late or not self.settings.merge:
             return
-        self._next_look_ms = begun_ms + LOOK_EVERY_MS
-        for table in self._in_turn(tables):
-            self._last = table.topic.number
-            merge = self._find(table)
-            if merge is not None:
-                self._begin(table, merge)
-                return
-            if self.clock.monotonic_ms() - begun_ms >= LOOK_MS:
-                return
+        said = _Said(cache(self.defaults), cache(self.log_starts))
+        found = self._looks.first(tables, self._is_due, partial(self._find, said))
+        if found is not None:
+            self._begin(*found)
 
     def keep(self, numbers: Iterable[TopicNumber]) -> None:
         """Forget all other topics: they were deleted."""
@@ -179,15 +187,6 @@ class Merger:
             self._files_alone.pop(gone, None)
             self._partition.pop(gone, None)
 
-    def _in_turn(self, tables: Iterable[Table]) -> list[Table]:
-        """Those that may have something, behind the one of the last look first."""
-        due = sorted(
-            (table for table in tables if self._is_due(table)),
-            key=lambda table: table.topic.number,
-        )
-        behind = [table for table in due if table.topic.number > self._last]
-        return behind + [table for table in due if table.topic.number <= self._last]
-
     def _is_due(self, table: Table) -> bool:
         known = self._looked.get(table.topic.number)
         if known is None:
@@ -196,20 +195,21 @@ class Merger:
         if known.pause_ms:
             return waited_ms >= known.pause_ms
         snapshot = table.snapshot
-        has_more = len(snapshot.files) >= known.files + plan.GROWTH
-        return has_more or (
-            snapshot.version != known.version and waited_ms >= LOOK_AGAIN_MS
-        )
+        if len(snapshot.files) >= known.files + plan.GROWTH:
+            return True
+        if snapshot.version != known.version:
+            return waited_ms >= LOOK_AGAIN_MS
+        return waited_ms >= LOOK_BELOW_MS and _outlives_log(table.topic)
 
-    def _find(self, table: Table) -> Merge | None:
+    def _find(self, said: "_Said", table: Table) -> Merge | None:
         number, snapshot = table.topic.number, table.snapshot
         why = snapshot.torn or snapshot.unreadable
         why = why or why_not_merged(snapshot.protocol, snapshot.metadata)
-        why = why or _why_not_written(snapshot.metadata)
+        why = why or why_not_written(snapshot.metadata)
         found = None
         if why is None:
             self._tables_alone.pop(number, None)
-            found = self._find_in(table)
+            found = self._find_in(table, said)
         else:
             if self._tables_alone.get(number) != why:
                 log.info("a table is not merged", topic=table.topic.name, why=why)
@@ -219,11 +219,13 @@ class Merger:
             self._looked[number] = _Looked(snapshot.version, files, now_ms)
         return found
 
-    def _find_in(self, table: Table) -> Merge | None:
+    def _find_in(self, table: Table, said: "_Said") -> Merge | None:
         """Of the partitions, the one behind that of the last merge comes first."""
         index = OffsetIndex.of(table.snapshot)
         last = self._partition.get(table.topic.number, -1)
-        target_bytes, span_ms_max = _bounds(table.topic, self.settings)
+        limits = bounds_of(table.topic, said.defaults(), self.settings)
+        target_bytes, span_ms_max = limits
+        starts = said.log_starts() if _outlives_log(table.topic) else {}
 
         def too_large(partition: int, size: int) -> None:
             why = f"{size} bytes of partition {partition} overlap or are in no order"
@@ -238,25 +240,25 @@ class Merger:
                 lambda file: self._is_barred(table, file),
                 span_ms_max,
                 too_large,
+                _tombstones_since,
             )
-            found = plan.find(index.files_of(p), rules)
+            start = starts.get(table.topic.key(p), 0)
+            below = _below(table.topic, start, self.settings)
+            found = plan.find(index.files_of(p), rules, below)
             if found is not None:
                 self._partition[table.topic.number] = p
                 return found
         return None
 
     def _is_barred(self, table: Table, file: DataFile) -> bool:
-        place = os.path.normpath(os.path.join(table.path, file.relative_path))
-        if not place.startswith(os.path.join(table.path, "")):
-            return True  # none of ours to open
+        if path_inside(table.path, file.relative_path) is None:
+            return True
         until_ms = self._barred.get(os.path.join(table.path, file.path))
         return until_ms is not None and self.clock.monotonic_ms() < until_ms
 
     def _begin(self, table: Table, merge: Merge) -> None:
         metadata = table.snapshot.metadata
         assert metadata is not None, "it was looked at"
-        if not self._attempts:
-            self.clean()
         self._attempts += 1
         attempt = f"{os.getpid():x}-{self.clock.now_ms():x}-{self._attempts:x}"
         task = MergeTask(
@@ -275,7 +277,7 @@ class Merger:
 
     def _commit(self, job: _Job, written: Written) -> None:
         table = job.table
-        new = _new_file(job.merge.partition, written)
+        new = new_file(job.merge.partition, written)
         try:
             passing("merge.before_commit")
             replace_files(
@@ -337,10 +339,12 @@ class Merger:
         log.info("not merged", topic=table.topic.name, why=why)
 
 
-def _bounds(topic: Topic, settings: LakeSettings) -> tuple[int, int]:
+def bounds_of(
+    topic: Topic, defaults: Mapping[str, str], settings: LakeSettings
+) -> tuple[int, int]:
     """How large a file is to be, and how much time it may span (0: any), so that
     retention, which lets whole files go, is late by a share of its time only."""
-    kept = TopicConfig.of(topic.configs)
+    kept = TopicConfig.of(topic.configs, defaults)
     target_bytes = settings.target_file_bytes
     if kept.deleted and kept.retention_bytes > 0:
         share = kept.retention_bytes // (2 * RETENTION_SHARE)  # of the log: files pack
@@ -349,7 +353,21 @@ def _bounds(topic: Topic, settings: LakeSettings) -> tuple[int, int]:
     return target_bytes, max(0, span_ms)
 
 
-def _why_not_written(metadata: Metadata | None) -> str | None:
+def _outlives_log(topic: Topic) -> bool:
+    return value(LAKE_RETENTION_MS, topic.configs) != AS_THE_LOG
+
+
+def _below(topic: Topic, log_start: int, settings: LakeSettings) -> Below:
+    """What is asked of files that only the table keeps: to go in its own time."""
+    kept_ms = value(LAKE_RETENTION_MS, topic.configs)
+    assert isinstance(kept_ms, int)
+    if kept_ms == AS_THE_LOG:
+        return NOTHING_BELOW
+    span_ms = 0 if kept_ms == FOR_EVER else max(1, kept_ms // RETENTION_SHARE)
+    return Below(log_start, settings.target_file_bytes, span_ms)
+
+
+def why_not_written(metadata: Metadata | None) -> str | None:
     """One sentence if the table has columns that we cannot write, else None."""
     try:
         all_columns("" if metadata is None else metadata.schema_string)
@@ -388,7 +406,14 @@ def _is_in_no_order(path: str) -> bool:
     return False
 
 
-def _new_file(partition: int, written: Written) -> NewFile:
+def _tombstones_since(file: DataFile) -> int | None:
+    """Of a cleaned file, since when its tombstones wait to go: files that share it are
+    joined, so that none waits longer than it must, and none with what is not clean."""
+    mark = mark_of(file.relative_path)
+    return None if mark is None else mark.since_ms
+
+
+def new_file(partition: int, written: Written) -> NewFile:
     return NewFile(
         written.path, partition, written.size, written.rows,
         written.first_offset, written.last_offset,

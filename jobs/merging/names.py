@@ -7,13 +7,18 @@ which offsets a file was made of, and a merged file's whether it was made of fil
 the compactor's alone, each beginning where the one before ended. Then what lies in its
 range, and is not in the table, was replaced by a merge: had an owner rewritten it, his
 file would be in the way.
+
+The name of a file that key compaction wrote says two things more (`Mark`). They stand
+in the name because whatever an owner does with the rows (OPTIMIZE, UPDATE) gives them
+another file, and RESTORE brings files back as they were: so what a mark says is true,
+and one that is lost costs work. A ``txn`` would go on to say it of other rows.
 """
 
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakehouse.actions import DataFile
 from lakehouse.new_file import partition_directory
@@ -21,8 +26,20 @@ from lakehouse.new_file import partition_directory
 OURS: Final = re.compile(r"partition=(\d+)/(\d{20})-(\d{20})-[0-9a-f-]+\.parquet")
 """What the compactor calls its files: partition, first offset, end."""
 _MERGED: Final = re.compile(
-    r"partition=\d+/\d{20}-\d{20}-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+-([01])\.parquet"
+    r"partition=\d+/\d{20}-\d{20}-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+-([01])"
+    r"(?:-([0-9a-f]+)-([0-9a-f]+))?\.parquet"
 )
+
+
+class Mark(NamedTuple):
+    """What is known of the rows of a cleaned file.
+
+    ``end``: none of their keys has a later record below this offset. ``since_ms``: when
+    the last of its tombstones was first in a range that was cleaned; 0: it has none.
+    """
+
+    end: int
+    since_ms: int
 
 
 def span_of(path: str) -> tuple[int, int, int] | None:
@@ -32,9 +49,21 @@ def span_of(path: str) -> tuple[int, int, int] | None:
     return None if match is None else (int(match[1]), int(match[2]), int(match[3]))
 
 
-def merged_name(files: Sequence[DataFile], attempt: str) -> str:
+def mark_of(path: str) -> Mark | None:
+    """What the name of a file says of its rows; None: nothing."""
+    match = _MERGED.fullmatch(path)
+    if match is None or match[2] is None:
+        return None
+    return Mark(int(match[2], 16), int(match[3], 16))
+
+
+def merged_name(
+    files: Sequence[DataFile], attempt: str, mark: Mark | None = None
+) -> str:
     """The path of the file that these become. ``attempt``: three hexadecimal numbers
-    with dashes between, which nobody else has."""
+    with dashes between, which nobody else has. ``mark``: of what is cleaned; without
+    it that of files which all have one."""
+    mark = mark or _joined([mark_of(file.relative_path) for file in files])
     spans = [span_of(file.relative_path) for file in files]
     known = [span[1:] for span in spans if span is not None]
     is_pure = all(map(_is_pure, files)) and all(
@@ -42,8 +71,17 @@ def merged_name(files: Sequence[DataFile], attempt: str) -> str:
     )
     first = min([file.first_offset for file in files] + [span[0] for span in known])
     end = max([file.last_offset + 1 for file in files] + [span[1] for span in known])
-    name = f"{first:020d}-{end:020d}-{attempt}-{int(is_pure)}.parquet"
+    cleaned = "" if mark is None else f"-{mark.end:x}-{mark.since_ms:x}"
+    name = f"{first:020d}-{end:020d}-{attempt}-{int(is_pure)}{cleaned}.parquet"
     return f"{partition_directory(files[0].partition)}/{name}"
+
+
+def _joined(marks: Sequence[Mark | None]) -> Mark | None:
+    """What holds for the rows of all these files."""
+    known = [mark for mark in marks if mark is not None]
+    if len(known) < len(marks):
+        return None
+    return Mark(min(m.end for m in known), max(m.since_ms for m in known))
 
 
 def _is_pure(file: DataFile) -> bool:

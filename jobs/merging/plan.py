@@ -8,7 +8,9 @@ each time a byte is written again it is in a file that is `GROWTH` times as larg
 last one, until it is in a full one, which stays. That holds whatever sizes come.
 
 Retention lets a file go when its last record is old enough, so none spans more than a
-share of the time for which records are kept.
+share of the time for which records are kept. A table may keep them longer than the log
+(`lake.retention.ms`): below the log's start the table's time counts, and files that
+were small for the log's sake become large ones.
 
 Files whose offsets overlap, or that are in no order inside, are their owner's work
 (OPTIMIZE, MERGE, ZORDER). They are slow to read, and become one at once.
@@ -61,13 +63,42 @@ class Rules(NamedTuple):
     """So much time a file may span, for retention to let it go; 0: any."""
     too_large: Callable[[int, int], None] = lambda partition, size: None
     """Hears of so many bytes in no order that nothing is done about."""
+    kind: Callable[[DataFile], int | None] = lambda file: None
+    """Files of two kinds do not become one, unless they overlap."""
 
 
-def find(files: PartitionFiles, rules: Rules) -> Merge | None:
+class Below(NamedTuple):
+    """What is asked of the files that lie wholly below the log's start, in place of the
+    same fields of the rules. Where these differ, no file is made of both kinds."""
+
+    log_start: int
+    target_bytes: int
+    span_ms_max: int
+
+    def rules_for(self, cluster: Sequence[DataFile], rules: Rules) -> Rules:
+        if max(file.last_offset for file in cluster) >= self.log_start:
+            return rules
+        return rules._replace(
+            target_bytes=self.target_bytes, span_ms_max=self.span_ms_max
+        )
+
+
+NOTHING_BELOW: Final = Below(0, 0, 0)
+
+
+def find(
+    files: PartitionFiles, of_log: Rules, below: Below = NOTHING_BELOW
+) -> Merge | None:
     """What is to become one next of a partition; None: all is well, or barred."""
     run: list[DataFile] = []
     found: Merge | None = None
+    rules = before = of_log
     for cluster in files.clusters(0):
+        before, rules = rules, below.rules_for(cluster, of_log)
+        is_other = bool(run) and rules.kind(run[-1]) != rules.kind(cluster[0])
+        if rules != before or is_other:
+            found = found or _in_run(run, before)
+            run = []
         size = sum(file.size for file in cluster)
         if any(_is_barred(file, rules) for file in cluster):
             found = found or _in_run(run, rules)
@@ -84,7 +115,7 @@ def find(files: PartitionFiles, rules: Rules) -> Merge | None:
 
 
 def _is_barred(file: DataFile, rules: Rules) -> bool:
-    is_known = file.is_bounded and file.rows > 0 and not file.has_deletion_vector
+    is_known = file.is_bounded and file.rows > 0 and file.vector is None
     return not is_known or file.last_offset >= rules.end or rules.barred(file)
 
 

@@ -58,6 +58,9 @@ class Digest(NamedTuple):
     sum: int = 0
 
 
+_NOTHING: Final = Digest()
+
+
 def work(task: MergeTask) -> Written | Failed:
     """What a Spark task does: `merge_files` at the lowest priority."""
     set_worker_niceness(NICENESS)
@@ -105,9 +108,11 @@ def _merge(task: MergeTask, target: str, spill: str) -> Written:
     footers = Footers()
     rows = sum(unit.group.rows for unit in units_of(paths, footers))
     size = sum(map(os.path.getsize, paths))
-    pause = _Pause(size, rows, task.bytes_per_s, stop_file(task.spill))
+    pause = Pause(size, rows, task.bytes_per_s, stop_file(task.spill))
     tables = in_order(Source(paths, task.partition, schema), footers, spill)
-    bounds = _write(target, schema, _checked(_groups(tables), task), pause)
+    bounds = write_groups(
+        target, schema, checked(row_groups(tables), task.partition), pause
+    )
     written = sync_written(task.path, target, bounds)
     before, after = digest_of(paths), digest_of([target], rising=True)
     if before != after or after.rows != written.rows:
@@ -124,7 +129,7 @@ def stop_file(spill: str) -> str:
     return os.path.join(spill, "stop")
 
 
-class _Pause:
+class Pause:
     """Keeps to so many bytes a second, and ends the merge that is to stop."""
 
     def __init__(self, size: int, rows: int, bytes_per_s: int, stop: str) -> None:
@@ -145,7 +150,7 @@ class _Pause:
             time.sleep(min(left, LOOK_S))
 
 
-def _groups(tables: Iterator[Any]) -> Iterator[Any]:
+def row_groups(tables: Iterator[Any]) -> Iterator[Any]:
     """The same rows in row groups' sizes."""
     import pyarrow as pa
 
@@ -175,7 +180,7 @@ def _parts(table: Any) -> Iterator[Any]:
         yield table.slice(start, count)
 
 
-def _checked(groups: Iterator[Any], task: MergeTask) -> Iterator[Any]:
+def checked(groups: Iterator[Any], partition: int) -> Iterator[Any]:
     """The same, as long as each row is a record of its partition, behind the last."""
     import pyarrow.compute as pc
 
@@ -187,7 +192,7 @@ def _checked(groups: Iterator[Any], task: MergeTask) -> Iterator[Any]:
         if group.column("timestamp").null_count:
             raise NotMergeable("it has rows without a timestamp: its owner's")
         partitions = pc.unique(group.column("partition")).to_pylist()
-        if partitions != [task.partition]:
+        if partitions != [partition]:
             raise NotMergeable(f"it has rows of the partitions {partitions}")
         offsets = numbers(group.column("offset"))
         twice = offsets[1:][offsets[1:] <= offsets[:-1]]
@@ -198,7 +203,9 @@ def _checked(groups: Iterator[Any], task: MergeTask) -> Iterator[Any]:
         yield group
 
 
-def _write(target: str, schema: Any, groups: Iterator[Any], pause: _Pause) -> Bounds:
+def write_groups(
+    target: str, schema: Any, groups: Iterator[Any], pause: Pause
+) -> Bounds:
     import pyarrow.parquet as pq
 
     from lakehouse import schema as ours
@@ -258,7 +265,7 @@ def digest_of(paths: Sequence[str], *, rising: bool = False) -> Digest:
     from lakehouse.plain import numbers
     from lakehouse.repeated import open_parquet
 
-    rows, total, last = 0, np.uint64(0), -1
+    digest, last = Digest(), -1
     for path in paths:
         with open_parquet(path, buffered=True) as file:
             for batch in file.iter_batches(
@@ -267,10 +274,17 @@ def digest_of(paths: Sequence[str], *, rising: bool = False) -> Digest:
                 offsets = numbers(batch.column(0))
                 if rising and (offsets[0] <= last or (np.diff(offsets) <= 0).any()):
                     raise ValueError(f"{path} is not in order")
-                last, rows = int(offsets[-1]), rows + len(offsets)
-                with np.errstate(over="ignore"):
-                    total += _mixed(offsets.astype(np.uint64)).sum(dtype=np.uint64)
-    return Digest(rows, int(total))
+                last, digest = int(offsets[-1]), digest_of_offsets(offsets, digest)
+    return digest
+
+
+def digest_of_offsets(offsets: Any, before: Digest = _NOTHING) -> Digest:
+    """The digest of these offsets and of those before."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        total = _mixed(offsets.astype(np.uint64)).sum(dtype=np.uint64)
+    return Digest(before.rows + len(offsets), (before.sum + int(total)) % (1 << 64))
 
 
 def _mixed(values: Any) -> Any:

@@ -5,13 +5,12 @@ writes may be tens of gigabytes, on the same disk. The idea: a merge stops well 
 that mark, and is tried again later. The price: one statvfs for some megabytes.
 """
 
-import shutil
 from typing import Final
 
+from jobs.space import little_left
+
 ROOM_BYTES: Final = 1 << 30
-ROOM_SHARE: Final = 10
-"""At least this, or a tenth of the disk if that is less: more than twice the mark where
-a broker stops unless it was set."""
+"""More than twice the mark where a broker stops, unless that was set."""
 
 
 class NoRoom(Exception):
@@ -20,6 +19,6 @@ class NoRoom(Exception):
 
 def check_room(directory: str) -> None:
     """Raise NoRoom if a merge is to take no more of the disk of a directory."""
-    total, _, free = shutil.disk_usage(directory)
-    if free < min(ROOM_BYTES, total // ROOM_SHARE):
+    free = little_left(directory, ROOM_BYTES)
+    if free is not None:
         raise NoRoom(f"only {free} bytes are free on the disk")

@@ -14,7 +14,8 @@ from broker.catalog.offsets import CommittedOffset
 from broker.storage.store import LocalSegmentStore
 from jobs.check import check_data_directory
 from jobs.check_report import Report
-from lakehouse.delta_log import entry_path
+from lakehouse.delta_log import entry_path, load
+from lakehouse.proven_checkpoint import make_checkpoint
 from tests.jobs.world import World
 from tests.support.batches import Record
 from tests.support.tables import rows
@@ -333,6 +334,17 @@ def test_an_entry_below_a_checkpoint_that_cannot_be_read(
     assert "log entry 1 cannot be read" in found
     Path(entry_path(path, 2)).write_text('{"add":{}}')
     assert "log entry 2 cannot be read" in problem(world)
+
+
+def test_a_checkpoint_that_is_not_as_it_was_written(world: World, topic: Any) -> None:
+    """Also one that is not the newest: time travel begins there."""
+    path = str(world.path(topic))
+    for version in (1, 2):
+        make_checkpoint(load(path), version)
+    assert check(world).problems == []
+    older = Path(path) / "_delta_log" / f"{1:020d}.checkpoint.parquet"
+    older.write_bytes(older.read_bytes() + b"x")
+    assert f"{older.name} of its log cannot be read, is not as it was" in problem(world)
 
 
 def test_whatever_stands_in_a_tables_log_is_told(world: World, topic: Any) -> None:

@@ -106,3 +106,30 @@ def test_a_merge_leaves_the_rows_that_it_took() -> None:
 def test_a_merge_that_lacks_something_is_a_problem(said: list[int], left: int) -> None:
     report = audited(FIRST, merge({"0": said}, ["a"], file("b", left)))
     assert report.problems
+
+
+def clean(said: Any, removes: list[str], *adds: DataFile) -> Commit:
+    info = {"lakelog.cleaned": said, "operation": "LAKELOG CLEAN"}
+    return Commit(2, list(adds), dict.fromkeys(removes, 0), info=info)
+
+
+def test_a_clean_leaves_the_rows_that_it_says() -> None:
+    said = {"0": [0, 10, 1, 10, 4]}
+    report = audited(FIRST, clean(said, ["a"], file("b", 4)))
+    assert report.problems == []
+    assert (report.counts["cleans"], report.counts["rows_superseded"]) == (1, 6)
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ([0, 10, 1, 10, 4], 3),
+        ([0, 10, 2, 10, 4], 4),
+        ([0, 10, 1, 11, 4], 4),
+        ([0, 2, 1, 10, 4], 4),
+    ],
+    ids=["a row is missing", "a file too many", "rows that were not", "outside"],
+)
+def test_a_clean_that_lacks_something_is_a_problem(said: list[int], left: int) -> None:
+    report = audited(FIRST, clean({"0": said}, ["a"], file("b", left)))
+    assert report.problems

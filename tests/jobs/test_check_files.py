@@ -15,6 +15,7 @@ from jobs.check_files import Span, check_file, doubled
 from jobs.check_report import Report
 from lakehouse.actions import DataFile, data_file
 from lakehouse.library import _add
+from tests.support.bitmaps import inline
 from tests.support.tables import FIRST_MS, rows, write_file
 
 Offsets = st.lists(st.integers(-50, 200), min_size=1, max_size=40)
@@ -54,7 +55,7 @@ def test_what_is_in_order_is_not_read_again(
         for first in (300, 0, 100)
     ]
     for span in spans:
-        Path(span.path).unlink()
+        Path(span.source.path).unlink()
     assert doubled(spans) == 0
     assert [span.rises for span in spans] == [True] * 3
 
@@ -64,7 +65,7 @@ def test_shares_are_alike_whatever_offsets_were_deleted(tmp_path: Path) -> None:
         offsets = list(range(0, 20_000 * step, step))
         span = span_of(tmp_path, f"f{step}", offsets, 1000)
         sizes = [
-            sum(map(len, check_files._offsets(span.path, share, 8)))
+            sum(map(len, check_files._offsets(span.source, share, 8)))
             for share in range(8)
         ]
         assert sum(sizes) == 20_000
@@ -74,7 +75,7 @@ def test_shares_are_alike_whatever_offsets_were_deleted(tmp_path: Path) -> None:
 def test_a_file_that_goes_meanwhile_is_left_out(tmp_path: Path) -> None:
     spans = [span_of(tmp_path, name, [3, 2, 1]) for name in ("a", "b")]
     assert doubled(spans) == 3
-    Path(spans[0].path).unlink()
+    Path(spans[0].source.path).unlink()
     assert doubled(spans) == 0
 
 
@@ -105,7 +106,6 @@ def test_rows_without_an_offset_are_remarked_and_no_problem(tmp_path: Path) -> N
         size = (tmp_path / name).stat().st_size
         file = DataFile(
             name, 0, size, 100, 0, 89, FIRST_MS, FIRST_MS + 89, 0,
-            has_deletion_vector=False,
         )  # fmt: skip
         report = Report()
         span = check_file(str(tmp_path), file, name, report)
@@ -119,6 +119,22 @@ def test_rows_without_an_offset_are_remarked_and_no_problem(tmp_path: Path) -> N
         assert doubled(spans) == (100 - count) * (count == 10)
 
 
+def test_rows_that_a_deletion_vector_names_are_not_there(tmp_path: Path) -> None:
+    table = rows(0, [*range(100), 5, 7])
+    pq.write_table(table, tmp_path / "f", row_group_size=50)
+    size = (tmp_path / "f").stat().st_size
+    for deleted, again in (([], 2), ([5], 1), ([5, 101], 0), ([7, 60, 100], 0)):
+        file = DataFile(
+            "f", 0, size, 102 - len(deleted), 0, 99, FIRST_MS, FIRST_MS + 99, 0,
+            inline(deleted),
+        )  # fmt: skip
+        report = Report()
+        span = check_file(str(tmp_path), file, "f", report)
+        assert span is not None
+        assert (span.rows, report.problems) == (102 - len(deleted), [])
+        assert doubled([span]) == again
+
+
 @pytest.mark.parametrize("absent", [1, 40])
 def test_rows_without_a_timestamp_are_no_problem(tmp_path: Path, absent: int) -> None:
     table = rows(0, range(40))
@@ -128,7 +144,7 @@ def test_rows_without_a_timestamp_are_no_problem(tmp_path: Path, absent: int) ->
     pq.write_table(table.set_column(at, "timestamp", column), tmp_path / "f")
     file = DataFile(
         "f", 0, (tmp_path / "f").stat().st_size, 40, 0, 39, FIRST_MS + absent,
-        FIRST_MS + 39, 0, has_deletion_vector=False,
+        FIRST_MS + 39, 0,
     )  # fmt: skip
     report = Report()
     span = check_file(str(tmp_path), file, "f", report)

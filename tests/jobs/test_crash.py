@@ -32,6 +32,16 @@ MERGE_POINTS = [
     "merge.after_commit",
     "merge.after_sync",
 ]
+CLEAN_POINTS = [
+    "clean.before_file",
+    "clean.after_group",
+    "clean.after_group=2",
+    "clean.after_file",
+    "clean.before_commit",
+    "clean.after_entry",
+    "clean.after_commit",
+    "clean.after_sync",
+]
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import pathlib, sys
@@ -113,3 +123,25 @@ def test_killed_in_a_merge_then_each_record_is_in_its_table_once(
     assert report.problems == []
     assert report.counts["rows"] == 190
     assert report.counts["merges"] == 1
+
+
+@pytest.mark.parametrize("point", CLEAN_POINTS)
+def test_killed_in_a_clean_then_each_key_has_its_last_record(
+    world: World, point: str
+) -> None:
+    configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+    topic, steps = world.topic("one", 1, configs), world.compactor()
+    world.produce(topic, some(30))
+    world.flush(steps)
+    assert compact(world) == 0
+    world.produce(topic, some(20))
+    world.flush(steps)
+    assert compact(world, point) == -signal.SIGKILL
+    world.produce(topic, some(10))
+    world.flush(steps)
+    assert compact(world) == 0
+    produced = world.produced[topic.number, 0]
+    assert world.rows(topic) == [*produced[20:30], *produced[40:]]
+    report = check_data_directory(world.data_dir)
+    assert report.problems == []
+    assert report.counts["rows_superseded"] == 30

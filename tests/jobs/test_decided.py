@@ -1,6 +1,7 @@
 """What counts of a partition's batches, against a walk over all of them."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,21 +14,33 @@ from broker.records.kinds import (
     TRANSACTIONAL,
     Kinds,
 )
-from jobs.decided import decided
+from jobs.decided import decided, undecidable
 from jobs.planner import Batches
 
-Special = tuple[int, int]
-"""Kind and producer."""
+Special = tuple[int, ...]
+"""Kind, producer, epoch (else 0), and of a marker the first offset that it decides
+(else 0: it does not say)."""
+
+
+def epoch_of(special: Special) -> int:
+    return special[2] if len(special) > 2 else 0
+
+
+def start_of(special: Special) -> int:
+    is_marker = len(special) > 3 and special[0] in (ABORT, COMMIT)
+    return special[3] if is_marker else 0
 
 
 def chunk_of(specials: list[Special], first: int, sequence: int) -> Batches:
     count = len(specials)
     base = first + np.arange(count, dtype=np.int64)
     kinds = Kinds(
-        np.array([kind for kind, _ in specials], np.uint8),
-        np.array([producer for _, producer in specials], np.int64),
+        np.array([one[0] for one in specials], np.uint8),
+        np.array([one[1] for one in specials], np.int64),
+        np.array([epoch_of(one) for one in specials], np.int16),
+        np.array([start_of(one) for one in specials], np.int64),
     )
-    is_plain = all(kind == PLAIN for kind, _ in specials)
+    is_plain = all(one[0] == PLAIN for one in specials)
     one = np.ones(count, np.int64)
     return Batches(sequence, "s", base, base, base, one, None if is_plain else kinds)
 
@@ -48,23 +61,33 @@ def found_in(specials: list[Special], cuts: list[int]) -> tuple[int, list[int]]:
 def by_hand(specials: list[Special]) -> tuple[int, list[int]]:
     """For each batch, look ahead for its producer's next marker."""
     counted, stop = [], len(specials)
-    for at, (kind, producer) in enumerate(specials):
+    for at, one in enumerate(specials):
+        kind = one[0]
         if kind == PLAIN:
             counted.append(at)
         elif kind == DAMAGED:  # it may be anything
             stop = min(stop, at)
         elif kind == TRANSACTIONAL:
-            later = specials[at + 1 :]
-            ends = [
-                k
-                for k, p in later
-                if k == DAMAGED or (p == producer and k in (ABORT, COMMIT))
-            ]
-            if not ends or ends[0] == DAMAGED:
+            end = end_by_hand(one, at, specials[at + 1 :])
+            if end is None:
                 stop = min(stop, at)
-            elif ends[0] == COMMIT:
+            elif end == COMMIT:
                 counted.append(at)
     return stop, [at for at in counted if at < stop]
+
+
+def end_by_hand(record: Special, at: int, later: list[Special]) -> int | None:
+    """Which marker ends its transaction; None: none does, or none is known."""
+    epoch = newest = epoch_of(record)
+    for one in later:
+        if one[0] == DAMAGED:
+            return None
+        if one[1] == record[1] and one[0] in (ABORT, COMMIT):
+            is_its = newest == epoch and epoch_of(one) <= epoch + 1
+            return one[0] if is_its and at >= start_of(one) else None
+        if one[1] == record[1]:
+            newest = epoch_of(one)
+    return None
 
 
 SPECIALS = st.lists(
@@ -73,6 +96,8 @@ SPECIALS = st.lists(
     | st.tuples(
         st.sampled_from([TRANSACTIONAL, TRANSACTIONAL, ABORT, COMMIT, CONTROL]),
         st.integers(1, 3),
+        st.sampled_from([0, 0, 0, 1, 2]),
+        st.sampled_from([0, 0, 0]) | st.integers(1, 25),
     ),
     max_size=25,
 )
@@ -100,3 +125,28 @@ def test_what_does_not_count_keeps_its_place() -> None:
 
 def test_nothing_is_left_of_what_begins_with_an_open_transaction() -> None:
     assert decided([chunk_of([(TRANSACTIONAL, 1), (PLAIN, -1)], 0, 1)]) == []
+
+
+@pytest.mark.parametrize(
+    "next_one",
+    [
+        [(TRANSACTIONAL, 1, 1)],
+        [(COMMIT, 1, 2)],
+        [(COMMIT, 1, 0, 2)],
+        [(TRANSACTIONAL, 1, 0), (ABORT, 1, 0, 2)],
+    ],
+)
+def test_a_marker_that_is_lost_without_a_trace_ends_what_is_decided(next_one) -> None:
+    chunk = chunk_of([(PLAIN, -1), (TRANSACTIONAL, 1, 0), *next_one], 0, 4)
+    judged = decided([chunk])
+    assert [one.base.tolist() for one in judged] == [[0]]
+    assert undecidable([chunk], judged) == (
+        "segment 4: the marker of the transaction that begins at offset 1 is lost, so "
+        "it is not known whether its records count"
+    )
+
+
+@pytest.mark.parametrize("may_come", [(TRANSACTIONAL, 1, 0), (COMMIT, 2, 5)])
+def test_a_marker_that_may_come_is_not_lost(may_come) -> None:
+    chunk = chunk_of([(TRANSACTIONAL, 1, 0), may_come], 0, 1)
+    assert undecidable([chunk], decided([chunk])) is None

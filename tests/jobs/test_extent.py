@@ -301,3 +301,19 @@ def test_a_tables_files_are_told_and_why_they_stay(world, extents):
     protocol["writerFeatures"] = ["rowTracking"]
     entry.write_text(json.dumps({"protocol": protocol}))
     assert extents.of(["t"])[0].not_merged == "it has rowTracking"
+
+
+def test_a_table_that_is_held_is_told_and_not_waited_for(world, extents):
+    topic = world.topic("t")
+    world.topic("other")
+    world.produce(topic, records(3))
+    assert extents.of(["t"])[0].held_until_ms is None
+    until_ms = extents.hold("t", 3_600_000)
+    assert [one.held_until_ms for one in extents.of(["t", "other"])] == [until_ms, None]
+    with pytest.raises(Stuck, match="t is stuck: its owner holds its table until"):
+        extents.compact(["t"], STUCK_S)
+    assert extents.release("t", "somebody") == 0
+    assert extents.release("t") == 1
+    assert extents.of(["t"])[0].held_until_ms is None
+    with pytest.raises(NoSuchTopic):
+        extents.hold("nothing", 1)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import pyarrow as pa
 import pytest
 
 from broker.catalog import topics as catalog_topics
@@ -54,6 +55,25 @@ def test_files_wholly_below_the_start_leave_then_go(world: World) -> None:
     world.produce(topic, [Record(b"k", b"v")] * 10)
     world.flush(compactor)
     assert [record.offset for record in world.rows(topic)] == list(range(10, 40))
+
+
+def test_a_row_of_its_owners_below_offset_0_stays_and_holds_up_no_others(
+    world: World,
+) -> None:
+    topic = world.topic("t", partitions=2)
+    compactor = world.compactor()
+    for partition in (0, 1):
+        world.produce(topic, [Record(b"k", b"v")] * 3, partition)
+        world.flush(compactor)
+    table = deltalake.DeltaTable(str(world.path(topic)))
+    row = table.to_pyarrow_table(filters=[("partition", "=", 1)]).slice(0, 1)
+    at = row.schema.get_field_index("offset")
+    theirs = row.set_column(at, "offset", pa.array([-5], pa.int64()))
+    deltalake.write_deltalake(table, theirs, mode="append")
+    start_at(world, topic, 3)
+    later(world, compactor)
+    assert world.rows(topic, 0) == []
+    assert [row.offset for row in world.rows(topic, 1)] == [-5, 0, 1, 2]
 
 
 def test_orphans_go_when_they_are_old_and_nothing_else_does(world: World) -> None:

@@ -1,6 +1,6 @@
 """Days of topics, simulated: how many files they make and how long records wait."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 import numpy as np
@@ -52,7 +52,7 @@ class Day:
             Pending(key, 0, [batches(sum(size for _, size in came))], came[0][0])
             for key, came in self._pending.items()
         ]
-        due = self._rhythm.due(pending, self._topics, frozenset(), now_ms)
+        due = due_of(self._rhythm, pending, self._topics, now_ms)
         items = [Item(one.key, 0, 1, tuple(one.chunks), one.bytes) for one in due]
         self._rhythm.note(items, {one.key for one in due}, self._topics, now_ms)
         self.rounds += bool(due)
@@ -61,6 +61,17 @@ class Day:
             self.files[name] += 1
             came = self._pending.pop(one.key)
             self.waited_ms[name] += [now_ms - at_ms for at_ms, _ in came]
+
+
+def due_of(
+    rhythm: Rhythm,
+    pending: Sequence[Pending],
+    topics: Mapping[TopicNumber, Topic],
+    now_ms: int,
+    asked: frozenset[TopicNumber] = frozenset(),
+) -> list[Pending]:
+    waiting = rhythm.by_topic(pending, now_ms)
+    return rhythm.due(pending, waiting, topics, asked)
 
 
 def batches(size: int) -> Batches:
@@ -141,10 +152,11 @@ def test_who_asks_is_served_at_once_and_a_topic_that_is_gone_is_forgotten() -> N
     topics = {TopicNumber(1): topic(1)}
     pending = [Pending(key, 0, [batches(10)], 999)]
     asked = frozenset({TopicNumber(1)})
-    assert rhythm.due(pending, topics, asked, 1_000) == pending
+    assert due_of(rhythm, pending, topics, 1_000, asked) == pending
     rhythm.note([Item(key, 0, 1, (), 10)], {key}, topics, 1_000)
-    assert rhythm.due(pending, topics, frozenset(), 20_000) == []
-    assert rhythm.overdue_ms(pending, topics, 70_000) == 9_001
-    assert rhythm.overdue_ms([], topics, 70_000) == 0
+    assert due_of(rhythm, pending, topics, 20_000) == []
+    waiting = rhythm.by_topic(pending, 70_000)
+    assert rhythm.overdue_ms(waiting, topics) == 9_001
+    assert rhythm.overdue_ms({}, topics) == 0
     rhythm.note([], set(), {}, 20_000)
-    assert rhythm.due(pending, topics, frozenset(), 20_000) == pending
+    assert due_of(rhythm, pending, topics, 20_000) == pending

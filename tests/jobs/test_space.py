@@ -1,10 +1,12 @@
-"""Room is made before the broker refuses to write, and no sooner."""
+"""Whoever makes room or takes some steps back before the broker refuses to write."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from jobs.space import is_little, is_short
+from jobs import space
+from jobs.space import is_little, little_left
 
 MIB = 1 << 20
 
@@ -12,18 +14,22 @@ MIB = 1 << 20
 @pytest.mark.parametrize(
     ("free", "total", "little"),
     [
-        (511, 100_000, True),  # twice the mark
+        (511, 100_000, True),
         (512, 100_000, False),
-        (99, 1_000, True),  # a mark of a twentieth of a small disk
+        (99, 1_000, True),  # a tenth of a small disk
         (100, 1_000, False),
     ],
 )
-def test_little_is_twice_the_brokers_low_mark(
+def test_little_is_less_than_the_mark_or_than_a_tenth(
     free: int, total: int, little: bool
 ) -> None:
-    assert is_little(free * MIB, total * MIB, 256 * MIB) == little
+    assert is_little(free * MIB, total * MIB, 512 * MIB) == little
 
 
-def test_a_disk_is_looked_at(tmp_path: Path) -> None:
-    assert not is_short(str(tmp_path), 0)
-    assert not is_short(str(tmp_path / "none"), 256 * MIB)
+def test_a_disk_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert little_left(str(tmp_path), 0) is None
+    assert little_left(str(tmp_path / "none"), 1 << 62) is None
+    monkeypatch.setattr(space, "SHARE", 1)
+    free = little_left(str(tmp_path), 1 << 62)
+    assert free is not None
+    assert 0 <= free < shutil.disk_usage(tmp_path).total

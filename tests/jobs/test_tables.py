@@ -12,9 +12,10 @@ from broker.topics.topic import Topic
 from jobs.tables import Tables
 from lakehouse import library
 from lakehouse.commit import commit_files
-from lakehouse.delta_log import LOG_DIRECTORY, entry_path, load
+from lakehouse.delta_log import LOG_DIRECTORY, entry_path, load, table_ends
 from lakehouse.entry import Round
 from lakehouse.errors import CommitRefused
+from lakehouse.proven_checkpoint import make_checkpoint
 from tests.support.tables import TOPIC_ID, Writer
 
 TOPIC = Topic(TopicNumber(7), bytes.fromhex(TOPIC_ID), "orders", 2, {})
@@ -95,7 +96,7 @@ _SIZE_AT = 5
 """Of the header of an empty dictionary: how long it is."""
 
 
-def test_a_checkpoint_that_fells_the_library_is_put_aside(tmp_path: Path) -> None:
+def test_a_checkpoint_that_fells_the_library_is_stash(tmp_path: Path) -> None:
     """A panic is no Exception, and would end the compactor at each start."""
     writer = Writer(str(tmp_path))
     writer.add(0, 0, 10)
@@ -111,3 +112,52 @@ def test_a_checkpoint_that_fells_the_library_is_put_aside(tmp_path: Path) -> Non
     assert tables.ends([TOPIC]) == {(7, 0): 20}
     assert library.opens(writer.path)
     library.checkpoint(writer.path, 2)
+
+
+@pytest.mark.parametrize("is_proven", [True, False])
+def test_another_state_in_a_checkpoint_is_neither_gone_on_from_nor_kept(
+    tmp_path: Path, is_proven: bool
+) -> None:
+    """As one bit in twenty of them has it. Its file's times are what they were."""
+    writer = Writer(str(tmp_path))
+    for n in range(3):
+        writer.add(0, n * 10, n * 10 + 10)
+    library.checkpoint(writer.path, 2)
+    if is_proven:
+        make_checkpoint(load(writer.path), 3)
+    else:
+        library.checkpoint(writer.path, 3)
+    two, three = (
+        Path(writer.path) / LOG_DIRECTORY / f"{version:020d}.checkpoint.parquet"
+        for version in (2, 3)
+    )
+    found = os.stat(three)
+    three.write_bytes(two.read_bytes())
+    os.utime(three, ns=(found.st_atime_ns, found.st_mtime_ns))
+    assert table_ends(load(writer.path)) == {0: 30 if is_proven else 20}
+    tables = Tables(str(tmp_path))
+    assert tables.open(TOPIC).ends == {0: 30}
+    assert not three.exists()
+    assert Path(f"{three}.damaged").exists()
+    assert library.opens(writer.path)
+    writer.round = 3
+    writer.add(0, 30, 40)
+    assert table_ends(load(writer.path)) == {0: 40}
+
+
+def test_a_checkpoint_that_somebody_made_is_proven_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, tables = Writer(str(tmp_path)), Tables(str(tmp_path))
+    writer.add(0, 0, 10)
+    tables.open(TOPIC)
+    library.checkpoint(writer.path, 1)
+    looked: list[str] = []
+    monkeypatch.setattr(library, "why_closed", looked.append)
+    for _ in range(3):
+        tables.open(TOPIC)
+        tables.forget(TOPIC.number)
+    assert len(set(looked)) == 1
+    first = len(looked)
+    Tables(str(tmp_path)).open(TOPIC)  # the next start
+    assert len(looked) == first

@@ -1,6 +1,9 @@
 """A deleted topic comes back with what its table has, and goes on from there."""
 
-from collections.abc import Iterator
+import asyncio
+import errno
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +11,18 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from broker.catalog import topics as catalog_topics
+from broker.configuration.loading import load
+from broker.node import Node
+from broker.protocol.errors import ErrorCode
 from broker.storage.files import PosixFiles
 from jobs.lease import LeaseKeeper
 from jobs.undelete import NotUndeleted, undelete
+from lakehouse.delta_log import entry_path
 from tests.jobs.world import DELAY, WEEK, World, aside, delete, later, start_at
 from tests.support.batches import Record
-from tests.support.patience import IDLE_S
+from tests.support.patience import IDLE_S, STUCK_S
 from tests.support.process import BrokerPart, told
+from tests.support.rig import batch_of, produce_one
 
 
 @pytest.fixture
@@ -32,8 +40,9 @@ def grown(world: World, count: int = 10) -> Any:
     return topic
 
 
-def bring_back(world: World) -> Any:
-    return undelete(world.data_dir, "t", PosixFiles(), world.clock).topic
+def bring_back(world: World, topic_id: str | None = None) -> Any:
+    files = PosixFiles()
+    return undelete(world.data_dir, "t", files, world.clock, topic_id).topic
 
 
 @pytest.mark.parametrize("wait_ms", [0, 2 * DELAY])
@@ -67,12 +76,76 @@ def test_of_several_lives_the_last_comes_back(world: World) -> None:
     assert len(aside(world)) == 3
 
 
+def test_the_wanted_life_comes_back_whoever_made_another_since(world: World) -> None:
+    """As a producer does that goes on: the name is there again at once."""
+    first = grown(world)
+    delete(world, first)
+    world.clock.advance(1)
+    delete(world, grown(world, 1))
+    world.clock.advance(1)
+    back = bring_back(world, first.id.hex())
+    assert back.id == first.id
+    assert len(world.rows(back)) == 10
+    delete(world, back)
+    with pytest.raises(NotUndeleted, match="with the id 77"):
+        bring_back(world, "77" * 16)
+
+
+def test_a_life_without_a_table_is_passed_over(world: World) -> None:
+    first = grown(world)
+    delete(world, first)
+    world.clock.advance(1)
+    delete(world, world.topic("t"))
+    assert bring_back(world).id == first.id
+
+
 def test_what_is_not_there_is_said(world: World) -> None:
+    for _ in range(2):
+        with pytest.raises(NotUndeleted, match="no topic 't' was deleted"):
+            bring_back(world)
+        delete(world, world.topic("t"))
+
+
+@pytest.mark.parametrize("calls", range(3))
+def test_a_table_that_is_being_dropped_comes_back_whole_or_not(
+    world: World, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    topic = grown(world)
+    delete(world, topic)
+    later(world, world.compactor(), 2 * DELAY)
+    with monkeypatch.context() as patch:
+        for name in ("unlink", "rmdir"):
+            patch.setattr(os, name, until(calls, getattr(os, name)))
+        later(world, world.compactor(), 2 * WEEK)
+    assert world.catalog.read(catalog_topics.list_deleted)
     with pytest.raises(NotUndeleted, match="no topic 't' was deleted"):
         bring_back(world)
-    delete(world, world.topic("t"))
-    with pytest.raises(NotUndeleted, match="no table of topic id"):
+
+
+def until(calls: int, act: Callable[..., None]) -> Callable[..., None]:
+    """``act`` so many times, and then a disk that fails."""
+    left = iter(range(calls))
+
+    def failing(*args: Any, **more: Any) -> None:
+        if next(left, None) is None:
+            raise OSError(errno.EIO, "Input/output error")
+        act(*args, **more)
+
+    return failing
+
+
+def test_a_table_whose_log_is_damaged_does_not_come_back(world: World) -> None:
+    """Nobody would know where it ends, and its offsets would be given again."""
+    topic = grown(world)
+    delete(world, topic)
+    later(world, world.compactor(), 2 * DELAY)
+    entry = Path(entry_path(str(aside(world)[0]), 0))
+    whole = entry.read_bytes()
+    entry.write_bytes(b"x" + whole)
+    with pytest.raises(NotUndeleted, match=entry.name):
         bring_back(world)
+    entry.write_bytes(whole)
+    assert len(world.rows(bring_back(world))) == 10
 
 
 def test_nothing_else_may_run_meanwhile(world: World) -> None:
@@ -111,6 +184,38 @@ def test_a_broker_serves_it_and_goes_on_behind_it(tmp_path: Path) -> None:
         ]  # fmt: skip
     finally:
         part.end()
+
+
+def test_a_broker_gives_no_offset_again_whose_table_it_cannot_read_yet(
+    tmp_path: Path,
+) -> None:
+    """Of a topic that was brought back nobody else knows where it ends."""
+    data_dir = tmp_path / "node"
+    data_dir.mkdir()
+    world = World(data_dir)
+    topic = grown(world)
+    delete(world, topic)
+    bring_back(world)
+    entry = Path(entry_path(str(world.path(topic)), 0))
+    world.close()
+    whole = entry.read_bytes()
+    entry.write_bytes(b"x" + whole)
+
+    async def story() -> None:
+        flags = {"data_dir": str(data_dir), "listener": "127.0.0.1:0"}
+        node = await Node.start(load(flags, environment={}))
+        try:
+            refused = await produce_one(node.broker, "t", batch_of(b"new"))
+            assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            entry.write_bytes(whole)
+            while node.broker.lake.unreadable_topics():
+                await asyncio.sleep(0.01)
+            taken = await produce_one(node.broker, "t", batch_of(b"new"))
+            assert (taken.error_code, taken.base_offset) == (0, 10)
+        finally:
+            await node.stop()
+
+    asyncio.run(asyncio.wait_for(story(), STUCK_S))
 
 
 def consumed(bootstrap: str, count: int) -> list[tuple[int, bytes]]:

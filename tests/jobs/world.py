@@ -2,8 +2,9 @@
 
 import errno
 import itertools
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -14,7 +15,7 @@ from broker.ids import TopicPartition
 from broker.log import checkpoint
 from broker.log.partition import PartitionLog
 from broker.records.batch import read_header
-from broker.settings import LakeSettings, Settings
+from broker.settings import LakeSettings, Settings, TopicSettings
 from broker.storage.files import Files, PosixFiles
 from broker.storage.manifest import read_manifest
 from broker.storage.objects import LocalObjects
@@ -23,11 +24,14 @@ from broker.storage.store import LocalSegmentStore
 from broker.storage.wal import Append, Carried, Wal
 from broker.topics.topic import Topic
 from jobs.backlog import Backlog
+from jobs.cleaning.rewrite import CleanTask, clean_files
 from jobs.compactor import Compactor
-from jobs.merging.background import Runner
-from jobs.merging.rewrite import MergeTask, merge_files
+from jobs.merging.background import Done, Runner, Task
+from jobs.merging.rewrite import merge_files
 from jobs.round import Spread
 from jobs.rows import Failed, FileTask, Written, write_files
+from lakehouse.actions import DataFile
+from lakehouse.delta_log import load
 from lakehouse.location import table_path
 from tests.support.batches import Record, make_batch, read_batch
 from tests.support.clock import ManualClock
@@ -68,18 +72,19 @@ def damage(path: Path, batch: bytearray) -> None:
 
 
 class MergesHere:
-    """Merges in this process, when they are asked for; ``between`` is called before
-    each is taken."""
+    """Merges and cleans in this process, when they are asked for; ``between`` is called
+    before each is taken."""
 
-    def __init__(self, between: Callable[[MergeTask], None] = lambda task: None):
-        self.tasks: list[MergeTask] = []
-        self._between, self._done = between, list[Written | Failed]()
+    def __init__(self, between: Callable[[Any], None] = lambda task: None):
+        self.tasks: list[Any] = []
+        self._between, self._done = between, list[Done]()
 
-    def start(self, task: MergeTask) -> None:
+    def start(self, task: Task) -> None:
         self.tasks.append(task)
-        self._done.append(merge_files(task))
+        is_clean = isinstance(task, CleanTask)
+        self._done.append(clean_files(task) if is_clean else merge_files(task))
 
-    def take(self) -> Written | Failed | None:
+    def take(self) -> Done | None:
         self._between(self.tasks[-1])
         return self._done.pop()
 
@@ -122,10 +127,17 @@ class World:
         assert bool(recovery.damage) != is_whole
         return wal
 
-    def topic(self, name: str, partitions: int = 1) -> Topic:
+    def topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> Topic:
         return self.catalog.change(
             lambda c: catalog_topics.create(
-                c, name, bytes([next(self._ids)]) * 16, partitions, {}, 1
+                c,
+                name,
+                bytes([next(self._ids)]) * 16,
+                partitions,
+                dict(configs or {}),
+                1,
             )
         )
 
@@ -230,9 +242,14 @@ class World:
         set_niceness: Callable[[int], bool] = lambda niceness: True,
         files: Files | None = None,
         merges: Runner | None = None,
+        topics: TopicSettings | None = None,
         **lake: Any,
     ) -> Compactor:
-        settings = Settings(data_dir=self.data_dir, lake=LakeSettings(**FLUSHES | lake))
+        settings = Settings(
+            data_dir=self.data_dir,
+            lake=LakeSettings(**FLUSHES | lake),
+            topics=topics or TopicSettings(),
+        )
         reader = LocalSegmentStore(files or PosixFiles(), self.data_dir / "wal")
         return Compactor(
             settings, self.catalog, Backlog(reader), spread, cores, self.clock,
@@ -296,6 +313,24 @@ def start_at(world: World, topic: Any, offset: int) -> None:
     world.catalog.change(
         lambda c: catalog_topics.set_log_start(c, {(topic.number, 0): offset})
     )
+
+
+def move_elsewhere(world: World, topic: Any, file: DataFile) -> Path:
+    """As an owner may: a file of partition 0 lies outside of its table from now on."""
+    path = world.path(topic)
+    elsewhere = world.data_dir / "elsewhere.parquet"
+    (path / file.path).rename(elsewhere)
+    stats = {"numRecords": file.rows} | {
+        f"{bound}Values": {"offset": offset}
+        for bound, offset in (("min", file.first_offset), ("max", file.last_offset))
+    }
+    add = {"path": str(elsewhere), "partitionValues": {"partition": "0"},
+           "size": file.size, "modificationTime": 1, "dataChange": True,
+           "stats": json.dumps(stats)}  # fmt: skip
+    remove = {"path": file.path, "deletionTimestamp": 1, "dataChange": True}
+    entry = path / "_delta_log" / f"{load(str(path)).version + 1:020d}.json"
+    entry.write_text(json.dumps({"remove": remove}) + "\n" + json.dumps({"add": add}))
+    return elsewhere
 
 
 def delete(world: World, topic: Any) -> None:

@@ -2,22 +2,27 @@
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import deltalake
 import pytest
 
+from broker.catalog import dynamic_configs
 from broker.catalog import topics as catalog_topics
+from broker.settings import TopicSettings
 from jobs.check import check_data_directory
 from jobs.compactor import Compactor
+from jobs.looks import LOOK_EVERY_MS
 from jobs.merging import merger
-from jobs.merging.merger import LOOK_AGAIN_MS, LOOK_EVERY_MS
+from jobs.merging.merger import LOOK_AGAIN_MS
 from jobs.merging.rewrite import MergeTask
 from jobs.rows import Failed, Written
 from lakehouse.actions import parse_commit
 from lakehouse.delta_log import entry_versions, load, read_entry
-from tests.jobs.world import MergesHere, World, some
+from tests.jobs.world import MergesHere, World, move_elsewhere, some
+from tests.support.batches import Record
 
 ROUNDS = 18
 
@@ -207,7 +212,7 @@ def test_a_table_whose_owner_asks_for_more_is_left_alone(world: World) -> None:
     settle(world, steps)
     later(world, steps, LOOK_AGAIN_MS)
     steps.step()
-    assert steps.status().left_alone == {"t": "it has domainMetadata, rowTracking"}
+    assert steps.status().left_alone == {"t": "it has rowTracking"}
 
 
 def test_files_with_odd_rows_are_left_alone_and_the_others_are_not(
@@ -404,22 +409,51 @@ def test_a_file_that_lies_elsewhere_is_none_to_merge(world: World) -> None:
     steps = compactor(world, merges, merge=False)
     fill(world, topic, steps, ROUNDS + 4)
     path = str(world.path(topic))
-    snapshot = load(path)
-    first, second = sorted(snapshot.files.values(), key=lambda f: f.first_offset)[:2]
-    elsewhere = world.data_dir / "elsewhere.parquet"
-    (world.path(topic) / second.path).rename(elsewhere)
-    entry = world.path(topic) / "_delta_log" / f"{snapshot.version + 1:020d}.json"
-    stats = {"numRecords": second.rows} | {
-        f"{bound}Values": {"offset": offset}
-        for bound, offset in (("min", second.first_offset), ("max", second.last_offset))
-    }
-    add = {"path": str(elsewhere), "partitionValues": {"partition": "0"},
-           "size": second.size, "modificationTime": 1, "dataChange": True,
-           "stats": json.dumps(stats)}  # fmt: skip
-    remove = {"path": second.path, "deletionTimestamp": 1, "dataChange": True}
-    entry.write_text(json.dumps({"remove": remove}) + "\n" + json.dumps({"add": add}))
+    first, second = sorted(load(path).files.values(), key=lambda f: f.first_offset)[:2]
+    elsewhere = move_elsewhere(world, topic, second)
     settle(world, compactor(world, merges))
     assert len(merges.tasks) == 1
     assert str(elsewhere) not in merges.tasks[0].sources
     assert str(elsewhere) in load(path).files
     assert first.path in load(path).files
+
+
+HOUR_MS = 3_600_000
+NAMED = {"all brokers": "", "this broker": "1", "another broker": "2"}
+
+
+def configure(world: World, name: str) -> None:
+    """As clients do, of a broker or of all ("")."""
+    configs = {"log.retention.ms": str(HOUR_MS)}
+    world.catalog.change(
+        partial(dynamic_configs.store, resource=(4, name), configs=configs)
+    )
+
+
+@pytest.mark.parametrize(
+    ("said_by", "is_merged"),
+    [
+        ("nobody", True), ("topic", False), ("start", False), ("all brokers", False),
+        ("this broker", False), ("another broker", True),
+    ],
+)  # fmt: skip
+def test_a_file_spans_a_share_of_the_time_that_is_kept_whoever_says_it(
+    world: World, said_by: str, is_merged: bool
+) -> None:
+    topic = world.topic("t")
+    hour = {"retention.ms": str(HOUR_MS)}
+    if said_by == "topic":
+        world.catalog.change(
+            lambda c: catalog_topics.alter_configs(c, topic.number, hour)
+        )
+    elif said_by in NAMED:
+        configure(world, NAMED[said_by])
+    started = TopicSettings(retention_ms=HOUR_MS) if said_by == "start" else None
+    steps = world.compactor(merges=MergesHere(), topics=started, merge=True)
+    for number in range(ROUNDS):
+        at_ms = 1_700_000_000_000 + number * HOUR_MS // 4
+        world.produce(topic, [Record(b"k", b"v", (), at_ms + i) for i in range(20)])
+        world.flush(steps)
+    settle(world, steps)
+    assert (live(world, topic) < ROUNDS) is is_merged
+    is_well(world)

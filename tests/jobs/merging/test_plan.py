@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from jobs.merging import plan
-from jobs.merging.plan import Merge, Rules, find
-from lakehouse.actions import DataFile
+from jobs.merging.plan import Below, Merge, Rules, find
+from lakehouse.actions import DataFile, Vector
 from lakehouse.index import PartitionFiles
 from tests.support.data_files import data_file
 
@@ -144,7 +144,7 @@ def test_too_much_in_no_order_is_left_alone_and_the_rest_is_not() -> None:
     [
         data_file(80, 90, rows=-1),
         data_file(80, 90, rows=0),
-        data_file(80, 90)._replace(has_deletion_vector=True),
+        data_file(80, 90)._replace(vector=Vector("i", "", None, 1, 1)),
     ],
     ids=["no count", "no rows", "vector"],
 )
@@ -192,6 +192,37 @@ def test_a_file_spans_a_share_of_the_time_that_records_are_kept() -> None:
     rest = [one._replace(last_offset=99), *files[10:]]
     assert spans(find(PartitionFiles(rest), kept)) == (10, 20)
     assert spans(find(PartitionFiles(files), rules())) == (0, 60)
+
+
+def test_below_the_log_start_the_tables_own_time_counts() -> None:
+    """Files of an hour each for the log's sake; the table keeps them for ever."""
+    kept = rules()._replace(span_ms_max=2)
+    files = aged(*((n, n + 1) for n in range(60)))
+    assert spans(find(PartitionFiles(files), kept)) == (0, 2)
+    full_of_time = aged(*((2 * n, 2 * n + 2) for n in range(60)))
+    assert find(PartitionFiles(full_of_time), kept) is None
+    for start, end in ((0, None), (200, 20), (205, 20), (600, 60)):
+        merge = find(PartitionFiles(full_of_time), kept, Below(start, TARGET, 0))
+        assert merge is None if end is None else spans(merge) == (0, end)
+    short = Below(600, TARGET, 40)
+    assert spans(find(PartitionFiles(full_of_time), kept, short)) == (0, 20)
+
+
+def test_no_file_is_made_of_what_the_log_has_and_what_it_has_not() -> None:
+    files, kept = row([MIB] * 40), rules()._replace(span_ms_max=1)
+    assert spans(find(PartitionFiles(files), kept, Below(200, TARGET, 1))) == (0, 40)
+    for start in range(0, 401, 10):
+        merge = find(PartitionFiles(files), kept, Below(start, TARGET, 0))
+        low, high = spans(merge)
+        assert high * 10 <= start or low * 10 >= start
+
+
+def test_what_overlaps_the_log_start_is_held_to_the_logs_time() -> None:
+    kept = rules()._replace(span_ms_max=2)
+    files = aged(*((2 * n, 2 * n + 2) for n in range(17)))
+    rest = Below(165, TARGET, 0)
+    assert spans(find(PartitionFiles(files), kept, rest)) == (0, 16)
+    assert find(PartitionFiles(files[15:]), kept, rest) is None
 
 
 def test_files_with_a_long_time_between_stay_apart() -> None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jobs import space
 from jobs.merging import order, rewrite, room
 from jobs.merging.background import Background
 from jobs.merging.rewrite import MergeTask, digest_of, merge_files, stop_file
@@ -207,7 +208,7 @@ def test_a_disk_that_is_nearly_full_is_left_to_the_log(
     parts = rows(0, range(0, 20, 2)), rows(0, range(1 if overlaps else 21, 40, 2))
     found = task(tmp_path, *parts)
     monkeypatch.setattr(room, "ROOM_BYTES", 1 << 62)
-    monkeypatch.setattr(room, "ROOM_SHARE", 1)
+    monkeypatch.setattr(space, "SHARE", 1)
     failed = refused(found)
     assert failed.stale, "it is tried again"
     assert "bytes are free" in failed.why

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.settings import WalSettings
+from jobs import space
 from jobs.merging import room
 from jobs.merging.room import NoRoom, check_room
 
@@ -15,12 +17,16 @@ def test_a_disk_with_room_is_one(
     check_room(str(tmp_path))
 
 
-def test_of_a_small_disk_a_share_is_enough(
+def test_a_disk_without_is_left_to_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room, "ROOM_BYTES", 1 << 62)
-    monkeypatch.setattr(room, "ROOM_SHARE", 1 << 62)
+    monkeypatch.setattr(space, "SHARE", 1 << 62)
     check_room(str(tmp_path))
-    monkeypatch.setattr(room, "ROOM_SHARE", 1)
+    monkeypatch.setattr(space, "SHARE", 1)
     with pytest.raises(NoRoom, match="bytes are free"):
         check_room(str(tmp_path))
+
+
+def test_a_merge_stops_before_room_is_made_and_before_the_broker_stops() -> None:
+    assert 2 * WalSettings().low_space_bytes < room.ROOM_BYTES

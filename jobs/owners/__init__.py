@@ -1,0 +1,1 @@
+"""Standing back from a table while its owner changes it."""

@@ -1,0 +1,78 @@
+"""A table is held while a statement runs, once the compactor has said that it is."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from jobs.extent import Extents, NotInTime
+from jobs.owners import statement
+from jobs.owners.statement import held
+from tests.jobs.world import World
+from tests.support.patience import wait_until
+from tests.support.saying import say
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def extents(world: World) -> Iterator[Extents]:
+    world.topic("t")
+    with closing(Extents(world.data_dir)) as extents:
+        yield extents
+
+
+def until(extents: Extents) -> int | None:
+    return extents.of(["t"])[0].held_until_ms
+
+
+def test_without_a_compactor_nobody_is_waited_for(
+    world: World, extents: Extents
+) -> None:
+    with held(extents, world.data_dir, "t", HOUR_MS):
+        assert until(extents)
+    assert until(extents) is None
+
+
+def test_nothing_runs_before_the_compactor_stands_back(
+    world: World, extents: Extents
+) -> None:
+    say(world.data_dir, state="running")
+    runs, ends = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        mine = Extents(world.data_dir)
+        with closing(mine), held(mine, world.data_dir, "t", HOUR_MS):
+            runs.set()
+            ends.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    wait_until(lambda: until(extents))
+    for holds in ({}, {"t": 5}, {"other": until(extents)}):
+        say(world.data_dir, state="running", holds=holds)
+        assert not runs.is_set()
+    say(world.data_dir, state="running", holds={"t": until(extents)})
+    wait_until(runs.is_set)
+    ends.set()
+    thread.join()
+    assert until(extents) is None
+
+
+def test_a_compactor_that_does_not_answer_is_told(
+    world: World, extents: Extents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(world.data_dir, state="running")
+    monkeypatch.setattr(statement, "SEEN_WITHIN_S", 0.0)
+    inside = held(extents, world.data_dir, "t", HOUR_MS)
+    with pytest.raises(NotInTime, match="did not stand back"), inside:
+        pytest.fail("it was not seen")
+    assert until(extents) is None
+
+
+def test_an_owners_own_hold_goes_on(world: World, extents: Extents) -> None:
+    extents.hold("t", HOUR_MS)
+    with held(extents, world.data_dir, "t", 1_000):
+        pass
+    assert until(extents)
