@@ -41,6 +41,7 @@ from admin_api.reading.readers import Readers
 from admin_api.records import endpoints as records
 from admin_api.records.backlog import Held
 from admin_api.records.producer import RecordProducer
+from admin_api.records.unfinished import AllUnfinished
 from admin_api.resets import endpoints as resets
 from admin_api.security import endpoints as security
 from admin_api.settings import endpoints as own_settings
@@ -116,7 +117,9 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         dependencies=[Depends(decode_names)],
+        generate_unique_id_function=lambda route: route.name,
     )
     app.add_middleware(BodyLimit)
     app.add_middleware(Audit)
@@ -133,9 +136,13 @@ def create_app(
     app.state.settings = settings
     app.state.internal = Internal.of_broker(settings)
     app.state.loggers = Parts(
-        app.state.internal, Internal.of_compactor(settings), levels
+        app.state.internal,
+        Internal.of_compactor(settings),
+        levels,
+        lambda: app.state.status.compactor() is not None,
     )
     app.state.all_held = Held()
+    app.state.all_unfinished = AllUnfinished()
     app.state.readers = Readers(bootstrap)
     app.state.clock = SystemClock()
     app.state.lag_recorder = LagRecorder(app.state.kafka, app.state.clock)
@@ -148,10 +155,14 @@ def create_app(
     app.state.lake = Lake(data_dir)
     app.state.facts = FactsReader(app.state.lake)
     problems.install(app)
+    _include_routes(app)
+    return app
+
+
+def _include_routes(app: FastAPI) -> None:
     for module in OPEN:
         app.include_router(module.router)
     for module in (metrics, *CONFLUENT, *LAKEHOUSE):
         app.include_router(
             module.router, responses=problems.DOCUMENTED, dependencies=[VIEWER]
         )
-    return app

@@ -21,6 +21,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from admin_api.problems import Problem
 
 BODY_BYTES_MAX: Final = 16 << 20
+ALL_BYTES_MAX: Final = 256 << 20
+"""Of the bodies of all requests together that are gathered or being answered."""
+SHORT_BYTES: Final = 64 << 10
+"""A body so short, as most are, is not refused for those of others."""
+SLOW_S: Final = 30.0
+PACE_BYTES_S: Final = 256 << 10
+"""A body may take ``SLOW_S``, and a second more for so much of it."""
 VALUES_MAX: Final = 1_000_000
 """Of one JSON text: they take 80 MB at most."""
 _MARKS: Final = b",:[{"
@@ -89,35 +96,84 @@ def _marks(text: bytes | bytearray) -> Iterator[int]:
 
 class BodyLimit:
     """Middleware: a body that is longer than allowed is a 413, before it is read; one
-    of too many values, before it is parsed."""
+    of too many values, before it is parsed. One that does not come in time is a 408,
+    and a longer one, while all are too much together, a 429."""
 
-    def __init__(self, app: ASGIApp, bytes_max: int = BODY_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        bytes_max: int = BODY_BYTES_MAX,
+        all_bytes_max: int = ALL_BYTES_MAX,
+        slow_s: float = SLOW_S,
+    ) -> None:
         self._app, self._bytes_max = app, bytes_max
+        self._all_bytes_max, self._slow_s = all_bytes_max, slow_s
+        self.held = 0
+        """Bytes of all bodies whose requests are under way."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the application with a body that it cannot read beyond the limit."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        gathered = bytearray()
+        body = _Gathered(receive, self._slow_s)
 
         async def limited() -> Message:
             self._check(_announced(scope))
-            message = await receive()
-            gathered.extend(message.get("body", b""))
-            self._check(len(gathered))
-            if not message.get("more_body"):
-                await check_values(gathered)
-                gathered.clear()
+            message = await body.next()
+            self.held += len(message.get("body", b""))
+            self._check(body.size)
+            await body.check()
             return message
 
-        await self._app({**scope, _UNLIMITED: receive}, limited, send)
+        try:
+            await self._app({**scope, _UNLIMITED: receive}, limited, send)
+        finally:
+            self.held -= body.size
 
     def _check(self, size: int) -> None:
         if size > self._bytes_max:
             raise HTTPException(
                 413, f"The body is longer than {self._bytes_max} bytes."
             )
+        if self.held > self._all_bytes_max and size > SHORT_BYTES:
+            raise HTTPException(429, "Too many bodies are being read; try again later.")
+
+
+class _Gathered:
+    """A body so far, until it is whole and was looked at."""
+
+    def __init__(self, receive: Receive, slow_s: float) -> None:
+        self._receive, self._slow_s = receive, slow_s
+        self._began_s: float | None = None
+        self._bytes = bytearray()
+        self._is_whole = False
+        self.size = 0
+
+    async def next(self) -> Message:
+        """What comes next. Raises HTTPException 408 for a body that comes too slowly;
+        behind it there is nothing to wait for but the client's going."""
+        if self._is_whole:
+            return await self._receive()
+        now_s = asyncio.get_running_loop().time()
+        self._began_s = self._began_s or now_s
+        may_take_s = self._slow_s + self.size / PACE_BYTES_S
+        try:
+            async with asyncio.timeout(self._began_s + may_take_s - now_s):
+                message = await self._receive()
+        except TimeoutError:
+            raise HTTPException(408, "The body did not come in time.") from None
+        piece = message.get("body", b"")
+        self._bytes += piece
+        self.size += len(piece)
+        self._is_whole = not message.get("more_body")
+        return message
+
+    async def check(self) -> None:
+        """Raise HTTPException 413 or 415 for a whole one of too many values."""
+        if self._is_whole and self._bytes:
+            await check_values(self._bytes)
+            self._bytes.clear()
 
 
 def _announced(scope: Scope) -> int:

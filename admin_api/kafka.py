@@ -7,6 +7,7 @@ librdkafka's KafkaException: what the broker answered, or that it did not answer
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -31,8 +32,18 @@ from confluent_kafka.admin import (
 )
 
 TIMEOUT_S = 10.0
+RESOURCES_A_TURN = 100
+"""Whose configurations are asked for in one turn of the loop."""
+PATIENT_S = 3600.0
+"""What librdkafka is told of questions to a group's coordinator, whose deadline is kept
+here. After its own it fails an assertion, and ends the process, once the coordinator's
+address comes after all or its connection breaks (librdkafka's issue 4605); or it asks
+no coordinator again. Its longest."""
 _GRACE_S = 1.0
 """librdkafka keeps the deadline itself, and says more of it than we could."""
+
+COMMITTED = IsolationLevel.READ_COMMITTED
+UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 
 _GONE = frozenset(
     {
@@ -69,20 +80,46 @@ def _offsets_of(
     return found
 
 
+def _marks_of(
+    asked: Sequence[Mapping[TopicPartition, "Future[Any]"]],
+) -> dict[tuple[str, int], Watermarks]:
+    answers = [_offsets_of(one, _GRACE_S) for one in asked]
+    common = answers[0].keys() & answers[1].keys() & answers[2].keys()
+    return {key: Watermarks(*(one[key] for one in answers)) for key in common}
+
+
+async def _heard(asked: "Future[Any]") -> None:
+    """Wait until librdkafka has answered. It is not told when nobody waits any more:
+    it answers all the same, and would fail at a question that was cancelled."""
+    loop, heard = asyncio.get_running_loop(), asyncio.Event()
+
+    def answered(_: "Future[Any]") -> None:
+        with suppress(RuntimeError):  # the loop ended meanwhile
+            loop.call_soon_threadsafe(heard.set)
+
+    asked.add_done_callback(answered)
+    await heard.wait()
+
+
+def _client(bootstrap: str) -> AdminClient:
+    return AdminClient(
+        {
+            "bootstrap.servers": bootstrap,
+            "socket.connection.setup.timeout.ms": 3000,
+            "log_level": 2,
+            "error_cb": lambda _error: None,
+        }
+    )
+
+
 class Kafka:
     """A thin face over librdkafka's admin client."""
 
     def __init__(self, bootstrap: str, timeout_s: float = TIMEOUT_S) -> None:
         self.bootstrap = bootstrap
         self.timeout_s = timeout_s
-        self._client = AdminClient(
-            {
-                "bootstrap.servers": bootstrap,
-                "socket.connection.setup.timeout.ms": 3000,
-                "log_level": 2,
-                "error_cb": lambda _error: None,
-            }
-        )
+        self._client = _client(bootstrap)
+        self._outdated: asyncio.Task[None] | None = None
 
     async def cluster(self, timeout_s: float | None = None) -> Any:
         """The cluster's id, its controller and its nodes."""
@@ -98,9 +135,14 @@ class Kafka:
         return topics
 
     async def describe_topics(
-        self, names: Sequence[str], operations: bool = False
+        self,
+        names: Sequence[str],
+        operations: bool = False,
+        *,
+        missing_ok: bool = False,
     ) -> list[Any]:
-        """The named topics, as librdkafka's TopicDescription."""
+        """The named topics, as librdkafka's TopicDescription; with ``missing_ok``
+        without those that are not there (any more)."""
         if not names:
             return []
         asked = self._client.describe_topics(
@@ -108,7 +150,8 @@ class Kafka:
             include_authorized_operations=operations,
             request_timeout=self.timeout_s,
         )
-        return [await self._answer(asked[name]) for name in names]
+        found = [await self._there(asked[name], missing_ok) for name in names]
+        return [one for one in found if one is not None]
 
     async def create_topic(self, topic: NewTopic, validate_only: bool) -> None:
         """The topic is made, or was found right."""
@@ -129,15 +172,17 @@ class Kafka:
         await self._answer(asked[topic])
 
     async def configs(
-        self, resources: Sequence[ConfigResource]
+        self, resources: Sequence[ConfigResource], *, missing_ok: bool = False
     ) -> list[Mapping[str, Any]]:
-        """Their configurations by name, as librdkafka's ConfigEntry."""
-        if not resources:
-            return []
-        asked = self._client.describe_configs(
-            list(resources), request_timeout=self.timeout_s
-        )
-        return [await self._answer(asked[resource]) for resource in resources]
+        """Their configurations by name, as librdkafka's ConfigEntry; with
+        ``missing_ok`` those that are not there (any more) have none."""
+        asked: dict[ConfigResource, Future[Mapping[str, Any]]] = {}
+        for start in range(0, len(resources), RESOURCES_A_TURN):
+            some = list(resources[start : start + RESOURCES_A_TURN])
+            asked |= self._client.describe_configs(some, request_timeout=self.timeout_s)
+            await asyncio.sleep(0)  # to ask for these took a millisecond or two
+        found = [await self._there(asked[one], missing_ok) for one in resources]
+        return [one or {} for one in found]
 
     async def alter_configs(
         self, resource: ConfigResource, validate_only: bool
@@ -149,15 +194,19 @@ class Kafka:
         await self._answer(asked[resource])
 
     async def offsets(
-        self, partitions: Iterable[tuple[str, int]], spec: OffsetSpec
+        self,
+        partitions: Iterable[tuple[str, int]],
+        spec: OffsetSpec,
+        isolation: IsolationLevel = COMMITTED,
     ) -> dict[tuple[str, int], int]:
-        """The committed offset that ``spec`` means, of each partition that is there."""
+        """The offset that ``spec`` means, of each partition that is there: among those
+        that are committed, unless ``isolation`` says otherwise."""
         wanted = {TopicPartition(*one): spec for one in partitions}
         if not wanted:
             return {}
         asked = self._client.list_offsets(
             wanted,
-            isolation_level=IsolationLevel.READ_COMMITTED,
+            isolation_level=isolation,
             request_timeout=self.timeout_s,
         )
         found: dict[tuple[str, int], int] = {}
@@ -176,23 +225,28 @@ class Kafka:
     ) -> dict[tuple[str, int], Watermarks]:
         """Where the logs begin and end, of each partition that is there.
 
-        They may be thousands, so their answers are gathered on a thread.
+        They may be thousands, so they are asked for and gathered on a thread, which is
+        free in between: a broker that hangs holds up nothing else that wants one.
         """
         if not partitions:
             return {}
         deadline_s = min(timeout_s, self.timeout_s)
-        asked = asyncio.to_thread(self._watermarks, partitions, deadline_s)
-        return await self._within(asked, 2 * deadline_s)
+        asked = await asyncio.to_thread(self._ask_watermarks, partitions, deadline_s)
+        for one in asked:
+            with suppress(TimeoutError):  # together asked, together answered
+                last = _heard([*one.values()][-1])
+                await asyncio.wait_for(last, deadline_s + _GRACE_S)
+        return await self._within(asyncio.to_thread(_marks_of, asked), deadline_s)
 
-    def _watermarks(
+    def _ask_watermarks(
         self, partitions: Sequence[tuple[str, int]], timeout_s: float
-    ) -> dict[tuple[str, int], Watermarks]:
+    ) -> list[Mapping[TopicPartition, "Future[Any]"]]:
         questions = (
-            (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
-            (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
-            (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
+            (OffsetSpec.earliest(), UNCOMMITTED),
+            (OffsetSpec.latest(), COMMITTED),
+            (OffsetSpec.latest(), UNCOMMITTED),
         )
-        asked = [
+        return [
             self._client.list_offsets(
                 {TopicPartition(*one): spec for one in partitions},
                 isolation_level=level,
@@ -200,9 +254,6 @@ class Kafka:
             )
             for spec, level in questions
         ]
-        answers = [_offsets_of(one, timeout_s + _GRACE_S) for one in asked]
-        common = answers[0].keys() & answers[1].keys() & answers[2].keys()
-        return {key: Watermarks(*(one[key] for one in answers)) for key in common}
 
     async def groups(self) -> list[str]:
         """The ids of all consumer groups. Raises what one broker could not answer."""
@@ -217,16 +268,16 @@ class Kafka:
         if not ids:
             return []
         asked = self._client.describe_consumer_groups(
-            list(ids), request_timeout=self.timeout_s
+            list(ids), request_timeout=PATIENT_S
         )
-        return [await self._answer(asked[group_id]) for group_id in ids]
+        return [await self._from_coordinator(asked[group_id]) for group_id in ids]
 
     async def committed(self, group_id: str) -> dict[tuple[str, int], int]:
         """The offset that the group committed of each partition that it did for."""
         asked = self._client.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group_id)], request_timeout=self.timeout_s
+            [ConsumerGroupTopicPartitions(group_id)], request_timeout=PATIENT_S
         )
-        found = await self._answer(asked[group_id])
+        found = await self._from_coordinator(asked[group_id])
         return {
             (one.topic, one.partition): one.offset
             for one in found.topic_partitions
@@ -283,9 +334,39 @@ class Kafka:
     def _deadlines(self) -> dict[str, float]:
         return {"operation_timeout": self.timeout_s, "request_timeout": self.timeout_s}
 
+    async def _there(self, asked: "Future[Any]", missing_ok: bool) -> Any:
+        """The answer; None where it is that there is no such topic, and it may be."""
+        try:
+            return await self._answer(asked)
+        except KafkaException as error:
+            if missing_ok and error.args[0].code() in _GONE:
+                return None
+            raise
+
+    async def _from_coordinator(self, asked: "Future[T]") -> T:
+        """What a group's coordinator answers. After a minute's hang a client may wait
+        for a connection to it for ever, beside one that is well: who comes after a
+        question that timed out asks a new client."""
+        try:
+            return await self._answer(asked)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._TIMED_OUT:
+                self._renew()
+            raise
+
+    def _renew(self) -> None:
+        """A new client, and no second one while the last still answers."""
+        if self._outdated is None or self._outdated.done():
+            self._outdated = asyncio.create_task(self._drop([self._client]))
+            self._client = _client(self.bootstrap)
+
+    async def _drop(self, clients: list[AdminClient]) -> None:
+        await asyncio.sleep(self.timeout_s + _GRACE_S)
+        await asyncio.to_thread(clients.clear)  # its threads are waited for
+
     async def _answer(self, asked: "Future[T]", timeout_s: float | None = None) -> T:
-        waited = asyncio.wrap_future(asked)
-        return await self._within(waited, timeout_s or self.timeout_s)
+        await self._within(_heard(asked), timeout_s or self.timeout_s)
+        return asked.result()
 
     async def _within(self, waited: Awaitable[T], timeout_s: float) -> T:
         """Raises KafkaException _TIMED_OUT when nothing came."""

@@ -2,7 +2,7 @@
 
 Made where endpoints run, ten thousand topics are 300 ms in which nobody else is
 answered, not even who asks whether the plane lives. On a thread they take as long, and
-the loop has its turns meanwhile.
+the loop has its turns meanwhile, as often as the interpreter's lock goes round.
 """
 
 import asyncio

@@ -93,6 +93,7 @@ _UNAVAILABLE = (
     KafkaError._TRANSPORT,
     KafkaError._RESOLVE,
     KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._NOENT,  # "No leaders found": none is up of those that were known
 )
 OF_KAFKA: dict[int, int] = {
     **dict.fromkeys(_BAD_REQUEST, 40002),
@@ -152,6 +153,10 @@ def problem_of(error: Exception) -> Problem:
     return _CONVERTERS[next(kinds)](error)
 
 
+_HEADERS = {401: {"www-authenticate": "Bearer"}, 408: {"connection": "close"}}
+"""Of answers, by their status."""
+
+
 def install(app: FastAPI) -> None:
     """Render every error of ``app`` in the one shape."""
 
@@ -159,7 +164,7 @@ def install(app: FastAPI) -> None:
         problem = problem_of(error)
         message = printable(problem.message)
         body = {"error_code": problem.error_code, "message": message}
-        headers = {"www-authenticate": "Bearer"} if problem.status == 401 else None
+        headers = _HEADERS.get(problem.status)
         return JSONResponse(body, status_code=problem.status, headers=headers)
 
     for kind in _CONVERTERS:

@@ -1,9 +1,10 @@
 """Names with a slash in them, which a path writes as ``%2F``.
 
 Servers decode a path before anybody looks for a route, so such a slash ends a
-name. Here it stays apart: while routes are compared, and where a client is sent to the
-same path without a slash at its end, it is written out as it was, and so is each
-percent sign beside it; an endpoint gets the name as it is.
+name. Here it stays apart: while routes are compared it is written out as it was, and so
+is each percent sign beside it; an endpoint gets the name as it is. A path with a slash
+too many at its end is another path, which is not there: nobody is sent anywhere before
+it is known who asks.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Connections whose clients neither read nor write are ended.
+"""Connections whose clients neither read nor write are ended, as are mute ones.
 
 The problem: what was answered stays in memory until its client reads it, with all that
 waits to be sent behind it, and closing a connection waits for the client as well. The
@@ -6,11 +6,16 @@ idea: the transport says when something waits for the client and when nothing do
 more; in between so much has to move in each half a minute, whatever is answered, or the
 connection is reset. What the client sends counts as well: it may write all before it
 reads. The price: who reads more slowly than that over a bad line begins again.
+
+Who connects and does not say what he wants is ended, too: half a minute is enough for
+the head of a request. Who is gone without a word (no power, no way) is asked for by the
+kernel, for a stream of records may be silent as long as it likes.
 """
 
 import asyncio
 import socket
 import struct
+from contextlib import suppress
 from typing import Any, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -18,6 +23,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 UNREAD_S: Final = 30.0
 MOVED_BYTES_MIN: Final = 1 << 20
 """In ``UNREAD_S`` so much is read or sent by a client for which anything waits."""
+_ALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""After so many silent seconds a client's machine is asked whether it is there, so
+often, and so many times; not each system has a name for each."""
+_BUSY: Final = object()
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 
 
@@ -27,6 +36,8 @@ class Connection(H11Protocol):
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._check: asyncio.TimerHandle | None = None
+        self._head_check: asyncio.TimerHandle | None = None
+        self._last: object = None
         self._received = 0
         self._unread = 0
 
@@ -39,8 +50,10 @@ class Connection(H11Protocol):
         hold nothing and wait for ever.
         """
         super().connection_made(transport)  # first: a handshake's last bytes may wait
+        _ask_whether_alive(transport.get_extra_info("socket"))
         is_tls = transport.get_extra_info("sslcontext") is not None
         transport.set_write_buffer_limits(1 if is_tls else 0)
+        self._check_head_later()
 
     def data_received(self, data: bytes) -> None:
         """Take in what the client sent."""
@@ -60,7 +73,27 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
         self._check_no_more()
+        if self._head_check is not None:
+            self._head_check.cancel()
         super().connection_lost(exc)
+
+    def _check_head_later(self) -> None:
+        self._head_check = self.loop.call_later(UNREAD_S, self._check_head)
+
+    def _check_head(self) -> None:
+        """End it if it had nothing to do in all the time since the last check."""
+        idle_after = _BUSY if self._is_busy() else self.cycle
+        if idle_after is self._last and idle_after is not _BUSY:
+            self._head_check = None
+            self._reset()
+        else:
+            self._last = idle_after
+            self._check_head_later()
+
+    def _is_busy(self) -> bool:
+        """Whether a request is under way, or its answer, whose pace is looked at."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        return not is_answered or self._check is not None
 
     def _check_later(self) -> None:
         self._received, self._unread = 0, self.transport.get_write_buffer_size()
@@ -85,3 +118,15 @@ class Connection(H11Protocol):
         if connected is not None:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         self.transport.abort()
+
+
+def _ask_whether_alive(connected: socket.socket | None) -> None:
+    """Let the kernel end a connection whose other end does not answer it any more."""
+    if connected is None:
+        return
+    with suppress(OSError):  # it may have ended already
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, number in _ALIVE.items():
+            option = getattr(socket, name, None)
+            if option is not None:
+                connected.setsockopt(socket.IPPROTO_TCP, option, number)

@@ -37,7 +37,7 @@ class Pattern(StrEnum):
     PREFIXED = "PREFIXED"
 
 
-class Operation(StrEnum):
+class AccessOperation(StrEnum):
     ANY = "ANY"
     ALL = "ALL"
     READ = "READ"
@@ -88,7 +88,7 @@ class CreateAcl(Body):
     pattern_type: Pattern
     principal: Text = Field(min_length=1, examples=["User:alice"])
     host: Text = Field(min_length=1, examples=["*"])
-    operation: Operation
+    operation: AccessOperation
     permission: Permission
 
     def binding(self) -> AclBinding:
@@ -111,7 +111,7 @@ class AclQuery(BaseModel):
     pattern_type: Pattern = Pattern.ANY
     principal: Text = ""
     host: Text = ""
-    operation: Operation = Operation.ANY
+    operation: AccessOperation = AccessOperation.ANY
     permission: Permission = Permission.ANY
 
     def filter(self) -> AclBindingFilter:
@@ -124,7 +124,7 @@ class AclDeletion(AclQuery):
 
     resource_type: Kind
     pattern_type: Pattern
-    operation: Operation
+    operation: AccessOperation
     permission: Permission
 
 

@@ -31,7 +31,7 @@ async def get_broker(cluster: ClusterDep, node: BrokerDep) -> Broker:
     response_model=ReplicaList,
     summary="List a broker's replicas",
 )
-async def list_replicas(
+async def list_broker_replicas(
     cluster: ClusterDep, node: BrokerDep, kafka: KafkaDep, page: PageDep
 ) -> Response:
     """The replicas that a broker holds; a page is so many topics."""

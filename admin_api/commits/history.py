@@ -12,6 +12,7 @@ from admin_api.resources import printable
 from lakehouse.actions import Commit as Entry
 from lakehouse.actions import parse_commit
 from lakehouse.delta_log import Snapshot, read_entry
+from lakehouse.entry import IN_COMMIT
 from lakehouse.errors import LakehouseError
 from lakehouse.properties import LOG_START, MERGED, RANGES
 
@@ -54,7 +55,7 @@ def render(entry: Entry) -> Commit:
     rows = [file.rows for file in entry.adds]
     info = entry.info
     commit = _empty(entry.version)
-    commit.timestamp_ms = _number(info.get("timestamp"))
+    commit.timestamp_ms = time_of(info)
     commit.operation = _text(info.get("operation"))
     commit.written_by = _writer(info)
     commit.engine = _text(info.get("engineInfo") or info.get("clientVersion"))
@@ -66,6 +67,13 @@ def render(entry: Entry) -> Commit:
     commit.files_removed = len(entry.removes)
     commit.duration_ms = _duration_ms(info.get("operationMetrics"))
     return commit
+
+
+def time_of(info: Mapping[str, Any]) -> int | None:
+    """When a commit was made, as time travel takes it: in-commit timestamps come before
+    a clock's."""
+    said = (_number(info.get(name)) for name in (IN_COMMIT, "timestamp"))
+    return next((number for number in said if number is not None), None)
 
 
 def _empty(version: int, problem: str | None = None) -> Commit:

@@ -15,13 +15,15 @@ from admin_api.problems import Problem
 from admin_api.resources import Metadata
 from admin_api.status import StatusFiles
 from broker.clock import Clock
-from broker.status.schema import CompactorStatus, TableState
+from broker.status.schema import CompactorStatus, TableState, held_sentence
 
 if TYPE_CHECKING:
     from broker.catalog.requests import FoundRequest
 
 POLL_S: Final = 0.2
-NOBODY: Final = "no compactor is running: the request waits until one does, for a day"
+NOBODY: Final = (
+    "no compactor is running, or it hangs: the request waits for one, for a day"
+)
 
 
 class Operations:
@@ -90,7 +92,12 @@ def _state(
     stuck = [one for one in compactor.tables if _is_stuck(one, found.id, found.topics)]
     if stuck:
         return State.STUCK, "; ".join(f"{one.topic}: {one.why}" for one in stuck)
-    return State.RUNNING, None
+    held = [
+        f"{topic}: {held_sentence(topic, until)}"
+        for topic, until in compactor.holds.items()
+        if found.topics is None or topic in found.topics
+    ]
+    return State.RUNNING, "; ".join(held) or None
 
 
 def _is_stuck(

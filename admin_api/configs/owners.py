@@ -6,10 +6,10 @@ before it is altered, as Confluent's proxy does, so that an unknown one is a 404
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import ConfigResource, ResourceType
+from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
 from admin_api.configs.schemas import (
     Alteration,
@@ -24,6 +24,8 @@ from admin_api.problems import Problem, problem_of
 from admin_api.resources import CollectionMetadata, Place
 from broker.protocol.errors import KafkaError
 from broker.topics import names as topic_names
+
+C = TypeVar("C", bound=Config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,14 @@ class Owner:
 
     @property
     def resource(self) -> ConfigResource:
-        return ConfigResource(self.kind, self.name)
+        """Whoever is asked."""
+        return ConfigResource(self.kind, self.name or self.asked)
 
     def listed(self) -> CollectionMetadata:
         """Of the list of its configurations."""
         return self.place.listed(self.collection)
 
-    def render(self, model: type[Config], entry: Any) -> Config:
+    def render(self, model: type[C], entry: Any) -> C:
         """One of its configurations, from librdkafka's ConfigEntry."""
         found = value_fields(entry)
         return model(
@@ -58,15 +61,16 @@ class Owner:
             **found,
         )
 
-    def render_all(self, model: type[Config], found: Mapping[str, Any]) -> list[Config]:
+    def render_all(self, model: type[C], found: Mapping[str, Any]) -> list[C]:
         """All of its configurations, sorted by name."""
         return [self.render(model, found[name]) for name in sorted(found)]
 
 
 def cluster_owner(cluster: Cluster) -> Owner:
-    """All brokers together: what is set for each of them at once, and nothing is.
+    """All brokers together: what is set for each of them at once.
 
-    librdkafka cannot name them ("" in Kafka), so the controller is asked.
+    librdkafka cannot name them ("" in Kafka), so the controller is asked: what it has
+    from there is known, unless a setting of its own stands before it.
     """
     return Owner(
         cluster.id,
@@ -92,10 +96,11 @@ def broker_owner(cluster: Cluster, broker_id: int) -> Owner:
 
 async def describe(kafka: Kafka, owner: Owner) -> Mapping[str, Any]:
     """Its configurations by name, as librdkafka's ConfigEntry."""
-    if not owner.name:
-        return {}
     [found] = await kafka.configs([owner.resource])
-    return found
+    if owner.name:
+        return found
+    common = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value
+    return {name: one for name, one in found.items() if one.source == common}
 
 
 async def find(kafka: Kafka, owner: Owner, name: str) -> Any:
@@ -126,7 +131,11 @@ async def alter(
     )
     await kafka.alter_configs(resource, validate_only or not owner.name)
     if not owner.name:
-        raise Problem(40002, "Settings cannot be made for all brokers at once here.")
+        raise Problem(
+            40002,
+            "Settings cannot be made for all brokers at once here: Kafka's own tools "
+            "make them (kafka-configs --entity-default).",
+        )
 
 
 def _check_known(owner: Owner, found: Mapping[str, Any], names: Sequence[str]) -> None:

@@ -4,14 +4,15 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
+from fastapi.routing import APIRoute
 
 from admin_api.configs import owners
 from admin_api.configs.owners import Owner
 from admin_api.configs.schemas import (
     Alteration,
     AlterConfigs,
+    AlterOperation,
     Config,
-    Operation,
     UpdateConfig,
 )
 from admin_api.dependencies import ConfigName, KafkaDep
@@ -81,7 +82,15 @@ def config_routes(
         own: Annotated[Owner, Depends(owner)], name: ConfigName, kafka: KafkaDep
     ) -> None:
         """Give one of them back to its default."""
-        reset = Alteration(name=name, operation=Operation.DELETE)
+        reset = Alteration(name=name, operation=AlterOperation.DELETE)
         await owners.alter(kafka, own, [reset])
 
+    return _named(router, model.__name__.removesuffix("Config").lower())
+
+
+def _named(router: APIRouter, whose: str) -> APIRouter:
+    """Each operation has a name of its own: ``list_topic_configs``, and so on."""
+    for route in router.routes:
+        assert isinstance(route, APIRoute)
+        route.name = route.name.replace("config", f"{whose}_config")
     return router

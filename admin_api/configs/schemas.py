@@ -67,7 +67,7 @@ class UpdateConfig(Body):
     value: Text | None = Field(default=None, examples=["86400000"])
 
 
-class Operation(StrEnum):
+class AlterOperation(StrEnum):
     SET = "SET"
     DELETE = "DELETE"
 
@@ -77,12 +77,12 @@ class Alteration(Body):
 
     name: Text = Field(examples=["retention.ms"])
     value: Text | None = Field(default=None, examples=["86400000"])
-    operation: Operation | None = None
+    operation: AlterOperation | None = None
 
     def entry(self) -> ConfigEntry:
         """What the broker is asked for. Raises Problem 40002 for setting null."""
-        said = self.operation or Operation.SET
-        if said is Operation.SET and self.value is None:
+        said = self.operation or AlterOperation.SET
+        if said is AlterOperation.SET and self.value is None:
             raise Problem(40002, f"Null value not supported for {self.name}.")
         operation = AlterConfigOpType[said.value]
         return ConfigEntry(self.name, self.value, incremental_operation=operation)
@@ -121,10 +121,6 @@ class TopicFailures(BaseModel):
 
 def value_fields(entry: Any) -> dict[str, Any]:
     """The fields of a Config that librdkafka's ConfigEntry knows."""
-    synonyms = [
-        ConfigSynonym(name=one.name, value=one.value, source=source_of(one))
-        for one in entry.synonyms.values()
-    ]
     return {
         "name": entry.name,
         "value": entry.value,
@@ -132,8 +128,26 @@ def value_fields(entry: Any) -> dict[str, Any]:
         "is_read_only": entry.is_read_only,
         "is_sensitive": entry.is_sensitive,
         "source": source_of(entry),
-        "synonyms": synonyms,
+        "synonyms": _synonyms(entry),
     }
+
+
+def _synonyms(entry: Any) -> list[ConfigSynonym]:
+    """Each place that a value may come from, the one that counts first.
+
+    librdkafka's client keeps the last of those with the same name, so the one that
+    counts may be missing; what else is missing is known to nobody.
+    """
+    found = [
+        ConfigSynonym(name=one.name, value=one.value, source=source_of(one))
+        for one in entry.synonyms.values()
+    ]
+    source = source_of(entry)
+    if found and source not in {one.source for one in found}:
+        of_topic = entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        name = entry.name if of_topic else found[0].name
+        found.insert(0, ConfigSynonym(name=name, value=entry.value, source=source))
+    return found
 
 
 def source_of(entry: Any) -> str:

@@ -18,7 +18,8 @@ async def list_connections(
 
     The plane's own are among them: it is a Kafka client too.
     """
-    found = {row["address"]: row for row in await internal.rows("connections")}
+    rows = await internal.rows("connections", Connection.model_fields)
+    found = {row["address"]: row for row in rows}
     chosen = cut(found, page)
     url = f"{base}/v1/connections"
     following = f"{url}?{chosen.following}" if chosen.following else None

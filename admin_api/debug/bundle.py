@@ -5,6 +5,7 @@ Every part is bounded and stands for itself: one that cannot be had is named in
 or record is in it; settings name files of keys, and nothing opens them.
 """
 
+import asyncio
 import io
 import json
 import platform
@@ -26,15 +27,23 @@ Part = Callable[[], Awaitable[bytes]]
 
 
 async def gather(parts: Mapping[str, Part]) -> tuple[dict[str, bytes], dict[str, str]]:
-    """The parts that could be had, by name, and why the others could not."""
-    found: dict[str, bytes] = {}
-    missing: dict[str, str] = {}
-    for name, part in parts.items():
-        try:
-            found[name] = (await part())[:PART_BYTES_MAX]
-        except Exception as error:  # noqa: BLE001 - the others are worth having
-            missing[name] = f"{type(error).__name__}: {error}"[:500]
+    """The parts that could be had, by name, and why the others could not.
+
+    They are asked for together: who hangs is waited for once, not for each question.
+    """
+    tried = await asyncio.gather(*(_tried(part) for part in parts.values()))
+    said = dict(zip(parts, tried, strict=True))
+    found = {name: one for name, one in said.items() if isinstance(one, bytes)}
+    missing = {name: one for name, one in said.items() if isinstance(one, str)}
     return found, missing
+
+
+async def _tried(part: Part) -> bytes | str:
+    """A part, or why it cannot be had."""
+    try:
+        return (await part())[:PART_BYTES_MAX]
+    except Exception as error:  # noqa: BLE001 - the others are worth having
+        return f"{type(error).__name__}: {error}"[:500]
 
 
 def archive(

@@ -16,11 +16,13 @@ from admin_api.dependencies import (
     SettingsDep,
     StatusDep,
 )
+from admin_api.loggers.parts import Parts
 from admin_api.metrics.endpoints import text
 from admin_api.problems import Problem
 
 router = APIRouter(prefix="/v1/debug", tags=["Debugging"])
 MEDIA_TYPE = "application/gzip"
+BYTES = {"type": "string", "format": "binary"}
 
 
 @router.get(
@@ -28,7 +30,9 @@ MEDIA_TYPE = "application/gzip"
     dependencies=[ADMIN],
     summary="Get a debug bundle",
     response_class=Response,
-    responses={200: {"content": {MEDIA_TYPE: {}}, "description": "A tar."}},
+    responses={
+        200: {"content": {MEDIA_TYPE: {"schema": BYTES}}, "description": "A tar."}
+    },
 )
 async def get_bundle(
     request: Request,
@@ -48,9 +52,10 @@ async def get_bundle(
     making: asyncio.Semaphore = request.app.state.bundles
     if making.locked():
         raise Problem(42901, "Another debug bundle is being made.")
-    known = Known(
-        settings, internal, (lake, facts, kafka, status), request.app.state.recent
-    )
+    loggers: Parts = request.app.state.loggers
+    sources = (lake, facts, kafka, status)
+    recent = request.app.state.recent
+    known = Known(settings, internal, loggers.compactor, sources, recent)
 
     async def metrics() -> bytes:
         return await asyncio.to_thread(text, status)

@@ -17,6 +17,7 @@ from broker.status.stacks import stacks
 
 TABLES_MAX: Final = 200
 OF_BROKER: Final = ("connections", "segments", "loggers", "stacks", "log")
+OF_COMPACTOR: Final = ("loggers", "stacks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Known:
 
     settings: Settings
     internal: Internal
+    compactor: Internal
     sources: Sources
     lines: Sequence[str]
     """What the plane logged last."""
@@ -46,6 +48,8 @@ def parts_of(known: Known) -> dict[str, Part]:
     }
     for question in OF_BROKER:
         parts[f"broker/{question}.json"] = _asked(known.internal, question)
+    for question in OF_COMPACTOR:
+        parts[f"compactor/{question}.json"] = _asked(known.compactor, question)
     return parts
 
 

@@ -3,11 +3,13 @@
 from confluent_kafka import KafkaException
 
 from admin_api.kafka import Kafka
-from broker.status.schema import BrokerStatus, CompactorStatus
+from broker.status.schema import BrokerStatus, CompactorStatus, held_sentence
 
 PROBE_TIMEOUT_S = 2.0
 NO_BROKER = "the broker's status file is missing or stale"
-NO_COMPACTOR = "no compactor is running: acknowledged records wait in the segments"
+NO_COMPACTOR = (
+    "no compactor is running, or it hangs: acknowledged records wait in the segments"
+)
 
 
 async def unreachable(kafka: Kafka) -> list[str]:
@@ -31,4 +33,5 @@ def warnings_of(
     warnings = list(broker.warnings) if broker else []
     if compactor is None:
         return [*warnings, NO_COMPACTOR]
-    return [*warnings, *compactor.problems]
+    held = [f"{t}: {held_sentence(t, ms)}" for t, ms in compactor.holds.items()]
+    return [*warnings, *compactor.problems, *held]

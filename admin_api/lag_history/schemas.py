@@ -40,7 +40,8 @@ def history(
     """The lags of a group by topic; of one topic by partition. Raises Problem 404."""
     found = [one for one in ring.series(group, since_ms) if topic in (None, one.topic)]
     if not found:
-        raise Problem(404, f"No lag of consumer group {group} was kept yet.")
+        where = "" if topic is None else f" for topic {topic}"
+        raise Problem(404, f"No lag of consumer group {group}{where} was kept yet.")
     rows = _by_topic(found) if topic is None else [_row(one) for one in found]
     rows.sort(key=lambda row: -row.points[-1].lag)
     return LagHistory(

@@ -25,13 +25,6 @@ def _parts(request: Request) -> Parts:
 PartsDep = Annotated[Parts, Depends(_parts)]
 
 
-async def _find(parts: Parts, name: str) -> Logger:
-    for logger in await parts.loggers():
-        if logger.name == name:
-            return logger
-    raise Problem(404, f"There is no logger {name}.")
-
-
 @router.get("", summary="List loggers")
 async def list_loggers(parts: PartsDep) -> LoggerList:
     """The loggers of broker, compactor and plane with the least that each says now."""
@@ -41,14 +34,25 @@ async def list_loggers(parts: PartsDep) -> LoggerList:
 @router.get("/{logger_name}", summary="Get a logger")
 async def get_logger(logger_name: LoggerName, parts: PartsDep) -> Logger:
     """One of them."""
-    return await _find(parts, logger_name)
+    found = await parts.find(logger_name)
+    if found is None:
+        raise _unknown(logger_name)
+    return found
 
 
 @router.put("/{logger_name}", dependencies=[ADMIN], summary="Set a logger's level")
 async def update_logger(
     logger_name: LoggerName, body: UpdateLogger, parts: PartsDep
 ) -> Logger:
-    """Let it say this and above, until its part ends; `lakelog` sets all of them."""
+    """Let it say this and above, until its part ends; `lakelog` sets all of them.
+
+    503 where a part that runs does not answer; the sentence names it, and says whether
+    it may do it later. The other parts have changed.
+    """
     if not await parts.change(logger_name, body.level):
-        raise Problem(404, f"There is no logger {logger_name}.")
-    return await _find(parts, logger_name)
+        raise _unknown(logger_name)
+    return Logger(name=logger_name, level=body.level)
+
+
+def _unknown(name: str) -> Problem:
+    return Problem(404, f"There is no logger {name}.")

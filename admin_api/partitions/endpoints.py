@@ -12,6 +12,7 @@ from admin_api.dependencies import (
     PartitionId,
     TopicNameDep,
 )
+from admin_api.kafka import UNCOMMITTED
 from admin_api.long_lists import written
 from admin_api.partitions import schemas
 from admin_api.partitions.schemas import (
@@ -92,7 +93,7 @@ async def get_offsets(
     """The earliest offset, and the one that the next record gets."""
     own = (name, found.id)
     earliest = await kafka.offsets([own], OffsetSpec.earliest())
-    latest = await kafka.offsets([own], OffsetSpec.latest())
+    latest = await kafka.offsets([own], OffsetSpec.latest(), UNCOMMITTED)
     if own not in earliest or own not in latest:
         raise Problem(40403, "This server does not host this topic-partition.")
     offsets = (earliest[own], latest[own])

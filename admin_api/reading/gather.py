@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from admin_api.problems import Problem
 from admin_api.reading.filters import Predicate, Subject
 from admin_api.reading.plan import Spans
 from admin_api.reading.schemas import Ending, ReadRecord, render
@@ -31,6 +32,7 @@ _PASSING: Final = frozenset(
     }
 )
 """librdkafka tries again by itself."""
+_DAMAGED: Final = frozenset({KafkaError.INVALID_MSG, KafkaError._BAD_MSG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ def gather(
 ) -> Gathered:
     """The wanted records of the spans, by partition and offset.
 
-    Raises KafkaException for what a partition answers, and if nothing could be read.
+    Raises KafkaException for what a partition answers, and if nothing could be read;
+    Problem 40900 where the log is damaged.
     """
     deadline_ms = now_ms() + limits.timeout_ms
     found = Gathered({number: start for number, (start, _) in spans.items()})
@@ -128,17 +131,26 @@ def _pause(consumer: Any, topic: str, numbers: Iterable[int]) -> None:
 
 
 def _trouble(message: Any) -> KafkaError | None:
-    """An error that passes by itself, perhaps. Raises KafkaException for others."""
+    """An error that passes by itself, perhaps. Raises KafkaException for others, and
+    Problem."""
     error = message.error()
     if error is None or _is_end(error):
         return None
-    raise_unless_passing(error)
+    raise_unless_passing(message)
     found: KafkaError = error
     return found
 
 
-def raise_unless_passing(error: KafkaError) -> None:
-    """Raises KafkaException for an error that does not pass by itself."""
+def raise_unless_passing(message: Any) -> None:
+    """Raises KafkaException for an error that does not pass by itself, and Problem
+    40900 for records that are damaged."""
+    error = message.error()
+    if error.code() in _DAMAGED:
+        raise Problem(
+            40900,
+            f"The log of {message.topic()}-{message.partition()} is damaged from "
+            f"offset {message.offset()} on; with `at` it is read behind that.",
+        )
     if error.code() not in _PASSING:
         raise KafkaException(error)
 

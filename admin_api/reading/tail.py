@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from admin_api.problems import problem_of
+from admin_api.problems import Problem, problem_of
 from admin_api.reading.filters import Predicate
 from admin_api.reading.gather import TURN_S, raise_unless_passing, subject_of
 from admin_api.reading.readers import Reader
@@ -95,7 +95,7 @@ async def follow(
             said = b"".join(events) or _HEARTBEAT
             for first in range(0, len(said), TURN_BYTES):
                 yield said[first : first + TURN_BYTES]  # TLS shows no less of it move
-    except KafkaException as error:
+    except (KafkaException, Problem) as error:
         problem = problem_of(error)
         named = {"error_code": problem.error_code, "message": problem.message}
         yield _event("problem", named)
@@ -123,7 +123,7 @@ class _Turn:
             wait_s = 0.0
             error = message.error()
             if error is not None:
-                _raise_if_final(error)
+                _raise_if_final(message)
             elif self.wanted(subject_of(message)):
                 found.append(_record(message))
                 size += len(found[-1])
@@ -132,9 +132,9 @@ class _Turn:
         return found
 
 
-def _raise_if_final(error: KafkaError) -> None:
-    if error.code() != KafkaError._PARTITION_EOF:
-        raise_unless_passing(error)
+def _raise_if_final(message: Any) -> None:
+    if message.error().code() != KafkaError._PARTITION_EOF:
+        raise_unless_passing(message)
 
 
 def _record(message: Any) -> bytes:

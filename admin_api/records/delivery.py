@@ -23,6 +23,7 @@ from admin_api.records.schemas import (
     ReportedData,
     shown_time,
 )
+from admin_api.records.unfinished import AllUnfinished, Unfinished
 
 IN_FLIGHT_MAX = 500
 """Records of one stream that were read and are not reported: then reading waits."""
@@ -96,7 +97,9 @@ async def parse(text: bytes) -> ProduceRecord:
 
 
 async def reports(
-    chunks: AsyncIterable[bytes], send: Callable[[ProduceRecord], Awaitable[Report]]
+    chunks: AsyncIterable[bytes],
+    send: Callable[[ProduceRecord], Awaitable[Report]],
+    unfinished: AllUnfinished,
 ) -> AsyncIterator[tuple[int, bytes]]:
     """One report for each record in the order of the records: its code, and its bytes.
 
@@ -105,7 +108,7 @@ async def reports(
     """
     queue: asyncio.Queue[Awaitable[Report] | Problem | None]
     queue = asyncio.Queue(IN_FLIGHT_MAX)
-    reading = asyncio.create_task(_read(chunks, send, queue))
+    reading = asyncio.create_task(_read(chunks, send, queue, Unfinished(unfinished)))
     try:
         while (one := await queue.get()) is not None:
             yield await _written(one)
@@ -121,17 +124,22 @@ async def _read(
     chunks: AsyncIterable[bytes],
     send: Callable[[ProduceRecord], Awaitable[Report]],
     queue: "asyncio.Queue[Any]",
+    unfinished: Unfinished,
 ) -> None:
-    stream = JsonStream()
+    stream, coming = JsonStream(), aiter(chunks)
     try:
-        async for chunk in chunks:
+        while (chunk := await unfinished.next(coming)) is not None:
             for text in stream.feed(chunk):
                 await queue.put(await _sent(send, text))
+                unfinished.hold(0)
+            unfinished.hold(stream.unfinished)
         stream.close()
     except Problem as problem:
         await queue.put(problem)
     except ClientDisconnect:
         pass  # what it sent is delivered; nobody reads the reports
+    finally:
+        unfinished.hold(0)
     await queue.put(None)
 
 

@@ -123,7 +123,7 @@ async def produce(request: Request, target: TargetDep) -> Any:
     but for a body of known length with a single record, whose error it is.
     """
     body = StreamedBody(request)
-    found = reports(body, target.send)
+    found = reports(body, target.send, request.app.state.all_unfinished)
     all_held: Held = request.app.state.all_held
     if request.headers.get("transfer-encoding") is not None:
         return Reports(body, found, b"", all_held)

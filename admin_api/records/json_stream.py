@@ -41,6 +41,11 @@ class JsonStream:
                 413, f"A record is longer than {self._object_bytes_max} bytes."
             )
 
+    @property
+    def unfinished(self) -> int:
+        """Bytes that are held of what is not whole yet."""
+        return len(self._buffer)
+
     def close(self) -> None:
         """The stream ended. Raises Problem 400 where an object is unfinished."""
         if self._buffer.strip(_SPACE):

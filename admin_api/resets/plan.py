@@ -1,7 +1,8 @@
 """Where each partition is set to: decided from offsets, asked of nobody.
 
 As Kafka's own tool does: an offset outside of the log is moved to its nearer end, and a
-time after the last record means the end.
+time after the last record means the end. The end is that of all records, those of open
+transactions too: a group that reads them is not set back by one.
 """
 
 from collections.abc import Mapping

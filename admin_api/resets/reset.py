@@ -6,7 +6,7 @@ from typing import Final
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 from confluent_kafka.admin import OffsetSpec
 
-from admin_api.kafka import Kafka
+from admin_api.kafka import UNCOMMITTED, Kafka
 from admin_api.problems import Problem
 from admin_api.resets.plan import Key, Offsets, plan
 from admin_api.resets.schemas import Reset, ResetOffsets, ResetPartition, Target
@@ -28,8 +28,8 @@ async def reset(kafka: Kafka, group: str, wanted: ResetOffsets, now_ms: int) -> 
         raise Problem(404, f"Consumer group {group} has committed no offsets.")
     if len(keys) > PARTITIONS_MAX:
         raise Problem(400, f"These are more than {PARTITIONS_MAX} partitions.")
-    earliest = await kafka.offsets(keys, OffsetSpec.earliest())
-    latest = await kafka.offsets(keys, OffsetSpec.latest())
+    earliest = await kafka.offsets(keys, OffsetSpec.earliest(), UNCOMMITTED)
+    latest = await kafka.offsets(keys, OffsetSpec.latest(), UNCOMMITTED)
     at_time = await _at_time(kafka, wanted, keys, now_ms)
     found = plan(wanted, Offsets(committed, earliest, latest, at_time))
     if not wanted.dry_run and found:
@@ -81,7 +81,7 @@ async def _at_time(
         return {}
     value = wanted.value or 0
     at_ms = value if wanted.to is Target.TIMESTAMP else max(0, now_ms - value)
-    return await kafka.offsets(keys, OffsetSpec.for_timestamp(at_ms))
+    return await kafka.offsets(keys, OffsetSpec.for_timestamp(at_ms), UNCOMMITTED)
 
 
 async def _commit(kafka: Kafka, group: str, found: list[ResetPartition]) -> None:

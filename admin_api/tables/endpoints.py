@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Response
 
 from admin_api.dependencies import (
     BaseDep,
@@ -13,6 +13,7 @@ from admin_api.dependencies import (
     StatusDep,
     TopicNameDep,
 )
+from admin_api.long_lists import written
 from admin_api.paging import ShortPageDep, cut
 from admin_api.problems import Problem
 from admin_api.resources import CollectionMetadata
@@ -31,21 +32,25 @@ def _sources(
 SourcesDep = Annotated[Sources, Depends(_sources)]
 
 
-@router.get("", summary="List tables")
+@router.get("", response_model=TableList, summary="List tables")
 async def list_tables(
     base: BaseDep, sources: SourcesDep, lake: LakeDep, page: ShortPageDep
-) -> TableList:
+) -> Response:
     """The tables of all topics by name, a page at a time: each one's log is read.
 
     While the broker does not answer, `lag_records` is null and `broker_problem` says
     why; what the Delta log says is shown all the same.
     """
-    chosen = cut(await asyncio.to_thread(lake.names), page)
+    chosen = await asyncio.to_thread(lambda: cut(lake.names(), page))
     found = await survey(sources, chosen.keys)
     url = f"{base}/v1/tables"
     following = f"{url}?{chosen.following}" if chosen.following else None
-    data = await asyncio.to_thread(lambda: [summary(base, one) for one in found])
-    return TableList(metadata=CollectionMetadata(self=url, next=following), data=data)
+    return await written(
+        lambda: TableList(
+            metadata=CollectionMetadata(self=url, next=following),
+            data=[summary(base, one) for one in found],
+        )
+    )
 
 
 @router.get("/{topic_name}", summary="Get a table")

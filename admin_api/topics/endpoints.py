@@ -39,9 +39,8 @@ async def list_topics(
     """All topics, sorted by name; or a page of them."""
     found = await kafka.topics()
     chosen = cut(found, page)
-    described = (
-        await kafka.describe_topics(chosen.keys, operations=True) if operations else ()
-    )
+    wanted = chosen.keys if operations else ()
+    described = await kafka.describe_topics(wanted, operations=True, missing_ok=True)
 
     def listed() -> TopicList:
         own = cluster.place, cluster.id

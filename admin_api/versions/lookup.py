@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from admin_api.commits.history import time_of
 from admin_api.lake import Lake
 from admin_api.problems import Problem
 from admin_api.versions.schemas import PartitionEnd, TableVersion
@@ -84,7 +85,7 @@ def _render(lake: Lake, topic: Topic, version: int, *, exact: bool) -> TableVers
 
 def _timestamp_ms(path: str, version: int) -> int | None:
     try:
-        said = parse_commit(version, read_entry(path, version)).info.get("timestamp")
+        info = parse_commit(version, read_entry(path, version)).info
     except (OSError, ValueError, LakehouseError):
         return None
-    return said if isinstance(said, int) else None
+    return time_of(info)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
 from admin_api import bodies
-from admin_api.bodies import BODY_BYTES_MAX, VALUES_MAX
+from admin_api.bodies import BODY_BYTES_MAX, VALUES_MAX, BodyLimit
 
 MIB = 1 << 20
 TOO_LONG = BODY_BYTES_MAX + 1
@@ -106,6 +106,63 @@ def test_values_that_other_encodings_hide_are_not_parsed():
         check_values(hidden.encode("utf-16-le"))
     assert refused.value.status_code == 415
     check_values('{"\u2201": [1, 2]}'.encode("utf-16"))
+
+
+def gathered(limit, receive, go_on=None):
+    """What an application behind ``limit`` reads; it waits for ``go_on`` then."""
+    read = []
+
+    async def app(_scope, receive, _send):
+        while True:
+            message = await receive()
+            read.append(message.get("body", b""))
+            if not message.get("more_body"):
+                break
+        if go_on is not None:
+            await go_on.wait()
+
+    limit._app = app
+    scope = {"type": "http", "headers": []}
+    return limit(scope, receive, None), read
+
+
+def test_a_body_that_does_not_come_in_time_is_a_408():
+    async def never():
+        await asyncio.Event().wait()
+
+    async def story():
+        limit = BodyLimit(None, slow_s=0.01)
+        asked, _ = gathered(limit, never)
+        with pytest.raises(HTTPException) as caught:
+            await asked
+        assert (caught.value.status_code, limit.held) == (408, 0)
+
+    asyncio.run(story())
+
+
+def test_all_bodies_together_have_a_limit():
+    async def piece():
+        return {"type": "http.request", "body": b" " * MIB, "more_body": False}
+
+    async def short():
+        return {"type": "http.request", "body": b" ", "more_body": False}
+
+    async def story():
+        limit, go_on = BodyLimit(None, all_bytes_max=MIB), asyncio.Event()
+        asked, read = gathered(limit, piece, go_on)
+        first = asyncio.create_task(asked)
+        while not read:
+            await asyncio.sleep(0)
+        with pytest.raises(HTTPException) as caught:
+            await gathered(limit, piece)[0]
+        assert (caught.value.status_code, limit.held) == (429, MIB)
+        await gathered(limit, short)[0]
+        go_on.set()
+        await first
+        assert limit.held == 0
+        await gathered(limit, piece)[0]
+
+    asyncio.run(story())
 
 
 def test_a_stream_may_be_longer(plane):

@@ -2,16 +2,25 @@
 
 import asyncio
 import signal
+import subprocess
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from admin_api.kafka import Kafka, Watermarks
 from admin_api.problems import problem_of
 from tests.admin_api.conftest import Plane
 from tests.support.confluent import produce_all
-from tests.support.patience import IDLE_S
+from tests.support.patience import IDLE_S, Patience
 from tests.support.ports import nobody
 from tests.support.process import BrokerPart
 
@@ -74,6 +83,148 @@ def test_watermarks_are_those_of_the_partitions_that_are_there(plane):
         ("marked", 0): Watermarks(0, 0, 0),
         ("marked", 1): Watermarks(0, 3, 3),
     }
+
+
+def test_who_waits_for_watermarks_keeps_nobody_from_a_thread():
+    async def story(kafka):
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        waiting = asyncio.create_task(kafka.watermarks([("t", 0)], IDLE_S))
+        await asyncio.sleep(0)  # it has the thread, or had it
+        await asyncio.to_thread(lambda: None)
+        assert not waiting.done()
+        waiting.cancel()
+
+    with nobody() as address:
+        asyncio.run(story(Kafka(address, timeout_s=IDLE_S)))
+
+
+class Noting:
+    """librdkafka's client, and of how many resources it was asked at a time."""
+
+    def __init__(self, client):
+        self.client, self.asked = client, []
+
+    def describe_configs(self, resources, **more):
+        self.asked.append(len(resources))
+        return self.client.describe_configs(resources, **more)
+
+
+class Deaf:
+    """librdkafka's client that waits for a group's coordinator, and only for it."""
+
+    def __init__(self, client):
+        self.client = client
+
+    def __getattr__(self, name):
+        return getattr(self.client, name)
+
+    def list_consumer_group_offsets(self, asked, **_more):
+        return {one.group_id: Future() for one in asked}
+
+    def describe_consumer_groups(self, ids, **_more):
+        return {one: Future() for one in ids}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda kafka: kafka.committed("groups"),
+        lambda kafka: kafka.describe_groups(["groups"]),
+    ],
+)
+def test_a_client_that_waits_for_a_coordinator_for_ever_is_replaced(plane, ask):
+    async def story(kafka):
+        kafka._client = deaf = Deaf(kafka._client)
+        with pytest.raises(KafkaException, match="did not answer"):
+            await ask(kafka)
+        renewed = kafka._client
+        assert renewed is not deaf
+        kafka._renew()
+        assert kafka._client is renewed  # no second one so soon
+        kafka.timeout_s = IDLE_S
+        await ask(kafka)
+
+    asyncio.run(story(Kafka(plane.bootstrap, timeout_s=0.1)))
+
+
+def test_configurations_are_asked_for_a_few_in_each_turn(plane, monkeypatch):
+    monkeypatch.setattr("admin_api.kafka.RESOURCES_A_TURN", 2)
+    for number in range(5):
+        plane.create(f"turn-{number}", **{"retention.ms": str(1000 + number)})
+    kafka = Kafka(plane.bootstrap, IDLE_S)
+    kafka._client = noting = Noting(kafka._client)
+    asked = [ConfigResource(ResourceType.TOPIC, f"turn-{n}") for n in range(5)]
+    found = asyncio.run(kafka.configs(asked))
+    assert [int(one["retention.ms"].value) for one in found] == [*range(1000, 1005)]
+    assert noting.asked == [2, 2, 1]
+
+
+ASKER = """
+import asyncio, sys
+from confluent_kafka import KafkaException
+from admin_api.kafka import Kafka
+
+async def story():
+    kafka = Kafka(sys.argv[1], timeout_s=0.2)
+    for group in map(str.strip, sys.stdin):
+        try:
+            await kafka.committed(group)
+            await kafka.describe_groups([group])
+            print("answered", flush=True)
+        except KafkaException as error:
+            print(error.args[0].name(), flush=True)
+
+asyncio.run(story())
+"""
+
+
+class Asker:
+    """A process that asks for groups: librdkafka once ended it."""
+
+    def __init__(self, bootstrap):
+        words = [sys.executable, "-c", ASKER, bootstrap]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self.process = subprocess.Popen(words, text=True, **pipes)
+
+    def ask(self, group):
+        """What came of it; nothing if the process has ended."""
+        self.process.stdin.write(f"{group}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()  # it ends there
+        self.process.wait(IDLE_S)
+        self.process.stdout.close()
+
+    def until_answered(self, group):
+        patience = Patience()
+        while (said := self.ask(group)) != "answered":
+            assert said, "it has ended"
+            assert patience.lasts(), said
+
+
+def test_a_broker_that_is_killed_while_it_hangs_ends_nobody_who_asks_for_groups(
+    tmp_path,
+):
+    part = BrokerPart(tmp_path / "data")
+    part.start()
+    with Asker(part.bootstrap) as asker:
+        asker.until_answered("one")
+        part.process.send_signal(signal.SIGSTOP)
+        assert part.stopped(IDLE_S)
+        asked = [asker.ask(f"new-{number}") for number in range(5)]
+        assert asked == ["_TIMED_OUT"] * 5
+        part.kill()
+        part.start()
+        for group in ("one", "new-0", "new-5"):
+            asker.until_answered(group)
+    assert asker.process.returncode == 0
+    part.end()
 
 
 def test_a_broker_that_hangs_is_a_503_until_it_goes_on(tmp_path):

@@ -6,6 +6,7 @@ the document names, and an error is a code and a sentence.
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import httpx
@@ -217,6 +218,23 @@ def test_every_operation_is_explained(document):
         assert operation["description"], (method, path)
         if "requestBody" in operation:
             assert body_of(method, path)
+
+
+def test_every_shape_has_a_name_that_generated_clients_can_use(document):
+    """Two classes of one name would be told apart by the modules that they are in."""
+    odd = [name for name in document["components"]["schemas"] if not name.isalnum()]
+    assert odd == []
+
+
+def test_every_operation_has_a_short_name_of_its_own(document):
+    """It is a function in what is generated from the document."""
+    names = [
+        operation["operationId"]
+        for path in document["paths"].values()
+        for operation in path.values()
+    ]
+    assert len(set(names)) == len(names) > 70
+    assert [name for name in names if not re.fullmatch("[a-z_]{4,32}", name)] == []
 
 
 def test_without_a_broker_all_of_kafka_is_a_503_with_the_reason(lonely, document):

@@ -16,6 +16,7 @@ from lakehouse.errors import HistoryTooLong, LogDamaged, TableMissing
         (KafkaError.INVALID_CONFIG, 40002, 400),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, 40301, 403),
         (KafkaError._TRANSPORT, 50302, 503),
+        (KafkaError._NOENT, 50302, 503),
         (KafkaError.UNKNOWN, 50002, 500),
     ],
 )

@@ -22,9 +22,13 @@ class Timer:
 
     def call_later(self, delay_s, call):
         assert delay_s == UNREAD_S
-        handle = SimpleNamespace(call=call, cancel=lambda: self.armed.remove(handle))
+        handle = SimpleNamespace(call=call, cancel=lambda: self.cancel(handle))
         self.armed.append(handle)
         return handle
+
+    def cancel(self, handle):
+        if handle in self.armed:
+            self.armed.remove(handle)
 
     def pass_on(self):
         self.armed.pop().call()
@@ -47,6 +51,9 @@ class Transport:
     def abort(self):
         self.aborted = True
 
+    def close(self):
+        pass
+
 
 @pytest.fixture
 def connected():
@@ -56,9 +63,92 @@ def connected():
     connection = Connection(config, ServerState(), {}, timer)
     connection.connection_made(transport)
     assert transport.limit == 0
+    timer.armed.clear()  # of the request's head: it has tests of its own
     transport.waiting = 2 * MOVED_BYTES_MIN
     connection.pause_writing()
     return connection, transport, timer
+
+
+@pytest.fixture
+def asking():
+    """A connection over which nothing was asked yet."""
+    timer, transport = Timer(), Transport()
+    config = uvicorn.Config(lambda: None, log_level="warning")
+    config.load()
+    connection = Connection(config, ServerState(), {}, timer)
+    connection.connection_made(transport)
+    return connection, transport, timer
+
+
+def test_who_does_not_say_what_he_wants_is_cut_off(asking):
+    connection, transport, timer = asking
+    connection.data_received(b"GET /livez HTTP/1.1\r\nHo")
+    timer.pass_on()
+    assert transport.aborted
+    assert not timer.armed
+
+
+def test_who_asked_has_all_the_time_until_he_is_answered(asking):
+    connection, transport, timer = asking
+    connection.cycle = SimpleNamespace(response_complete=False)
+    for _ in range(3):
+        timer.pass_on()
+        assert not transport.aborted
+    connection.cycle = SimpleNamespace(response_complete=True)  # another one
+    timer.pass_on()
+    assert not transport.aborted
+    timer.pass_on()
+    assert transport.aborted
+
+
+def test_who_still_reads_an_answer_is_not_taken_for_mute(asking):
+    connection, transport, timer = asking
+    connection.cycle = SimpleNamespace(response_complete=True)
+    transport.waiting = 10 * MOVED_BYTES_MIN
+    connection.pause_writing()
+    for _ in range(3):
+        timer.armed.pop(0).call()  # of the head; that of the pace is armed behind it
+        transport.waiting -= MOVED_BYTES_MIN
+        timer.armed.pop(0).call()
+        assert not transport.aborted
+    connection.resume_writing()
+    timer.pass_on()
+    assert not transport.aborted
+    timer.pass_on()
+    assert transport.aborted
+
+
+def test_who_was_just_answered_has_all_the_time_again(asking):
+    connection, transport, timer = asking
+    connection.cycle = SimpleNamespace(response_complete=False)
+    timer.pass_on()
+    connection.cycle.response_complete = True
+    timer.pass_on()
+    assert not transport.aborted
+    timer.pass_on()
+    assert transport.aborted
+
+
+def test_a_connection_that_is_lost_is_looked_at_no_more(asking):
+    connection, _, timer = asking
+    connection.connection_lost(None)
+    assert not timer.armed
+
+
+@pytest.mark.skipif(
+    not hasattr(socket, "TCP_KEEPIDLE"), reason="the kernel's times cannot be chosen"
+)
+def test_who_is_gone_without_a_word_is_asked_for(asking, monkeypatch):
+    connection, transport, _ = asking
+    with socket.socket() as accepted:
+        monkeypatch.setattr(transport, "get_extra_info", {"socket": accepted}.get)
+        connection.connection_made(transport)
+        assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        idle_s, between_s, times = (
+            accepted.getsockopt(socket.IPPROTO_TCP, getattr(socket, name))
+            for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
+        )
+        assert idle_s + between_s * times <= 2 * UNREAD_S
 
 
 def test_who_reads_less_than_so_much_is_cut_off(connected):

@@ -129,3 +129,10 @@ def test_asking_leaves_the_catalog_of_an_older_broker_as_it_is(operations, tmp_p
     with pytest.raises(CatalogTooOld, match="start a broker"):
         operations.compact("orders")
     assert version_of(path) == older
+
+
+def test_what_waits_for_a_hold_of_an_owner_says_so():
+    status = CompactorStatus(holds={"a": 1_700_000_000_000, "b": 1})
+    operation = render("", found(), status)
+    assert operation.state == State.RUNNING
+    assert operation.reason.startswith("a: its owner holds its table until 2023-11-14")

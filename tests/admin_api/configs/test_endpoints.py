@@ -1,6 +1,12 @@
 """Configurations of brokers, of the cluster, and across topics."""
 
+from contextlib import closing
+
 import pytest
+
+from admin_api.configs import endpoints
+from tests.support.config_requests import BROKER, DELETE, SET, altered
+from tests.support.peer import Peer
 
 FIXED = "Cannot update these configs dynamically: [num.partitions]"
 
@@ -38,8 +44,25 @@ def test_of_a_brokers_configurations_those_are_altered_that_are_dynamic(plane, b
     assert plane.ask("PUT", one, json={"value": "12345"}).status_code == 204
     changed = plane.get(one).json()
     assert (changed["value"], changed["source"]) == ("12345", "DYNAMIC_BROKER_CONFIG")
+    sources = [synonym["source"] for synonym in changed["synonyms"]]
+    assert sources == ["DYNAMIC_BROKER_CONFIG", "DEFAULT_CONFIG"]
     assert plane.ask("DELETE", one).status_code == 204
     assert plane.get(one).json()["source"] == "DEFAULT_CONFIG"
+
+
+def test_what_was_set_for_all_brokers_is_shown(plane):
+    url, name = f"{plane.cluster}/broker-configs", "log.retention.ms"
+    assert plane.get(f"{url}/{name}").status_code == 404
+    peer = Peer(plane.bootstrap)
+    with closing(peer.socket):
+        peer.ask(altered(BROKER, "", (name, SET, "86400001")), 1)
+        [listed] = plane.get(url).json()["data"]
+        assert (listed["name"], listed["value"]) == (name, "86400001")
+        assert listed["source"] == "DYNAMIC_DEFAULT_BROKER_CONFIG"
+        assert plane.get(f"{url}/{name}").json() == listed
+        assert plane.ask("DELETE", f"{url}/{name}").json()["error_code"] == 40002
+        peer.ask(altered(BROKER, "", (name, DELETE, None)), 1)
+    assert plane.get(url).json()["data"] == []
 
 
 def test_no_configuration_is_set_for_all_brokers(plane):
@@ -73,6 +96,16 @@ def test_configurations_of_all_topics_come_in_pages_of_topics(plane):
         found += page["data"]
         following = page["metadata"]["next"]
     assert found == whole["data"]
+
+
+def test_a_page_of_configurations_is_never_larger_than_its_bound(plane, monkeypatch):
+    monkeypatch.setattr(endpoints, "TOPICS_A_PAGE_MAX", 1)
+    plane.create("bound-a")
+    plane.create("bound-b")
+    page = plane.get(f"{plane.cluster}/topics/-/configs?page_size=10000").json()
+    assert len({one["topic_name"] for one in page["data"]}) == 1
+    rest = plane.get(page["metadata"]["next"]).json()
+    assert rest["data"][0]["topic_name"] > page["data"][0]["topic_name"]
 
 
 def alteration(topic, name="retention.ms", value="9000"):

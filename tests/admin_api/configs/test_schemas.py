@@ -9,6 +9,7 @@ from admin_api.configs.schemas import (
     ClusterConfig,
     Config,
     TopicConfig,
+    _synonyms,
     value_fields,
 )
 from admin_api.problems import Problem
@@ -35,16 +36,17 @@ def test_each_owner_adds_its_name():
 
 
 def test_an_entry_tells_its_source_and_its_synonyms():
+    own = ConfigEntry("x", "2", ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
     default = ConfigEntry("log.x", "1", ConfigSource.DEFAULT_CONFIG.value)
     entry = ConfigEntry(
         "x",
         "2",
         ConfigSource.DYNAMIC_TOPIC_CONFIG.value,
         is_read_only=True,
-        synonyms={"log.x": default},
+        synonyms={"x": own, "log.x": default},
     )
     found = value_fields(entry)
-    [synonym] = found.pop("synonyms")
+    _, synonym = found.pop("synonyms")
     assert found == {
         "name": "x",
         "value": "2",
@@ -58,6 +60,24 @@ def test_an_entry_tells_its_source_and_its_synonyms():
         "value": "1",
         "source": "DEFAULT_CONFIG",
     }
+
+
+@pytest.mark.parametrize(
+    ("asked", "source", "named"),
+    [
+        ("log.x", ConfigSource.DYNAMIC_BROKER_CONFIG, "log.x"),
+        ("x", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, "log.x"),
+        ("x", ConfigSource.DYNAMIC_TOPIC_CONFIG, "x"),
+    ],
+)
+def test_the_source_that_counts_is_a_synonym_where_another_took_its_name(
+    asked, source, named
+):
+    """As librdkafka's client gives them, by name."""
+    default = ConfigEntry("log.x", "1", ConfigSource.DEFAULT_CONFIG.value)
+    entry = ConfigEntry(asked, "2", source.value, synonyms={"log.x": default})
+    found = [(one.name, one.value, one.source) for one in _synonyms(entry)]
+    assert found == [(named, "2", source.name), ("log.x", "1", "DEFAULT_CONFIG")]
 
 
 def test_a_source_that_nobody_knows_is_unknown():

@@ -7,6 +7,7 @@ import tarfile
 
 from admin_api.debug import bundle
 from admin_api.debug.bundle import archive, gather, listing, tail
+from tests.support.patience import STUCK_S
 
 
 def test_a_part_that_fails_is_named_and_the_others_are_there(monkeypatch):
@@ -27,6 +28,21 @@ def test_a_part_that_fails_is_named_and_the_others_are_there(monkeypatch):
     assert manifest["missing"] == missing
     assert manifest["parts"] == {"b": 3}
     assert "confluent-kafka" in manifest["packages"]
+
+
+def test_parts_are_asked_for_together():
+    async def story():
+        both = asyncio.Barrier(2)
+
+        async def part():
+            await both.wait()
+            return b"1"
+
+        return await gather({"b": part, "a": part})
+
+    found, missing = asyncio.run(asyncio.wait_for(story(), STUCK_S))
+    assert list(found) == ["b", "a"]
+    assert missing == {}
 
 
 def test_of_a_log_only_the_end_is_taken(tmp_path, monkeypatch):

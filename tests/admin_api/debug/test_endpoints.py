@@ -25,7 +25,12 @@ def test_it_has_what_somebody_needs_who_was_not_there(plane):
     produce_all(plane.bootstrap, "bundled", [(b"k", b"s3cret record", None, 0)])
     found = members(plane.get("/v1/debug/bundle"))
     manifest = json.loads(found["manifest.json"])
-    assert manifest["missing"].keys() == {"status/compactor.json", "spark-log.txt"}
+    assert manifest["missing"].keys() == {
+        "status/compactor.json",
+        "spark-log.txt",
+        "compactor/loggers.json",
+        "compactor/stacks.json",
+    }
     assert {"settings.json", "metrics.txt", "wal.json", "admin/stacks.json"} <= set(
         found
     )

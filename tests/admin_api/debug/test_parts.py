@@ -9,7 +9,9 @@ from admin_api.debug.parts import Known, parts_of
 def test_without_a_broker_there_is_what_the_plane_has_itself(lonely):
     state = lonely.app.state
     sources = (state.lake, state.facts, state.kafka, state.status)
-    known = Known(state.settings, state.internal, sources, ["one", "two"])
+    compactor = state.loggers.compactor
+    lines = ["one", "two"]
+    known = Known(state.settings, state.internal, compactor, sources, lines)
     found, missing = asyncio.run(gather(parts_of(known)))
     assert found.keys() == {
         "settings.json",
@@ -19,4 +21,5 @@ def test_without_a_broker_there_is_what_the_plane_has_itself(lonely):
     }
     assert found["admin/log.txt"] == b"one\ntwo"
     assert missing["status/broker.json"].startswith("FileNotFoundError")
-    assert "internal endpoint" in missing["broker/connections.json"]
+    assert "broker's internal endpoint" in missing["broker/connections.json"]
+    assert "compactor's internal endpoint" in missing["compactor/stacks.json"]

@@ -10,7 +10,7 @@ from admin_api.guide.rendering import NoPage, body_html, page_html, pages, slug
 def test_a_page_has_its_title_the_others_and_its_text():
     every = pages()
     assert every[0].path == "/guide"
-    assert len(every) == len({page.name for page in every}) == 9
+    assert len(every) == len({page.name for page in every}) == 10
     html = page_html("operate")
     assert "<title>Operate - Lakelog</title>" in html
     assert 'href="/guide/operate" aria-current="page">Operate</a>' in html

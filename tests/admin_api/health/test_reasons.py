@@ -15,3 +15,11 @@ def test_a_part_that_is_not_there_is_a_reason_or_a_warning():
 def test_what_the_parts_say_is_passed_on():
     assert problems_of(BROKER) == ("full",)
     assert warnings_of(BROKER, COMPACTOR) == ["slow", "stuck"]
+
+
+def test_a_table_that_its_owner_holds_is_a_warning():
+    held = CompactorStatus(holds={"orders": 1_700_000_000_123})
+    assert warnings_of(BrokerStatus(), held) == [
+        "orders: its owner holds its table until 2023-11-14T22:13:20+00:00, and "
+        "records wait in the log (lakelog table orders --release)"
+    ]

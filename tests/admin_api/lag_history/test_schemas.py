@@ -14,5 +14,7 @@ def test_the_partitions_that_are_behind_the_most_come_first_and_not_all_of_them(
     assert len(found.data) == ROWS_MAX
     assert found.data[0].partition_id == ROWS_MAX + 4
     assert found.total[0].lag == sum(range(ROWS_MAX + 5))
-    with pytest.raises(Problem):
+    with pytest.raises(Problem, match="group g for topic other was kept"):
         history(ring, "g", "other", 0, 60_000)
+    with pytest.raises(Problem, match="group h was kept"):
+        history(ring, "h", None, 0, 60_000)

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.confluent import produce_all
+from tests.support.transactions import transactional, write
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +25,15 @@ def test_a_partition_has_the_offsets_of_its_log(plane, topic):
     produce_all(plane.bootstrap, "parted", [(None, b"v", None, 1)] * 4)
     written = plane.get(f"{topic}/partitions/1/offset").json()
     assert (written["earliest_offset"], written["latest_offset"]) == (0, 4)
+
+
+def test_the_latest_offset_is_that_of_the_next_record(plane):
+    topic = plane.create("opened")
+    producer = transactional(plane.bootstrap, "open-one")
+    producer.begin_transaction()
+    write(producer, "opened", b"a", b"b")
+    assert plane.get(f"{topic}/partitions/0/offset").json()["latest_offset"] == 2
+    producer.abort_transaction()
 
 
 def test_the_leader_of_a_partition_is_one_of_its_replicas(plane, topic):

@@ -3,7 +3,10 @@
 import pytest
 from confluent_kafka import Producer
 
+from tests.admin_api.conftest import Plane
+from tests.support.confluent import produce_all
 from tests.support.patience import IDLE_S, wait_until
+from tests.support.process import BrokerPart
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +130,38 @@ def test_without_a_broker_it_is_a_503_with_the_reason(lonely):
     for what in ("records", "tail"):
         answer = lonely.get(f"/v1/topics/orders/{what}")
         assert (answer.status_code, answer.json()["error_code"]) == (503, 50302)
+
+
+def damage(directory, found):
+    """Change a byte of the one file that has these."""
+    for path in (one for one in directory.rglob("*") if one.is_file()):
+        place = path.read_bytes().find(found)
+        if place >= 0:
+            with path.open("r+b") as file:
+                file.seek(place)
+                file.write(b"\x00")
+            return
+    raise AssertionError(f"nobody has {found!r}")
+
+
+def test_a_damaged_place_is_named_and_what_is_behind_it_is_read(tmp_path):
+    part = BrokerPart(tmp_path / "data")
+    part.start()
+    plane = Plane(part.bootstrap, part.data_dir)
+    plane.create("damaged")
+    for value in (b"before", b"in the middle", b"behind"):
+        produce_all(part.bootstrap, "damaged", [(None, value, None, 0)])
+    plane.close()
+    part.stop()
+    damage(part.data_dir / "wal", b"in the middle")
+    part.start()
+    plane = Plane(part.bootstrap, part.data_dir)
+    url = f"/v1/topics/damaged/records?timeout_ms={30_000}"
+    answer = plane.get(url)
+    assert (answer.status_code, answer.json()["error_code"]) == (409, 40900)
+    assert "damaged-0 is damaged from offset 1 on" in answer.json()["message"]
+    assert places(whole(plane, f"{url}&at=0:2")) == [(0, 2)]
+    tail = plane.get("/v1/topics/damaged/tail?at=0:1").text
+    assert '"error_code": 40900' in tail
+    plane.close()
+    part.end()

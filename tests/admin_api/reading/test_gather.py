@@ -5,6 +5,7 @@ import threading
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from admin_api.problems import Problem
 from admin_api.reading.filters import compile_filter
 from admin_api.reading.gather import Limits, gather
 from admin_api.reading.readers import Readers
@@ -104,8 +105,14 @@ class Answer:
     def error(self):
         return self._error
 
+    def topic(self):
+        return "t"
+
     def partition(self):
         return 0
+
+    def offset(self):
+        return 3
 
 
 class Failing:
@@ -140,6 +147,22 @@ def test_an_error_without_any_record_is_raised(code):
             clock.monotonic_ms,
         )
     assert caught.value.args[0].code() == code
+
+
+@pytest.mark.parametrize("code", [KafkaError.INVALID_MSG, KafkaError._BAD_MSG])
+def test_what_is_damaged_is_named(code):
+    clock = ManualClock()
+    with pytest.raises(Problem, match="t-0 is damaged from offset 3 on") as caught:
+        gather(
+            Failing(code, clock),
+            threading.Event(),
+            "t",
+            {0: (0, 5)},
+            Limits(10, 10, 1000),
+            EVERYTHING,
+            clock.monotonic_ms,
+        )
+    assert caught.value.error_code == 40900
 
 
 def test_what_brings_nothing_in_time_ends_by_its_timeout():

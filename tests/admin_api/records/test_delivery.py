@@ -11,6 +11,7 @@ from admin_api.problems import Problem
 from admin_api.records.delivery import IN_FLIGHT_MAX, Target, parse, reports
 from admin_api.records.producer import RecordProducer
 from admin_api.records.schemas import Report
+from admin_api.records.unfinished import AllUnfinished
 from tests.support.patience import IDLE_S
 
 
@@ -30,7 +31,10 @@ async def chunks(*sent):
 
 
 async def reported(source, send):
-    return [(code, json.loads(body)) async for code, body in reports(source, send)]
+    return [
+        (code, json.loads(body))
+        async for code, body in reports(source, send, AllUnfinished())
+    ]
 
 
 async def delivered(record):
@@ -70,7 +74,7 @@ def test_a_record_is_reported_before_the_next_one_comes():
             yield record(1)
 
         found = []
-        async for _, body in reports(source(), delivered):
+        async for _, body in reports(source(), delivered, AllUnfinished()):
             found.append(json.loads(body)["offset"])
             seen.set()
         return found

@@ -4,6 +4,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from tests.support.confluent import Member, produce_all, until
+from tests.support.transactions import transactional, write
 
 URL = "/v1/groups/resetting:reset-offsets"
 RECORDS = [(None, b"%d" % number, None, number % 2) for number in range(20)]
@@ -88,3 +89,24 @@ def test_a_partition_that_is_not_there_is_told(plane, group):
         "error_code": 40402,
         "message": "There is no partition reset-9.",
     }
+
+
+def test_an_open_transaction_sets_nobody_back(plane):
+    plane.create("opened")
+    produce_all(plane.bootstrap, "opened", [(None, b"v", None, 0)] * 3)
+    producer = transactional(plane.bootstrap, "open-one")
+    producer.begin_transaction()
+    write(producer, "opened", b"a", b"b")
+    url = "/v1/groups/ahead:reset-offsets"
+    topics = [{"topic_name": "opened"}]
+
+    def new_offset(to, value=None, **more):
+        body = {"to": to, "value": value, "topics": topics, **more}
+        [found] = plane.post(url, body).json()["data"]
+        return found["new_offset"]
+
+    assert new_offset("OFFSET", 4, dry_run=False) == 4
+    assert new_offset("CURRENT") == new_offset("SHIFT", 0) == 4
+    assert new_offset("LATEST") == new_offset("OFFSET", 9) == 5
+    assert new_offset("TIMESTAMP", 2**52) == 5
+    producer.abort_transaction()

@@ -152,6 +152,27 @@ def test_what_the_caller_may_do_is_said_when_asked(plane, topics):
     assert asked in listed
 
 
+@pytest.mark.parametrize("path", ["?include_authorized_operations=true", "/-/configs"])
+def test_a_topic_that_goes_while_all_are_listed_is_not_listed(
+    plane, topics, monkeypatch, path
+):
+    kafka = plane.app.state.kafka
+    listed = kafka.topics
+
+    async def topics_and_one_goes():
+        found = await listed()
+        await kafka.delete_topic("going")
+        return found
+
+    plane.create("going")
+    monkeypatch.setattr(kafka, "topics", topics_and_one_goes)
+    answer = plane.get(f"{topics}{path}")
+    assert answer.status_code == 200, answer.text
+    names = {one["topic_name"] for one in answer.json()["data"]}
+    assert "going" not in names
+    assert "__consumer_offsets" in names
+
+
 @pytest.mark.parametrize("name", ["a%20b", "%00", "x" * 250, "ü"])
 def test_a_name_that_no_topic_can_have_is_refused_in_words(plane, topics, name):
     for method in ("GET", "DELETE"):
