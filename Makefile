@@ -7,7 +7,7 @@ PURE := $(addprefix tests/broker/,protocol records log groups transactions topic
 AT_ONCE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test test-all coverage check crash sim bench lint-infra fuzz-rest lock clean
+.PHONY: help demo up test test-all test-clients coverage check crash sim bench lint-infra fuzz-rest lock clean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -19,12 +19,16 @@ up: .venv/ready  ## a broker on 127.0.0.1:9092, a compactor and the admin plane
 	@$(BIN)/lakelog up
 
 test: .venv/ready  ## the tests (architecture, twins, journeys, short crash suite)
-	@$(BIN)/python -m pytest -q -m "not slow" $(AT_ONCE) --ignore tests/benchmarks
+	@$(BIN)/python -m pytest -q -m "not slow and not foreign" $(AT_ONCE) --ignore tests/benchmarks
 	@$(BIN)/python -m pytest -q tests/benchmarks
 
 test-all: .venv/ready  ## the tests with their long forms
 	@$(BIN)/python -m pytest -q $(AT_ONCE) --ignore tests/benchmarks
 	@$(BIN)/python -m pytest -q tests/benchmarks
+
+test-clients: .venv/ready  ## clients in Go, Java and others (each where its toolchain is); writes the README's table
+	@$(BIN)/python -m pytest -q -m foreign -p no:xdist tests/clients; \
+	ended=$$?; $(BIN)/python -m infra.clients_table && exit $$ended
 
 coverage: .venv/ready  ## lines and branches of the pure core that its own tests run
 	@$(BIN)/python -m coverage run -m pytest -q $(PURE)

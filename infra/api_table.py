@@ -23,9 +23,14 @@ def table() -> str:
 
 def with_table(text: str) -> str:
     """``text`` with what stands between the marks replaced."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+    return replaced(text, BEGIN, END, table())
+
+
+def replaced(text: str, begin: str, end: str, new: str) -> str:
+    """``text`` with ``new`` between two marks."""
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n\n{new}\n\n{end}{after}"
 
 
 if __name__ == "__main__":

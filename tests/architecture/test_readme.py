@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from infra import clients_table
 from infra.api_table import README, with_table
 from tests.architecture.sources import PACKAGES, ROOT, name_of, python_files
 
@@ -15,6 +16,12 @@ UNNAMED = {"__init__", "__main__", "conftest"}
 def test_the_table_of_apis_is_that_of_the_registry():
     text = README.read_text()
     assert text == with_table(text), "run python -m infra.api_table"
+
+
+def test_the_table_of_clients_is_what_their_journeys_found():
+    text = README.read_text()
+    same = text == clients_table.with_table(text)
+    assert same, "run python -m infra.clients_table"
 
 
 def test_every_package_has_a_readme_and_links_lead_somewhere():

@@ -46,14 +46,22 @@ def small_logs() -> list[Any]:
         for offset in (0, 1):
             place = 2 * (offset + 1) << SEQUENCE_SHIFT
             log.commit(offset, offset, 0, place, 100)
-        made.append(SimpleNamespace(log=log))
+        log.transactions.begin(0, 1)
+        log.transactions.end(1, 1, commits=False)
+        made.append(SimpleNamespace(log=log, key=(1, len(made))))
     return made
 
 
 def partitions_of(logs: list[Any], ranges: dict[TopicPartition, Any]) -> Partitions:
+    """Partitions of which each remembers an aborted transaction, for which all other
+    segments are looked at; there is nothing of them in those."""
+    others = [
+        SimpleNamespace(sequence=n, ranges={(2, index): (0, 5) for index in range(100)})
+        for n in range(1, 2 * SEGMENTS, 2)
+    ]
     made: Any = object.__new__(Partitions)
-    made._by_topic = {1: logs}
-    made._wal = SimpleNamespace(ranges=lambda _: ranges)
+    made._by_topic, made._unknown = {1: logs}, {}
+    made._wal = SimpleNamespace(ranges=lambda _: ranges, segments=lambda: others)
     return made  # type: ignore[no-any-return]
 
 

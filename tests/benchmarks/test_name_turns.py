@@ -5,6 +5,7 @@ at each name, and to say so. Each goes over a real connection, from its bytes to
 of its answer.
 """
 
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,11 @@ import pytest
 
 from broker.groups.offsets import Committed
 from broker.ids import PartitionNumber
+from broker.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from broker.protocol.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
@@ -33,6 +39,11 @@ from broker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
+from broker.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.incremental_alter_configs import (
     AlterableConfig as Alteration,
 )
@@ -74,6 +85,7 @@ from tests.support.turns import (
 
 MANY = 100_000
 NAMES = [f"n{number}" for number in range(MANY)]
+SHUFFLED = random.Random(1).sample(NAMES, MANY)
 HERE = "here"
 
 REQUESTS: dict[str, tuple[Any, int]] = {
@@ -157,6 +169,21 @@ REQUESTS: dict[str, tuple[Any, int]] = {
         DescribeConfigsRequest([DescribeConfigsResource(2, HERE, None)] * MANY),
         4,
     ),
+    "look at many transactions": (
+        AddPartitionsToTxnRequest(
+            [
+                AddPartitionsToTxnTransaction(
+                    n, 1, 0, True, [AddPartitionsToTxnTopic(HERE, [0])]
+                )
+                for n in NAMES
+            ]
+        ),
+        4,
+    ),
+    "describe topic partitions": (
+        DescribeTopicPartitionsRequest([TopicRequest(n) for n in SHUFFLED]),
+        0,
+    ),
     "assign to many members": (
         SyncGroupRequest(
             "g",
@@ -180,6 +207,24 @@ def test_a_request_of_a_hundred_thousand_names(name: str, tmp_path: Path) -> Non
                 least = await longest_callback_ms(server, request, version, BUDGET_MS)
             sys.stdout.write(f"{name}: longest turn {least:.1f} ms\n")
             assert least < budget_ms(), f"{name}: {least:.1f} ms in one turn"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("count", "each"), [(1, MANY), (MANY, 1)])
+def test_a_fetch_of_a_hundred_thousand_partitions(
+    count: int, each: int, tmp_path: Path
+) -> None:
+    places = [FetchPartition(index) for index in range(each)]
+    asked = [FetchTopic(name, partitions=places) for name in NAMES[:count]]
+    request = FetchRequest(topics=asked)
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker, serving((), broker) as server:
+            with uncollected():
+                least = await longest_callback_ms(server, request, 12, BUDGET_MS)
+            sys.stdout.write(f"fetch of {count} topics: longest turn {least:.1f} ms\n")
+            assert least < budget_ms(), f"{least:.1f} ms in one turn"
 
     run(scenario)
 

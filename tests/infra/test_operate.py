@@ -16,11 +16,13 @@ import pytest
 from admin_api.guide.rendering import pages
 from tests.crash.house import SMALL
 from tests.support.patience import wait_until
-from tests.support.power import SmallDisk, why_no_disks
+from tests.support.power import small_disk
 from tests.support.process import WholePart, lakelog, told
 
 [PAGE] = [page.markdown for page in pages() if page.name == "operate"]
 SEGMENTS = ("wal.segment_bytes=1Mi", "wal.hot_bytes=0")
+
+disk = pytest.fixture(small_disk)
 
 
 class Running:
@@ -82,16 +84,6 @@ def running():
         one.up.end()
 
 
-@pytest.fixture
-def disk(tmp_path):
-    why = why_no_disks(tmp_path)
-    if why:
-        pytest.skip(why)
-    disk = SmallDisk(tmp_path / "disk", size_mb=64)
-    yield disk
-    disk.unmount()
-
-
 def section(title):
     return re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)[
         1
@@ -141,7 +133,7 @@ def test_a_damaged_segment_is_named_and_put_back(tmp_path, running):
 
     system.start()
     _, refused = system.asked("/v1/topics/orders/records?from=beginning&limit=3")
-    assert "Invalid message" in refused
+    assert "orders-0 is damaged from offset" in refused
     wait_until(lambda: "fails its checksum" in system.up.tail())
     assert "with the file, the place and the offsets" in said
     broken = told(*check)

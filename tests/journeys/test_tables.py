@@ -14,6 +14,8 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as Place
 
+from broker.status import file
+from broker.status.schema import CompactorStatus
 from broker.storage.segment import StaleSegment
 from jobs.extent import Extents, TopicExtent
 from tests.support.confluent import (
@@ -402,6 +404,11 @@ def test_a_fetch_session_of_many_partitions_reads_on_across_compaction(whole):
     assert sorted(map(int, values)) == list(range(720))
 
 
+def restarts(whole):
+    said = file.read(whole.data_dir, CompactorStatus, time.time())
+    return said and said.counters["restarts_total"]
+
+
 def test_a_compactor_that_is_killed_is_started_again(whole):
     create(whole.bootstrap, "killed")
     children = whole.descendants()
@@ -410,6 +417,7 @@ def test_a_compactor_that_is_killed_is_started_again(whole):
     produce_all(whole.bootstrap, "killed", [(None, b"x", None, 0)] * 10)
     whole.hear("compactor ready")
     assert "killed by SIGKILL" in whole.tail()
+    wait_until(lambda: restarts(whole) == 1)
     assert gone(children["java"])
     release(whole, "killed")
     assert len(consumed(whole.bootstrap, "killed")) == 10

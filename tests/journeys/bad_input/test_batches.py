@@ -68,7 +68,7 @@ BATCHES = {
     "empty": (lambda: b"", BAD),
     "a few bytes": (lambda: b"\0" * 10, DAMAGED),
     "a header cut off": (lambda: batch_of(b"x")[:60], DAMAGED),
-    "cut off in the records": (lambda: batch_of(b"x" * 100)[:-1], DAMAGED),
+    "cut off in the records": (lambda: batch_of(b"x" * 100)[:-1], BAD),
     "bytes behind": (lambda: batch_of(b"x") + b"\0", BAD),
     "two batches": (lambda: batch_of(b"x") * 2, BAD),
     "a length of zero": (
@@ -76,7 +76,7 @@ BATCHES = {
         DAMAGED,
     ),
     "a negative length": (lambda: sealed(batch_of(b"x"), 8, ">i", -1), DAMAGED),
-    "a huge length": (lambda: sealed(batch_of(b"x"), 8, ">i", INT32_MAX), DAMAGED),
+    "a huge length": (lambda: sealed(batch_of(b"x"), 8, ">i", INT32_MAX), BAD),
     "corrupt": (corrupt, DAMAGED),
     "magic 0": (lambda: old_message(0), BAD),
     "magic 1": (lambda: old_message(1), BAD),
