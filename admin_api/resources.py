@@ -20,7 +20,11 @@ Shown = Annotated[str, AfterValidator(printable)]
 
 
 class Body(BaseModel):
-    """What a client sends: a field that nobody knows is an error."""
+    """What a client sends: a field that nobody knows is an error.
+
+    What need not be said in Confluent's shape may be null as well, for the same: so say
+    it the clients that are generated from Confluent's document.
+    """
 
     model_config = ConfigDict(extra="forbid")
 

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Response
 
 from admin_api.access.guards import ADMIN, OPERATOR
 from admin_api.configs import owners
+from admin_api.configs.defaults import topic_defaults
 from admin_api.configs.owners import Owner, broker_owner, cluster_owner, topic_owner
 from admin_api.configs.routes import config_routes
 from admin_api.configs.schemas import (
@@ -70,6 +71,22 @@ async def list_all_topics_configs(
             ],
         )
     )
+
+
+@router.get(
+    "/topics/{topic_name}/default-configs",
+    tags=["Configs"],
+    summary="List the configurations of a topic to be",
+)
+async def list_default_topic_configs(
+    cluster: ClusterDep, name: TopicNameDep, kafka: KafkaDep
+) -> TopicConfigList:
+    """What a topic of this name would have if it were made now; there or not."""
+    own = topic_owner(cluster, name)
+    controller = broker_owner(cluster, cluster.controller_id)
+    found = topic_defaults(await owners.describe(kafka, controller))
+    listed = own.place.listed("default-configs")
+    return TopicConfigList(metadata=listed, data=own.render_all(TopicConfig, found))
 
 
 @router.post(

@@ -114,7 +114,7 @@ async def alter(
     kafka: Kafka,
     owner: Owner,
     alterations: Sequence[Alteration],
-    validate_only: bool = False,
+    validate_only: bool | None = False,
 ) -> None:
     """All alterations took effect. Raises Problem 404 for a name that is unknown."""
     names = [one.name for one in alterations]
@@ -129,7 +129,7 @@ async def alter(
         owner.name or owner.asked,
         incremental_configs=[one.entry() for one in alterations],
     )
-    await kafka.alter_configs(resource, validate_only or not owner.name)
+    await kafka.alter_configs(resource, bool(validate_only) or not owner.name)
     if not owner.name:
         raise Problem(
             40002,

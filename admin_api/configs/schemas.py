@@ -92,7 +92,7 @@ class AlterConfigs(Body):
     """Several alterations: all of them take effect, or none."""
 
     data: list[Alteration] = Field(max_length=ALTERATIONS_MAX)
-    validate_only: bool = False
+    validate_only: bool | None = None
 
 
 class TopicAlterations(Body):
@@ -104,7 +104,7 @@ class AlterTopicsConfigs(Body):
     """Alterations of several topics; each topic succeeds or fails by itself."""
 
     data: list[TopicAlterations] = Field(max_length=ALTERATIONS_MAX)
-    validate_only: bool = False
+    validate_only: bool | None = None
 
 
 class TopicFailure(BaseModel):

@@ -53,7 +53,7 @@ class Target:
             partition=partition,
             key=encode(record.key, "key"),
             value=encode(record.value, "value"),
-            headers=[header(one) for one in record.headers],
+            headers=[header(one) for one in record.headers or ()],
             timestamp_ms=record.timestamp_ms(),
         )
         key = _reported(record.key, outgoing.key)

@@ -58,7 +58,7 @@ class ProduceRecord(Body):
     """A record to be produced; without a partition the key decides, as in Java."""
 
     partition_id: int | None = Field(default=None, le=ID_MAX)
-    headers: list[ProduceHeader] = Field(default_factory=list, max_length=10_000)
+    headers: list[ProduceHeader] | None = Field(default=None, max_length=10_000)
     key: ProduceData | None = None
     value: ProduceData | None = None
     timestamp: datetime | None = None

@@ -5,6 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from admin_api.access.guards import OPERATOR
+from admin_api.configs import owners
+from admin_api.configs.owners import broker_owner
 from admin_api.dependencies import ClusterDep, KafkaDep, TopicNameDep
 from admin_api.long_lists import written
 from admin_api.paging import PageDep, cut
@@ -65,10 +67,13 @@ async def create_topic(
     response: Response, cluster: ClusterDep, body: CreateTopic, kafka: KafkaDep
 ) -> Topic:
     """Create a topic, or with `validate_only` ask whether it could be."""
-    await kafka.create_topic(body.wanted(), body.validate_only)
+    await kafka.create_topic(body.wanted(), bool(body.validate_only))
     if body.validate_only:
         response.status_code = 200
-        return proposed(cluster.place, cluster.id, body)
+        found = await owners.describe(
+            kafka, broker_owner(cluster, cluster.controller_id)
+        )
+        return proposed(cluster.place, cluster.id, body, found)
     [found] = await kafka.describe_topics([body.topic_name])
     topic = of_description(cluster.place, cluster.id, found)
     response.headers["Location"] = topic.metadata.self

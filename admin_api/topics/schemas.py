@@ -1,5 +1,6 @@
 """Topics in the Confluent v3 shape."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka.admin import NewTopic, TopicMetadata
@@ -50,9 +51,9 @@ class CreateTopic(Body):
     topic_name: Text = Field(examples=["orders"])
     partitions_count: int | None = Field(default=None, ge=1, le=PARTITIONS_MAX)
     replication_factor: int | None = Field(default=None, ge=1, le=REPLICAS_MAX)
-    replicas_assignments: list[ReplicasAssignment] = Field(default_factory=list)
-    configs: list[NewConfig] = Field(default_factory=list)
-    validate_only: bool = False
+    replicas_assignments: list[ReplicasAssignment] | None = None
+    configs: list[NewConfig] | None = None
+    validate_only: bool | None = None
 
     def wanted(self) -> NewTopic:
         """What the broker is asked for. Raises Problem for assignments with gaps."""
@@ -63,7 +64,7 @@ class CreateTopic(Body):
                 raise Problem(40002, "Say counts or replicas_assignments, not both.")
             more = {"replica_assignment": _in_order(self.replicas_assignments)}
             count = len(self.replicas_assignments)
-        configs = {entry.name: entry.value for entry in self.configs}
+        configs = {entry.name: entry.value for entry in self.configs or ()}
         return NewTopic(self.topic_name, num_partitions=count, config=configs, **more)
 
 
@@ -117,10 +118,17 @@ def of_description(place: Place, cluster_id: str, found: Any) -> Topic:
     return topic
 
 
-def proposed(place: Place, cluster_id: str, body: CreateTopic) -> Topic:
-    """What a topic would be that was only validated."""
-    count = body.partitions_count or len(body.replicas_assignments)
-    topic = render(place, cluster_id, body.topic_name, [])
-    topic.partitions_count = count
-    topic.replication_factor = body.replication_factor or 1
-    return topic
+def proposed(
+    place: Place, cluster_id: str, body: CreateTopic, broker: Mapping[str, Any]
+) -> Topic:
+    """What a topic would be that was only validated; ``broker`` are the configurations
+    of who would make it, as librdkafka's ConfigEntry, by name."""
+    if body.replicas_assignments:
+        factors = [len(one.broker_ids) for one in body.replicas_assignments]
+    else:
+        count = body.partitions_count or int(broker["num.partitions"].value)
+        factor = body.replication_factor or int(
+            broker["default.replication.factor"].value
+        )
+        factors = [factor] * count
+    return render(place, cluster_id, body.topic_name, factors)

@@ -73,6 +73,48 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     },
 }
 """What each operation with a body takes, by how its path ends; the longest counts."""
+_GROUP, _TOPIC = "/consumer-groups/{consumer_group_id}", "/topics/{topic_name}"
+_CONSUMER = _GROUP + "/consumers/{consumer_id}"
+_PARTITION = "/partitions/{partition_id}"
+_VALUE = ("get", "put", "delete")
+PROXY = [
+    ("/acls", ("get", "post", "delete")),
+    ("/acls:batch", ("post",)),
+    ("/broker-configs", ("get",)),
+    ("/broker-configs:alter", ("post",)),
+    ("/broker-configs/{name}", _VALUE),
+    ("/brokers", ("get",)),
+    ("/brokers/{broker_id}", ("get",)),
+    ("/brokers/-/configs", ("get",)),
+    ("/brokers/{broker_id}/configs", ("get",)),
+    ("/brokers/{broker_id}/configs:alter", ("post",)),
+    ("/brokers/{broker_id}/configs/{name}", _VALUE),
+    ("/brokers/{broker_id}/partition-replicas", ("get",)),
+    ("/consumer-groups", ("get",)),
+    (_GROUP, ("get",)),
+    (f"{_GROUP}/consumers", ("get",)),
+    (f"{_GROUP}/lag-summary", ("get",)),
+    (f"{_GROUP}/lags", ("get",)),
+    (f"{_GROUP}/lags/{{topic_name}}{_PARTITION}", ("get",)),
+    (_CONSUMER, ("get",)),
+    (f"{_CONSUMER}/assignments", ("get",)),
+    (f"{_CONSUMER}/assignments/{{topic_name}}{_PARTITION}", ("get",)),
+    ("/topics", ("get", "post")),
+    (_TOPIC, ("get", "patch", "delete")),
+    (f"{_TOPIC}/configs", ("get",)),
+    (f"{_TOPIC}/configs:alter", ("post",)),
+    (f"{_TOPIC}/configs/{{name}}", _VALUE),
+    (f"{_TOPIC}/partitions", ("get",)),
+    (f"{_TOPIC}{_PARTITION}", ("get",)),
+    ("/topics/-/partitions/-/reassignment", ("get",)),
+    (f"{_TOPIC}/partitions/-/reassignment", ("get",)),
+    (f"{_TOPIC}{_PARTITION}/reassignment", ("get",)),
+    (f"{_TOPIC}{_PARTITION}/replicas", ("get",)),
+    (f"{_TOPIC}{_PARTITION}/replicas/{{broker_id}}", ("get",)),
+    ("/topics/-/configs", ("get",)),
+    (f"{_TOPIC}/records", ("post",)),
+]
+"""All paths below a cluster in the document of Confluent's REST Proxy."""
 
 
 def operations(document):
@@ -218,6 +260,14 @@ def test_every_operation_is_explained(document):
         assert operation["description"], (method, path)
         if "requestBody" in operation:
             assert body_of(method, path)
+
+
+def test_every_operation_of_confluents_document_is_here(document):
+    """``api/v3/openapi.yaml`` of kafka-rest, which its clients are generated from."""
+    below = "/v3/clusters/{cluster_id}"
+    wanted = {(f"{below}{path}", verb) for path, verbs in PROXY for verb in verbs}
+    wanted |= {("/v3/clusters", "get"), (below, "get")}
+    assert wanted - {(path, verb) for verb, path, _ in operations(document)} == set()
 
 
 def test_every_shape_has_a_name_that_generated_clients_can_use(document):

@@ -149,3 +149,37 @@ def test_a_broker_that_does_not_answer_is_a_503_and_no_bad_name(lonely):
         "/v3/clusters/c/topics/-/configs:alter", {"data": [alteration("a")]}
     )
     assert (answer.status_code, answer.json()["error_code"]) == (503, 50302)
+
+
+def test_null_is_what_is_left_out(plane):
+    own = plane.create("null-configs")
+    entry = {"name": "retention.ms", "value": "5000", "operation": None}
+    body = {"data": [entry], "validate_only": None}
+    altered = plane.post(f"{own}/configs:alter", body)
+    assert altered.status_code == 204, altered.text
+    of_topic = {"topic_name": "null-configs", "configs": [entry]}
+    body = {"data": [of_topic], "validate_only": None}
+    several = plane.post(f"{plane.cluster}/topics/-/configs:alter", body)
+    assert several.status_code == 204, several.text
+
+
+def test_the_configurations_of_a_topic_to_be_are_shown(plane, broker):
+    """Those that a topic has which says nothing itself, whatever its broker says."""
+    own = f"{plane.cluster}/topics/to-be"
+    changed = f"{broker['configs']['related']}/log.retention.ms"
+    assert plane.ask("PUT", changed, json={"value": "7777"}).status_code == 204
+    before = plane.get(f"{own}/default-configs").json()
+    made = plane.create("to-be")
+    assert made == own
+    after = plane.get(f"{own}/configs").json()
+    assert before["metadata"]["self"] == f"{own}/default-configs"
+    assert before["kind"] == after["kind"]
+    assert before["data"] == after["data"]
+    [retention] = [one for one in before["data"] if one["name"] == "retention.ms"]
+    assert (retention["value"], retention["source"]) == (
+        "7777",
+        "DYNAMIC_BROKER_CONFIG",
+    )
+    assert plane.ask("DELETE", changed).status_code == 204
+    bad = plane.get(f"{plane.cluster}/topics/a%20b/default-configs")
+    assert bad.json()["error_code"] == 40002

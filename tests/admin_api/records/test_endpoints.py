@@ -35,6 +35,21 @@ def several(text):
     return [json.loads(line) for line in text.splitlines() if line]
 
 
+def test_null_is_what_is_left_out(plane):
+    url = f"{plane.create('null-records')}/records"
+    nulls = dict.fromkeys(("partition_id", "headers", "key", "value", "timestamp"))
+    assert send(plane, url, nulls).json()["error_code"] == 200
+    schema = dict.fromkeys(
+        ("subject", "subject_name_strategy", "schema_id", "schema_version", "schema")
+    )
+    said = nulls | {"value": STRING | schema, "headers": [{"name": "h", "value": None}]}
+    assert send(plane, url, said).json()["error_code"] == 200
+    batch = plane.post(f"{url}:batch", {"entries": [nulls | {"id": "a"}]}).json()
+    assert batch["failures"] == []
+    found = read(plane.bootstrap, "null-records", 3)
+    assert [one.value() for one in found] == [None, b"v", None]
+
+
 def test_a_record_is_produced_and_reported(plane):
     url = f"{plane.create('single', 3)}/records"
     said = {

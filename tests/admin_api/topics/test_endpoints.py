@@ -179,3 +179,34 @@ def test_a_name_that_no_topic_can_have_is_refused_in_words(plane, topics, name):
         answer = plane.ask(method, f"{topics}/{name}")
         assert (answer.status_code, answer.json()["error_code"]) == (400, 40002)
         assert "Topic name is invalid" in answer.json()["message"]
+
+
+def test_null_is_what_is_left_out(plane, topics):
+    """Clients that are generated from Confluent's document say null for what they do
+    not say."""
+    optional = (
+        "partitions_count",
+        "replication_factor",
+        "replicas_assignments",
+        "configs",
+        "validate_only",
+    )
+    made = create(plane, topics, topic_name="nulls", **dict.fromkeys(optional))
+    assert made.status_code == 201, made.text
+    assert (made.json()["partitions_count"], made.json()["replication_factor"]) == (
+        1,
+        1,
+    )
+
+
+def test_what_is_only_validated_is_shown_as_it_would_be(plane, topics):
+    [broker] = plane.get(f"{plane.cluster}/brokers").json()["data"]
+    assigned = [
+        {"partition_id": n, "broker_ids": [broker["broker_id"]]} for n in (0, 1)
+    ]
+    for said in ({}, {"partitions_count": 4}, {"replicas_assignments": assigned}):
+        wanted = {"topic_name": "would-be", **said}
+        would = create(plane, topics, **wanted, validate_only=True).json()
+        made = create(plane, topics, **wanted).json()
+        assert would == made | {"authorized_operations": []}
+        assert plane.ask("DELETE", f"{topics}/would-be").status_code == 204
