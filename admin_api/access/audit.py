@@ -4,9 +4,10 @@ where.
 Never a query, a header or a body: what is produced and filtered for is nobody else's.
 """
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import structlog
+from fastapi import Depends, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from admin_api.access.callers import CALLER
@@ -16,6 +17,33 @@ log = structlog.get_logger("lakelog.admin")
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _RECORDS: Final = ("/records", "/records:batch")
 _REFUSED: Final = (401, 403, 421)
+_OUTCOME: Final = "lakelog.outcome"
+
+
+class Outcome:
+    """What an endpoint says of a request, for its line in the log."""
+
+    def __init__(self) -> None:
+        self.is_dry_run = False
+        """It was only asked what a change would do."""
+
+    def named(self, status: int) -> str:
+        """Whether something was changed; who is told of a fault or that time ran out
+        cannot know."""
+        if 400 <= status < 500:
+            return "not changed"
+        if self.is_dry_run:
+            return "dry run"
+        return "changed" if status < 400 else "perhaps changed"
+
+
+def _outcome(request: Request) -> Outcome:
+    outcome: Outcome = request.scope[_OUTCOME]
+    return outcome
+
+
+OutcomeDep = Annotated[Outcome, Depends(_outcome)]
+"""For endpoints that may be asked for a dry run."""
 
 
 class Audit:
@@ -30,6 +58,7 @@ class Audit:
             await self._app(scope, receive, send)
             return
         status = 500  # whoever raises is answered so
+        outcome = Outcome()
 
         async def noted(message: Message) -> None:
             nonlocal status
@@ -38,27 +67,19 @@ class Audit:
             await send(message)
 
         try:
-            await self._app(scope, receive, noted)
+            await self._app({**scope, _OUTCOME: outcome}, receive, noted)
         finally:
             if status in _REFUSED:
                 log.warning("refused", **_facts(scope, status))
             elif _changes(scope):
                 if CALLER in scope:  # nobody asked yet where no route did
                     await scope[CALLER].caller()
-                log.info(_outcome(status), **_facts(scope, status))
+                log.info(outcome.named(status), **_facts(scope, status))
 
 
 def _changes(scope: Scope) -> bool:
     """Whether it is meant to change something; records that are produced are not."""
     return scope["method"] not in _READING and not scope["path"].endswith(_RECORDS)
-
-
-def _outcome(status: int) -> str:
-    """Whether something was changed; who is told of a fault or that time ran out
-    cannot know."""
-    if status < 400:
-        return "changed"
-    return "not changed" if status < 500 else "perhaps changed"
 
 
 def _facts(scope: Scope, status: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from admin_api.access.audit import OutcomeDep
 from admin_api.access.guards import ADMIN, OPERATOR
 from admin_api.configs import owners
 from admin_api.configs.defaults import topic_defaults
@@ -98,9 +99,10 @@ async def list_default_topic_configs(
     responses={207: {"model": TopicFailures, "description": "Some topics failed."}},
 )
 async def alter_topics_configs(
-    cluster: ClusterDep, body: AlterTopicsConfigs, kafka: KafkaDep
+    cluster: ClusterDep, body: AlterTopicsConfigs, kafka: KafkaDep, outcome: OutcomeDep
 ) -> Response:
     """Each topic is altered as a whole or not at all; 207 names those that are not."""
+    outcome.is_dry_run = bool(body.validate_only)
     failures = await owners.alter_topics(kafka, cluster, body)
     if not failures:
         return Response(status_code=204)

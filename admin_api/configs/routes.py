@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends
 from fastapi.routing import APIRoute
 
+from admin_api.access.audit import OutcomeDep
 from admin_api.configs import owners
 from admin_api.configs.owners import Owner
 from admin_api.configs.schemas import (
@@ -45,9 +46,13 @@ def config_routes(
         summary="Alter configurations",
     )
     async def alter_configs(
-        own: Annotated[Owner, Depends(owner)], body: AlterConfigs, kafka: KafkaDep
+        own: Annotated[Owner, Depends(owner)],
+        body: AlterConfigs,
+        kafka: KafkaDep,
+        outcome: OutcomeDep,
     ) -> None:
         """Set or delete several, all of them or none."""
+        outcome.is_dry_run = bool(body.validate_only)
         await owners.alter(kafka, own, body.data, body.validate_only)
 
     @router.get(path + "/{name}", response_model=model, summary="Get a configuration")

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from admin_api.access.audit import OutcomeDep
 from admin_api.access.guards import OPERATOR
 from admin_api.configs import owners
 from admin_api.configs.owners import broker_owner
@@ -64,9 +65,14 @@ async def list_topics(
     responses={200: {"model": Topic, "description": "It was only validated."}},
 )
 async def create_topic(
-    response: Response, cluster: ClusterDep, body: CreateTopic, kafka: KafkaDep
+    response: Response,
+    cluster: ClusterDep,
+    body: CreateTopic,
+    kafka: KafkaDep,
+    outcome: OutcomeDep,
 ) -> Topic:
     """Create a topic, or with `validate_only` ask whether it could be."""
+    outcome.is_dry_run = bool(body.validate_only)
     await kafka.create_topic(body.wanted(), bool(body.validate_only))
     if body.validate_only:
         response.status_code = 200

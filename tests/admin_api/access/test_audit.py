@@ -65,6 +65,27 @@ def test_a_change_that_nothing_came_of_is_not_called_one(plane):
     assert (event["event"], event["status"]) == ("not changed", 404)
 
 
+def test_a_dry_run_is_not_called_a_change(plane):
+    topic, entry = plane.create("rehearsed"), {"name": "retention.ms", "value": "1"}
+    alter = {"data": [entry], "validate_only": True}
+    of_topic = {"topic_name": "rehearsed", "configs": [entry]}
+    reset = {"topics": [{"topic_name": "rehearsed"}], "to": "EARLIEST"}
+    for path, body in (
+        (f"{plane.cluster}/topics", {"topic_name": "new", "validate_only": True}),
+        (f"{topic}/configs:alter", alter),
+        (f"{plane.cluster}/topics/-/configs:alter", alter | {"data": [of_topic]}),
+        ("/v1/groups/rehearsing:reset-offsets", reset),
+    ):
+        [event] = logged(plane, "POST", path, json=body)
+        assert event["status"] < 300
+        assert event["event"] == "dry run", path
+    [event] = logged(plane, "POST", f"{topic}/configs:alter", json={"data": [entry]})
+    assert event["event"] == "changed"
+    there = {"topic_name": "rehearsed", "validate_only": True}
+    [event] = logged(plane, "POST", f"{plane.cluster}/topics", json=there)
+    assert (event["event"], event["status"]) == ("not changed", 400)
+
+
 def test_a_page_of_another_site_is_logged_as_refused(plane):
     page = {"origin": "http://evil.example"}
     [event] = logged(plane, "DELETE", "/v3/clusters/x/topics/t", headers=page)
