@@ -36,6 +36,7 @@ from admin_api.metrics import endpoints as metrics
 from admin_api.metrics.exporter import Exporter
 from admin_api.overview import endpoints as overview
 from admin_api.partitions import endpoints as partitions
+from admin_api.queries import KNOWN_QUERY
 from admin_api.reading import endpoints as reading
 from admin_api.reading.readers import Readers
 from admin_api.records import endpoints as records
@@ -163,6 +164,7 @@ def _include_routes(app: FastAPI) -> None:
     for module in OPEN:
         app.include_router(module.router)
     for module in (metrics, *CONFLUENT, *LAKEHOUSE):
+        checks = [VIEWER, KNOWN_QUERY] if module in LAKEHOUSE else [VIEWER]
         app.include_router(
-            module.router, responses=problems.DOCUMENTED, dependencies=[VIEWER]
+            module.router, responses=problems.DOCUMENTED, dependencies=checks
         )

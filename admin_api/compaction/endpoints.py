@@ -18,6 +18,7 @@ from admin_api.dependencies import (
 )
 
 router = APIRouter(prefix="/v1", tags=["Tables"])
+TIMEOUT_S = 10.0
 TIMEOUT_S_MAX = 60
 
 
@@ -28,6 +29,21 @@ def _operations(
 
 
 OperationsDep = Annotated[Operations, Depends(_operations)]
+_Seconds = Annotated[float, Query(ge=0, le=TIMEOUT_S_MAX)]
+
+
+def _patience(
+    timeout: Annotated[
+        _Seconds, Query(description="How long to wait, in seconds.")
+    ] = TIMEOUT_S,
+    timeout_s: Annotated[
+        _Seconds | None, Query(description="As `timeout`.", deprecated=True)
+    ] = None,
+) -> float:
+    return timeout if timeout_s is None else timeout_s
+
+
+PatienceDep = Annotated[float, Depends(_patience)]
 
 
 @router.post(
@@ -40,9 +56,7 @@ async def compact_table(
     name: TopicNameDep,
     operations: OperationsDep,
     response: Response,
-    timeout_s: Annotated[
-        float, Query(ge=0, le=TIMEOUT_S_MAX, description="How long to wait.")
-    ] = 10.0,
+    patience_s: PatienceDep,
 ) -> Operation:
     """Have all that is committed now in the topic's table.
 
@@ -50,7 +64,7 @@ async def compact_table(
     when it is stuck, or when no compactor runs: then it is not waited for.
     """
     asked = await asyncio.to_thread(operations.compact, name)
-    found = await operations.completed(asked, timeout_s)
+    found = await operations.completed(asked, patience_s)
     if found.state != State.DONE:
         response.status_code = 202
         response.headers["Location"] = found.metadata.self

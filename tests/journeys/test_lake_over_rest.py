@@ -41,7 +41,7 @@ def until(up, path, condition):
 @pytest.fixture(scope="module")
 def compacted(up):
     """All is in the table because it was asked for: by itself it would take an hour."""
-    operation = asked(up, "/v1/tables/orders:compact?timeout_s=60", "POST")
+    operation = asked(up, "/v1/tables/orders:compact?timeout=60", "POST")
     return until(up, operation["metadata"]["self"], lambda o: o["state"] == "DONE")
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from admin_api.compaction.operations import Operations
 from admin_api.lake import Lake
 from broker.catalog import requests
 from tests.support.laked import make_topic
@@ -26,11 +27,29 @@ def test_what_is_not_done_is_a_202_that_can_be_asked_for_until_it_is(lonely, url
     assert (done.status_code, done.json()["state"]) == (200, "DONE")
 
 
+@pytest.mark.parametrize("name", ["timeout", "timeout_s"])
+def test_it_is_waited_for_as_long_as_said(lonely, url, name, monkeypatch):
+    waited = []
+
+    async def completed(_, operation, timeout_s):
+        waited.append(timeout_s)
+        return operation
+
+    monkeypatch.setattr(Operations, "completed", completed)
+    for query in ("", f"?{name}=1.5", f"?{name}=0"):
+        assert lonely.post(f"{url}{query}", None).status_code == 202
+    assert waited == [10.0, 1.5, 0.0]
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [
         ("/v1/tables/nobody:compact", 404),
         ("/v1/tables/a%20b:compact", 400),
+        ("/v1/tables/orders:compact?timeout=61", 400),
+        ("/v1/tables/orders:compact?timeout=-1", 400),
+        ("/v1/tables/orders:compact?timeout=nan", 400),
+        ("/v1/tables/orders:compact?timeout=1&wait=1", 400),
         ("/v1/tables/orders:compact?timeout_s=61", 400),
         ("/v1/tables/orders:compact?timeout_s=-1", 400),
         ("/v1/tables/orders:compact?timeout_s=nan", 400),
