@@ -8,7 +8,7 @@ raw bytes; whoever wants typed columns casts them.
 Importing this module imports pyarrow; a process that must start light imports it late.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -30,6 +30,29 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
 WRITE: pa.Schema = pa.schema(_COLUMNS)
 """What a data file holds, in this physical order. ``headers`` is null when there are
 none; ``partition`` is in the file too, so that a file explains itself."""
+
+COMMENTS: Final = {
+    "partition": "Number of the topic's partition",
+    "offset": "Offset in the partition, each at most once; gaps are transaction "
+    "markers, aborted and deleted records",
+    "timestamp": "The record's time (whose: timestampType), to the millisecond; null: "
+    "it has none",
+    "timestampType": "0: the producer's time (CreateTime), 1: the broker's "
+    "(LogAppendTime)",
+    "topic": "Name of the topic",
+    "key": "The record's key as it was sent: CAST(key AS STRING) if it is text; null: "
+    "it has none",
+    "value": "The record's value as it was sent: CAST(value AS STRING) if it is text; "
+    "null: a tombstone",
+    "headers": "The record's headers, in their order; null: it has none",
+}
+"""What a new table says of each column, to whoever asks DESCRIBE."""
+
+DESCRIBED: pa.Schema = pa.schema(
+    [one.with_metadata({"comment": COMMENTS[one.name]}) for one in WRITE]
+)
+"""The columns as a table is made. What files hold (``WRITE``) says nothing of them, and
+what an owner says of a column later is his: it is never written again."""
 
 READ = ["offset", "timestamp", "timestampType", "key", "value", "headers"]
 """What is needed to rebuild a record."""

@@ -20,7 +20,7 @@ from lakehouse.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
 from lakehouse.durable import sync_directory, sync_file
 from lakehouse.errors import CommitRefused, LogDamaged, TableMissing
 from lakehouse.location import set_aside_path, set_aside_paths, table_path
-from lakehouse.schema import PARTITION_COLUMN, WRITE
+from lakehouse.schema import DESCRIBED, PARTITION_COLUMN
 
 _CREATE = 0
 
@@ -69,9 +69,10 @@ def _create(path: str, topic: str, topic_id: str, partitions: int) -> None:
     try:
         deltalake.DeltaTable.create(
             path,
-            deltalake.Schema.from_arrow(WRITE),
+            deltalake.Schema.from_arrow(DESCRIBED),
             partition_by=[PARTITION_COLUMN],
             name=topic,
+            description=f"The records of the Kafka topic {topic}",
             configuration=properties.of_topic(topic, topic_id, partitions),
             raise_if_key_not_exists=False,
         )

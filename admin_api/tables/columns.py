@@ -17,6 +17,10 @@ class Column(BaseModel):
     name: Shown = Field(examples=["offset"])
     type: Shown = Field(description="As Spark writes it.", examples=["bigint"])
     nullable: bool
+    comment: Shown | None = Field(
+        description="What it is, by whoever made it or said so last.",
+        examples=["Name of the topic"],
+    )
 
 
 _SQL_NAMES = {
@@ -36,11 +40,18 @@ def columns_of(schema_string: str) -> list[Column]:
                 name=field["name"],
                 type=_type(field["type"]),
                 nullable=field.get("nullable") is not False,
+                comment=_comment(field.get("metadata")),
             )
             for field in fields
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []
+
+
+def _comment(said: Any) -> str | None:
+    """What a column's metadata says of it; any of its keys may be an owner's."""
+    found = said.get("comment") if isinstance(said, Mapping) else None
+    return found if isinstance(found, str) else None
 
 
 def _type(kind: str | Mapping[str, Any]) -> str:

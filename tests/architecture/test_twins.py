@@ -38,7 +38,6 @@ WITHOUT_TWIN = {
     "lakehouse/new_file.py": BY_CALLERS,
     "lakehouse/properties.py": DECLARATIONS,
     "lakehouse/schema.py": DECLARATIONS,
-    "lakehouse/tables.py": BY_CALLERS,
     "jobs/check_report.py": DECLARATIONS,
     "jobs/check_segments.py": BY_CALLERS,
     "jobs/check_tables.py": BY_CALLERS,
@@ -47,7 +46,7 @@ WITHOUT_TWIN = {
     "admin_api/dependencies.py": BY_CALLERS,
     "admin_api/server.py": BY_JOURNEYS,
 }
-MOST = 28
+MOST = 27
 """How many there are: who takes one off lowers it, so the list gets no longer."""
 
 DATA = ROOT / "broker" / "protocol" / "definitions"

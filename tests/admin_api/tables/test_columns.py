@@ -6,6 +6,7 @@ import pytest
 
 from admin_api.tables.columns import columns_of
 from lakehouse.delta_log import load
+from lakehouse.schema import COMMENTS
 from tests.support.tables import Writer
 
 
@@ -22,6 +23,19 @@ def test_the_columns_of_a_topics_table(tmp_path):
         "value": "binary",
         "headers": "array<struct<key:string,value:binary>>",
     }
+
+
+def test_what_a_column_is_said_to_be(tmp_path):
+    metadata = load(Writer(str(tmp_path)).path).metadata
+    found = {one.name: one.comment for one in columns_of(metadata.schema_string)}
+    assert found == COMMENTS
+
+
+@pytest.mark.parametrize("said", [None, {}, {"comment": None}, {"comment": 5}, []])
+def test_a_column_of_which_nothing_is_said(said):
+    fields = [{"name": "a", "type": "long", "nullable": True, "metadata": said}]
+    [found] = columns_of(json.dumps({"type": "struct", "fields": fields}))
+    assert found.comment is None
 
 
 def test_what_an_owner_added():

@@ -46,7 +46,11 @@ def test_a_table_is_shown_with_what_the_broker_and_the_log_say(plane):
         "reader_features": [],
     }
     assert found["properties"]["lakelog.topic"] == "shown"
-    assert {"name": "value", "type": "binary", "nullable": True} in found["columns"]
+    [column] = [one for one in found["columns"] if one["name"] == "topic"]
+    assert column == {
+        "name": "topic", "type": "string", "nullable": True,
+        "comment": "Name of the topic",
+    }  # fmt: skip
     first, second = found["partitions"]
     assert (first["log_start"], first["table_end"]) == (0, 3)
     assert (first["last_stable_offset"], first["high_watermark"]) == (5, 5)
