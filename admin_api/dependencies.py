@@ -22,6 +22,9 @@ from broker.settings import Settings
 from broker.topics import names
 
 ID_MAX = 2**31 - 1
+TEXT_BYTES_MAX = 2**15 - 1
+"""A Kafka string's length is an int16. Of a longer one librdkafka writes the length cut
+to 16 bits: the broker takes another text, or ends the connection of all requests."""
 
 
 def _encodable(text: str) -> str:
@@ -32,10 +35,19 @@ def _encodable(text: str) -> str:
     return text
 
 
-Text = Annotated[
+def _short(text: str) -> str:
+    if len(text.encode()) > TEXT_BYTES_MAX:
+        raise ValueError(f"a text has at most {TEXT_BYTES_MAX} bytes in Kafka")
+    return text
+
+
+LongText = Annotated[
     str, StringConstraints(pattern=r"^[^\x00]*$"), AfterValidator(_encodable)
 ]
-"""Text that UTF-8 has, without the character that ends a text in librdkafka."""
+"""Text that UTF-8 has, without the character that ends a text in librdkafka; for what
+is no Kafka string, as the names of headers."""
+Text = Annotated[LongText, AfterValidator(_short)]
+"""Text that fits a Kafka string: whatever a request says that the broker is asked."""
 
 
 @dataclass(frozen=True, slots=True)

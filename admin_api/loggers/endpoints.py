@@ -12,8 +12,14 @@ from admin_api.problems import Problem
 
 router = APIRouter(prefix="/v1/loggers", tags=["Loggers"])
 
+NAME_LENGTH_MAX = 1_000
+"""Longer than any logger's; a part takes no question whose first line is long."""
 LoggerName = Annotated[
-    Text, Path(description="A logger's name; `lakelog` stands for all.")
+    Text,
+    Path(
+        max_length=NAME_LENGTH_MAX,
+        description="A logger's name; `lakelog` stands for all.",
+    ),
 ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, field_validator
 
-from admin_api.dependencies import ID_MAX, Text
+from admin_api.dependencies import ID_MAX, LongText, Text
 from admin_api.problems import Problem
 from admin_api.resources import Body
 
@@ -50,7 +50,7 @@ class ProduceData(Body):
 
 
 class ProduceHeader(Body):
-    name: Text
+    name: LongText
     value: str | None = Field(default=None, description="Base64.")
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from broker.configuration.kafka_names import OF_BROKER
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.topics import names
 from broker.topics.broker_configs import BROKER_CONFIGS
 from broker.topics.config_alter import Alteration, Operation
 from broker.topics.config_keys import ConfigType
@@ -112,7 +113,8 @@ def _edited(
         )
     key = BROKER_CONFIGS.get(name)
     if key is None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+        why = f"Unknown config name: {names.shown(name)}"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, why)
     if key.type is not ConfigType.LIST:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,

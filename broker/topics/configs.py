@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.topics import names
 from broker.topics.config_keys import (
     LONG_MAX,
     ConfigKey,
@@ -246,7 +247,8 @@ def key(name: str) -> ConfigKey:
     """The key of that name. Raises KafkaError INVALID_CONFIG if there is none."""
     found = TOPIC_CONFIGS.get(name)
     if found is None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+        why = f"Unknown topic config name: {names.shown(name)}"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, why)
     return found
 
 

@@ -115,6 +115,10 @@ PROXY = [
     (f"{_TOPIC}/records", ("post",)),
 ]
 """All paths below a cluster in the document of Confluent's REST Proxy."""
+LONG = ("x" * 32_767, "x" * 32_768, "x" * 60_000)
+"""A Kafka string's length is an int16: at its bound, and behind it."""
+LONGER = (*LONG, "\u00fc" * 16_384, "x" * 65_536, "x" * 65_540)
+"""Bytes count, and with some of them the int16 is 0 or 4. No URL is so long."""
 
 
 def operations(document):
@@ -252,6 +256,75 @@ def test_nothing_that_is_asked_is_a_fault_of_the_plane(plane, document, known):
                 wrong.append((method, url[:200], str(more)[:200], answer.text[:200]))
     assert not wrong, "\n".join(map(str, wrong[:10]))
     assert count > 1000
+
+
+def with_texts(body, text):
+    """The body with each text in it, and each name of a field, once so long."""
+    for name, value in body.items():
+        inner = value[0] if isinstance(value, list) else value
+        if isinstance(inner, str):
+            yield body | {name: [text] if isinstance(value, list) else text}
+        elif isinstance(inner, dict):
+            for one in with_texts(inner, text):
+                yield body | {name: [one] if isinstance(value, list) else one}
+    yield body | {text: 1}
+
+
+def long_requests(method, path, operation, known):
+    """Every request of an operation that has one text so long."""
+    body = body_of(method, path) if "requestBody" in operation else None
+    needed = [
+        f"{one['name']}={one['schema'].get('examples', ['ANY'])[0]}"
+        for one in operation.get("parameters", ())
+        if one["in"] == "query" and one["required"]
+    ]
+    if "text/event-stream" in answers(operation):
+        needed.append("duration_s=0")
+    for parameter in operation.get("parameters", ()):
+        for text in LONG:
+            if parameter["in"] == "path":
+                url = f"{path.format(**(known | {parameter['name']: text}))}?"
+            else:
+                url = f"{path.format(**known)}?{parameter['name']}={text}&"
+            yield url + "&".join(needed), {} if body is None else encoded(body)
+    for text in LONGER if body is not None else ():
+        for wrong in with_texts(body, text):
+            yield f"{path.format(**known)}?{'&'.join(needed)}", encoded(wrong)
+
+
+def test_a_text_too_long_for_kafka_disturbs_nobody_else(plane, document, known):
+    """librdkafka would write another length, and the broker end the connection that
+    all requests share."""
+
+    async def asks_on(client, others):
+        while True:
+            others.append(await client.get(f"/v3/clusters/{known['cluster_id']}/acls"))
+            others.append(await client.get("/v3/clusters"))
+            await asyncio.sleep(0.01)
+
+    async def story():
+        transport = httpx.ASGITransport(app=plane.app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://plane"
+        ) as client:
+            others, wrong, count = [], [], 0
+            asking = asyncio.create_task(asks_on(client, others))
+            for method, path, operation in operations(document):
+                for url, more in long_requests(method, path, operation, known):
+                    answer = await client.request(method, url, **more)
+                    count += 1
+                    right = answer.status_code < 400 or told_in_words(answer)
+                    if answer.status_code >= 500 or not right:
+                        wrong.append((method, path, url[:150], answer.text[:200]))
+            asking.cancel()
+            return others, wrong, count
+
+    others, wrong, count = asyncio.run(story())
+    assert not wrong, (len(wrong), wrong[:10])
+    broken = [one.text[:200] for one in others if one.status_code not in (200, 400)]
+    assert not broken, (len(broken), broken[:5])
+    assert count > 500
+    assert len(others) > 100
 
 
 def test_every_operation_is_explained(document):

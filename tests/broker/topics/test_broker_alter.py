@@ -80,6 +80,7 @@ def test_what_kafka_changes_and_means_nothing_here_is_kept(name):
         ((RETENTION, APPEND, "1"), 40, "append is not allowed for config key"),
         ((RETENTION, SUBTRACT, "1"), 40, "subtract is not allowed for config key"),
         (("no.such", APPEND, "1"), 40, "Unknown config name: no.such"),
+        (("x" * 32_767, APPEND, "1"), 40, r"Unknown config name: x{249}\.{3}$"),
         ((RETENTION, 7, "1"), 42, "Unknown operations type 7"),
         ((POLICY, SET, "shred"), 42, "must hold nothing but"),
     ],

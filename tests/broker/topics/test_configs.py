@@ -117,6 +117,13 @@ def test_an_unknown_key_is_named() -> None:
         validate({"no.such.key": "1"})
 
 
+def test_an_unknown_key_that_is_long_is_named_in_short() -> None:
+    """The answer that names it is a Kafka string as well."""
+    with pytest.raises(KafkaError) as caught:
+        validate({"x" * 32_767: "1"})
+    assert len(caught.value.message) < 300
+
+
 def test_lags_that_contradict_each_other_are_refused() -> None:
     validate({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
     with pytest.raises(KafkaError, match=r"min\.compaction\.lag\.ms \(6\)"):
