@@ -140,6 +140,7 @@ class IdempotentProducer(Client):
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             ErrorCode.INVALID_PRODUCER_EPOCH,
             ErrorCode.UNKNOWN_PRODUCER_ID,
+            ErrorCode.DUPLICATE_SEQUENCE_NUMBER,  # of the last five it is told where
         )
         if first and answer.error_code in sequence_codes:
             name = ErrorCode(answer.error_code).name
@@ -156,16 +157,17 @@ class Committer(Client):
         if place is None:
             return
         topic, index = place
-        known = self.model.committed(f"group-{self.name}", topic.name, index)
+        group = f"group-{self.name}"
+        known = self.model.committed(group, topic.name, index)
         before = known.acknowledged
         if self.chance.random() < 0.5:
             self.committed += 1
             known.ask(self.committed)
-            commit = commit_request(self.name, topic.name, index, self.committed)
+            commit = commit_request(group, topic.name, index, self.committed)
             if self.chance.random() < 0.5:
                 answer, fetched = await self.ask_both(
                     (commit, COMMIT_VERSION),
-                    (fetch_request(self.name, topic.name, index), OFFSET_FETCH_VERSION),
+                    (fetch_request(group, topic.name, index), OFFSET_FETCH_VERSION),
                 )
             else:
                 answer, fetched = await self.ask(commit, COMMIT_VERSION), None
@@ -175,7 +177,7 @@ class Committer(Client):
                 known.acknowledge(self.committed)
                 before = self.committed if self.town.in_order else before
         else:
-            request = fetch_request(self.name, topic.name, index)
+            request = fetch_request(group, topic.name, index)
             fetched = await self.ask(request, OFFSET_FETCH_VERSION)
         if fetched is not None and not fetched.groups[0].error_code:
             found = fetched.groups[0].topics[0].partitions[0]
@@ -184,18 +186,30 @@ class Committer(Client):
 
 
 def commit_request(
-    who: str, topic: str, index: int, offset: int
+    group: str, topic: str, index: int, offset: int
 ) -> OffsetCommitRequest:
     parts = [OffsetCommitRequestPartition(index, offset, committed_metadata="")]
     topics = [OffsetCommitRequestTopic(topic, partitions=parts)]
-    return OffsetCommitRequest(f"group-{who}", topics=topics)
+    return OffsetCommitRequest(group, topics=topics)
 
 
-def fetch_request(who: str, topic: str, index: int) -> OffsetFetchRequest:
+def fetch_request(group: str, topic: str, index: int) -> OffsetFetchRequest:
     topics = [OffsetFetchRequestTopics(topic, partition_indexes=[index])]
-    return OffsetFetchRequest(
-        groups=[OffsetFetchRequestGroup(f"group-{who}", topics=topics)]
-    )
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=topics)])
+
+
+async def look_at_offset(client: Client, group: str, topic: str, index: int) -> None:
+    """Ask for a committed offset, be it stable or not, and hold it against what was
+    acknowledged before."""
+    known = client.model.committed(group, topic, index)
+    before = known.acknowledged
+    asked = fetch_request(group, topic, index)
+    asked.require_stable = client.chance.random() < 0.5
+    answer = (await client.ask(asked, OFFSET_FETCH_VERSION)).groups[0]
+    found = None if answer.error_code else answer.topics[0].partitions[0]
+    if found is not None and not found.error_code:
+        client.tell(f"{known.name} is committed up to {found.committed_offset}")
+        known.saw(found.committed_offset, before, client.name)
 
 
 class Impatient(PlainProducer):

@@ -1,24 +1,33 @@
-"""Defects that were mended once, put back: what the simulation must be able to find.
+"""Defects, put into the broker: what the simulation must be able to find.
 
-Each is a context in which the broker behaves as it did before the mend.
+Each is a context in which the broker behaves as it did before a mend, or without one of
+its safeguards.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from broker.catalog import pending_offsets
 from broker.catalog import topics as stored
+from broker.groups import classic, joining
+from broker.groups.commands import AdmitCommit
+from broker.groups.group import Group
 from broker.ids import ProducerId
 from broker.log.partition import LogSnapshot, PartitionLog
+from broker.log.producers import Duplicate, Producers
 from broker.network.blocks import Arena
 from broker.network.connection import Connection
 from broker.network.receiver import Receiver
-from broker.protocol.errors import ErrorCode
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.records.batch import BatchHeader
+from broker.runtime.coordination.machines import Hosted
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.topics.topics import Topics
 from broker.storage import restart
+from broker.storage.active_segment import ActiveSegment
 from broker.storage.committed_position import CommittedPositionFile
 from broker.storage.wal import Wal
 from broker.topics.topic import Topic
@@ -182,4 +191,101 @@ def nobody_is_fenced() -> Iterator[None]:
 def pending_offsets_that_a_start_forgets() -> Iterator[None]:
     """Offsets that wait for the end of their transaction do not outlive a broker."""
     with _replaced(pending_offsets, "load", lambda _: {}):
+        yield
+
+
+@contextlib.contextmanager
+def sequences_unchecked() -> Iterator[None]:
+    """A batch is appended whatever its sequence is, gaps and repetitions alike."""
+    check = Producers.check
+
+    def anything(
+        self: Producers, header: BatchHeader, *, starts_at_zero: bool = False
+    ) -> Duplicate | None:
+        try:
+            check(self, header, starts_at_zero=starts_at_zero)
+        except KafkaError as error:
+            if error.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                raise
+        return None
+
+    with _replaced(Producers, "check", anything):
+        yield
+
+
+@contextlib.contextmanager
+def gaps_unchecked() -> Iterator[None]:
+    """A batch is appended whose predecessor is missing; a repetition is known."""
+    check = Producers.check
+
+    def ahead(
+        self: Producers, header: BatchHeader, *, starts_at_zero: bool = False
+    ) -> Duplicate | None:
+        try:
+            return check(self, header, starts_at_zero=starts_at_zero)
+        except KafkaError as error:
+            if error.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                raise
+            return None
+
+    with _replaced(Producers, "check", ahead):
+        yield
+
+
+@contextlib.contextmanager
+def duplicates_refused() -> Iterator[None]:
+    """A batch that is there already is refused; where it is, is not said."""
+    check = Producers.check
+
+    def refusing(
+        self: Producers, header: BatchHeader, *, starts_at_zero: bool = False
+    ) -> Duplicate | None:
+        if check(self, header, starts_at_zero=starts_at_zero) is not None:
+            raise KafkaError(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, "it is there")
+        return None
+
+    with _replaced(Producers, "check", refusing):
+        yield
+
+
+@contextlib.contextmanager
+def stale_members_that_commit() -> Iterator[None]:
+    """A commit of any generation is taken, of who is a member and of who was."""
+    with _replaced(classic, "_commit_refusal", lambda *_: ErrorCode.NONE):
+        yield
+
+
+@contextlib.contextmanager
+def generations_unchecked() -> Iterator[None]:
+    """A member may commit in any generation, an older one as well."""
+
+    def known(group: Group, command: AdmitCommit) -> ErrorCode:
+        return joining.refusal(group, command.member_id, command.instance_id)
+
+    with _replaced(classic, "_commit_refusal", known):
+        yield
+
+
+@contextlib.contextmanager
+def answers_before_they_are_durable() -> Iterator[None]:
+    """What a coordinator writes (offsets, generations, ends of transactions) is
+    answered and seen as soon as it is on its way to the catalog."""
+
+    def at_once(self: Hosted[Any], command: Any) -> None:
+        decision = self._carry_out(command)
+        durable = [event for event in decision.events if event.durable]
+        if durable:
+            self._journal.write(partial(self._store, durable), lambda _: None)
+            self._done(decision, durable, None)
+        else:
+            self._answer(decision.replies)
+
+    with _replaced(Hosted, "ask", at_once):
+        yield
+
+
+@contextlib.contextmanager
+def records_that_are_not_synced() -> Iterator[None]:
+    """A batch is acknowledged when it is written; the disk may not have it."""
+    with _replaced(ActiveSegment, "sync", lambda _: None):
         yield

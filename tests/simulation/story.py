@@ -21,11 +21,14 @@ from tests.simulation.actors import (
     IdempotentProducer,
     Impatient,
     Vandal,
+    look_at_offset,
 )
 from tests.simulation.clients import Client, Consumer, PlainProducer, Town
+from tests.simulation.groups import GroupModel
 from tests.simulation.house import House
 from tests.simulation.logs import kept_logs
 from tests.simulation.loop import SimLoop
+from tests.simulation.members import Member
 from tests.simulation.model import Model, TopicModel, Violation
 from tests.simulation.network import Disconnected, Network
 from tests.simulation.transactional import CommittedReader, TransactionalProducer
@@ -35,8 +38,8 @@ FAULTS = (
     "kill", "power", "stop", "ambush", "ambush_seal", "cuts", "failing_write",
     "failing_sync", "full", "slow", "locked", "slow_network",
 )  # fmt: skip
-TRANSACTIONS = ("transactions",)
-"""Drawn by a chance of its own."""
+TRANSACTIONS, MEMBERS = "transactions", "members"
+"""Each is drawn by a chance of its own."""
 CLIENTS = ("plain", "idempotent", "committer", "impatient", "vandal", "admin")
 AMBUSHES = (
     "wal.seal", "wal.checkpoint", "wal.before_write", "wal.after_write",
@@ -113,8 +116,11 @@ class _Story:
         self.faults = _chosen(chance, FAULTS) if faults is None else list(faults)
         who = _chosen(chance, CLIENTS) if clients is None else list(clients)
         self.of_transactions = random.Random(f"transactions {seed}")
+        self.of_members = random.Random(f"members {seed}")
         if clients is None and self.of_transactions.random() < 0.5:
-            who += TRANSACTIONS
+            who.append(TRANSACTIONS)
+        if clients is None and self.of_members.random() < 0.4:
+            who.append(MEMBERS)
         self.compacts_us = chance.choice((200_000, 900_000, 5_000_000))
         self.violation: str | None = None
         self.loop = SimLoop(self.world, Life(0), "clients", self._told)
@@ -207,8 +213,11 @@ class _Story:
             ),
         }
         for kind in who:
-            if kind in TRANSACTIONS:
+            if kind == TRANSACTIONS:
                 people += self._transacting(len(people))
+                continue
+            if kind == MEMBERS:
+                people += self._members(len(people))
                 continue
             count = self.chance.choice((1, 1, 2, 3))
             first = len(people)
@@ -227,6 +236,12 @@ class _Story:
             for i in range(2)
         ]
         return [*people, CommittedReader(town, f"reader-{first}")]
+
+    def _members(self, first: int) -> list[Client]:
+        """A group, of two to four."""
+        group = GroupModel(f"group-of-{first}")
+        count = self.of_members.choice((2, 3, 4))
+        return [Member(self.town, f"member-{first + i}", group) for i in range(count)]
 
     def _place(self, topics: list[TopicModel]) -> tuple[TopicModel, int]:
         topic = self.chance.choice(topics)
@@ -252,13 +267,12 @@ class _Story:
                 if topic.name in found and not topic.deleted:
                     for index in range(found[topic.name]):
                         await reader.read_all(topic, index)
-            reader.disconnect()
         for transaction in self.model.transactions:
             transaction.acknowledge_offsets()
-        for client in self.clients:
-            if isinstance(client, TransactionalProducer):
-                await client.look_at_all_offsets()
-                client.disconnect()
+        for group, topic_name, index in self.model.offsets:
+            await look_at_offset(readers[0], group, topic_name, index)
+        for reader in readers:
+            reader.disconnect()
 
     async def _known_topics(self, client: Client) -> dict[str, int]:
         from broker.protocol.messages.metadata import MetadataRequest

@@ -27,7 +27,8 @@ def test_no_promise_is_broken(part):
         assert outcome.read
 
 
-@pytest.mark.parametrize("seed", [7, 20])  # the second one stops among clients
+# 20 stops among clients, 6 has members of a group beside transactions
+@pytest.mark.parametrize("seed", [6, 7, 20])
 def test_a_seed_repeats_its_run_exactly(seed):
     once, again = played(seed), play(seed)
     assert once.trace == again.trace

@@ -21,7 +21,7 @@ from broker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from broker.records.layout import TRANSACTIONAL_BIT
-from tests.simulation.actors import OFFSET_FETCH_VERSION, fetch_request
+from tests.simulation.actors import look_at_offset
 from tests.simulation.clients import (
     Consumer,
     PlainProducer,
@@ -252,24 +252,8 @@ class TransactionalProducer(PlainProducer):
     async def _look_at_offsets(self) -> None:
         place = self.a_partition()
         if place is not None:
-            await self._look_at(place[0].name, place[1])
-
-    async def look_at_all_offsets(self) -> None:
-        """Each that it ever sent, once nobody is under way any more."""
-        for group, topic, index in self.model.offsets:
-            if group == f"group-{self.name}":
-                await self._look_at(topic, index)
-
-    async def _look_at(self, topic: str, index: int) -> None:
-        known = self.model.committed(f"group-{self.name}", topic, index)
-        before = known.acknowledged
-        asked = fetch_request(self.name, topic, index)
-        asked.require_stable = self.chance.random() < 0.5
-        group = (await self.ask(asked, OFFSET_FETCH_VERSION)).groups[0]
-        found = None if group.error_code else group.topics[0].partitions[0]
-        if found is not None and not found.error_code:
-            self.tell(f"{topic}-{index} is committed up to {found.committed_offset}")
-            known.saw(found.committed_offset, before, self.name)
+            group = f"group-{self.name}"
+            await look_at_offset(self, group, place[0].name, place[1])
 
     # its end
 
