@@ -26,8 +26,16 @@ async def get_lag_history(
 ) -> LagHistory:
     """The lag of a group once a minute, as the plane saw it since it started.
 
-    It keeps six hours of the first 4,000 partitions that groups have committed for.
+    It keeps six hours of the first 500 groups, by name, and of the first 4,000
+    partitions that they have committed for; `left_out` counts the others.
     """
     since_ms = clock.now_ms() - minutes * 60_000
     interval_ms = int(INTERVAL_S * 1000)
-    return history(recorder.ring, consumer_group_id, topic_name, since_ms, interval_ms)
+    return history(
+        recorder.ring,
+        recorder.left_out,
+        consumer_group_id,
+        topic_name,
+        since_ms,
+        interval_ms,
+    )

@@ -1,7 +1,8 @@
 """Asks the broker for all groups' lags once a minute and keeps them for six hours.
 
-Groups are asked one after another, and no more than the ring has room for. A broker
-that does not answer leaves a gap; the plane's own end ends the recorder.
+Groups are asked one after another, by name, and no more than the ring has room for;
+what is left out is counted. A broker that does not answer leaves a gap; the plane's own
+end ends the recorder.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import OffsetSpec
 
 from admin_api.kafka import Kafka
-from admin_api.lag_history.ring import Key, LagRing
+from admin_api.lag_history.ring import Key, LagRing, LeftOut
 from broker.clock import Clock
 
 INTERVAL_S: Final = 60.0
@@ -31,6 +32,7 @@ class LagRecorder:
     def __init__(self, kafka: Kafka, clock: Clock) -> None:
         self._kafka, self._clock = kafka, clock
         self.ring = LagRing(SLOTS, SERIES_MAX)
+        self.left_out = LeftOut()
 
     async def run(self) -> None:
         """Record until cancelled."""
@@ -46,11 +48,14 @@ class LagRecorder:
     async def record(self) -> None:
         """Keep the lags of now. Raises KafkaException, and then keeps none."""
         committed: dict[Key, int] = {}
-        for group in sorted(await self._kafka.groups())[:GROUPS_MAX]:
+        groups, asked = sorted(await self._kafka.groups()), 0
+        for group in groups[:GROUPS_MAX]:
             for own, offset in (await self._kafka.committed(group)).items():
                 committed[group, *own] = offset
+            asked += 1
             if len(committed) > SERIES_MAX:
                 break
+        beyond = max(0, len(committed) - SERIES_MAX)
         committed = dict(islice(committed.items(), SERIES_MAX))
         wanted = {key[1:] for key in committed}
         ends = await self._kafka.offsets(wanted, OffsetSpec.latest())
@@ -60,3 +65,4 @@ class LagRecorder:
             if key[1:] in ends
         }
         self.ring.add(self._clock.now_ms(), lags)
+        self.left_out = LeftOut(len(groups) - asked, beyond + self.ring.left_out)

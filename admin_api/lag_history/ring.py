@@ -27,6 +27,15 @@ class Series:
     points: list[Point]
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What there was no room for at the last point in time."""
+
+    groups: int = 0
+    partitions: int = 0
+    """Of groups that were looked at."""
+
+
 class LagRing:
     """The last ``slots`` points of at most ``series_max`` series."""
 

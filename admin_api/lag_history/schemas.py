@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from admin_api.lag_history.ring import LagRing, Series, total
+from admin_api.lag_history.ring import LagRing, LeftOut, Series, total
 from admin_api.problems import Problem
 
 ROWS_MAX = 200
@@ -23,6 +23,13 @@ class LagRow(BaseModel):
     points: list[LagPoint]
 
 
+class LagLeftOut(BaseModel):
+    """What there was no room for when the lags were last kept, of all groups."""
+
+    groups: int = Field(description="By name behind the last one that is looked at.")
+    partitions: int = Field(description="Of the groups that are looked at.")
+
+
 class LagHistory(BaseModel):
     """How far a group was behind."""
 
@@ -32,16 +39,25 @@ class LagHistory(BaseModel):
     data: list[LagRow] = Field(
         description=f"The {ROWS_MAX} that are behind the most now."
     )
+    left_out: LagLeftOut
 
 
 def history(
-    ring: LagRing, group: str, topic: str | None, since_ms: int, interval_ms: int
+    ring: LagRing,
+    left_out: LeftOut,
+    group: str,
+    topic: str | None,
+    since_ms: int,
+    interval_ms: int,
 ) -> LagHistory:
     """The lags of a group by topic; of one topic by partition. Raises Problem 404."""
     found = [one for one in ring.series(group, since_ms) if topic in (None, one.topic)]
     if not found:
         where = "" if topic is None else f" for topic {topic}"
-        raise Problem(404, f"No lag of consumer group {group}{where} was kept yet.")
+        raise Problem(
+            404,
+            f"No lag of consumer group {group}{where} was kept yet{_why(left_out)}.",
+        )
     rows = _by_topic(found) if topic is None else [_row(one) for one in found]
     rows.sort(key=lambda row: -row.points[-1].lag)
     return LagHistory(
@@ -49,6 +65,16 @@ def history(
         interval_ms=interval_ms,
         total=_points(total(found)),
         data=rows[:ROWS_MAX],
+        left_out=LagLeftOut(groups=left_out.groups, partitions=left_out.partitions),
+    )
+
+
+def _why(left_out: LeftOut) -> str:
+    if not left_out.groups and not left_out.partitions:
+        return ""
+    return (
+        f"; {left_out.groups} groups and {left_out.partitions} partitions are left "
+        "out, for which there is no room"
     )
 
 

@@ -8,7 +8,7 @@ The hot path counts in plain ints; nobody waits for a scrape.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any
 
@@ -18,7 +18,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from admin_api.dependencies import ExporterDep, SettingsDep, StatusDep
+from admin_api.dependencies import ExporterDep, LagRecorderDep, SettingsDep, StatusDep
+from admin_api.lag_history.recorder import LagRecorder
 from admin_api.metrics.exporter import Figures, families
 from admin_api.metrics.histograms import compaction, histograms
 from admin_api.metrics.jmx import jmx
@@ -115,6 +116,18 @@ def transactions(found: tuple[OpenTransaction, ...]) -> Iterator[Metric]:
             yield family
 
 
+def lag_history(recorder: LagRecorder) -> Iterator[Metric]:
+    """What the history of lags has no room for, once there is one."""
+    if not len(recorder.ring):
+        return
+    for what in ("groups", "partitions"):
+        yield GaugeMetricFamily(
+            f"lakelog_lag_history_left_out_{what}",
+            f"Those {what} that the history of lags has no room for.",
+            float(getattr(recorder.left_out, what)),
+        )
+
+
 class PartsCollector(Collector):
     """The status files as metric families, read at each scrape."""
 
@@ -168,12 +181,15 @@ def text(
     status: StatusFiles,
     figures: Figures | None = None,
     age_s: float = 0.0,
+    more: Sequence[Metric] = (),
     *,
     per_topic: bool = True,
 ) -> bytes:
     """All metrics in the text format of Prometheus; of topics and groups only with
-    what the broker said of them ``age_s`` ago. Blocks for a moment."""
+    what the broker said of them ``age_s`` ago; ``more`` is the plane's own. Blocks for
+    a moment."""
     registry = CollectorRegistry(auto_describe=False)
+    registry.register(Collected(list(more)))
     registry.register(PartsCollector(status, per_topic=per_topic))
     if figures is not None:
         registry.register(Collected(list(families(figures, age_s))))
@@ -184,6 +200,7 @@ def text(
 async def metrics(
     status: StatusDep,
     exporter: ExporterDep,
+    recorder: LagRecorderDep,
     settings: SettingsDep,
     per_topic: Annotated[
         bool | None,
@@ -203,5 +220,8 @@ async def metrics(
     wanted = settings.metrics.per_topic if per_topic is None else per_topic
     figures = await exporter.figures() if wanted else None
     age_s = exporter.age_s
-    found = await asyncio.to_thread(text, status, figures, age_s, per_topic=wanted)
+    kept = list(lag_history(recorder))
+    found = await asyncio.to_thread(
+        text, status, figures, age_s, kept, per_topic=wanted
+    )
     return Response(found, media_type=CONTENT_TYPE)

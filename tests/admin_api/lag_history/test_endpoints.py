@@ -2,6 +2,8 @@
 
 import asyncio
 
+from admin_api.lag_history import recorder
+from admin_api.lag_history.ring import LagRing
 from tests.support.confluent import produce_all
 
 URL = "/v1/groups/followed/lag/history"
@@ -38,3 +40,31 @@ def test_a_group_that_falls_behind_is_seen_to(plane):
     ]
     assert plane.get(f"{URL}?topic_name=other").status_code == 404
     assert plane.get(f"{URL}?minutes=0").status_code == 400
+
+
+def test_what_there_is_no_room_for_is_said(plane, monkeypatch):
+    """By name: of two groups the second, of three partitions the last."""
+    plane.create("roomy", 3)
+    body = {"to": "EARLIEST", "topics": [{"topic_name": "roomy"}], "dry_run": False}
+    for group in ("a-first", "b-second"):
+        url = f"/v1/groups/{group}:reset-offsets"
+        assert plane.post(url, body).is_success
+    url = "/v1/groups/{}/lag/history".format
+    record(plane)
+    found = plane.get(url("a-first")).json()
+    assert found["left_out"] == {"groups": 0, "partitions": 0}
+    recording = plane.app.state.lag_recorder
+    monkeypatch.setattr(recording, "ring", LagRing(10, 2))
+    monkeypatch.setattr(recording, "left_out", None)
+    monkeypatch.setattr(recorder, "GROUPS_MAX", 1)
+    monkeypatch.setattr(recorder, "SERIES_MAX", 2)
+    record(plane)
+    groups = len(asyncio.run(plane.app.state.kafka.groups()))
+    found = plane.get(url("a-first")).json()
+    assert found["left_out"] == {"groups": groups - 1, "partitions": 1}
+    missing = plane.get(url("b-second"))
+    assert missing.status_code == 404
+    assert f"{groups - 1} groups and 1 partitions are left out" in missing.text
+    metrics = plane.get("/metrics").text
+    assert f"lakelog_lag_history_left_out_groups {groups - 1}.0" in metrics
+    assert "lakelog_lag_history_left_out_partitions 1.0" in metrics
