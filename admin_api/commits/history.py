@@ -14,7 +14,7 @@ from lakehouse.actions import parse_commit
 from lakehouse.delta_log import Snapshot, read_entry
 from lakehouse.entry import IN_COMMIT
 from lakehouse.errors import LakehouseError
-from lakehouse.properties import LOG_START, MERGED, RANGES
+from lakehouse.properties import CLEANED, LOG_START, MERGED, RANGES, TOPIC_ID
 
 _DURATIONS = ("executionTimeMs", "execution_time_ms", "total_execution_time_ms")
 
@@ -57,7 +57,7 @@ def render(entry: Entry) -> Commit:
     commit = _empty(entry.version)
     commit.timestamp_ms = time_of(info)
     commit.operation = _text(info.get("operation"))
-    commit.written_by = _writer(info)
+    commit.written_by = _writer(entry)
     commit.engine = _text(info.get("engineInfo") or info.get("clientVersion"))
     commit.ranges = _ranges(entry)
     commit.log_starts = _log_starts(info)
@@ -94,12 +94,27 @@ def _empty(version: int, problem: str | None = None) -> Commit:
     )
 
 
-def _writer(info: Mapping[str, Any]) -> str:
-    if RANGES in info:
-        return "compactor"
-    if MERGED in info:
-        return "merge"
-    return "retention" if LOG_START in info else "other"
+_WRITERS = {
+    RANGES: "compactor",
+    MERGED: "merge",
+    CLEANED: "cleaning",
+    LOG_START: "retention",
+}
+
+
+def _writer(entry: Entry) -> str:
+    for key, writer in _WRITERS.items():
+        if key in entry.info:
+            return writer
+    return "compactor" if _makes_table(entry) else "other"
+
+
+def _makes_table(entry: Entry) -> bool:
+    """Whether it is how a topic's table begins. The library writes that entry, and an
+    owner's copy of a table has the topic's properties, too, but is no new table."""
+    is_new = entry.version == 0 and entry.info.get("operation") == "CREATE TABLE"
+    made = entry.metadata
+    return is_new and made is not None and TOPIC_ID in made.configuration
 
 
 def _ranges(entry: Entry) -> list[CommitRange]:

@@ -26,7 +26,8 @@ class Commit(BaseModel):
         examples=["LAKELOG COMPACT"],
     )
     written_by: str = Field(
-        description="`compactor`: a round; `merge`: few files in the place of many; "
+        description="`compactor`: a round, or the making of the table; `merge`: few "
+        "files in the place of many; `cleaning`: rows left whose keys came again; "
         "`retention`: files left; `other`: an owner.",
         examples=["compactor"],
     )

@@ -10,7 +10,10 @@ from admin_api.commits.history import history, render, time_of
 from lakehouse.actions import parse_commit
 from lakehouse.commit import remove_files
 from lakehouse.delta_log import entry_path, load
+from lakehouse.schema import WRITE
 from tests.support.tables import TOPIC_ID, Writer
+
+SCHEMA = deltalake.Schema.from_arrow(WRITE)
 
 
 @pytest.fixture
@@ -41,6 +44,7 @@ def test_rounds_retention_and_owners_are_told_apart(writer):
         "compactor",
     ]
     assert (created.version, created.operation) == (0, "CREATE TABLE")
+    assert created.written_by == "compactor"
     assert (removal.log_starts, removal.files_removed) == ({0: 20}, 1)
     assert (optimize.operation, optimize.files_removed) == ("OPTIMIZE", 2)
     assert first.ranges[0].model_dump() == {
@@ -52,6 +56,23 @@ def test_rounds_retention_and_owners_are_told_apart(writer):
     assert (first.rows_added, first.files_added) == (9, 1)
     assert first.bytes_added > 0
     assert first.timestamp_ms > 1_600_000_000_000
+
+
+def test_what_key_compaction_did_is_told_from_what_an_owner_does():
+    cleaned = {"0": [0, 10, 2, 10, 7]}
+    assert rendered(**{"lakelog.cleaned": cleaned}).written_by == "cleaning"
+
+
+def test_a_table_that_an_owner_made_is_not_called_ours(tmp_path):
+    """A topic's table has its topic's id, and so has a clone of it."""
+    deltalake.DeltaTable.create(str(tmp_path), SCHEMA)
+    [created] = history(load(str(tmp_path)), None, 1).commits
+    assert created.written_by == "other"
+    ours = {"metaData": {"id": "i", "configuration": {"lakelog.topicId": TOPIC_ID}}}
+    for version, operation in ((0, "CLONE"), (3, "CREATE OR REPLACE TABLE")):
+        lines = [{"commitInfo": {"operation": operation}}, ours]
+        text = "\n".join(map(json.dumps, lines)).encode()
+        assert render(parse_commit(version, text)).written_by == "other"
 
 
 def test_they_come_newest_first_in_pages_to_the_end_of_the_log(writer):
