@@ -4,6 +4,7 @@ A path is written as each language wants it, whatever is in it. Each piece shows
 last ten records by offset as `rows`: keys and values are bytes, SQL casts them to text.
 """
 
+from collections.abc import Collection
 from urllib.parse import quote
 
 from admin_api.snippets.schemas import Snippet
@@ -70,26 +71,92 @@ rows = duckdb.sql('''
 print(rows)"""
 
 
-def snippets(path: str) -> list[Snippet]:
-    """For the table in the directory ``path``, one for each engine."""
+_DELTALAKE_VECTORS = """\
+import pyarrow
+from deltalake import DeltaTable, QueryBuilder
+
+query = QueryBuilder().register("records", DeltaTable({path}))
+found = query.execute('SELECT * FROM records ORDER BY "offset" DESC LIMIT 10')
+rows = pyarrow.table(found.read_all())
+print(rows)"""
+
+_POLARS_VECTORS_ANYWHERE = """\
+import polars as pl
+from deltalake import DeltaTable, QueryBuilder
+
+query = QueryBuilder().register("records", DeltaTable({path}))
+found = query.execute('SELECT * FROM records ORDER BY "offset" DESC LIMIT 10')
+rows = pl.DataFrame(found.read_all())
+print(rows)"""
+
+_DUCKDB_VECTORS = """\
+import duckdb
+import pyarrow
+from deltalake import DeltaTable, QueryBuilder
+
+query = QueryBuilder().register("records", DeltaTable({path}))
+records = pyarrow.table(query.execute("SELECT * FROM records").read_all())
+rows = duckdb.sql('''
+    SELECT "partition", "offset", "timestamp",
+           CAST("key" AS VARCHAR) AS "key", CAST("value" AS VARCHAR) AS "value"
+    FROM records
+    ORDER BY "offset" DESC
+    LIMIT 10
+''')
+print(rows)"""
+
+VECTORS = "deletionVectors"
+_HAS_VECTORS = "This table has deletion vectors"
+_NOTES = {
+    "deltalake": f"{_HAS_VECTORS}: DeltaTable's to_pyarrow_table, to_pyarrow_dataset "
+    "and to_pandas refuse it, its QueryBuilder reads it.",
+    "polars": f"{_HAS_VECTORS}: scan_delta reads it, but not with use_pyarrow.",
+    "duckdb": f"{_HAS_VECTORS}: DeltaTable's to_pyarrow_dataset refuses it. What its "
+    "QueryBuilder finds is in memory: name the columns and rows that you want there.",
+}
+
+
+def snippets(path: str, features: Collection[str] = ()) -> list[Snippet]:
+    """For the table in the directory ``path``, one for each engine; ``features`` are
+    those that its protocol asks of readers."""
     quoted = repr(path)
-    polars = _POLARS if quote(path) == path else _POLARS_ANYWHERE
     table = f"delta.`{path.replace('`', '``')}`"
+    codes = _codes(is_plain=quote(path) == path, has_vectors=VECTORS in features)
     return [
-        _snippet("spark-sql", "sql", "Spark 4 with Delta", _SQL.format(table=table)),
-        _snippet("pyspark", "python", "delta-spark", _PYSPARK.format(path=quoted)),
-        _snippet(
-            "deltalake", "python", "deltalake, pyarrow", _DELTALAKE.format(path=quoted)
+        Snippet(
+            engine=engine,
+            language="sql" if engine == "spark-sql" else "python",
+            requires=requires,
+            code=code.format(path=quoted, table=table),
+            note=_note(engine, features),
+        )
+        for engine, requires, code in codes
+    ]
+
+
+def _codes(*, is_plain: bool, has_vectors: bool) -> list[tuple[str, str, str]]:
+    """Engine, what it requires, and its code."""
+    polars = _POLARS_VECTORS_ANYWHERE if has_vectors else _POLARS_ANYWHERE
+    return [
+        ("spark-sql", "Spark 4 with Delta", _SQL),
+        ("pyspark", "delta-spark", _PYSPARK),
+        (
+            "deltalake",
+            "deltalake, pyarrow",
+            _DELTALAKE_VECTORS if has_vectors else _DELTALAKE,
         ),
-        _snippet("polars", "python", "polars, deltalake", polars.format(path=quoted)),
-        _snippet(
+        ("polars", "polars, deltalake", _POLARS if is_plain else polars),
+        (
             "duckdb",
-            "python",
             "duckdb, deltalake, pyarrow",
-            _DUCKDB.format(path=quoted),
+            _DUCKDB_VECTORS if has_vectors else _DUCKDB,
         ),
     ]
 
 
-def _snippet(engine: str, language: str, requires: str, code: str) -> Snippet:
-    return Snippet(engine=engine, language=language, requires=requires, code=code)
+def _note(engine: str, features: Collection[str]) -> str | None:
+    notes = [_NOTES[engine]] if VECTORS in features and engine in _NOTES else []
+    others = [name for name in features if name != VECTORS]
+    if others:
+        notes.append(f"A reader of this table has to know {', '.join(others)}.")
+    return " ".join(notes) or None

@@ -1,5 +1,7 @@
 """Snippets over HTTP."""
 
+from lakehouse.delta_log import load
+from tests.support.bitmaps import delete_rows
 from tests.support.laked import make_table, make_topic
 
 
@@ -15,6 +17,22 @@ def test_each_engine_has_code_for_this_very_table(lonely):
         "duckdb",
     ]
     assert all(writer.path in one["code"] for one in found["data"])
+
+
+def test_what_the_table_asks_of_readers_now_is_said(lonely):
+    writer = make_table(lonely.data_dir, "vectors")
+    writer.add(0, 0, 8)
+    url = "/v1/tables/vectors/snippets"
+    before = lonely.get(url).json()
+    assert before["reader_features"] == []
+    assert {one["note"] for one in before["data"]} == {None}
+    [path] = load(writer.path).files
+    delete_rows(writer, {path: [1]})
+    after = lonely.get(url).json()
+    assert after["reader_features"] == ["deletionVectors"]
+    notes = {one["engine"]: one["note"] for one in after["data"]}
+    assert "deletion vectors" in notes["duckdb"]
+    assert notes["pyspark"] is None
 
 
 def test_a_table_that_is_not_there_cannot_be_opened(lonely):
