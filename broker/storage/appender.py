@@ -11,7 +11,9 @@ the next one is begun, so that a segment that has a successor is known to be com
 
 In the relaxed mode (``wal.sync=interval``) the sync is left out, and `sync` is called
 now and then. What this says of durability then holds for a process that dies, not for a
-power cut; an entry still tells truly how much was synced before it.
+power cut; an entry still tells truly how much was synced before it. A group with a
+marker is synced all the same: that a transaction is over is noted elsewhere, durably,
+and must not outlive its markers and its records.
 
 Runs on the writer's thread alone, and knows no queue: it can be driven step by step.
 
@@ -78,7 +80,7 @@ class SegmentAppender:
     def give_up(self) -> None:
         """The compiled writer failed: what it tried to write ends the segment."""
         if self.active is not None:
-            self._committed_position.finish(self.active.sequence, self.active.end)
+            self._finish(self.active)
 
     def touch(self) -> None:
         """Note the time of a write that the compiled writer did."""
@@ -107,15 +109,16 @@ class SegmentAppender:
         if not parts:
             self.seal()
             return start
-        try:
-            segment.write(parts, end, sync=self._sync)
-            self._committed_position.write(segment.sequence, end)
-        except OSError:  # what is refused must not be found again by a restart
-            self._committed_position.finish(segment.sequence, segment.end)
-            raise
         stop = start + len(rows)
+        synced = self._sync or _has_marker(group[start:stop])
+        try:
+            segment.write(parts, end, sync=synced)
+            self._committed_position.write(segment.sequence, end, synced=synced)
+        except OSError:  # what is refused must not be found again by a restart
+            self._finish(segment)
+            raise
         segment.add_appends(group[start:stop], rows)
-        if self._sync:
+        if synced:
             self._note_synced(segment)
         return stop
 
@@ -125,10 +128,13 @@ class SegmentAppender:
         Raises OSError: what was acknowledged since then may be lost.
         """
         segment = self.active
-        if segment is None or segment.synced == segment.end:
+        if segment is None or segment.empty:
             return
-        segment.sync()
-        self._note_synced(segment)
+        if segment.synced < segment.end:
+            segment.sync()
+            self._note_synced(segment)
+            self._committed_position.write(segment.sequence, segment.end)
+        self.last_durable = segment.sequence  # what the compiled writer synced, too
 
     def seal(self) -> None:
         """Close the active segment with its footer; nothing to do if there is none."""
@@ -144,11 +150,21 @@ class SegmentAppender:
         self._next_sequence += STEP
         return segment
 
+    def _finish(self, segment: ActiveSegment) -> None:
+        """What was tried to be written behind the end of the segment never counts."""
+        end = segment.end
+        is_synced = segment.synced >= end
+        self._committed_position.finish(segment.sequence, end, synced=is_synced)
+
     def _note_synced(self, segment: ActiveSegment) -> None:
         """All of the segment up to its end would survive a power cut."""
         segment.synced = segment.end
         self.syncs.add_time(segment.sync_ns)
         self.last_durable = segment.sequence
+
+
+def _has_marker(group: Sequence[Append]) -> bool:
+    return any(append.header.is_control for append in group)
 
 
 def _gather(

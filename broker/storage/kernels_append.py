@@ -54,6 +54,8 @@ FIELDS: Final = 16
 NEEDS_KEYS: Final = 1
 UNTIMED: Final = 2
 """The broker stamped it: its records' own times do not count."""
+DURABLE: Final = 4
+"""It is synced in the relaxed mode, too."""
 
 # What both sides know of the work.
 IN: Final = 0
@@ -102,7 +104,8 @@ ROW_BYTES: Final = 36
 
 _JOIN_BELOW: Final = 16 << 10
 _MAGIC: Final = 0x1E6B57A1
-_COMMITTED_POSITION_MAGIC: Final = int.from_bytes(b"LAKEHRZ1", "little")
+_SYNCED_POSITION_MAGIC: Final = int.from_bytes(b"LAKEHRZ1", "little")
+_WRITTEN_POSITION_MAGIC: Final = int.from_bytes(b"LAKEHRZW", "little")
 _COMMITTED_POSITION_BYTES: Final = 28
 _EINTR: Final = 4
 _CLOCK_MONOTONIC: Final = 1
@@ -322,8 +325,12 @@ def _write_parts(file, vector, parts, position, total):  # type: ignore[no-untyp
 
 @njit(nogil=True, cache=True)
 def _note_committed_position(state, end, record):  # type: ignore[no-untyped-def]
-    """Say to other processes how far the log is durable (``committed_position.py``)."""
-    _put(record, 0, _COMMITTED_POSITION_MAGIC, 8)
+    """Say to other processes how far the log is durable, or written in the relaxed mode
+    (``committed_position.py``)."""
+    magic = _SYNCED_POSITION_MAGIC
+    if state[SYNCED] != end:
+        magic = _WRITTEN_POSITION_MAGIC
+    _put(record, 0, magic, 8)
     _put(record, 8, state[SEQUENCE], 8)
     _put(record, 16, end, 8)
     _put(record, 24, np.int64(crc32c_of(record, 0, 24, 0)), 4)
@@ -358,7 +365,16 @@ def _sync(state, instant):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _commit(state, count, end, vector, joined, record, instant):  # type: ignore[no-untyped-def]
+def _is_synced(state, table, count):  # type: ignore[no-untyped-def]
+    """Whether the prepared batches are to be synced now."""
+    flags = np.int64(0)
+    for i in range(count):
+        flags |= table[(state[DONE] + i) % len(table)][FLAGS]
+    return state[SYNC] != 0 or flags & DURABLE != 0
+
+
+@njit(nogil=True, cache=True)
+def _commit(state, table, count, end, vector, joined, record, instant):  # type: ignore[no-untyped-def]
     """Make the prepared batches durable; returns 0 or what is wrong."""
     total = end - state[END]
     if total <= JOINED_BYTES_MAX and total < _JOIN_BELOW * count:
@@ -366,8 +382,10 @@ def _commit(state, count, end, vector, joined, record, instant):  # type: ignore
         error = _write_all(state[FILE], joined.ctypes.data, total, state[END])
     else:
         error = _write_parts(state[FILE], vector, 2 * count, state[END], total)
-    if error == 0 and state[SYNC] != 0:
+    if error == 0 and _is_synced(state, table, count):
         error = _sync(state, instant)
+        if error == 0:
+            state[SYNCED] = end
     if error == 0:
         error = _note_committed_position(state, end, record)
     return error
@@ -409,12 +427,12 @@ def serve(state, table, heads, rows, joined):  # type: ignore[no-untyped-def]
         count, end = _prepare(state, table, heads, rows, vector, seen)
         if count == 0:
             return UNUSUAL
-        state[ERRNO] = _commit(state, count, end, vector, joined, record, instant)
+        state[ERRNO] = _commit(
+            state, table, count, end, vector, joined, record, instant
+        )
         if state[ERRNO] != 0:
             return FAILED
         state[END] = end
-        if state[SYNC] != 0:
-            state[SYNCED] = end
         state[ROWS_BYTES] += count * ROW_BYTES
         state[ROWS] += count
         state[DONE] += count

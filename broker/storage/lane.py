@@ -38,6 +38,7 @@ BATCH_BYTES_MAX: Final = 8 << 20
 _MASK: Final = CAPACITY - 1
 _CODEC_BITS: Final = 0x07
 _TIMESTAMP_BIT: Final = 0x08
+_CONTROL_BIT: Final = 0x20
 _ROW: Final = Struct("<10q")
 _ROW_SIZE: Final = 8 * kernels.FIELDS
 
@@ -92,6 +93,8 @@ class Lane:
         flags, oldest_ms, newest_ms = bounds
         if attributes & _TIMESTAMP_BIT:
             flags |= kernels.UNTIMED
+        if attributes & _CONTROL_BIT:
+            flags |= kernels.DURABLE
         at = number & _MASK
         _ROW.pack_into(
             self._cells, at * _ROW_SIZE, addressof(c_char.from_buffer(batch)),

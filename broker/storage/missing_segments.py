@@ -31,8 +31,9 @@ def missing_segments(
     """Numbers of segments that were never released and are not among ``present``."""
     expected, begun = set(manifest.live), max(present, default=0)
     if committed_position is not None:
-        noted, position = committed_position[:2]
-        held_any = position > HEADER_BLOCK_BYTES
+        noted = committed_position.sequence
+        # What was only written a power cut may take whole.
+        held_any = committed_position.durable_end(noted) > HEADER_BLOCK_BYTES
         begun = max(begun, noted if held_any else noted - 1)
         if held_any and manifest.counts(noted):
             expected.add(noted)

@@ -146,7 +146,8 @@ def _seal_durably(
         write_seal(files, slot, segment.sequence, segment.end, segment.scanned, now_ms)
         segment.sealed_at_ms = now_ms
     # A committed position that says that the segment ends there stays.
-    if _noted_end(found, segment) < segment.end:
+    noted = found.committed_position
+    if noted is None or noted.durable_end(segment.sequence) < segment.end:
         note = CommittedPositionFile(files, directory)
         note.write(segment.sequence, segment.end)
         note.close()
@@ -165,7 +166,7 @@ def _synced_end(files: Files, found: Found, segment: FoundSegment) -> int:
 def _noted_end(found: Found, segment: FoundSegment) -> int:
     """The end of the segment as the committed position has it; 0 if it has none."""
     noted = found.committed_position
-    return 0 if noted is None else noted.durable_end(segment.sequence)
+    return 0 if noted is None else noted.end(segment.sequence)
 
 
 def _footer(files: Files, segment: FoundSegment) -> bytes:

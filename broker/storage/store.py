@@ -430,7 +430,8 @@ class LocalSegmentStore(LocalObjects):
             committed_position is not None
             and committed_position.sequence == segment.sequence
         ):
-            self._walk(known, segment, committed_position.position)
+            end, is_durable = committed_position.position, committed_position.synced
+            self._walk(known, segment, end, durable=is_durable)
         elif (
             committed_position is not None
             and committed_position.sequence > segment.sequence

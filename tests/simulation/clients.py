@@ -46,6 +46,8 @@ class Town:
         self.finishing = False
         self.trouble = False
         """Whether something is being done to the broker, which may show as errors."""
+        self.cuts = 0
+        """How often the power was cut."""
         self.in_order = True
         """Whether requests that leave together are held to take effect in order."""
         self.topics: list[TopicModel] = []

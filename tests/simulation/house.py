@@ -29,7 +29,7 @@ from tests.support.files import ForgetfulFiles, pieces
 SEGMENT_BYTES = 48 << 10
 
 
-def settings(path: Path) -> Settings:
+def settings(path: Path, sync: str = "always") -> Settings:
     """Small segments and short times: everything happens often."""
     wal = WalSettings.model_construct(
         **WalSettings().model_dump()
@@ -41,6 +41,7 @@ def settings(path: Path) -> Settings:
             "roll_ms": 3_000,
             "spare_segments": 2,
             "free_segments_max": 4,
+            "sync": sync,
         }
     )
     return Settings.model_construct(
@@ -62,6 +63,8 @@ class House:
         self.world, self.network, self.path = world, network, path
         self.files = ForgetfulFiles()
         self.faults = DiskFaults()
+        self.sync = "always"
+        """``wal.sync`` of the lives that follow."""
         self.tables = SimTables(world)
         self.catalog_locked_until_us = 0
         self.ambush: tuple[str, Callable[[], None]] | None = None
@@ -111,7 +114,7 @@ class House:
             SimThreads(self.world, life),
             self.world.chance.randbytes,
         )
-        assembly = assemble(settings(self.path), around, self._ends)
+        assembly = assemble(settings(self.path, self.sync), around, self._ends)
         self.assembly = assembly
         for damage in assembly.recovery.damage:
             self._fault(f"damage: {damage}")

@@ -26,9 +26,9 @@ from broker.records.batch import BatchHeader
 from broker.runtime.coordination.machines import Hosted
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.topics.topics import Topics
-from broker.storage import restart
+from broker.storage import appender, restart
 from broker.storage.active_segment import ActiveSegment
-from broker.storage.committed_position import CommittedPositionFile
+from broker.storage.committed_position import CommittedPosition, CommittedPositionFile
 from broker.storage.wal import Wal
 from broker.topics.topic import Topic
 from broker.transactions import transactional_id
@@ -184,6 +184,20 @@ def nobody_is_fenced() -> Iterator[None]:
         return ErrorCode.NONE
 
     with _replaced(transactional_id, "_mismatch", mismatch):
+        yield
+
+
+@contextlib.contextmanager
+def transactions_over_before_their_sync() -> Iterator[None]:
+    """In the relaxed mode a transaction is over when its markers are written."""
+    with _replaced(appender, "_has_marker", lambda _: False):
+        yield
+
+
+@contextlib.contextmanager
+def what_was_written_counts_as_synced() -> Iterator[None]:
+    """A start calls damaged what the relaxed mode had not synced yet."""
+    with _replaced(CommittedPosition, "durable_end", CommittedPosition.end):
         yield
 
 

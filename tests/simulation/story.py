@@ -31,7 +31,11 @@ from tests.simulation.loop import SimLoop
 from tests.simulation.members import Member
 from tests.simulation.model import Model, TopicModel, Violation
 from tests.simulation.network import Disconnected, Network
-from tests.simulation.transactional import CommittedReader, TransactionalProducer
+from tests.simulation.transactional import (
+    CommittedReader,
+    RelaxedProducer,
+    TransactionalProducer,
+)
 from tests.simulation.world import SECOND_US, Life, World
 
 FAULTS = (
@@ -41,6 +45,8 @@ FAULTS = (
 TRANSACTIONS, MEMBERS = "transactions", "members"
 """Each is drawn by a chance of its own."""
 CLIENTS = ("plain", "idempotent", "committer", "impatient", "vandal", "admin")
+RELAXED = ("relaxed",)
+"""Producers of transactions alone, of a broker with ``wal.sync=interval``."""
 AMBUSHES = (
     "wal.seal", "wal.checkpoint", "wal.before_write", "wal.after_write",
     "wal.after_sync", "wal.before_done", "catalog.before_commit",
@@ -125,6 +131,8 @@ class _Story:
         self.violation: str | None = None
         self.loop = SimLoop(self.world, Life(0), "clients", self._told)
         self.clients = self._people(who)
+        if who == list(RELAXED):
+            self.house.sync = "interval"
         self.tasks: list[asyncio.Task] = []
 
     def _told(self, what: str) -> None:
@@ -200,6 +208,8 @@ class _Story:
             for i in range(self.chance.choice((1, 2)))
         ]
         self.topics = topics
+        if who == list(RELAXED):
+            return self._relaxed()
         people: list[Client] = [Consumer(town, f"consumer-{i}") for i in range(2)]
         people.append(PlainProducer(town, "producer"))
         kinds: dict[str, Callable[[str], Client]] = {
@@ -242,6 +252,13 @@ class _Story:
         group = GroupModel(f"group-of-{first}")
         count = self.of_members.choice((2, 3, 4))
         return [Member(self.town, f"member-{first + i}", group) for i in range(count)]
+
+    def _relaxed(self) -> list[Client]:
+        """Nobody who reads what a power cut may take."""
+        return [
+            RelaxedProducer(self.town, f"relaxed-{i}", f"id-{i}", version)
+            for i, version in enumerate((1, 2, 1, 2))
+        ]
 
     def _place(self, topics: list[TopicModel]) -> tuple[TopicModel, int]:
         topic = self.chance.choice(topics)
@@ -351,6 +368,7 @@ class _Story:
         self.world.at(self.chance.randrange(10_000, 900_000), self._start_again)
 
     def _cut_power(self) -> None:
+        self.town.cuts += 1
         if self.house.cut_power():
             self.model.forgive_refusals()
 

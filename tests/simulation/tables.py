@@ -62,10 +62,13 @@ class SimTables(Tables):
     def verified_ends(self, number: int) -> dict[int, int]:
         """Sync the table, then say where it ends. On a thread."""
         self._world.block(None, self._world.chance.randrange(100, 5_000))
+        self._note_synced(number)
+        return super().verified_ends(number)
+
+    def _note_synced(self, number: int) -> None:
         for key, end in self.ends.items():
             if key[0] == number:
                 self._synced[key] = len(self.batches.get(key, ())), end
-        return super().verified_ends(number)
 
     async def read(
         self, number: int, partition: int, offset: int, bytes_max: int
@@ -74,10 +77,13 @@ class SimTables(Tables):
         return await super().read(number, partition, offset, bytes_max)
 
     def lose_power(self) -> None:
-        """Some topics keep their unsynced commits, others lose them."""
+        """Some topics keep their unsynced commits, others lose them; what is kept is
+        on the disk."""
         for number in sorted({number for number, _ in self.ends}):
             if self._world.chance.random() < 0.5:
                 self._revert(number)
+            else:
+                self._note_synced(number)
 
     def _revert(self, number: int) -> None:
         for key in [key for key in self.ends if key[0] == number]:

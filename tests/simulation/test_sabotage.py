@@ -69,6 +69,14 @@ HUNTS = {
         sabotage.nobody_is_fenced,
         ("transactions",), (), 2, range(8),
     ),
+    "an answered transaction has lost its markers": Hunt(
+        sabotage.transactions_over_before_their_sync,
+        ("relaxed",), ("power",) * 3, 3, range(1, 12),
+    ),
+    "what was not synced is called damaged": Hunt(
+        sabotage.what_was_written_counts_as_synced,
+        ("relaxed",), ("power",) * 3, 3, range(8),
+    ),
     "pending offsets are lost": Hunt(
         sabotage.pending_offsets_that_a_start_forgets,
         ("transactions", "transactions"), ("kill",) * 4, 3, range(1, 9),

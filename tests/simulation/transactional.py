@@ -296,3 +296,32 @@ class TransactionalProducer(PlainProducer):
             self.producer = answer.producer_id, answer.producer_epoch
             self.model.ids.given(self.id, self.producer, self.name)
             self.sequences.clear()
+
+
+class RelaxedProducer(TransactionalProducer):
+    """In the relaxed mode (``wal.sync=interval``): what must outlive a power cut are
+    the records of transactions whose commit was answered, and no others. Nor those
+    that were taken before a cut, and committed behind it."""
+
+    def __init__(
+        self, town: Town, name: str, transactional_id: str, version: int
+    ) -> None:
+        super().__init__(town, name, transactional_id, version)
+        self._taken: list[tuple[int, PartitionModel, int, bytes]] = []
+        """How often the power had been cut, and what was acknowledged where."""
+
+    async def _transact(self) -> None:
+        self._taken.clear()
+        await super()._transact()
+
+    def answered(self, part: PartitionModel, values: list[bytes], answer: Any) -> None:
+        if not answer.error_code:
+            at, cuts = enumerate(values, answer.base_offset), self.town.cuts
+            self._taken += [(cuts, part, offset, value) for offset, value in at]
+
+    def _ended(self, transaction: TransactionModel, commit: bool, answer: Any) -> None:
+        super()._ended(transaction, commit, answer)
+        for cuts, part, offset, value in self._taken:
+            if commit and cuts == self.town.cuts:
+                self.model.acknowledged += 1
+                part.note(offset, value, "committed")

@@ -5,7 +5,8 @@ the transaction, whatever fails in between, and a thousand appends at once would
 the loop. The idea: a *round* asks some in each turn; what succeeded is crossed out, and
 what did not is asked for again after a while, by a round of what is left. A marker that
 is written twice ends nothing twice, and so does the end of a group's pending offsets.
-Only who knows that all is durable hears of it.
+Only who knows that all is durable hears of it: a marker is synced before it is
+acknowledged, in the relaxed mode (``wal.sync=interval``) as well.
 
 A marker may be lost after its transaction is over: damaged behind the checkpoint. Then
 a start finds the transaction open where it was a part (``lacking``), and the producer's

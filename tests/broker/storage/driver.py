@@ -8,8 +8,9 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from broker.ids import TopicPartition
-from broker.records.batch import BatchHeader, read_header, seal
+from broker.records.batch import BatchHeader, assign, read_header, seal
 from broker.records.layout import HEADER
+from broker.records.markers import Marker, marker_batch
 from broker.storage.entry import Append, position_of
 from broker.storage.files import Files
 from broker.storage.recovery import Recovery
@@ -38,7 +39,7 @@ def batch(
 
 
 def an_append(
-    data: bytes,
+    data: bytes | bytearray,
     partition: int = 0,
     topic: int = 1,
     done: Callable[[Append], None] = lambda _: None,
@@ -79,6 +80,16 @@ class Driver:
         key = (topic, partition)
         base = self.next_offset.get(key, 0)
         data = batch(base, size, **{"seed": partition, **more})
+        one = an_append(data, partition, topic, self.finished.append)
+        self.next_offset[key] = one.last_offset + 1
+        self.wal.append(one)
+        return one
+
+    def append_marker(self, partition: int = 0, topic: int = 1) -> Append:
+        """Queue the marker of a transaction at the partition's next offset."""
+        key = (topic, partition)
+        data = marker_batch(1, 0, Marker(True), 1000)
+        assign(data, self.next_offset.get(key, 0))
         one = an_append(data, partition, topic, self.finished.append)
         self.next_offset[key] = one.last_offset + 1
         self.wal.append(one)

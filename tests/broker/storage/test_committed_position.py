@@ -46,6 +46,23 @@ def test_the_end_of_a_segment_that_failed_is_told_from_one_that_goes_on() -> Non
     assert read_committed_position(files, WAL) == CommittedPosition(3, 9000, final=True)
 
 
+def test_what_was_written_is_told_from_what_was_synced() -> None:
+    files = ForgetfulFiles()
+    committed_position = CommittedPositionFile(files, WAL)
+    for write, final in (
+        (committed_position.write, False),
+        (committed_position.finish, True),
+    ):
+        write(3, 9000, synced=False)
+        noted = read_committed_position(files, WAL)
+        assert noted == CommittedPosition(3, 9000, final, synced=False)
+        assert (noted.end(3), noted.durable_end(3), noted.end(4)) == (9000, 0, 0)
+        write(3, 9000)
+        noted = read_committed_position(files, WAL)
+        assert noted == CommittedPosition(3, 9000, final)
+        assert (noted.end(3), noted.durable_end(3)) == (9000, 9000)
+
+
 def test_the_end_is_noted_by_a_disk_that_fails_twice() -> None:
     files = ForgetfulFiles()
     committed_position = CommittedPositionFile(files, WAL)

@@ -13,7 +13,10 @@ from broker.ids import TopicPartition
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import read_header
 from broker.runtime.partitions.inspector import Inspector, Rules
-from broker.storage.committed_position import read_committed_position
+from broker.storage.committed_position import (
+    CommittedPosition,
+    read_committed_position,
+)
 from broker.storage.entry import Append, sequence_of
 from broker.storage.files import PosixFiles
 from tests.broker.storage.driver import Driver, held
@@ -158,6 +161,31 @@ def test_a_segment_in_use_says_what_is_durable_in_it(tmp_path: Path) -> None:
         info.bytes,
     )
     loop.close()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_is_written_and_not_synced_is_noted_as_that(
+    tmp_path: Path, *, compiled: bool
+) -> None:
+    loop = Loop(tmp_path, compiled=compiled, sync=False)
+    for count in (1, 4):
+        loop.finish([loop.put(values(count))])
+    (info,) = loop.wal.segments()
+    noted = read_committed_position(PosixFiles(), tmp_path)
+    assert noted == CommittedPosition(info.sequence, info.bytes, synced=False)
+    syncs = sum(loop.wal.sync_times().buckets)
+    loop.finish([loop.append_marker()])
+    (info,) = loop.wal.segments()
+    noted = read_committed_position(PosixFiles(), tmp_path)
+    assert noted == CommittedPosition(info.sequence, info.bytes)
+    assert sum(loop.wal.sync_times().buckets) == syncs + 1
+    loop.finish([loop.put(values(1))])
+    noted = read_committed_position(PosixFiles(), tmp_path)
+    assert noted is not None
+    assert not noted.synced
+    loop.close()
+    noted = noted._replace(synced=True)
+    assert read_committed_position(PosixFiles(), tmp_path) == noted
 
 
 def test_who_looks_at_a_segment_in_use_does_not_change_it(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def test_what_is_listed_and_what_was_begun_since_is_there(
         (CommittedPosition(10, HEADER_BLOCK_BYTES), set()),  # nothing in it was durable
         (CommittedPosition(14, SOMETHING), {10, 12, 14}),  # they were sealed before
         (CommittedPosition(14, HEADER_BLOCK_BYTES), {10, 12}),
+        (CommittedPosition(14, SOMETHING, synced=False), {10, 12}),
         (CommittedPosition(6, SOMETHING), set()),  # it was released
         (CommittedPosition(8, SOMETHING), set()),
     ],

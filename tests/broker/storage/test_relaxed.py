@@ -7,10 +7,13 @@ import pytest
 
 from broker.configuration.loading import load
 from broker.node import relaxed
-from broker.storage.committed_position import read_committed_position
+from broker.storage.committed_position import (
+    CommittedPosition,
+    read_committed_position,
+)
 from broker.storage.files import PosixFiles
 from tests.broker.storage.driver import WAL, Driver, held
-from tests.support.files import ForgetfulFiles, nothing
+from tests.support.files import ForgetfulFiles, Write, nothing
 
 
 def test_no_batch_waits_for_a_sync() -> None:
@@ -145,3 +148,64 @@ def test_after_a_failed_sync_a_restart_makes_durable_what_it_shows(
     assert not cut.recovery.damage
     assert held(cut.recovery, cut.wal) == shown
     cut.close()
+
+
+def small(write: Write) -> list[Write]:
+    """What survives is the committed position, of all that was not synced."""
+    return [write] if len(write[1]) < 40 else []
+
+
+def test_what_was_written_and_is_gone_after_a_power_cut_is_no_damage() -> None:
+    """The position may be on the disk before what it speaks of."""
+    files = ForgetfulFiles()
+    driver = Driver(files, sync=False)
+    kept = [driver.append() for _ in range(5)]
+    driver.finish(kept)
+    driver.wal.sync()
+    driver.finish([driver.append() for _ in range(5)])
+    cut = files.after_power_cut(small)
+    noted = read_committed_position(cut, WAL)
+    assert noted is not None
+    assert not noted.synced
+    again = Driver(cut)
+    assert (again.recovery.damage, again.recovery.lost) == ([], [])
+    assert held(again.recovery, again.wal) == {(1, 0): [one.batch for one in kept]}
+    again.close()
+    driver.close()
+
+
+def test_what_was_synced_and_is_gone_is_damage_in_this_mode_too() -> None:
+    files = ForgetfulFiles()
+    driver = Driver(files, sync=False)
+    driver.finish([driver.append() for _ in range(5)])
+    driver.wal.sync()
+    driver.until(lambda: bool(noted_as_synced(files)))
+    (info,) = driver.wal.segments()
+    cut = files.after_power_cut(small)
+    cut.pwritev(cut.open(info.path), [b"damage"], info.bytes - 50)
+    again = Driver(cut)
+    assert any("were durable and are damaged" in each for each in again.recovery.damage)
+    again.close()
+    driver.close()
+
+
+def noted_as_synced(files: ForgetfulFiles) -> CommittedPosition | None:
+    noted = read_committed_position(files, WAL)
+    return noted if noted is not None and noted.synced else None
+
+
+def test_a_marker_is_synced_with_all_before_it() -> None:
+    files = ForgetfulFiles()
+    driver = Driver(files, sync=False)
+    kept = [driver.append() for _ in range(5)]
+    driver.finish(kept)
+    kept.append(driver.append_marker())
+    driver.finish(kept)
+    driver.finish([driver.append()])
+    noted = read_committed_position(files, WAL)
+    assert noted is not None
+    assert not noted.synced
+    again = Driver(files.after_power_cut(nothing))
+    assert held(again.recovery, again.wal) == {(1, 0): [one.batch for one in kept]}
+    again.close()
+    driver.close()
