@@ -16,6 +16,10 @@ from admin_api.loggers.parts import Levels
 from admin_api.unread import Connection
 from broker.settings import Settings
 
+KEEP_ALIVE_S = 75
+"""Longer than proxies and clients keep a connection that they may use again: who ends
+it is whoever would ask, not the plane in the moment of the question."""
+
 
 class _Announcing(uvicorn.Server):
     """A server that says where it listens once it does, and that it stops before it
@@ -100,6 +104,8 @@ def run(
         server_header=False,
         proxy_headers=False,  # any local process could send them: no peer is believed
         ws="none",
+        loop="admin_api.handshakes:Loop",
+        timeout_keep_alive=KEEP_ALIVE_S,
         ssl_context_factory=_context_factory(certificate),
         timeout_graceful_shutdown=3,
     )

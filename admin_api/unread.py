@@ -9,12 +9,19 @@ reads. The price: who reads more slowly than that over a bad line begins again.
 
 Who connects and does not say what he wants is ended, too: half a minute is enough for
 the head of a request. Who is gone without a word (no power, no way) is asked for by the
-kernel, for a stream of records may be silent as long as it likes.
+kernel, for a stream of records may be silent as long as it likes. While something is on
+its way to him the kernel does not ask, but sends it again for a quarter of an hour: so
+it is looked at when he was heard of last. (TCP_USER_TIMEOUT would end him as well who
+is there and reads nothing while he sends.)
+
+Who was answered may ask again for a while; his clients would send into a connection
+that is being closed if that were a few seconds. While very many are connected it is.
 """
 
 import asyncio
 import socket
 import struct
+import sys
 from contextlib import suppress
 from typing import Any, Final
 
@@ -26,6 +33,17 @@ MOVED_BYTES_MIN: Final = 1 << 20
 _ALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 """After so many silent seconds a client's machine is asked whether it is there, so
 often, and so many times; not each system has a name for each."""
+UNHEARD_MS: Final = 60_000
+"""So long nothing that was sent is acknowledged by a client that is gone."""
+KEPT_MAX: Final = 500
+"""Where more are connected, who asks nothing is not waited for longer than"""
+BRIEF_S: Final = 5
+_TCP_INFO: Final = (
+    getattr(socket, "TCP_INFO", None) if sys.platform == "linux" else None
+)
+_UNACKED_AT, _HEARD_AT, _INFO_BYTES = 24, 56, 60
+"""Where ``struct tcp_info`` of Linux has the segments that are not acknowledged, and
+the milliseconds since anything was."""
 _BUSY: Final = object()
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 
@@ -65,6 +83,14 @@ class Connection(H11Protocol):
         super().pause_writing()
         self._check_later()
 
+    def on_response_complete(self) -> None:
+        """Wait for the next question, if there is room for who asks none."""
+        is_brief = len(self.connections) > KEPT_MAX
+        self.timeout_keep_alive = (
+            BRIEF_S if is_brief else self.config.timeout_keep_alive
+        )
+        super().on_response_complete()
+
     def resume_writing(self) -> None:
         """Nothing waits for it any more."""
         self._check_no_more()
@@ -81,9 +107,11 @@ class Connection(H11Protocol):
         self._head_check = self.loop.call_later(UNREAD_S, self._check_head)
 
     def _check_head(self) -> None:
-        """End it if it had nothing to do in all the time since the last check."""
+        """End it if it had nothing to do in all the time since the last check, or if
+        nobody is there."""
         idle_after = _BUSY if self._is_busy() else self.cycle
-        if idle_after is self._last and idle_after is not _BUSY:
+        is_mute = idle_after is self._last and idle_after is not _BUSY
+        if is_mute or is_unheard(self.transport.get_extra_info("socket")):
             self._head_check = None
             self._reset()
         else:
@@ -91,9 +119,11 @@ class Connection(H11Protocol):
             self._check_head_later()
 
     def _is_busy(self) -> bool:
-        """Whether a request is under way, or its answer, whose pace is looked at."""
+        """Whether a request is under way, or its answer, whose pace is looked at; or
+        the next one is waited for, which has an end of its own."""
         is_answered = self.cycle is None or self.cycle.response_complete
-        return not is_answered or self._check is not None
+        is_kept = self.timeout_keep_alive_task is not None
+        return not is_answered or is_kept or self._check is not None
 
     def _check_later(self) -> None:
         self._received, self._unread = 0, self.transport.get_write_buffer_size()
@@ -118,6 +148,19 @@ class Connection(H11Protocol):
         if connected is not None:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         self.transport.abort()
+
+
+def is_unheard(connected: socket.socket | None) -> bool:
+    """Whether something was sent, and the other end has not said a word since."""
+    if connected is None or _TCP_INFO is None:
+        return False
+    try:
+        info = connected.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _INFO_BYTES)
+    except OSError:  # it has ended already
+        return False
+    [unacked] = struct.unpack_from("I", info, _UNACKED_AT)
+    [heard_ms] = struct.unpack_from("I", info, _HEARD_AT)
+    return bool(unacked) and heard_ms >= UNHEARD_MS
 
 
 def _ask_whether_alive(connected: socket.socket | None) -> None:

@@ -1,7 +1,10 @@
 """A client for which anything waits moves so much in so long, or is cut off."""
 
+import ctypes
 import select
 import socket
+import struct
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -9,9 +12,12 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from admin_api import unread
-from admin_api.unread import MOVED_BYTES_MIN, UNREAD_S, Connection
+from admin_api.unread import BRIEF_S, MOVED_BYTES_MIN, UNREAD_S, Connection
 from tests.support.confluent import produce_all
-from tests.support.patience import STUCK_S
+from tests.support.patience import STUCK_S, wait_until
+
+ATTACH_FILTER = 26
+"""SO_ATTACH_FILTER of Linux."""
 
 
 class Timer:
@@ -149,6 +155,87 @@ def test_who_is_gone_without_a_word_is_asked_for(asking, monkeypatch):
             for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
         )
         assert idle_s + between_s * times <= 2 * UNREAD_S
+
+
+@pytest.mark.skipif(
+    not hasattr(socket, "TCP_INFO"), reason="the kernel does not say what it hears"
+)
+def test_a_tail_whose_client_is_gone_without_a_word_ends(plane, address, monkeypatch):
+    """It hears nothing, and so acknowledges nothing that is sent to it."""
+    monkeypatch.setattr(unread, "UNREAD_S", 0.1)
+    monkeypatch.setattr(unread, "UNHEARD_MS", 1_000)
+    plane.create("gone")
+    readers = plane.app.state.readers
+    wait_until(lambda: readers.open == 0)
+    with tail(address, "gone") as alive, tail(address, "gone") as gone:
+        wait_until(lambda: readers.open == 2)
+        hear_nothing(gone)
+        produce_all(plane.bootstrap, "gone", [(None, b"v", None, 0)])
+        wait_until(lambda: readers.open == 1)
+        produce_all(plane.bootstrap, "gone", [(None, b"later", None, 0)])
+        heard = b""
+        while b"later" not in heard:
+            heard += alive.recv(1 << 16)
+    wait_until(lambda: readers.open == 0)
+
+
+def test_a_client_that_reads_nothing_is_heard_all_the_same():
+    """Its window is shut; it says so when it is asked."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        accepted, _ = server.accept()
+        with client, accepted:
+            accepted.setblocking(False)
+            with suppress(BlockingIOError):
+                while True:
+                    accepted.send(bytes(1 << 20))
+            assert not unread.is_unheard(accepted)
+
+
+def tail(address, topic):
+    client = socket.create_connection(address, STUCK_S)
+    client.sendall(
+        f"GET /v1/topics/{topic}/tail HTTP/1.1\r\nHost: plane\r\n\r\n".encode()
+    )
+    assert b"200 OK" in client.recv(1 << 10)
+    return client
+
+
+def hear_nothing(client):
+    """Whatever comes for this socket is dropped, as if its machine were off."""
+    drop = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
+    program = struct.pack("HL", 1, ctypes.addressof(drop))
+    client.setsockopt(socket.SOL_SOCKET, ATTACH_FILTER, program)
+
+
+def test_who_may_ask_again_is_not_taken_for_mute(asking):
+    connection, transport, timer = asking
+    connection.cycle = SimpleNamespace(response_complete=True)
+    connection.timeout_keep_alive_task = object()
+    for _ in range(3):
+        timer.pass_on()
+        assert not transport.aborted
+    connection.timeout_keep_alive_task = None  # he began to ask
+    timer.pass_on()
+    assert not transport.aborted
+    timer.pass_on()
+    assert transport.aborted
+
+
+@pytest.mark.parametrize(("others", "kept_s"), [(2, 75), (4, BRIEF_S)])
+def test_where_many_are_connected_nobody_is_waited_for_long(
+    asking, monkeypatch, others, kept_s
+):
+    connection, _, timer = asking
+    monkeypatch.setattr(unread, "KEPT_MAX", 3)
+    connection.connections.update(object() for _ in range(others - 1))
+    armed = []
+    timer.call_later = lambda delay_s, _call: armed.append(delay_s)
+    connection.config.timeout_keep_alive = 75
+    connection.transport.is_closing = lambda: False
+    connection.transport.resume_reading = lambda: None
+    connection.on_response_complete()
+    assert armed == [kept_s]
 
 
 def test_who_reads_less_than_so_much_is_cut_off(connected):

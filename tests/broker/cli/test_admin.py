@@ -1,13 +1,17 @@
 """``lakelog admin`` as a process: where it listens, with which certificate, to whom."""
 
 import json
+import socket
 import ssl
+from http.client import HTTPSConnection
 from pathlib import Path
+from time import monotonic
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 
+from tests.support.patience import STUCK_S
 from tests.support.ports import nobody
 from tests.support.process import Part, lakelog, told
 
@@ -76,6 +80,29 @@ def test_it_speaks_tls_with_a_certificate(part):
     with urlopen(f"{plane}/docs/swagger-ui-bundle.js", context=trusting) as answer:
         assert len(answer.read()) > 1 << 20  # more than any buffer on its way holds
     assert "pause_writing" not in part.tail()
+
+
+def test_of_two_silent_connections_that_is_ended_which_never_asked(part):
+    """Who is mute in TLS's handshake is ended before a client goes whose connection
+    is kept for its next question."""
+    part.settings = [f"admin_tls.certificate={PEM}"]
+    host, port = part.start().facts["admin"].removeprefix("https://").split(":")
+    trusting = ssl.create_default_context(cafile=str(PEM))
+    kept = HTTPSConnection(host, int(port), context=trusting, timeout=STUCK_S)
+    kept.connect()
+    used = kept.sock
+    with socket.create_connection((host, int(port)), timeout=STUCK_S) as mute:
+        kept.request("GET", "/livez")
+        assert kept.getresponse().read()
+        began_s = monotonic()
+        assert mute.recv(1) == b""
+        assert 8 < monotonic() - began_s < 30
+    kept.request("GET", "/livez")
+    assert kept.getresponse().status == 200
+    assert kept.sock is used
+    kept.close()
+    part.stop()
+    assert "handshake" not in part.tail()
 
 
 @pytest.mark.parametrize("command", ["admin", "up"])
