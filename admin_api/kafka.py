@@ -45,13 +45,14 @@ _GRACE_S = 1.0
 COMMITTED = IsolationLevel.READ_COMMITTED
 UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 
-_GONE = frozenset(
+GONE = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._UNKNOWN_TOPIC,
         KafkaError._UNKNOWN_PARTITION,
     }
 )
+"""What is said of a topic or a partition that is not there (any more)."""
 T = TypeVar("T")
 
 
@@ -73,7 +74,7 @@ def _offsets_of(
         try:
             offset = future.result(timeout_s).offset
         except KafkaException as error:
-            if error.args[0].code() not in _GONE:
+            if error.args[0].code() not in GONE:
                 raise
         else:
             found[partition.topic, partition.partition] = offset
@@ -214,7 +215,7 @@ class Kafka:
             try:
                 answer = await self._answer(future)
             except KafkaException as error:
-                if error.args[0].code() not in _GONE:
+                if error.args[0].code() not in GONE:
                     raise
             else:
                 found[partition.topic, partition.partition] = answer.offset
@@ -339,7 +340,7 @@ class Kafka:
         try:
             return await self._answer(asked)
         except KafkaException as error:
-            if missing_ok and error.args[0].code() in _GONE:
+            if missing_ok and error.args[0].code() in GONE:
                 return None
             raise
 

@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from admin_api.bodies import check_values
 from admin_api.problems import Problem, problem_of
+from admin_api.records.current import CurrentTopic
 from admin_api.records.formats import encode, header
 from admin_api.records.json_stream import JsonStream
 from admin_api.records.producer import Delivered, Outgoing, RecordProducer
@@ -29,27 +30,31 @@ IN_FLIGHT_MAX = 500
 """Records of one stream that were read and are not reported: then reading waits."""
 SEPARATOR = b"\r\n"
 
+Sending = Callable[[ProduceRecord], Awaitable[Awaitable[Report]]]
+"""Sends a record; what it gives waits for the report."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where records go."""
 
     cluster_id: str
-    topic: str
-    partitions: int
+    topic: CurrentTopic
     producer: RecordProducer
 
-    def send(self, record: ProduceRecord) -> Awaitable[Report]:
+    async def send(self, record: ProduceRecord) -> Awaitable[Report]:
         """The report of a record that is on its way now.
 
         It keeps of the record only sizes, however long nobody reads it. Raises Problem
-        for a record that cannot be sent; waiting for the report raises KafkaException.
+        and KafkaException for a record that cannot be sent; waiting for the report
+        raises KafkaException.
         """
-        partition = record.partition_id
-        if partition is not None and not 0 <= partition < self.partitions:
-            raise Problem(40402, f"Partition {partition} of {self.topic} not found.")
+        partition, name = record.partition_id, self.topic.name
+        await self.topic.look_again(partition)
+        if partition is not None and not 0 <= partition < self.topic.partitions:
+            raise Problem(40402, f"Partition {partition} of {name} not found.")
         outgoing = Outgoing(
-            topic=self.topic,
+            topic=name,
             partition=partition,
             key=encode(record.key, "key"),
             value=encode(record.value, "value"),
@@ -70,7 +75,7 @@ class Target:
         stamp_ms = place.timestamp_ms
         return Report(
             cluster_id=self.cluster_id,
-            topic_name=self.topic,
+            topic_name=self.topic.name,
             partition_id=place.partition,
             offset=place.offset,
             timestamp=None if stamp_ms is None else shown_time(stamp_ms),
@@ -98,7 +103,7 @@ async def parse(text: bytes) -> ProduceRecord:
 
 async def reports(
     chunks: AsyncIterable[bytes],
-    send: Callable[[ProduceRecord], Awaitable[Report]],
+    send: Sending,
     unfinished: AllUnfinished,
 ) -> AsyncIterator[tuple[int, bytes]]:
     """One report for each record in the order of the records: its code, and its bytes.
@@ -122,7 +127,7 @@ async def reports(
 
 async def _read(
     chunks: AsyncIterable[bytes],
-    send: Callable[[ProduceRecord], Awaitable[Report]],
+    send: Sending,
     queue: "asyncio.Queue[Any]",
     unfinished: Unfinished,
 ) -> None:
@@ -143,11 +148,9 @@ async def _read(
     await queue.put(None)
 
 
-async def _sent(
-    send: Callable[[ProduceRecord], Awaitable[Report]], text: bytes
-) -> Awaitable[Report] | Problem:
+async def _sent(send: Sending, text: bytes) -> Awaitable[Report] | Problem:
     try:
-        return send(await parse(text))
+        return await send(await parse(text))
     except Exception as error:  # noqa: BLE001  (its report says what)
         return problem_of(error)
 

@@ -15,6 +15,7 @@ from admin_api.dependencies import ClusterDep, KafkaDep, ProducerDep, TopicNameD
 from admin_api.problems import Problem
 from admin_api.records import backlog
 from admin_api.records.backlog import Backlog, Held
+from admin_api.records.current import CurrentTopic
 from admin_api.records.delivery import Target, reports
 from admin_api.records.entries import deliver_all
 from admin_api.records.schemas import (
@@ -101,8 +102,9 @@ def _unread() -> Problem:
 async def _target(
     cluster: ClusterDep, name: TopicNameDep, kafka: KafkaDep, producer: ProducerDep
 ) -> Target:
-    [topic] = await kafka.describe_topics([name])
-    return Target(cluster.id, name, len(topic.partitions), producer)
+    topic = CurrentTopic(name, kafka, producer)
+    await topic.look()
+    return Target(cluster.id, topic, producer)
 
 
 TargetDep = Annotated[Target, Depends(_target)]

@@ -18,7 +18,7 @@ async def deliver_all(target: Target, batch: ProduceBatch) -> BatchReport:
     """What became of each entry. Raises Problem 42208 for a batch that cannot be."""
     batch.check()
     found = BatchReport(successes=[], failures=[])
-    sent = [(entry.id, _send(target, entry)) for entry in batch.entries]
+    sent = [(entry.id, await _send(target, entry)) for entry in batch.entries]
     for entry_id, one in sent:
         try:
             if isinstance(one, Problem):
@@ -37,8 +37,8 @@ async def deliver_all(target: Target, batch: ProduceBatch) -> BatchReport:
     return found
 
 
-def _send(target: Target, entry: BatchEntry) -> Awaitable[Report] | Problem:
+async def _send(target: Target, entry: BatchEntry) -> Awaitable[Report] | Problem:
     try:
-        return target.send(entry)
+        return await target.send(entry)
     except Exception as error:  # noqa: BLE001  (the entry's failure says what)
         return problem_of(error)

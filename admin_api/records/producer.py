@@ -19,6 +19,7 @@ from confluent_kafka import (
     Producer,
 )
 
+from admin_api.kafka import GONE
 from admin_api.problems import Problem
 
 POLL_S = 0.1
@@ -39,6 +40,14 @@ class Outgoing:
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
     timestamp_ms: int
+
+
+class Identity(NamedTuple):
+    """Which topic of its name it is, by its id's two halves, and how large."""
+
+    most: int
+    least: int
+    partitions: int
 
 
 class Delivered(NamedTuple):
@@ -77,6 +86,21 @@ class RecordProducer:
         self._producer: Any = None
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
+        self._known: dict[str, Identity] = {}
+        """What the topics were when librdkafka last looked for our sake."""
+
+    def knows(self, topic: str, identity: Identity) -> bool:
+        """Whether records go to this topic of that name, and to all its partitions."""
+        return self._known.get(topic) == identity
+
+    def learn(self, topic: str, identity: Identity) -> None:
+        """Let librdkafka look the topic up now. Blocks. Raises KafkaException."""
+        with self._lock:
+            producer = self._there()
+        producer.list_topics(topic, timeout=self._timeout_s)
+        with self._lock:
+            if producer is self._producer:
+                self._known[topic] = identity
 
     def send(self, record: Outgoing) -> "Future[Delivered]":
         """Where the record is once it is delivered, or KafkaException.
@@ -89,6 +113,7 @@ class RecordProducer:
             try:
                 self._produce(record, delivered)
             except KafkaException as error:
+                self._missed(record.topic, error.args[0])
                 if error.args[0].code() != KafkaError._FATAL:
                     raise
                 self._renew()
@@ -102,20 +127,17 @@ class RecordProducer:
             self._thread.join()
 
     def _produce(self, record: Outgoing, delivered: "Future[Delivered]") -> None:
-        if self._producer is None:
-            self._producer = self._make(self._config)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._poll, daemon=True)
-            self._thread.start()
+        producer = self._there()
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 delivered.set_result(_delivered(message))
             else:
+                self._missed(record.topic, error)
                 delivered.set_exception(KafkaException(error))
 
         try:
-            self._producer.produce(
+            producer.produce(
                 record.topic,
                 record.value,
                 record.key,
@@ -127,9 +149,24 @@ class RecordProducer:
         except BufferError:
             raise Problem(42901, "Too much is on its way; try again later.") from None
 
+    def _there(self) -> Any:
+        """The producer, made for the first one who asks, and its thread."""
+        if self._producer is None:
+            self._producer = self._make(self._config)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._poll, daemon=True)
+            self._thread.start()
+        return self._producer
+
+    def _missed(self, topic: str, error: KafkaError) -> None:
+        """What librdkafka knows of a topic is old, if that is why a record failed."""
+        if error.code() in GONE:
+            self._known.pop(topic, None)
+
     def _renew(self) -> None:
         """The producer failed for good: what it held fails, and a new one comes."""
         failed, self._producer = self._producer, self._make(self._config)
+        self._known.clear()
         failed.purge()
         failed.flush(self._timeout_s)
 

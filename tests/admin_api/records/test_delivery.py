@@ -8,6 +8,7 @@ import weakref
 import pytest
 
 from admin_api.problems import Problem
+from admin_api.records.current import CurrentTopic
 from admin_api.records.delivery import IN_FLIGHT_MAX, Target, parse, reports
 from admin_api.records.producer import RecordProducer
 from admin_api.records.schemas import Report
@@ -30,10 +31,19 @@ async def chunks(*sent):
         yield one
 
 
+def sending(report_of):
+    """What sends a record, of what waits for its report."""
+
+    async def send(record):
+        return report_of(record)
+
+    return send
+
+
 async def reported(source, send):
     return [
         (code, json.loads(body))
-        async for code, body in reports(source, send, AllUnfinished())
+        async for code, body in reports(source, sending(send), AllUnfinished())
     ]
 
 
@@ -74,7 +84,7 @@ def test_a_record_is_reported_before_the_next_one_comes():
             yield record(1)
 
         found = []
-        async for _, body in reports(source(), delivered, AllUnfinished()):
+        async for _, body in reports(source(), sending(delivered), AllUnfinished()):
             found.append(json.loads(body)["offset"])
             seen.set()
         return found
@@ -157,10 +167,16 @@ def test_a_report_that_nobody_reads_yet_keeps_nothing_of_its_record(plane):
     text = b'{"value": {"type": "STRING", "data": "abc"}}'
     record = asyncio.run(parse(text))
     kept = weakref.ref(record)
-    waiting = Target("c", "unread", 1, producer).send(record)
-    del record
-    gc.collect()
-    assert kept() is None
-    report = asyncio.run(waiting)
+
+    async def story():
+        nonlocal record
+        topic = CurrentTopic("unread", plane.app.state.kafka, producer)
+        waiting = await Target("c", topic, producer).send(record)
+        del record
+        gc.collect()
+        assert kept() is None
+        return await waiting
+
+    report = asyncio.run(story())
     producer.close()
     assert (report.offset, report.value.size) == (0, 3)

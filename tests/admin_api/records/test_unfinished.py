@@ -94,8 +94,11 @@ def test_each_object_has_its_own_time():
                 yield piece
                 began_s.append(held._began_s)
 
-        async def sent(_record):
+        async def report():
             raise AssertionError("nobody waits for it")
+
+        async def sent(_record):
+            return report()
 
         held, queue = Unfinished(everyones), asyncio.Queue()
         await _read(came(), sent, queue, held)
