@@ -6,6 +6,7 @@ neither company on the machine nor other threads count. The best of some rounds 
 
 import asyncio
 import itertools
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,19 +15,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from broker.ids import TopicNumber, TopicPartition
 from broker.lake.segment_carry import SegmentCarry
 from broker.lake.segment_retention import SegmentRetention
 from broker.log.partition import PartitionLog
 from broker.records.batch import BatchHeader
 from broker.runtime.partitions.checkpoint import Checkpoint
+from broker.runtime.partitions.inspector import Inspector
 from broker.runtime.partitions.overdue import Overdue, Waiting
 from broker.runtime.partitions.partitions import Partitions
+from broker.runtime.process.status import Counters
 from broker.storage.columns import ROW_TYPE
 from broker.storage.segment import SealedSegment, SegmentInfo, Slot
 from broker.storage.segment_registry import SegmentRegistry
 from broker.storage.wal import Wal
+from broker.topics.configs import TopicConfig
+from broker.topics.topic import Topic
 from tests.support.clock import ManualClock
-from tests.support.turns import callbacks_ms, check_turn, turn_ms, turns_ms
+from tests.support.turns import callbacks_ms, check_turn, turn_ms, turns_ms, uncollected
 
 PARTITIONS, PRODUCERS, SEGMENTS = 1_000, 100, 1_000
 
@@ -227,6 +233,47 @@ def test_a_hundred_thousand_batches_that_wait_for_a_disk_that_hangs() -> None:
         return max(turns)
 
     check_turn("overdue", longest_ms)
+
+
+def test_a_waiting_topic_of_ten_thousand_partitions_becomes_known() -> None:
+    topic = Topic(TopicNumber(1), b"i" * 16, "t", 10_000)
+    nothing = PartitionLog().snapshot()
+
+    def log_of(_key: TopicPartition) -> PartitionLog:
+        return PartitionLog.restore(nothing, start=0, table_end=10)
+
+    def longest_ms() -> float:
+        turns: list[Callable[[], None]] = []
+        found = waiting_topic(topic, log_of, turns.append)
+        with uncollected():
+            taken_ms = [turn_ms(lambda: found.get(topic.number, 0))]
+            while turns:
+                taken_ms.append(turn_ms(turns.pop()))
+        known = found.get(topic.number, topic.partitions - 1)
+        assert known is not None
+        assert known.high_watermark == 10
+        return max(taken_ms)
+
+    check_turn("a topic that waited for its table", longest_ms)
+
+
+def waiting_topic(
+    topic: Topic,
+    log_of: Callable[[TopicPartition], PartitionLog],
+    call_soon: Callable[[Callable[[], None]], object],
+) -> Partitions:
+    """Partitions of a topic whose table can be read since this moment."""
+    none: Any = None
+    topics: Any = SimpleNamespace(watch=lambda _: None)
+    lake: Any = SimpleNamespace(unreadable=lambda _: None)
+    config = TopicConfig(-1, -1, 1 << 20, "CreateTime", 1, 1, "delete", 1, -1)
+    found = Partitions(
+        topics, none, lake, none, Inspector(lambda: 0), Counters(),
+        config_of=lambda _: config, call_soon=call_soon,
+        overdue=SimpleNamespace(queue=deque()),  # type: ignore[arg-type]
+    )  # fmt: skip
+    found.restore(topic, {}, unknown=log_of)
+    return found
 
 
 class Later:

@@ -11,7 +11,7 @@ from broker.ids import TopicNumber
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.runtime.partitions.coverage import Missing, missing
-from broker.runtime.partitions.partitions import Partitions
+from broker.runtime.partitions.partitions import TAKEN_UP_A_TURN, Partitions
 from broker.runtime.services import Broker
 from broker.storage.layout import SEAL_AT
 from tests.support.batches import Record, make_batch
@@ -425,6 +425,61 @@ def test_a_topic_that_its_table_alone_knows_waits_until_that_can_be_read(
                     answer = await produce_one(broker, "t", batch_of(b"x"))
                     assert (answer.error_code, answer.base_offset) == (0, 10)
                     assert broker.partitions.named("t", 1).high_watermark == 0
+
+    run(scenario)
+
+
+def test_a_large_topic_is_found_when_all_its_partitions_are_known(
+    tmp_path: Path,
+) -> None:
+    """In turns of the loop: half of it is served to nobody."""
+
+    async def scenario() -> None:
+        tables, count = Unread(), 2 * TAKEN_UP_A_TURN + 1
+        async with rig(tmp_path, tables=tables) as broker:
+            key = (await create(broker, "t", count)).key
+        tables.ends[key] = 10
+        tables.why = "the table cannot be read"
+        async with rig(tmp_path, tables=tables) as broker:
+            tables.why = None
+            found = broker.partitions
+            for index in (0, count - 1):
+                with pytest.raises(KafkaError, match="in a moment") as raised:
+                    found.named("t", index)
+                assert raised.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+            with pytest.raises(KafkaError) as raised:
+                found.named("t", count)
+            assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            await asyncio.sleep(0)
+            assert found.get(key[0], 0) is None
+            tables.why = "the table cannot be read"  # it begins anew after that
+            for _ in range(3):
+                await asyncio.sleep(0)
+                assert found.get(key[0], 0) is None
+            tables.why = None
+            while found.get(key[0], 0) is None:
+                assert found.get(key[0], count - 1) is None
+                await asyncio.sleep(0)
+            assert found.named("t", 0).high_watermark == 10
+            assert found.named("t", count - 1).high_watermark == 0
+
+    run(scenario)
+
+
+def test_a_topic_may_be_deleted_while_it_becomes_known(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        tables, count = Unread(), 2 * TAKEN_UP_A_TURN + 1
+        async with rig(tmp_path, tables=tables) as broker:
+            number = (await create(broker, "t", count)).number
+        tables.why = "the table cannot be read"
+        async with rig(tmp_path, tables=tables) as broker:
+            tables.why = None
+            assert broker.partitions.get(number, 0) is None
+            await broker.topics.delete(broker.topics.named("t"))
+            for _ in range(4):
+                await asyncio.sleep(0)
+            assert broker.partitions.get(number, 0) is None
+            assert list(broker.partitions) == []
 
     run(scenario)
 
