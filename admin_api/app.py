@@ -22,6 +22,7 @@ from admin_api.configs import endpoints as configs
 from admin_api.connections import endpoints as connections
 from admin_api.consumer_groups import endpoints as consumer_groups
 from admin_api.debug import endpoints as debug
+from admin_api.dependencies import ONE_DEADLINE
 from admin_api.docs import endpoints as docs
 from admin_api.guide import endpoints as guide
 from admin_api.health import endpoints as health
@@ -83,6 +84,9 @@ LAKEHOUSE = (
     security,
     debug,
 )
+SHORT = (*(one for one in CONFLUENT if one is not records), resets)
+"""Those that ask the broker several things, and then answer; who reads or writes
+records asks it for as long as these come."""
 OPEN = (health, docs, guide)
 """What anybody may ask: whether it lives, and the manuals, everywhere the same."""
 
@@ -165,6 +169,8 @@ def _include_routes(app: FastAPI) -> None:
         app.include_router(module.router)
     for module in (metrics, *CONFLUENT, *LAKEHOUSE):
         checks = [VIEWER, KNOWN_QUERY] if module in LAKEHOUSE else [VIEWER]
+        if module in SHORT:
+            checks.append(ONE_DEADLINE)
         app.include_router(
             module.router, responses=problems.DOCUMENTED, dependencies=checks
         )

@@ -135,6 +135,14 @@ BaseDep = Annotated[str, Depends(_base)]
 """Where the plane is, without a slash at the end."""
 
 
+async def _begin(kafka: KafkaDep) -> None:
+    kafka.begin()
+
+
+ONE_DEADLINE = Depends(_begin)
+"""Of a router: all that a route of it asks the broker has the time of one question."""
+
+
 async def _only_cluster(base: BaseDep, kafka: KafkaDep) -> Cluster:
     found = await kafka.cluster()
     return Cluster(

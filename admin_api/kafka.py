@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -41,6 +42,8 @@ address comes after all or its connection breaks (librdkafka's issue 4605); or i
 no coordinator again. Its longest."""
 _GRACE_S = 1.0
 """librdkafka keeps the deadline itself, and says more of it than we could."""
+_due_s: ContextVar[float | None] = ContextVar("due_s", default=None)
+"""By the loop's time: when all questions for one answer have to be answered."""
 
 COMMITTED = IsolationLevel.READ_COMMITTED
 UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
@@ -121,6 +124,12 @@ class Kafka:
         self.timeout_s = timeout_s
         self._client = _client(bootstrap)
         self._outdated: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """From now on what is asked in this context has the time of one question
+        together."""
+        now_s = asyncio.get_running_loop().time()
+        _due_s.set(now_s + self.timeout_s + _GRACE_S)
 
     async def cluster(self, timeout_s: float | None = None) -> Any:
         """The cluster's id, its controller and its nodes."""
@@ -371,8 +380,11 @@ class Kafka:
 
     async def _within(self, waited: Awaitable[T], timeout_s: float) -> T:
         """Raises KafkaException _TIMED_OUT when nothing came."""
+        wait_s, due_s = timeout_s + _GRACE_S, _due_s.get()
+        if due_s is not None:
+            wait_s = min(wait_s, due_s - asyncio.get_running_loop().time())
         try:
-            return await asyncio.wait_for(waited, timeout_s + _GRACE_S)
+            return await asyncio.wait_for(waited, wait_s)
         except TimeoutError:
             why = f"The broker at {self.bootstrap} did not answer in {timeout_s:g} s."
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, why)) from None

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
+from time import monotonic
 
 import pytest
 from confluent_kafka import KafkaException
@@ -242,6 +243,43 @@ def test_a_broker_that_hangs_is_a_503_until_it_goes_on(tmp_path):
     assert patient.get(topics).status_code == 200
     hasty.close()
     patient.close()
+    part.end()
+
+
+@pytest.mark.parametrize(
+    ("first", "method", "path"),
+    [
+        ("cluster", "GET", "{}/consumer-groups/late/lags"),
+        ("describe_groups", "POST", "/v1/groups/late:reset-offsets"),
+    ],
+)
+def test_what_is_asked_for_one_answer_has_the_time_of_one_question(
+    tmp_path, monkeypatch, first, method, path
+):
+    """Of a group's lags: the cluster, the group, what it committed, and the ends."""
+    part = BrokerPart(tmp_path / "data")
+    part.start()
+    plane = Plane(part.bootstrap, part.data_dir, timeout_s=4.0)
+    plane.create("lagging")
+    body = {"to": "EARLIEST", "topics": [{"topic_name": "lagging"}], "dry_run": False}
+    assert plane.post("/v1/groups/late:reset-offsets", body).is_success
+    url, kafka = path.format(plane.cluster), plane.app.state.kafka
+    answers = getattr(kafka, first)
+
+    async def late(*said):
+        found = await answers(*said)
+        await asyncio.sleep(3.0)  # as after a restart
+        part.process.send_signal(signal.SIGSTOP)
+        assert part.stopped(IDLE_S)
+        return found
+
+    monkeypatch.setattr(kafka, first, late)
+    began_s = monotonic()
+    answer = plane.ask(method, url, json=body)
+    assert (answer.status_code, answer.json()["error_code"]) == (503, 50302)
+    assert monotonic() - began_s < 4.0 + 1.0 + 1.0
+    part.go_on()
+    plane.close()
     part.end()
 
 
