@@ -43,6 +43,7 @@ from admin_api.reading.readers import Readers
 from admin_api.records import endpoints as records
 from admin_api.records.backlog import Held
 from admin_api.records.producer import RecordProducer
+from admin_api.records.streams import Streams
 from admin_api.records.unfinished import AllUnfinished
 from admin_api.resets import endpoints as resets
 from admin_api.security import endpoints as security
@@ -147,6 +148,7 @@ def create_app(
         lambda: app.state.status.compactor() is not None,
     )
     app.state.all_held = Held()
+    app.state.streams = Streams()
     app.state.all_unfinished = AllUnfinished()
     app.state.readers = Readers(bootstrap)
     app.state.clock = SystemClock()

@@ -190,23 +190,42 @@ class StreamedBody:
         self._receive: Receive = request.scope[_UNLIMITED]
         self._more = True
         self._refusal: Problem | None = None
+        self._waiting: asyncio.Timeout | None = None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """The pieces. Raises ClientDisconnect, or Problem once it is refused."""
         while self._more:
-            piece = await self._next()
-            if self._refusal is not None:
-                raise self._refusal
+            self.check()
+            piece = await self._next_if_taken()
+            self.check()
             yield piece
 
     def refuse(self, problem: Problem) -> None:
-        """Let nothing of it be read from now on."""
-        self._refusal = problem
+        """Let nothing of it be read from now on; who waits for a piece hears it now."""
+        if self._refusal is None:
+            self._refusal = problem
+            if self._waiting is not None:
+                self._waiting.reschedule(asyncio.get_running_loop().time())
+
+    def check(self) -> None:
+        """Raise Problem if it is refused."""
+        if self._refusal is not None:
+            raise self._refusal
 
     async def discard(self) -> None:
         """Read what is left, for a client that reads nothing before it wrote all."""
         while self._more:
             await self._next()
+
+    async def _next_if_taken(self) -> bytes:
+        try:
+            async with asyncio.timeout(None) as self._waiting:
+                return await self._next()
+        except TimeoutError:
+            self.check()
+            raise
+        finally:
+            self._waiting = None
 
     async def _next(self) -> bytes:
         message = await self._receive()

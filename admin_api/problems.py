@@ -90,6 +90,8 @@ _UNAVAILABLE = (
     KafkaError._TIMED_OUT_QUEUE,
     KafkaError._WAIT_COORD,
     KafkaError._MSG_TIMED_OUT,
+    KafkaError._PURGE_QUEUE,
+    KafkaError._PURGE_INFLIGHT,
     KafkaError._TRANSPORT,
     KafkaError._RESOLVE,
     KafkaError._ALL_BROKERS_DOWN,

@@ -2,10 +2,12 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
 from admin_api import logs
 from admin_api.access import exposure
@@ -13,6 +15,7 @@ from admin_api.access.certificate import Certificate
 from admin_api.access.tokens import Tokens
 from admin_api.app import create_app
 from admin_api.loggers.parts import Levels
+from admin_api.records.streams import DELIVER_S
 from admin_api.unread import Connection
 from broker.settings import Settings
 
@@ -29,7 +32,7 @@ class _Announcing(uvicorn.Server):
         self,
         config: uvicorn.Config,
         announce: Callable[[], None],
-        on_stop: Callable[[], None],
+        on_stop: Callable[[], Coroutine[Any, Any, None]],
         certificate: Certificate | None,
     ) -> None:
         super().__init__(config)
@@ -48,8 +51,9 @@ class _Announcing(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._following is not None:
             self._following.cancel()
-        self._on_stop()
+        stopping = asyncio.create_task(self._on_stop())
         await super().shutdown(sockets)
+        stopping.cancel()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -112,10 +116,18 @@ def run(
     server = _Announcing(
         config,
         lambda: announce(f"ready admin={scheme}://{shown}:{port}"),
-        app.state.readers.stopping.set,
+        partial(_end_streams, app),
         certificate,
     )
     server.run(sockets=[bound])
+
+
+async def _end_streams(app: FastAPI) -> None:
+    """Let whatever has no end by itself end, and what is on its way not take long."""
+    app.state.readers.stopping.set()
+    app.state.streams.stop()
+    await asyncio.sleep(DELIVER_S)
+    await asyncio.to_thread(app.state.producer.give_up)
 
 
 def _context_factory(certificate: Certificate | None) -> Any:

@@ -23,6 +23,8 @@ from admin_api.access.tokens import (
 )
 from broker.clock import Clock, SystemClock
 
+LOOK_S: Final = 2.0
+"""So often it is looked whether who streams still may."""
 CALLER: Final = "lakelog.caller"
 _BEARER: Final = "bearer"
 
@@ -91,6 +93,20 @@ class Asking:
         if self._known is None:
             self._known = await self._look_up()
         return self._known
+
+    async def refused(self, role: Role) -> Refused:
+        """Why they may no more what ``role`` may; comes within seconds after it is so.
+        A token may be revoked, or expire, while a stream goes on."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                await self.require_still(role)
+            except Refused as refused:
+                return refused
+
+    async def require_still(self, role: Role) -> None:
+        """Raises Refused if they may no more what ``role`` may."""
+        (await self._look_up()).require(role)
 
     async def _look_up(self) -> Caller:
         try:

@@ -105,15 +105,18 @@ async def reports(
     chunks: AsyncIterable[bytes],
     send: Sending,
     unfinished: AllUnfinished,
+    check: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[tuple[int, bytes]]:
     """One report for each record in the order of the records: its code, and its bytes.
 
     Records are read on while earlier ones are on their way. A record that cannot be
-    sent is a report like any other; what is no JSON object ends the stream.
+    sent is a report like any other; what is no JSON object ends the stream, and so does
+    the Problem that ``check`` raises before a record.
     """
     queue: asyncio.Queue[Awaitable[Report] | Problem | None]
     queue = asyncio.Queue(IN_FLIGHT_MAX)
-    reading = asyncio.create_task(_read(chunks, send, queue, Unfinished(unfinished)))
+    held = Unfinished(unfinished)
+    reading = asyncio.create_task(_read(chunks, send, queue, held, check))
     try:
         while (one := await queue.get()) is not None:
             yield await _written(one)
@@ -130,11 +133,13 @@ async def _read(
     send: Sending,
     queue: "asyncio.Queue[Any]",
     unfinished: Unfinished,
+    check: Callable[[], None] = lambda: None,
 ) -> None:
     stream, coming = JsonStream(), aiter(chunks)
     try:
         while (chunk := await unfinished.next(coming)) is not None:
             for text in stream.feed(chunk):
+                check()
                 await queue.put(await _sent(send, text))
                 unfinished.hold(0)
             unfinished.hold(stream.unfinished)

@@ -24,6 +24,7 @@ from admin_api.records.schemas import (
     ProduceRecord,
     Report,
 )
+from admin_api.records.streams import StreamedBodyDep
 
 router = APIRouter(
     prefix="/v3/clusters/{cluster_id}/topics/{topic_name}", tags=["Records"]
@@ -117,15 +118,17 @@ TargetDep = Annotated[Target, Depends(_target)]
     response_model=Report,
     openapi_extra=BODY,
 )
-async def produce(request: Request, target: TargetDep) -> Any:
+async def produce(request: Request, target: TargetDep, body: StreamedBodyDep) -> Any:
     """Produce the records of the body, concatenated JSON objects.
 
     There is one report for each, in their order, each with its own `error_code`. With
     `Transfer-Encoding: chunked` reports come while records still go. The status is 200,
-    but for a body of known length with a single record, whose error it is.
+    but for a body of known length with a single record, whose error it is. When the
+    plane stops, or the token is revoked or expires, a stream ends: all that was taken
+    is reported, and the last report says why no more is.
     """
-    body = StreamedBody(request)
-    found = reports(body, target.send, request.app.state.all_unfinished)
+    all_unfinished = request.app.state.all_unfinished
+    found = reports(body, target.send, all_unfinished, body.check)
     all_held: Held = request.app.state.all_held
     if request.headers.get("transfer-encoding") is not None:
         return Reports(body, found, b"", all_held)

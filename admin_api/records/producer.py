@@ -30,6 +30,13 @@ UNKNOWN_TOPIC_MS = 1000
 """After this time a topic that the broker does not know is believed not to be there."""
 
 
+_GIVEN_UP = {
+    KafkaError._PURGE_QUEUE: "The record was given up before it was sent.",
+    KafkaError._PURGE_INFLIGHT: "The record was given up before the broker confirmed "
+    "it: whether it is there is not known.",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Outgoing:
     """A record as librdkafka takes it."""
@@ -120,6 +127,12 @@ class RecordProducer:
                 self._produce(record, delivered)
         return delivered
 
+    def give_up(self) -> None:
+        """What is on its way fails now. Blocks for a moment."""
+        with self._lock:
+            if self._producer is not None:
+                self._producer.purge()
+
     def close(self) -> None:
         """What is on its way is delivered or fails, and the thread is gone."""
         self._closed.set()
@@ -134,7 +147,7 @@ class RecordProducer:
                 delivered.set_result(_delivered(message))
             else:
                 self._missed(record.topic, error)
-                delivered.set_exception(KafkaException(error))
+                delivered.set_exception(KafkaException(_in_words(error)))
 
         try:
             producer.produce(
@@ -174,6 +187,12 @@ class RecordProducer:
         while not self._closed.is_set():
             self._producer.poll(POLL_S)
         self._producer.flush()
+
+
+def _in_words(error: KafkaError) -> KafkaError:
+    """librdkafka has two words for what was given up."""
+    why = _GIVEN_UP.get(error.code())
+    return error if why is None else KafkaError(error.code(), why)
 
 
 def _delivered(message: Message) -> Delivered:

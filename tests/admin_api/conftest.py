@@ -19,7 +19,7 @@ from admin_api.unread import Connection
 from broker.settings import Settings
 from tests.support.patience import IDLE_S, wait_until
 from tests.support.ports import nobody
-from tests.support.process import BrokerPart
+from tests.support.process import BrokerPart, Part
 
 
 class Plane:
@@ -31,6 +31,7 @@ class Plane:
         self.bootstrap, self.data_dir = bootstrap, data_dir
         settings = Settings(data_dir=data_dir, admin_hosts="plane")
         self.app = create_app(bootstrap, settings, timeout_s)
+        self.broker: Part | None = None
 
     def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         async def asked() -> httpx.Response:
@@ -75,6 +76,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     part = BrokerPart(tmp_path_factory.mktemp("admin") / "data")
     part.start()
     plane = Plane(part.bootstrap, part.data_dir)
+    plane.broker = part
     yield plane
     plane.close()
     part.end()

@@ -15,7 +15,7 @@ def several(text):
 class Streaming:
     """A chunked request whose reports are read while it goes on."""
 
-    def __init__(self, address, path, length=None):
+    def __init__(self, address, path, length=None, token=""):
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
         self._socket.settimeout(IDLE_S)
@@ -25,6 +25,8 @@ class Streaming:
         how = "Transfer-Encoding: chunked"
         if length is not None:
             how = f"Content-Length: {length}"
+        if token:
+            how += f"\r\nAuthorization: Bearer {token}"
         head = f"POST {path} HTTP/1.1\r\nHost: plane\r\n{how}\r\n\r\n"
         self._socket.sendall(head.encode())
 

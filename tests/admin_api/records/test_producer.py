@@ -94,6 +94,16 @@ def test_a_producer_that_failed_for_good_gives_way_to_a_new_one(plane):
     producer.close()
 
 
+def test_what_is_given_up_fails_at_once_and_in_words():
+    with nobody() as address:
+        producer = RecordProducer(address, IDLE_S)
+        sent = producer.send(outgoing("t", b""))
+        producer.give_up()
+        with pytest.raises(KafkaException, match="given up before it was sent"):
+            sent.result(IDLE_S)
+        producer.close()
+
+
 def test_a_producer_that_sent_nothing_has_no_thread():
     before = set(threading.enumerate())  # some of others may end meanwhile
     RecordProducer("127.0.0.1:1", 0.5).close()
