@@ -34,6 +34,9 @@ UNAVAILABLE: Final = 503
 
 Marks = Mapping[tuple[str, int], Watermarks]
 Sources = tuple[Lake, FactsReader, Kafka, StatusFiles]
+KnownSources = tuple[Lake, FactsReader, Kafka | None, StatusFiles]
+"""Without a Kafka where it is known that no broker runs."""
+NO_BROKER: Final = "no broker runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Surveyed:
     compactor: CompactorStatus | None
 
 
-async def survey(sources: Sources, names: Sequence[str]) -> list[Surveyed]:
+async def survey(sources: KnownSources, names: Sequence[str]) -> list[Surveyed]:
     """The tables of the named topics that are there."""
     lake, reader, kafka, status = sources
     found = await asyncio.to_thread(_from_files, lake, reader, names)
@@ -68,9 +71,11 @@ def _from_files(
 
 
 async def _from_broker(
-    kafka: Kafka, topics: Sequence[Topic]
+    kafka: Kafka | None, topics: Sequence[Topic]
 ) -> tuple[Marks, str | None]:
     """Where the logs reach; or why that is not known. Raises what else it answers."""
+    if kafka is None:
+        return {}, NO_BROKER
     wanted = [(topic.name, n) for topic in topics for n in range(topic.partitions)]
     try:
         return await kafka.watermarks(wanted, BROKER_TIMEOUT_S), None

@@ -9,6 +9,7 @@ from broker.cli import (
     groups,
     produce,
     run,
+    sql,
     tables,
     topics,
     transactions,
@@ -34,4 +35,7 @@ app.command()(tables.compact)
 app.command()(tables.table)
 app.command()(tables.undelete)
 app.command()(tables.check)
+app.command()(sql.sql)
+app.command("spark-conf")(sql.spark_conf)
+app.command()(sql.metastore)
 app.add_typer(config.app, name="config")

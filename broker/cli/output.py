@@ -18,9 +18,14 @@ def rows(found: Sequence[Row], as_json: bool) -> None:
         typer.echo("(none)")
         return
     names = list(found[0])
-    cells = [names, *([_cell(row[name]) for name in names] for row in found)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
-    for line in cells:
+    columns(names, [[_cell(row[name]) for name in names] for row in found])
+
+
+def columns(names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """Print texts in columns that are as wide as they need to be."""
+    lines = [names, *cells]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(names))]
+    for line in lines:
         typer.echo(
             "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip()
         )

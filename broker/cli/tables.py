@@ -73,7 +73,7 @@ def table(
     What is damaged is told beside what is known; the exit code is 1 then.
     """
     settings = settings_of(data_dir, config, extra)
-    for_ms = _millis(hold or "10m")
+    for_ms = millis(hold or "10m")
     if sql is not None:
         output.rows(_statement(settings.data_dir, topic, sql, for_ms), json)
         return
@@ -192,7 +192,7 @@ def _state(data_dir: "Path", topic: str) -> dict[str, object]:
     }
 
 
-def _millis(text: str) -> int:
+def millis(text: str) -> int:
     """``90s``, ``10m`` or ``2h``; raises BadUsage."""
     match = _TIME.fullmatch(text)
     found = int(match[1]) * _UNITS_MS[match[2]] if match else 0

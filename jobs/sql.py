@@ -1,0 +1,190 @@
+"""``lakelog sql``: statements on the tables by name, in a Spark of its own.
+
+The problem: who wants to count the records of a topic should need no path, and no
+notebook. The idea: Spark asks a metastore for each table that a statement names, so
+nothing is registered when it starts, and a topic that was made since is there. A
+statement that changes a table runs only if that was wanted; then nothing is committed
+meanwhile to the tables that it names, as with ``lakelog table T --sql``.
+
+The price: a JVM, some seconds; and answers are gathered here before they are printed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from jobs.extent import Extents
+from jobs.owners.statement import held
+from jobs.session import DELTA_PACKAGE, end_session, make_session, session_options
+
+DATABASE: Final = "lakelog"
+_READS: Final = frozenset(
+    [
+        "CacheTable",
+        "CreateViewCommand",
+        "DescribeColumn",
+        "DescribeDeltaDetailCommand",
+        "DescribeFunction",
+        "DescribeNamespace",
+        "DescribeQueryCommand",
+        "DescribeRelation",
+        "ExplainCommand",
+        "RefreshTable",
+        "SetCatalogAndNamespace",
+        "SetCommand",
+        "SetNamespaceCommand",
+        "ShowColumns",
+        "ShowCreateTable",
+        "ShowCurrentNamespaceCommand",
+        "ShowFunctions",
+        "ShowNamespaces",
+        "ShowNamespacesCommand",
+        "ShowPartitions",
+        "ShowTableExtended",
+        "ShowTableProperties",
+        "ShowTables",
+        "ShowTablesCommand",
+        "ShowViews",
+        "UncacheTable",
+    ]
+)
+"""Commands of Spark and Delta that change no table."""
+_COMMAND: Final = "org.apache.spark.sql.catalyst.plans.logical.Command"
+_NAMED: Final = ("UnresolvedRelation", "UnresolvedTable")
+
+
+class Writes(Exception):
+    """A statement that would change a table, and nobody said that it may."""
+
+
+class Answer(NamedTuple):
+    """What a statement gives: columns, and rows of Python values in their order."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+
+
+def catalog_options(metastore: str) -> dict[str, str]:
+    """What a session of Spark's needs to know the tables by name, as settings."""
+    wanted = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
+    ours = session_options(delta=True)
+    return {
+        "spark.jars.packages": DELTA_PACKAGE,
+        **{key: ours[key] for key in wanted},
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.hive.metastore.uris": f"thrift://{metastore}",
+    }
+
+
+@contextmanager
+def sql_session(metastore: str, aside: str) -> Iterator[Any]:
+    """A session that knows the tables by name; what it has to write beside it writes
+    into the directory ``aside``."""
+    more = catalog_options(metastore) | {
+        "spark.sql.warehouse.dir": aside,
+        "spark.hadoop.hive.exec.scratchdir": f"{aside}/scratch",
+        "spark.hadoop.hive.exec.local.scratchdir": f"{aside}/local",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    session = make_session("local[*]", "lakelog sql", delta=True, more=more)
+    try:
+        yield session
+    finally:
+        end_session(session)
+
+
+def run(
+    session: Any,
+    statement: str,
+    data_dir: Path,
+    topics: Callable[[], Mapping[str, str]],
+    hold_ms: int | None,
+) -> Answer:
+    """What one statement gives, once it is done.
+
+    ``topics``: name in SQL -> topic. ``hold_ms``: for so long at most the tables are
+    held that it changes; None: it may change none. Raises Writes, NotInTime, and what
+    Spark does.
+    """
+    plan = session._jsparkSession.sessionState().sqlParser().parsePlan(statement)
+    if is_read(session, plan):
+        return _answer(session.sql(statement))
+    if hold_ms is None:
+        what = plan.nodeName()
+        raise Writes(f"--write was not said, and {what} changes something: {statement}")
+    known = topics()
+    named = [known[name] for name in tables_of(plan) if name in known]
+    with closing(Extents(data_dir)) as extents, ExitStack() as holds:
+        for topic in dict.fromkeys(named):
+            holds.enter_context(held(extents, data_dir, topic, hold_ms))
+        return _answer(session.sql(statement))
+
+
+def is_read(session: Any, plan: Any) -> bool:
+    """Whether a parsed statement changes no table: a query, or a known command."""
+    from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
+
+    nodes = _nodes(plan)
+    if any(node.endswith("Statement") for node in nodes):  # INSERT, RESTORE
+        return False
+    if not is_instance_of(session._sc._gateway, plan, _COMMAND):
+        return True
+    return nodes[0] in _READS
+
+
+def _nodes(plan: Any) -> list[str]:
+    """The names of a plan's parts, its own first."""
+    lines = str(plan.treeString()).splitlines()
+    return [line.lstrip(" :+-'*!").partition(" ")[0] for line in lines]
+
+
+def tables_of(plan: Any) -> list[str]:
+    """The tables of the database that a parsed statement names, without queries inside
+    of its expressions: what DELETE, UPDATE, MERGE, OPTIMIZE and ALTER change is among
+    them."""
+    leaves = plan.collectLeaves()
+    parts = [leaves.apply(number) for number in range(leaves.size())]
+    named = [one for one in parts if one.nodeName() in _NAMED]
+    found = [one.multipartIdentifier().mkString("\0").split("\0") for one in named]
+    return [
+        name[1].lower()
+        for name in found
+        if len(name) == 2 and name[0].lower() == DATABASE
+    ]
+
+
+def _answer(frame: Any) -> Answer:
+    names: list[str] = frame.columns
+    if not names:
+        return Answer([], [])
+    table = frame.toArrow()
+    columns: Sequence[list[Any]] = [column.to_pylist() for column in table.columns]
+    return Answer(names, list(zip(*columns, strict=True)))
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a text, which end with ``;`` outside of quotes and comments."""
+    found, start, at = [], 0, 0
+    while at < len(text):
+        if text[at] == ";":
+            found.append(text[start:at])
+            start = at + 1
+        at = _behind(text, at)
+    found.append(text[start:])
+    return [one.strip() for one in found if one.strip()]
+
+
+def _behind(text: str, at: int) -> int:
+    """Where what begins there has ended: a character, a quoted text, a comment."""
+    for opening, closing_ in (("--", "\n"), ("/*", "*/")):
+        if text.startswith(opening, at):
+            end = text.find(closing_, at + 2)
+            return len(text) if end < 0 else end + len(closing_)
+    quote = text[at]
+    if quote not in "'\"`":
+        return at + 1
+    at += 1
+    while at < len(text) and text[at] != quote:
+        at += 2 if text[at] == "\\" and quote != "`" else 1
+    return at + 1
