@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,7 +109,9 @@ def assemble(
     wal, recovery = _open_wal(settings, around, inspector, sealed)
     ends.callback(wal.close)
     configs, features = _bring_configs(settings, catalog)
-    topics = _bring_topics(settings, around, catalog)
+    topics = _bring_topics(
+        settings, around, catalog, lambda: configs.layers.topic_defaults
+    )
     tables = around.tables(wal)
     tables.start(topic for topic in topics.all() if topic.stored)
     ends.callback(tables.close)
@@ -268,12 +270,18 @@ def _bring_configs(
     return configs, features
 
 
-def _bring_topics(settings: Settings, around: Surroundings, catalog: Catalog) -> Topics:
+def _bring_topics(
+    settings: Settings,
+    around: Surroundings,
+    catalog: Catalog,
+    defaults: Callable[[], Mapping[str, str]],
+) -> Topics:
     topics = Topics(
         catalog,
         around.clock,
         partitions_max=settings.broker.partitions_max,
         new_id=lambda: around.chance(16),
+        defaults=defaults,
     )
     topics.load(catalog.read(stored_topics.load))
     return topics

@@ -26,6 +26,7 @@ from broker.configuration.values import (
     Millis,
     Names,
     Policies,
+    Retention,
 )
 
 
@@ -168,7 +169,7 @@ class BrokerSettings(_Group):
 class TopicSettings(_Group):
     """What holds for topics that do not say it themselves."""
 
-    retention_ms: Annotated[int, Field(ge=-1, le=2**63 - 1)] = Field(
+    retention_ms: Retention = Field(
         default=604_800_000, description="how long a record is kept; -1: for ever"
     )
     retention_bytes: Limit = Field(
@@ -221,7 +222,9 @@ class NetworkSettings(_Group):
     connections_per_host_max: Count = Field(
         default=2_048, description="open connections of one peer address"
     )
-    idle_ms: Millis = Field(default=600_000, description="a silent connection ends")
+    idle_ms: Millis = Field(
+        default=600_000, ge=1, description="a silent connection ends"
+    )
     half_frame_ms: Millis = Field(
         default=30_000,
         description="a request that does not arrive whole in time is given up",

@@ -45,8 +45,9 @@ async def _alter(
     if resource.resource_type != Kind.TOPIC:
         await replace_configs(resource, given, broker, validate_only=validate_only)
         return
-    topic = topic_to_alter(resource, broker.topics, lambda: validate(given))
-    configs = validate(given)
+    defaults = broker.configs.layers.topic_defaults
+    topic = topic_to_alter(resource, broker.topics, lambda: validate(given, defaults))
+    configs = validate(given, defaults)
     if not validate_only:
         await broker.topics.alter_configs(topic, lambda _: configs)
 

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 """What clients are told as an INT or a LONG is no larger."""
@@ -43,17 +43,25 @@ def _fixed_address(value: Any) -> Any:
 
 
 def _policies(value: Any) -> Any:
-    """What becomes of old records, without blanks and in the order given."""
-    named = [one.strip() for one in str(value).split(",") if one.strip()]
-    if not _POLICIES.issuperset(named) or len(set(named)) < len(named):
+    """What becomes of old records, each once, without blanks, in the order given."""
+    named = [one.strip() for one in str(value).split(",")] if str(value).strip() else []
+    if not _POLICIES.issuperset(named):
         raise ValueError("should be delete, compact, both with a comma, or nothing")
-    return ",".join(named)
+    return ",".join(dict.fromkeys(named))
+
+
+def _retention(value: int) -> int:
+    if value == 0:
+        raise ValueError("should be -1 (for ever), or 1 or more")
+    return value
 
 
 Bytes = Annotated[int, BeforeValidator(_size), Field(ge=0)]
 Limit = Annotated[int, BeforeValidator(_size), Field(ge=-1, le=LONG_MAX)]
 """Bytes, or -1 for no limit."""
 Millis = Annotated[int, Field(ge=0, le=LONG_MAX)]
+Retention = Annotated[int, Field(ge=-1, le=LONG_MAX), AfterValidator(_retention)]
+"""Milliseconds, or -1 for ever."""
 Count = Annotated[int, Field(ge=1)]
 Address = Annotated[str, BeforeValidator(_address)]
 FixedAddress = Annotated[str, BeforeValidator(_fixed_address)]

@@ -17,7 +17,7 @@ from broker.topics.broker_configs import BROKER_CONFIGS
 from broker.topics.config_alter import Alteration, Operation
 from broker.topics.config_keys import ConfigType
 from broker.topics.configs import LAKE_FLUSH_MAX_MS, TOPIC_CONFIGS
-from broker.topics.spellings import split_list, trimmed
+from broker.topics.spellings import integer, split_list, trimmed
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -30,6 +30,7 @@ OF_TOPICS: Final[Mapping[str, str]] = {
 one of them as well, and knows what it was started with alone."""
 
 DYNAMIC: Final = frozenset(OF_TOPICS) | {
+    "log.cleaner.backoff.ms",
     "log.cleaner.threads",
     "max.connection.creation.rate",
     "max.connections",
@@ -46,7 +47,7 @@ _KEPT: Final = """
 background.threads config.providers cordoned.log.dirs
 follower.fetch.last.tiered.offset.enable group.consumer.assignment.interval.ms
 group.coordinator.cached.buffer.max.bytes group.share.assignment.interval.ms
-group.streams.assignment.interval.ms log.cleaner.backoff.ms
+group.streams.assignment.interval.ms
 log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
 log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
 max.connections.per.ip.overrides metric.reporters principal.builder.class
@@ -73,6 +74,12 @@ ssl.truststore.type transaction.partition.verification.enable
 _DYNAMIC_IN_KAFKA: Final = frozenset(_KEPT.split())
 """What Kafka's brokers change beside these, and what means nothing here: kept as what
 nobody knows is."""
+
+_NO_RETENTION: Final = (
+    "requirement failed: log.retention.ms must be unlimited (-1) or, greater than or "
+    "equal to 1"
+)
+"""So Kafka's brokers say; of itself a topic may say 0."""
 
 _VERBS: Final = {Operation.APPEND: "append", Operation.SUBTRACT: "subtract"}
 
@@ -150,7 +157,13 @@ def validate_broker(
                 BROKER_CONFIGS[name].parse(text)
             except KafkaError as refused:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, refused.message) from None
+    if _is_zero(configs.get("log.retention.ms", "")):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, _NO_RETENTION)
     return {name: trimmed(text) for name, text in configs.items()}
+
+
+def _is_zero(text: str) -> bool:
+    return integer(trimmed(text)) == 0
 
 
 def _is_fixed(name: str) -> bool:

@@ -42,6 +42,7 @@ inter.broker.listener.name | string | PLAINTEXT | The listener of other brokers.
 inter.broker.protocol.version | string | {version} | Whose behaviour is followed.
 listener.security.protocol.map | string | PLAINTEXT:PLAINTEXT | Their security.
 listeners | list | PLAINTEXT://:9092 | Where connections are accepted.
+log.cleaner.backoff.ms | long | 15000 | How long an idle cleaner waits: kept alone.
 log.cleaner.enable | boolean | true | Whether topics are compacted.
 log.cleaner.threads | int | 1 | Threads that compact.
 log.dir | string | | Where all data lives.
@@ -104,13 +105,15 @@ _UNSET_BY_TIME: Final = frozenset(
 _CHECKS: Final = {
     name: at_least(1)
     for name in (
-        "max.connection.creation.rate", "max.connections", "max.connections.per.ip",
+        "log.cleaner.threads", "max.connection.creation.rate", "max.connections",
+        "max.connections.per.ip",
         "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir",
         "num.replica.fetchers", "producer.id.expiration.ms",
     )
-}  # fmt: skip
+} | {"log.cleaner.backoff.ms": at_least(0)}  # fmt: skip
 """Of keys that clients can change. Kafka takes 0 for ``max.connections.per.ip``, which
-locks everybody out here: there are no addresses that are excepted."""
+locks everybody out here: there are no addresses that are excepted. Of
+``log.cleaner.threads`` it says of 0 that it cannot divide by zero."""
 
 
 def _table() -> dict[str, ConfigKey]:
@@ -137,7 +140,7 @@ def _of_topics() -> dict[str, ConfigKey]:
             default = None if name in _UNSET_BY_TIME else key.default
             keys[name] = ConfigKey(
                 name, key.type, default, f"Default of the topics' {key.name}.",
-                key.check, effective=key.effective,
+                key.check, effective=key.effective, is_set=key.is_set,
             )  # fmt: skip
     keys["log.flush.scheduler.interval.ms"] = ConfigKey(
         "log.flush.scheduler.interval.ms",

@@ -79,7 +79,7 @@ def alter(
     altered = dict(configs)
     for alteration in alterations:
         _apply(altered, alteration, defaults or {})
-    return validate(altered)
+    return validate(altered, defaults or {})
 
 
 def _apply(

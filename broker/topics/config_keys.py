@@ -58,7 +58,8 @@ class ConfigKey:
 
     ``default`` is text, None where Kafka has none. ``synonyms`` are the broker's keys
     that give a topic's default, the strongest first. ``effective``: whether anything
-    here acts on it; a key that is not is stored and returned all the same.
+    here acts on it; a key that is not is stored and returned all the same. ``is_set``:
+    a list in which what comes twice counts once, and nothing is empty.
     """
 
     name: str
@@ -68,6 +69,7 @@ class ConfigKey:
     check: Check | None = None
     synonyms: tuple[str, ...] = ()
     effective: bool = False
+    is_set: bool = False
 
     @property
     def documentation(self) -> str:
@@ -79,10 +81,19 @@ class ConfigKey:
         value = _read(self.type, trimmed(text))
         if value is None:
             raise self._refused(text, _not_of(self.type))
+        if self.is_set:
+            value = self._without_twins(value)
         fault = self.check(value) if self.check else None
         if fault is not None:
             raise self._refused(text, fault)
         return value
+
+    def _without_twins(self, value: Value) -> tuple[str, ...]:
+        assert isinstance(value, tuple)
+        if "" in value:
+            why = f"Configuration '{self.name}' values must not be empty."
+            raise KafkaError(ErrorCode.INVALID_CONFIG, why)
+        return tuple(dict.fromkeys(value))
 
     def _refused(self, text: str, why: str) -> KafkaError:
         shown = text if len(text) <= 100 else f"{text[:100]}..."

@@ -52,6 +52,7 @@ _TABLE: Final = (
         "retention.bytes, 'compact' keeps the last of each key, an empty list keeps "
         "everything. What was compacted is so in the topic's table.",
         some_of("compact", "delete"), ("log.cleanup.policy",), effective=True,
+        is_set=True,
     ),
     ConfigKey(
         "compression.gzip.level", _INT, "-1",
@@ -252,9 +253,11 @@ def key(name: str) -> ConfigKey:
     return found
 
 
-def validate(configs: Mapping[str, str | None]) -> dict[str, str]:
+def validate(
+    configs: Mapping[str, str | None], defaults: Mapping[str, str] = _NONE
+) -> dict[str, str]:
     """The same settings, every one of them known, of its type and allowed; as Kafka
-    would show them.
+    would show them. ``defaults``: the broker's, for what they do not say.
 
     Raises KafkaError INVALID_CONFIG naming the first that is not, or two that do not
     go together (``LogConfig.validate``).
@@ -268,12 +271,14 @@ def validate(configs: Mapping[str, str | None]) -> dict[str, str]:
                 f"Null value not supported for topic configs: {name}",
             )
         checked[name] = shown(known.parse(text))
-    _validate_together(checked)
+    _validate_together(checked, defaults)
     return checked
 
 
-def _validate_together(configs: Mapping[str, str]) -> None:
-    low, high = (value(f"{end}.compaction.lag.ms", configs) for end in ("min", "max"))
+def _validate_together(configs: Mapping[str, str], defaults: Mapping[str, str]) -> None:
+    low, high = (
+        value(f"{end}.compaction.lag.ms", configs, defaults) for end in ("min", "max")
+    )
     assert isinstance(low, int)
     assert isinstance(high, int)
     if low > high:

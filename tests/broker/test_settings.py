@@ -50,3 +50,10 @@ def test_what_no_answer_to_a_client_can_hold_is_refused(
     load({name: str(largest)}, environment=NOWHERE)
     with pytest.raises(SettingsError, match=name):
         load({name: str(largest + 1)}, environment=NOWHERE)
+
+
+def test_a_connection_may_be_silent_for_some_time() -> None:
+    """Kafka does not start with 0 either."""
+    assert load({"network.idle_ms": 1}, environment=NOWHERE).network.idle_ms == 1
+    with pytest.raises(SettingsError, match="greater than or equal to 1"):
+        load({"connections.max.idle.ms": "0"}, environment=NOWHERE)

@@ -63,6 +63,8 @@ class TopicWatcher(Protocol):
 class Topics:
     """All topics by name, by id and by number.
 
+    ``defaults``: what the broker says for topics that do not say it, by topic key.
+
     Mutators are coroutines that return when the catalog has committed, and raise
     ``KafkaError`` with the code for the client. One that is cancelled goes on without
     its caller: what the catalog commits is always seen.
@@ -75,7 +77,9 @@ class Topics:
         *,
         partitions_max: int = PARTITIONS_MAX,
         new_id: Callable[[], bytes] = lambda: os.urandom(16),
+        defaults: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
+        self._defaults = defaults
         self._catalog = catalog
         self._clock = clock
         self._partitions_max = partitions_max
@@ -186,7 +190,7 @@ class Topics:
             )
         check_created_at_once(partitions)
         self._check_room(partitions)
-        return topic_configs.validate(configs)
+        return topic_configs.validate(configs, self._defaults())
 
     async def create(
         self,

@@ -24,6 +24,7 @@ from broker.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from broker.runtime.configs.layers import Kind
+from broker.topics.config_alter import Operation
 from tests.support.rig import batch_of, call, create, produce_one, rig, run
 
 
@@ -192,5 +193,34 @@ def test_keys_are_refused_before_the_topic_is_looked_for(
                 )
                 answer = await call(alter_configs, request, broker)
             assert answer.responses[0].error_code == code
+
+    run(scenario)
+
+
+def test_a_default_of_the_broker_counts_where_the_topic_says_the_other_end(
+    tmp_path: Path,
+) -> None:
+    """Of the two lags, as in Kafka: when a topic is made, and when it is changed."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            shortest = asked(Kind.BROKER, "", log_cleaner_max_compaction_lag_ms="5")
+            answer = await call(alter_configs, shortest, broker)
+            assert answer.responses[0].error_code == 0
+            edit = Edit("min.compaction.lag.ms", Operation.SET, "10")
+            edited = IncrementalAlterConfigsRequest(
+                [EditedResource(Kind.TOPIC, "t", [edit])], False
+            )
+            replaced = asked(Kind.TOPIC, "t", min_compaction_lag_ms="10")
+            for alter, request in (
+                (alter_configs, replaced),
+                (incremental_alter_configs, edited),
+            ):
+                answer = await call(alter, request, broker)
+                assert answer.responses[0].error_code == ErrorCode.INVALID_CONFIG
+            with pytest.raises(AssertionError, match=r"lag.ms \(10\) > max"):
+                await create(broker, "u", min_compaction_lag_ms="10")
+            await create(broker, "v", min_compaction_lag_ms="3")
 
     run(scenario)

@@ -182,6 +182,11 @@ def test_what_has_no_meaning_here_is_named_once_whoever_says_it(tmp_path: Path) 
     )
 
 
+def test_how_long_kafkas_cleaner_waits_has_no_meaning_here() -> None:
+    given = {"log.cleaner.backoff.ms": "1"}
+    assert loaded(given, environment=NOWHERE)[1] == ("log.cleaner.backoff.ms",)
+
+
 def test_a_name_that_nobody_knows_is_refused_with_kafkas_nearest() -> None:
     with pytest.raises(SettingsError, match=r"did you mean num\.partitions\?"):
         load({"num.partition": 1}, environment=NOWHERE)

@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from broker.configuration.values import Address, Bytes, FixedAddress, Limit, Policies
+from broker.configuration.values import (
+    Address,
+    Bytes,
+    FixedAddress,
+    Limit,
+    Policies,
+    Retention,
+)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +26,10 @@ from broker.configuration.values import Address, Bytes, FixedAddress, Limit, Pol
         (Address, "[::]:0", "[::]:0"),
         (FixedAddress, "h:1", "h:1"),
         (Policies, "compact , delete", "compact,delete"),
+        (Policies, "delete,delete", "delete"),
         (Policies, "", ""),
+        (Retention, "-1", -1),
+        (Retention, "1", 1),
     ],
 )
 def test_it_is_taken(kind: Any, given: Any, value: Any) -> None:
@@ -36,7 +46,9 @@ def test_it_is_taken(kind: Any, given: Any, value: Any) -> None:
         (Address, "h", "HOST:PORT"),
         (Address, "h:65536", "above 65535"),
         (FixedAddress, "h:0", "name a port"),
-        (Policies, "delete,delete", "delete, compact"),
+        (Policies, "delete,", "delete, compact"),
+        (Retention, "0", r"-1 \(for ever\), or 1 or more"),
+        (Retention, "-2", "-1"),
         (Policies, "shred", "delete, compact"),
     ],
 )

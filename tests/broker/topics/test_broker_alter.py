@@ -1,5 +1,7 @@
 """Changing a broker while it runs: what can be, in Kafka's words."""
 
+import re
+
 import pytest
 
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -44,6 +46,38 @@ def test_values_are_set_deleted_and_edited():
     assert altered({}, (POLICY, SUBTRACT, "delete"), holds={POLICY: "delete"}) == {
         POLICY: ""
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        (
+            RETENTION,
+            "0",
+            "requirement failed: log.retention.ms must be unlimited (-1) or, greater "
+            "than or equal to 1",
+        ),
+        ("log.cleaner.threads", "0", "Invalid value 0 for configuration"),
+        ("log.cleaner.backoff.ms", "-1", "Value must be at least 0"),
+        (POLICY, "delete,", f"Configuration '{POLICY}' values must not be empty."),
+    ],
+)
+def test_what_kafka_refuses_is_refused(name, value, why):
+    """Asked of Apache Kafka 4.3.1; of no threads it says that it cannot divide."""
+    with pytest.raises(KafkaError, match=re.escape(why)) as refused:
+        altered({}, (name, SET, value))
+    assert refused.value.code == ErrorCode.INVALID_REQUEST
+
+
+def test_what_kafka_takes_is_taken():
+    taken = {
+        RETENTION: "-1",
+        "log.cleaner.backoff.ms": "0",
+        POLICY: "delete,delete",
+        "log.cleaner.min.compaction.lag.ms": "10",
+        "log.cleaner.max.compaction.lag.ms": "5",
+    }
+    assert altered({}, *((name, SET, value) for name, value in taken.items())) == taken
 
 
 def test_what_nobody_knows_is_kept():

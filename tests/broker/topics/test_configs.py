@@ -42,6 +42,34 @@ def test_every_default_is_allowed() -> None:
     validate({name: key.default for name, key in TOPIC_CONFIGS.items()})
 
 
+def test_a_policy_that_is_named_twice_counts_once() -> None:
+    """As Apache Kafka 4.3.1 shows it afterwards."""
+    for given, kept in (
+        ("delete,delete", "delete"),
+        ("compact,delete,compact", "compact,delete"),
+        ("", ""),
+    ):
+        assert validate({"cleanup.policy": given}) == {"cleanup.policy": kept}
+    with pytest.raises(KafkaError, match=r"'cleanup.policy' values must not be empty"):
+        validate({"cleanup.policy": "delete,"})
+
+
+def test_a_topic_may_keep_records_for_no_time() -> None:
+    assert validate({"retention.ms": "0"}) == {"retention.ms": "0"}
+
+
+def test_what_the_broker_says_must_go_together_with_what_the_topic_says() -> None:
+    defaults = {"max.compaction.lag.ms": "5"}
+    assert validate({"min.compaction.lag.ms": "3"}, defaults)
+    with pytest.raises(KafkaError) as refused:
+        validate({"min.compaction.lag.ms": "10"}, defaults)
+    assert refused.value.code == ErrorCode.INVALID_CONFIG
+    assert refused.value.message == (
+        "conflict topic config setting min.compaction.lag.ms (10) > "
+        "max.compaction.lag.ms (5)"
+    )
+
+
 def test_every_key_is_explained() -> None:
     assert all(key.doc.endswith(".") for key in TOPIC_CONFIGS.values())
 
