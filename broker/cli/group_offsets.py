@@ -61,6 +61,8 @@ def reset_offsets(
             "say one of --to-earliest, --to-latest, --to-offset, --to-datetime and "
             "--shift-by"
         )
+    if not group:
+        raise BadUsage("the group's id is empty: say which group")
     since_ms = None if to_datetime is None else _millis(to_datetime)
     client = admin(bootstrap)
     before = _committed(client, group)

@@ -76,6 +76,10 @@ def test_a_group_goes_where_it_is_sent_and_not_out_of_the_log(
     assert reset(ask, "g", "--to-earliest")[0] == (0, found, 0)
 
 
+def test_a_group_without_an_id_is_told_in_a_sentence(ask: Command) -> None:
+    assert "the group's id is empty" in reset(ask, "", "--to-earliest", code=2)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "why"),
     [
