@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from broker.configuration.values import (
     INT_MAX,
+    LONG_MAX,
     Address,
     Bytes,
     Count,
@@ -95,8 +96,8 @@ class LakeSettings(_Group):
     cold_cache_bytes: Bytes = Field(
         default=64 << 20, description="rebuilt batches kept in memory"
     )
-    follow_ms: Millis = Field(
-        default=250, ge=10, description="how often tables are looked at"
+    follow_ms: Annotated[int, Field(ge=10, le=LONG_MAX)] = Field(
+        default=250, description="how often tables are looked at"
     )
     read_threads: Count = Field(default=2, description="threads that read tables")
     merge: bool = Field(default=True, description="small files become large ones")
@@ -109,8 +110,8 @@ class LakeSettings(_Group):
     merge_bytes_per_s: Bytes = Field(
         default=32 << 20, description="merges and key compaction read no faster"
     )
-    retention_check_ms: Millis = Field(
-        default=30_000, ge=100, description="how often retention is applied"
+    retention_check_ms: Annotated[int, Field(ge=100, le=LONG_MAX)] = Field(
+        default=30_000, description="how often retention is applied"
     )
     owner_wait_ms: Millis = Field(
         default=30_000,
@@ -222,8 +223,8 @@ class NetworkSettings(_Group):
     connections_per_host_max: Count = Field(
         default=2_048, description="open connections of one peer address"
     )
-    idle_ms: Millis = Field(
-        default=600_000, ge=1, description="a silent connection ends"
+    idle_ms: Annotated[int, Field(ge=1, le=LONG_MAX)] = Field(
+        default=600_000, description="a silent connection ends"
     )
     half_frame_ms: Millis = Field(
         default=30_000,
@@ -253,8 +254,8 @@ class GroupSettings(_Group):
     offsets_retention_ms: Millis = Field(
         default=604_800_000, description="offsets of an empty group are kept this long"
     )
-    offsets_retention_check_ms: Millis = Field(
-        default=600_000, ge=100, description="how often old offsets are looked for"
+    offsets_retention_check_ms: Annotated[int, Field(ge=100, le=LONG_MAX)] = Field(
+        default=600_000, description="how often old offsets are looked for"
     )
     offset_metadata_max_bytes: Bytes = Field(
         default=4_096, description="longest metadata of a committed offset"

@@ -1,6 +1,8 @@
 """Settings: what there is, and that it stays."""
 
 import pytest
+from annotated_types import Ge
+from pydantic import BeforeValidator
 
 from broker import settings
 from broker.configuration.kafka_names import plain
@@ -52,8 +54,34 @@ def test_what_no_answer_to_a_client_can_hold_is_refused(
         load({name: str(largest + 1)}, environment=NOWHERE)
 
 
-def test_a_connection_may_be_silent_for_some_time() -> None:
-    """Kafka does not start with 0 either."""
-    assert load({"network.idle_ms": 1}, environment=NOWHERE).network.idle_ms == 1
-    with pytest.raises(SettingsError, match="greater than or equal to 1"):
-        load({"connections.max.idle.ms": "0"}, environment=NOWHERE)
+@pytest.mark.parametrize(
+    ("key", "least"),
+    [
+        ("network.idle_ms", 1),  # Kafka does not start with 0 either
+        ("lake.follow_ms", 10),
+        ("lake.retention_check_ms", 100),
+        ("groups.offsets_retention_check_ms", 100),
+    ],
+)
+def test_what_is_done_again_and_again_is_done_after_a_pause(
+    key: str, least: int
+) -> None:
+    assert load({key: least}, environment=NOWHERE)
+    with pytest.raises(SettingsError, match=f"greater than or equal to {least}"):
+        load({key: least - 1}, environment=NOWHERE)
+
+
+def test_no_setting_has_two_lowest_values() -> None:
+    """Of two that pydantic is given at once it takes one, and not the higher."""
+    groups = [field.annotation for field in settings.Settings.model_fields.values()]
+    models = [one for one in groups if isinstance(one, type)]
+    fields = [
+        field
+        for model in models
+        for field in getattr(model, "model_fields", {}).values()
+    ]
+    assert len(fields) > 50
+    for field in fields:
+        plain_bounds = [one for one in field.metadata if isinstance(one, Ge)]
+        is_checked_before = any(isinstance(o, BeforeValidator) for o in field.metadata)
+        assert len(plain_bounds) < 2 or is_checked_before, field
