@@ -1,10 +1,11 @@
 """Read records of a topic, or follow what comes."""
 
-from functools import partial
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
+from admin_api.access.callers import CALLER
+from admin_api.access.tokens import Role
 from admin_api.dependencies import (
     ID_MAX,
     BaseDep,
@@ -14,6 +15,7 @@ from admin_api.dependencies import (
     TopicNameDep,
 )
 from admin_api.reading.filters import Predicate, compile_filter
+from admin_api.reading.following import Following
 from admin_api.reading.gather import Limits
 from admin_api.reading.plan import Wanted, from_the_end, plan
 from admin_api.reading.schemas import RecordList
@@ -157,6 +159,7 @@ async def read_records(
     responses={200: STREAM},
 )
 async def tail_records(
+    request: Request,
     name: TopicNameDep,
     kafka: KafkaDep,
     readers: ReadersDep,
@@ -168,10 +171,17 @@ async def tail_records(
     """Server-sent events of records as they come, from the end of the log on.
 
     Who was interrupted says `at` to go on where he was; else what came meanwhile is
-    passed over. At most 32 clients read at a time, and 429 is the answer to more.
+    passed over. Without chosen partitions those that are added are followed, too. It
+    ends when the token is revoked or expires. At most 32 clients read at a time, and
+    429 is the answer to more.
     """
     starts = await from_the_end(kafka, name, wanted)
     reader = readers.reader(name, starts)
-    check = partial(kafka.describe_topics, [name])
+    following, asking = Following(kafka, name, reader, starts), request.scope[CALLER]
+
+    async def check() -> None:
+        await asking.require_still(Role.VIEWER)
+        await following.look(all_of_it=not (wanted.partitions or wanted.places))
+
     events = follow(reader, limits, condition.wanted, clock.monotonic_ms, check)
     return Tail(reader, events, limits.duration_ms)

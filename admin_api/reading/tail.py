@@ -20,6 +20,7 @@ from confluent_kafka import KafkaError, KafkaException
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from admin_api.access.callers import Refused
 from admin_api.problems import Problem, problem_of
 from admin_api.reading.filters import Predicate
 from admin_api.reading.gather import TURN_S, raise_unless_passing, subject_of
@@ -32,6 +33,8 @@ TURN_BYTES: Final = 64 << 10
 UNREAD_S: Final = 30.0
 """So long after its time a client may still be reading."""
 HEARTBEAT_MS: Final = 5_000
+CHECK_MS: Final = 2_000
+"""So often it is asked whether to go on, whatever comes."""
 FOLLOWING: Final = b": following\n\n"
 _HEARTBEAT: Final = b": nothing new\n\n"
 
@@ -76,26 +79,27 @@ async def follow(
 ) -> AsyncIterator[bytes]:
     """Events: ``record`` for each wanted one, at the end ``end`` or ``problem``.
 
-    ``check`` raises KafkaException once there is nothing to follow any more: librdkafka
-    waits in silence for a topic that was deleted.
+    ``check`` is asked every two seconds. It raises KafkaException or Problem once there
+    is nothing to follow any more, Refused once whoever follows may no more.
     """
     yield FOLLOWING
     end_ms = now_ms() + limits.duration_ms
-    left, said_ms = limits.records, now_ms()
+    left, said_ms, checked_ms = limits.records, now_ms(), now_ms()
     try:
         while left > 0 and now_ms() < end_ms and not reader.stopping.is_set():
+            if now_ms() - checked_ms >= CHECK_MS:
+                await check()
+                checked_ms = now_ms()
             turn = _Turn(wanted, min(left, TURN_RECORDS))
             events = await reader.run(turn.take)
             left -= len(events)
             if not events and now_ms() - said_ms < HEARTBEAT_MS:
                 continue
-            if not events:
-                await check()
             said_ms = now_ms()
             said = b"".join(events) or _HEARTBEAT
             for first in range(0, len(said), TURN_BYTES):
                 yield said[first : first + TURN_BYTES]  # TLS shows no less of it move
-    except (KafkaException, Problem) as error:
+    except (KafkaException, Problem, Refused) as error:
         problem = problem_of(error)
         named = {"error_code": problem.error_code, "message": problem.message}
         yield _event("problem", named)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import TopicPartition
 
+from admin_api.access.tokens import Role, Tokens
 from admin_api.reading import tail
 from admin_api.reading.filters import compile_filter
 from tests.admin_api.conftest import Plane
@@ -19,7 +20,7 @@ from tests.support.process import BrokerPart
 class Client:
     """A client of one stream, on the ASGI application itself."""
 
-    def __init__(self, plane, path, query=""):
+    def __init__(self, plane, path, query="", headers=()):
         self._plane = plane
         self._scope = {
             "type": "http",
@@ -31,7 +32,7 @@ class Client:
             "raw_path": path.encode(),
             "query_string": query.encode(),
             "root_path": "",
-            "headers": [(b"host", b"plane")],
+            "headers": [(b"host", b"plane"), *headers],
             "server": ("plane", 80),
         }
         self.status, self.headers = None, {}
@@ -206,6 +207,58 @@ def test_a_topic_that_goes_is_a_problem_in_the_stream(plane):
         assert (name, said["error_code"]) == ("problem", 40403)
 
     told(story())
+    wait_until(lambda: plane.app.state.readers.open == 0)
+
+
+def test_partitions_that_are_added_are_followed_within_seconds(plane):
+    url = plane.create("widened")
+
+    async def story():
+        client = Client(plane, "/v1/topics/widened/tail", "limit=1")
+        await client.part()
+        body = {"partitions_count": 2}
+        changed = await asyncio.to_thread(plane.ask, "PATCH", url, json=body)
+        assert changed.status_code == 200
+        record = (None, b"new", None, 1)
+        await asyncio.to_thread(produce_all, plane.bootstrap, "widened", [record])
+        (place, _, said), _ = events(await client.rest())
+        assert (place, said["value"]["data"]) == ("1:0", "new")
+
+    told(story())
+    wait_until(lambda: plane.app.state.readers.open == 0)
+
+
+def test_a_token_that_is_revoked_ends_it(plane, request, monkeypatch):
+    """Also while records come all the time."""
+    monkeypatch.setattr(tail, "CHECK_MS", 200)
+    plane.create("watched")
+    guarded = request.getfixturevalue("guarded")
+    viewer = [(b"authorization", guarded[Role.VIEWER]["authorization"].encode())]
+    tokens = Tokens(plane.data_dir)
+    [own] = [one.id for one in tokens.read().values() if one.role is Role.VIEWER]
+    ended = threading.Event()
+
+    def produce_on():
+        while not ended.is_set():
+            produce(plane, "watched", b"v")
+
+    async def story():
+        client = Client(plane, "/v1/topics/watched/tail", headers=viewer)
+        await client.part()
+        producing = asyncio.create_task(asyncio.to_thread(produce_on))
+        while not (await client.part()).startswith(b"id:"):
+            pass
+        tokens.revoke(own)
+        *_, (_, name, said) = events(await client.rest())
+        assert (name, said["error_code"]) == ("problem", 40101)
+        assert "revoked" in said["message"]
+        ended.set()
+        await producing
+
+    try:
+        told(story())
+    finally:
+        ended.set()
     wait_until(lambda: plane.app.state.readers.open == 0)
 
 
