@@ -208,6 +208,8 @@ class SegmentRetention:
         self._quiet_since: tuple[tuple[int, int], int] | None = None
         self._busy = False
         self._pool = ThreadPoolExecutor(1, "lake-release")
+        self.to_evict: Set[int] = frozenset()
+        """Sequences of segments that go as soon as tables cover them."""
         self.releasing = asyncio.Lock()
         """The lock of whoever releases segments that others read."""
 
@@ -329,7 +331,12 @@ class SegmentRetention:
         slots = self._wal.slots_wanted
         ages_ms = self._ages.look(segments)
         keep_ms = 0 if slots else self._keep_ms
-        old = [s for s in segments if s.sealed and ages_ms[s.sequence] >= keep_ms]
+        to_evict = self.to_evict
+        old = [
+            s
+            for s in segments
+            if s.sealed and (ages_ms[s.sequence] >= keep_ms or s.sequence in to_evict)
+        ]
         wanted = self._beyond_cache(await self._coverage.covered(old), slots)
         if not wanted:
             return []
@@ -355,7 +362,7 @@ class SegmentRetention:
         kept_bytes = sum(map(cached_bytes, ready))
         wanted: list[Segment] = []
         for segment in ready:
-            is_found = segment.sequence in self._found
+            is_found = segment.sequence in self._found | self.to_evict
             if is_found or len(wanted) < slots or kept_bytes > self._cache_bytes:
                 wanted.append(segment)
                 kept_bytes -= cached_bytes(segment)

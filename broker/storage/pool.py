@@ -66,6 +66,8 @@ class SlotPool:
         self._may_take = may_take
         self._changed = threads.condition()
         self._free: list[Slot] = []
+        self._old: list[Slot] = []
+        self._renewed_from = 0
         self._waiting = 0
         self._taken = 0
         self._trouble: str | None = None
@@ -110,14 +112,50 @@ class SlotPool:
         with self._changed:
             keep = self._free_max if self._has_room(0) else 1
             room = len(self._free) < max(keep, self._waiting)
+            room = room and slot.number >= self._renewed_from
             if room and not self._closed and slot.size == self._segment_bytes:
                 self._free.append(slot)
                 self._changed.notify()
+                return
+            if slot.number < self._renewed_from and not self._closed:
+                self._old.append(slot)  # that it is gone is to survive a power cut
+                self._ask()
                 return
         if self._closed:
             self._files.close(slot.file)
         else:
             self._drop(slot)
+
+    def renew(self) -> None:
+        """Use no file again that is there now: what was written to it is to go. Those
+        that are free go by `sweep`, the others when they are given back."""
+        with self._changed:
+            self._renewed_from = self.next_number
+            self._old += self._free
+            self._free = []
+        self._ask()
+
+    def sweep(self) -> None:
+        """Remove the free files that are not to be used again; blocks. Raises OSError:
+        they may come back by a power cut."""
+        with self._changed:
+            old = list(self._old)
+        for slot in old:
+            self._drop(slot)
+        if old:
+            self._files.fsync_dir(self._directory)
+        with self._changed:
+            self._old = self._old[len(old) :]
+
+    def is_old(self, slot: Slot) -> bool:
+        """Whether this file was there at the last `renew`."""
+        return slot.number < self._renewed_from
+
+    @property
+    def is_swept(self) -> bool:
+        """Whether no free file is left that is not to be used again."""
+        with self._changed:
+            return not self._old
 
     @property
     def is_short(self) -> bool:
@@ -197,7 +235,8 @@ class SlotPool:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-            free, self._free = self._free, []
+            free, self._free = self._free + self._old, []
+            self._old = []
         for slot in free:
             self._files.close(slot.file)
 

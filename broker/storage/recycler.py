@@ -149,6 +149,7 @@ class SegmentRecycler:
             self._write_checkpoint()
             self._carry_on()
             self._free_released()
+            self._pool.sweep()
         except OSError as error:
             self._report(error)
         if alive:

@@ -370,6 +370,21 @@ class Wal:
         self._cache.drop(sequence)
         self._wake()
 
+    def renew(self) -> None:
+        """Begin to write to new files alone: what stands in those that are there now,
+        also what they held before, is to go from the disk. Free ones are removed soon,
+        the others when their segments are released; the active one is sealed."""
+        self._pool.renew()
+        self.roll()
+
+    @property
+    def to_renew(self) -> frozenset[int]:
+        """Sequences of the segments in files that were there at the last `renew`; -1:
+        such a file is free, and about to be removed."""
+        old = [each for each in self._segments.all() if self._pool.is_old(each.slot)]
+        swept = [] if self._pool.is_swept else [-1]
+        return frozenset([each.sequence for each in old] + swept)
+
     def close(self) -> None:
         """Finish what waits, then close the files. Blocks; views stay readable."""
         if self._writer.failed is None:

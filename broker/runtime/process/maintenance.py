@@ -11,7 +11,7 @@ clock: nothing here waits for a wall clock that was set back.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Set
 from typing import Any
 
 import structlog
@@ -23,6 +23,7 @@ from broker.runtime.partitions.coverage import Missing, missing, undecided
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.ports import Tables
 from broker.runtime.process.held_tables import HeldTables
+from broker.runtime.process.segment_renewal import SegmentRenewal
 from broker.runtime.services import Broker
 from broker.settings import LakeSettings
 
@@ -75,6 +76,13 @@ class MaintenanceScheduler:
         """One sentence for each partition of which something is lost, or how many."""
         self.on_rest: Callable[[], object] = lambda: None
         """Called when reading and writing have stopped for a while."""
+        self._renewal = SegmentRenewal(
+            broker.wal,
+            broker.catalog,
+            broker.clock,
+            evict=self._evict,
+            forget=lambda: self.on_rest(),
+        )
         self._running: set[asyncio.Task[object]] = set()
         self._closed = False
         self._active: tuple[int, int] | None = None
@@ -105,7 +113,11 @@ class MaintenanceScheduler:
             self._broker.partitions.read_from_table(number)
         self._roll_by_age()
         self._rest_if_quiet()
+        await self._renewal.tick()
         await self._segment_retention.tick()
+
+    def _evict(self, sequences: Set[int]) -> None:
+        self._segment_retention.to_evict = sequences
 
     async def carry(self) -> None:
         """Carry what holds segments for long into one that replaces them."""

@@ -458,3 +458,18 @@ def test_what_could_go_stays_as_a_cache_while_there_is_room(scene: Scene) -> Non
     assert scene.tick() == []
     scene.wal.slots_wanted = 1
     assert scene.tick() == [4]
+
+
+def test_what_is_to_be_evicted_goes_whatever_its_age_and_the_cache(
+    scene: Scene,
+) -> None:
+    scene.segment_retention._cache_bytes = 1 << 20
+    assert scene.tick() == []  # what is found at a start is no cache
+    sealed_at = scene.clock.now_ms()
+    scene.wal.held = [
+        ASegment(n, {(7, 0): (0, 60)}, sealed_at_ms=sealed_at) for n in (2, 4)
+    ]
+    scene.wal.held.append(ASegment(6, {(7, 0): (60, 101)}, sealed_at_ms=sealed_at))
+    assert scene.tick() == []
+    scene.segment_retention.to_evict = frozenset({2, 6})
+    assert scene.tick() == [2]

@@ -167,3 +167,29 @@ def test_a_slot_that_cannot_be_removed_costs_space_and_nothing_else() -> None:
     pool.give(slots[1])
     assert len(files.listdir(WAL)) == 2
     assert pool.take() is slots[0]
+
+
+def test_what_is_renewed_is_removed_and_comes_back_to_nobody() -> None:
+    files = ForgetfulFiles()
+    pool = a_pool(files, spare=2)
+    pool.prepare()
+    pool.prepare()
+    taken, free = pool.take(), max(files.listdir(WAL))
+    pool.renew()
+    assert not pool.is_swept
+    assert pool.is_old(taken)
+    pool.sweep()
+    assert pool.is_swept
+    assert files.listdir(WAL) == [taken.path.name]
+    pool.give(taken)
+    assert not pool.is_swept
+    pool.sweep()
+    assert files.listdir(WAL) == []
+    left = files.after_power_cut(nothing)
+    assert not left.listdir(WAL)
+    pool.prepare()
+    new = pool.take()
+    assert new.path.name > free
+    assert not pool.is_old(new)
+    pool.give(new)
+    assert pool.take() is new

@@ -12,7 +12,7 @@ import uvloop
 from structlog.testing import capture_logs
 
 from broker.assembly import Assembly, bring_maintenance
-from broker.catalog import holds
+from broker.catalog import holds, renewals
 from broker.configuration.loading import load
 from broker.lake.lake import Lake
 from broker.log.undecided import Undecided
@@ -533,3 +533,31 @@ def test_nothing_goes_at_once_after_a_time_in_which_nobody_ran(
                 assert partition.log_start == 1
 
     story(play)
+
+
+def test_new_segment_files_are_begun_on_request_and_the_old_ones_go(
+    tmp_path: Path,
+) -> None:
+    async def story(node: Node) -> None:
+        catalog, wal = node.broker.catalog, node.broker.wal
+        await compacted(node, 100)
+        await produce_one(node.broker, "orders", batch_of(b"later"))
+        before = {path.name for path in (tmp_path / "wal").glob("segment-*")}
+        number = await asyncio.to_thread(catalog.change, lambda c: renewals.ask(c, 1))
+        await until(lambda: all(s.sealed for s in wal.segments()))
+        await asyncio.sleep(1.5)
+        assert not catalog.read(lambda c: renewals.is_done(c, number))
+        topic = node.broker.topics.get("orders")
+        assert topic is not None
+        writer = Writer(str(node.directory.tables), "orders", topic.id.hex())
+        writer.round = 1
+        writer.add(0, 100, 101)
+        await until(lambda: catalog.read(lambda c: renewals.is_done(c, number)))
+        after = {path.name for path in (tmp_path / "wal").glob("segment-*")}
+        assert not before & after
+        answer = await produce_one(node.broker, "orders", batch_of(b"new"))
+        assert answer.error_code == 0
+        data = await fetch_one(node.broker, "orders", 101)
+        assert b"new" in bytes(b"".join(data.records or []))
+
+    with_node(tmp_path, story, **{"wal.keep_ms": "600000", "wal.idle_seal_ms": "60000"})
