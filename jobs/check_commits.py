@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from jobs.check_report import Report
 from lakehouse.actions import Commit, DataFile
-from lakehouse.properties import CLEANED, LOG_START, MERGED
+from lakehouse.properties import CLEANED, ERASED, LOG_START, MERGED
 
 _REWRITES = frozenset({"OPTIMIZE", "REORG"})
 _UNKNOWN = -1
@@ -47,6 +47,8 @@ class CommitAudit:
             self._audit_merge(commit, gone)
         elif CLEANED in commit.info:
             self._audit_clean(commit, gone)
+        elif ERASED in commit.info:
+            self._audit_erasure(commit)
         elif len(gone) == len(commit.removes):
             self._audit_owner(commit, gone)
         for path in commit.removes:
@@ -139,6 +141,16 @@ class CommitAudit:
                     partition, f"version {commit.version} cleans outside its range"
                 )
             self.report.count("rows_superseded", said.rows - said.kept)
+
+    def _audit_erasure(self, commit: Commit) -> None:
+        """What was erased is gone, and counted; what was not came back in full."""
+        self.report.count("erasures")
+        wrong = commit.miscounted
+        if wrong is not None:
+            self._problem(
+                wrong, f"version {commit.version} does not erase what it says"
+            )
+        self.report.count("rows_erased", sum(e.rows for e in commit.erased.values()))
 
     def _audit_rewrite(self, commit: Commit, gone: list[DataFile]) -> None:
         for partition, took, left in _differences(gone, commit.adds):

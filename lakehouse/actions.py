@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from lakehouse.errors import LogDamaged
-from lakehouse.properties import CLEANED, LOG_START, MERGED, RANGES, ROWS
+from lakehouse.properties import CLEANED, ERASED, LOG_START, MERGED, RANGES, ROWS
 
 UNKNOWN_MIN = -(1 << 63)
 UNKNOWN_MAX = (1 << 63) - 1
@@ -40,6 +40,7 @@ COLUMNS = {
 }  # fmt: skip
 """What is read of a table; whatever else it has does not matter."""
 _OURS = {RANGES, LOG_START, CLEANED}
+REQUEST = "request"
 """One of these is in the ``commitInfo`` of whatever of ours changes rows."""
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _NONSENSE = ValueError, TypeError, AttributeError, OverflowError
@@ -105,6 +106,15 @@ class Cleaned(NamedTuple):
     files: int
     rows: int
     kept: int
+
+
+class Erased(NamedTuple):
+    """What `lakelog erase` did: so many files left, so many of their rows stay, and so
+    many do not."""
+
+    files: int
+    kept: int
+    rows: int
 
 
 class Protocol(NamedTuple):
@@ -184,6 +194,19 @@ class Commit:
             return {}
 
     @property
+    def erased(self) -> dict[int, Erased]:
+        """Partition -> what left it because somebody asked for that."""
+        said = self.info.get(ERASED) or {}
+        try:
+            return {
+                int(p): Erased(*map(int, counts))
+                for p, counts in said.items()
+                if p != REQUEST
+            }
+        except (*_NONSENSE, LookupError):
+            return {}
+
+    @property
     def miscounted(self) -> int | None:
         """A partition whose files are not those that the compactor counted: an entry
         has no checksum, so a damaged letter may hide a file or rows of it. None: there
@@ -193,6 +216,9 @@ class Commit:
         if CLEANED in self.info:
             cleaned = self.cleaned.items()
             return self._misreplaced({p: (one.files, one.kept) for p, one in cleaned})
+        if ERASED in self.info:
+            erased = self.erased.items()
+            return self._misreplaced({p: (one.files, one.kept) for p, one in erased})
         return self._misadded
 
     def _misreplaced(self, merged: Mapping[int, tuple[int, int]]) -> int | None:

@@ -24,8 +24,8 @@ table.
 The price: of a snapshot that is followed, 2 ms for a hundred partitions and 0.2 a new
 file, most of that its sync, whatever the age of the table; to load one takes as long as
 its files are many. Tables that are not plain
-(`lakehouse.ours`) are committed to by the library. Used by the compactor's process
-only; everything here blocks.
+(`lakehouse.ours`) are committed to by the library. Used by the compactor's process,
+and by `lakelog erase` while that stands back; everything here blocks.
 """
 
 import os
@@ -212,6 +212,7 @@ def replace_files(
     schema: str,
     now_ms: int,
     cleaned: tuple[int, int] | None = None,
+    erased: tuple[str, int] | None = None,
     snapshot: Snapshot | None = None,
     on_written: Step = _nothing,
     on_committed: Step = _nothing,
@@ -220,6 +221,7 @@ def replace_files(
     and none is changed. The bytes of ``gone`` stay until they are deleted.
 
     ``cleaned``: key compaction of [first offset, end offset): rows may be fewer.
+    ``erased``: (request, rows) somebody wants gone: fewer, or none, and no ``files``.
     ``schema``: the table's, as of when the files were read; the rest as in
     `commit_files`. Raises CommitRefused when anybody changed one of the files since, or
     the columns, or asks more of the table now, or other rows would stand there; else as
@@ -228,19 +230,16 @@ def replace_files(
     assert gone, "there is something to replace"
     table = _current(path, topic_id, snapshot)
     partition, rows = gone[0].partition, sum(file.rows for file in gone)
-    kept = _check_rows(path, gone, files, is_same=cleaned is None)
+    keeps_rows = cleaned is None and erased is None
+    kept = _check_rows(path, gone, files, is_same=keeps_rows, none=erased is not None)
     reach = min(f.first_offset for f in gone), max(f.last_offset for f in gone) + 1
     _check_and_sync_files(path, {partition: reach}, files)
     removals = [
         Removal(file.path, partition, file.size, vector=file.vector) for file in gone
     ]
-    said = {properties.MERGED: {str(partition): [len(gone), rows]}}
-    if cleaned is not None:
-        counts = [*cleaned, len(gone), rows, kept]
-        said = {properties.CLEANED: {str(partition): counts}}
-    deleted = None if cleaned is None else rows - kept
-    replaced = Replacement(removals, files, now_ms, said, deleted)
-    why_not = why_not_merged if cleaned is None else why_not_cleaned
+    said, deleted = _said_of_rows(gone, rows, kept, cleaned, erased)
+    replaced = Replacement(removals, files, now_ms, said, deleted, erased is not None)
+    why_not = why_not_merged if keeps_rows else why_not_cleaned
 
     def judge() -> None:
         why = why_not(table.protocol, table.metadata) or table.unreadable
@@ -269,14 +268,40 @@ def replace_files(
     return _commit(table, topic_id, judge, ours, librarys)
 
 
+def _said_of_rows(
+    gone: Sequence[DataFile],
+    rows: int,
+    kept: int,
+    cleaned: tuple[int, int] | None,
+    erased: tuple[str, int] | None,
+) -> tuple[dict[str, Any], int | None]:
+    """What a replacement says of its rows, and how many leave; None: none may."""
+    files, partition = len(gone), str(gone[0].partition)
+    if cleaned is not None:
+        counts = [*cleaned, files, rows, kept]
+        return {properties.CLEANED: {partition: counts}}, rows - kept
+    if erased is not None:
+        request, deleted = erased
+        said = {"request": request, partition: [files, kept, deleted]}
+        return {properties.ERASED: said}, deleted
+    return {properties.MERGED: {partition: [files, rows]}}, None
+
+
 def _check_rows(
-    path: str, gone: Sequence[DataFile], files: Sequence[NewFile], *, is_same: bool
+    path: str,
+    gone: Sequence[DataFile],
+    files: Sequence[NewFile],
+    *,
+    is_same: bool,
+    none: bool,
 ) -> int:
     """How many rows come. They are of the partition of those that leave, and as many;
-    or, if they are not the same, fewer."""
+    or, if they are not the same, fewer; none, if that may be."""
     partitions = {f.partition for f in gone} | {f.partition for f in files}
     assert len(partitions) == 1, "of one partition"
     before, after = sum(f.rows for f in gone), sum(f.rows for f in files)
+    if none and after <= before:
+        return after  # as many, if only rows left that had been deleted before
     if after != before and (is_same or not 0 < after < before):
         raise CommitRefused(f"{path}: {after} rows are not the {before} of its files")
     return after

@@ -18,6 +18,7 @@ from lakehouse.provenance import (
     CLEAN,
     COMPACT,
     ENGINE,
+    ERASE,
     MERGE,
     RETENTION,
     provenance,
@@ -67,9 +68,13 @@ class Replacement(NamedTuple):
     said: Mapping[str, Any]
     deleted_rows: int | None = None
     """How many rows leave for good; None: it is none's business to leave any."""
+    erases: bool = False
+    """They leave because somebody asked for that, not for their keys' sake."""
 
     @property
     def operation(self) -> str:
+        if self.erases:
+            return ERASE
         return MERGE if self.deleted_rows is None else CLEAN
 
     @property

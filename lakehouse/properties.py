@@ -22,6 +22,10 @@ CLEANED = "lakelog.cleaned"
 """Key in ``commitInfo`` of a commit that takes out rows whose keys came again:
 {partition: [first offset, end offset, files that leave, rows that they hold, rows that
 stay]}."""
+ERASED = "lakelog.erased"
+"""Key in ``commitInfo`` of a commit that takes out rows for somebody's request:
+{partition: [files that leave, rows that stay of theirs, rows that were erased]}, and
+under "request" what tells one request from another, and no byte of what was erased."""
 LOG_START = "lakelog.logStart"
 """Key in ``commitInfo`` of a commit that only lets files go."""
 

@@ -17,7 +17,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lakehouse.properties import CLEANED, LOG_START, MERGED, RANGES
+from lakehouse.properties import CLEANED, ERASED, LOG_START, MERGED, RANGES
 
 ENGINE: Final = "Lakelog"
 COMPACT: Final = "LAKELOG COMPACT"
@@ -28,9 +28,12 @@ MERGE: Final = "LAKELOG MERGE"
 """Rows moved from files to others, and none changed."""
 CLEAN: Final = "LAKELOG CLEAN"
 """The same, and rows left whose keys came again: key compaction."""
+ERASE: Final = "LAKELOG ERASE"
+"""The same, and rows left because they are to be nowhere: `lakelog erase`."""
 
 _SHOWN: Final = {
     RANGES: "ranges", LOG_START: "logStart", MERGED: "merged", CLEANED: "cleaned",
+    ERASED: "erased",
 }  # fmt: skip
 """Field of ``commitInfo`` -> its key in the user metadata."""
 

@@ -14,7 +14,14 @@ from lakehouse.actions import parse_commit
 from lakehouse.delta_log import Snapshot, read_entry
 from lakehouse.entry import IN_COMMIT
 from lakehouse.errors import LakehouseError
-from lakehouse.properties import CLEANED, LOG_START, MERGED, RANGES, TOPIC_ID
+from lakehouse.properties import (
+    CLEANED,
+    ERASED,
+    LOG_START,
+    MERGED,
+    RANGES,
+    TOPIC_ID,
+)
 
 _DURATIONS = ("executionTimeMs", "execution_time_ms", "total_execution_time_ms")
 
@@ -98,6 +105,7 @@ _WRITERS = {
     RANGES: "compactor",
     MERGED: "merge",
     CLEANED: "cleaning",
+    ERASED: "erase",
     LOG_START: "retention",
 }
 

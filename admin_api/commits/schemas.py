@@ -28,7 +28,7 @@ class Commit(BaseModel):
     written_by: str = Field(
         description="`compactor`: a round, or the making of the table; `merge`: few "
         "files in the place of many; `cleaning`: rows left whose keys came again; "
-        "`retention`: files left; `other`: an owner.",
+        "`retention`: files left; `erase`: `lakelog erase`; `other`: an owner.",
         examples=["compactor"],
     )
     engine: str | None = Field(description="The program, as it calls itself.")

@@ -120,6 +120,25 @@ def test_a_clean_leaves_the_rows_that_it_says() -> None:
     assert (report.counts["cleans"], report.counts["rows_superseded"]) == (1, 6)
 
 
+def erasure(said: Any, removes: list[str], *adds: DataFile) -> Commit:
+    info = {"lakelog.erased": {"request": "ab"} | said, "operation": "LAKELOG ERASE"}
+    return Commit(2, list(adds), dict.fromkeys(removes, 0), info=info)
+
+
+def test_an_erasure_leaves_the_rows_that_it_says() -> None:
+    report = audited(FIRST, erasure({"0": [1, 4, 6]}, ["a"], file("b", 4)))
+    assert report.problems == []
+    assert (report.counts["erasures"], report.counts["rows_erased"]) == (1, 6)
+    report = audited(FIRST, erasure({"0": [1, 0, 10]}, ["a"]))
+    assert (report.problems, report.counts["rows_erased"]) == ([], 10)
+
+
+@pytest.mark.parametrize("said", [[1, 5, 5], [2, 4, 6]])
+def test_an_erasure_that_lacks_something_is_a_problem(said: list[int]) -> None:
+    report = audited(FIRST, erasure({"0": said}, ["a"], file("b", 4)))
+    assert report.problems == ["t-0: version 2 does not erase what it says"]
+
+
 @pytest.mark.parametrize(
     ("said", "left"),
     [

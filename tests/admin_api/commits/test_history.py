@@ -75,6 +75,11 @@ def test_a_table_that_an_owner_made_is_not_called_ours(tmp_path):
         assert render(parse_commit(version, text)).written_by == "other"
 
 
+def test_an_erasure_is_told_apart_as_well():
+    info = {"lakelog.erased": {"request": "ab", "0": [1, 2, 3]}}
+    assert rendered(**info).written_by == "erase"
+
+
 def test_they_come_newest_first_in_pages_to_the_end_of_the_log(writer):
     for n in range(6):
         writer.add(0, n, n + 1)
