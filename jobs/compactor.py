@@ -185,8 +185,7 @@ class Compactor:
             self._rewrites.look(tables, is_late)
 
     def _stand_back(self, topics: dict[TopicNumber, Topic]) -> None:
-        """See whose tables are to be left alone, and say so at once: who asked for it
-        waits for that."""
+        """See and say at once whose tables are left alone: who asked waits for that."""
         back = self._back
         back.look(topics, self._tables.all())
         self.counters.owner_waits = back.waits
@@ -195,6 +194,7 @@ class Compactor:
             holds={topics[number].name: until for number, until in back.holds.items()},
             held=len(back.holds),
             waits_for_owners=len(back.attempts),
+            rewriting="" if self._rewrites is None else self._rewrites.topic,
         )
 
     def _is_free(self, number: TopicNumber) -> bool:

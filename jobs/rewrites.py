@@ -37,6 +37,12 @@ class Rewrites:
         return one.left_alone | other.left_alone
 
     @property
+    def topic(self) -> str:
+        """Whose files are written anew; "" if none are."""
+        one, other = self._turns
+        return one.topic or other.topic
+
+    @property
     def writing(self) -> str | None:
         """What the paths of files have that are written, and no commit names yet."""
         one, other = self._turns

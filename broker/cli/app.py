@@ -6,6 +6,7 @@ from broker.cli import (
     admin,
     config,
     consume,
+    erase,
     groups,
     produce,
     run,
@@ -34,6 +35,7 @@ app.command()(consume.consume)
 app.command()(tables.compact)
 app.command()(tables.table)
 app.command()(tables.undelete)
+app.command()(erase.erase)
 app.command()(tables.check)
 app.command()(sql.sql)
 app.command("spark-conf")(sql.spark_conf)

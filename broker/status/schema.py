@@ -154,6 +154,8 @@ class CompactorStatus:
     waits_for_owners: int = _says(
         "Topics to whose tables nothing is committed while their owners change them."
     )
+    rewriting: str = ""
+    """Topic whose files a merge or clean writes anew; none of a held one is begun."""
     counters: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -118,6 +118,11 @@ class Cleaner:
         return self._job is not None
 
     @property
+    def topic(self) -> str:
+        """Whose files are written anew; "" if none are."""
+        return "" if self._job is None else self._job.table.topic.name
+
+    @property
     def left_alone(self) -> dict[TopicNumber, str]:
         """Topic number -> why its records are not cleaned; not all if many."""
         return dict(list(self._left_alone.items())[:REPORTED_MAX])

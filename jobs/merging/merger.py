@@ -135,6 +135,11 @@ class Merger:
         return self._job is not None
 
     @property
+    def topic(self) -> str:
+        """Whose files are written anew; "" if none are."""
+        return "" if self._job is None else self._job.table.topic.name
+
+    @property
     def left_alone(self) -> dict[TopicNumber, str]:
         """Topic number -> why files of its table stay as they are; not all if many."""
         now_ms = self.clock.monotonic_ms()

@@ -1,0 +1,1 @@
+"""Erasure: what somebody asked to be forgotten, taken out of everything kept."""

@@ -1,0 +1,258 @@
+"""``lakelog erase``: what has a key, or fits an expression, is nowhere any more.
+
+The problem: a record stands in the table, in its older versions, in segments, in free
+segment files and in memory, and each part is another process's. The idea: an order in
+which each step leaves everything whole, and which can be begun anew at any time:
+
+1. everything durable comes into the table (`lakelog compact`);
+2. the table is held: the compactor commits nothing to it, and has no file of it open;
+3. the rows leave the table, and the files that had them their directory (`table`);
+4. the broker lets go of every file of the log, and of what it keeps of tables in
+   memory (`segments`);
+5. what was found is looked for again, and must not be there;
+6. a row in ``lakelog_erasures`` tells (`records`).
+
+Records that come meanwhile are not among those that are erased: ask again.
+
+The price: the table takes no records while its files are rewritten, and all keys are
+read twice.
+"""
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from broker.failpoints import passing
+from broker.status.file import read as read_status
+from broker.status.schema import CompactorStatus
+from jobs.erasing import past, records, search, segments
+from jobs.erasing.records import Erasure
+from jobs.erasing.search import Search
+from jobs.erasing.table import Look, NotErased, check_erasable, erase, look
+from jobs.extent import Extents, NotInTime, Stuck
+from jobs.owners.statement import hold
+from lakehouse.errors import CommitRefused
+
+HOLD_MS: Final = 600_000
+HOLD_AGAIN_S: Final = 60.0
+HOLDER: Final = "erase"
+LOOKS_MAX: Final = 3
+POLL_S: Final = 0.2
+PROVEN: Final = (
+    "no data file of the table has such a row",
+    "no segment file is left that was there before",
+    "nothing of it is kept in the broker's memory",
+)
+
+
+class Asked(NamedTuple):
+    """What is to be erased: a key, or what an expression of Spark's SQL is true of."""
+
+    topic: str
+    key: bytes | None = None
+    where: str | None = None
+
+    @property
+    def kind(self) -> str:
+        return "where" if self.key is None else "key"
+
+    @property
+    def what(self) -> bytes:
+        return (self.where or "").encode() if self.key is None else self.key
+
+
+class Counts(NamedTuple):
+    """Of one partition. ``rows`` that match in the table; ``older_files`` that only
+    older versions of it name; ``not_in_table``: offsets that were not looked at."""
+
+    partition: int
+    rows: int
+    older_files: int
+    not_in_table: int
+
+
+def dry_run(data_dir: Path, asked: Asked) -> list[Counts]:
+    """What would be erased now; changes nothing. Raises as `run`."""
+    with closing(Extents(data_dir)) as extents:
+        [extent] = extents.of([asked.topic])
+        [topic] = extents.topics([asked.topic])
+        if extent.version is None:
+            raise NotErased(extent.problem or f"{asked.topic} has no table yet")
+        with searching(asked, extent.path, topic.id.hex()) as wanted:
+            found = look(extent.path, topic.id.hex(), wanted)
+    rows, older = found.rows, found.past_files
+    return [
+        Counts(
+            p.partition, rows.get(p.partition, 0), older.get(p.partition, 0),
+            p.high_watermark - (p.table_end or 0),
+        )
+        for p in extent.partitions
+    ]  # fmt: skip
+
+
+def run(data_dir: Path, asked: Asked, timeout_s: float) -> Erasure:
+    """Erase it, and say what was done and proven.
+
+    Raises NotErased, NoSuchTopic, NotInTime, Stuck, LakehouseError, and what Spark does
+    of an expression that it does not understand; running it again goes on.
+    """
+    if not segments.broker_runs(data_dir):
+        raise NotErased(
+            f"no broker runs on {data_dir}, and only a broker can let segments go: "
+            "start it, and ask again"
+        )
+    with _alone(data_dir) as spill, closing(Extents(data_dir)) as extents:
+        extents.release(asked.topic, HOLDER)  # of one that was killed
+        [extent] = _compacted(extents, asked.topic, timeout_s)
+        [topic] = extents.topics([asked.topic])
+        root, topic_id = extent.path, topic.id.hex()
+        digest = records.digest_of(topic_id, asked.kind, asked.what)
+        before = check_erasable(root, topic_id).version
+        with searching(asked, root, topic_id) as wanted:
+            hold(extents, data_dir, asked.topic, HOLD_MS, HOLDER)
+            try:
+                _wait_for_rewrite(data_dir, asked.topic, timeout_s)
+                attempts = _attempts(lambda: extents.hold(asked.topic, HOLD_MS, HOLDER))
+                files = _erase(root, topic_id, wanted, digest, attempts, spill)
+            finally:
+                extents.release(asked.topic, HOLDER)
+            left = segments.renew(data_dir, extents, timeout_s)
+            passing("erase.after_segments")
+            left += _left_in_table(root, topic_id, wanted)
+        left += past.in_log(root, asked.key)
+        left += past.of_deleted_topics(data_dir, asked.topic)
+        known = records.last_version(data_dir, digest)
+        after = check_erasable(root, topic_id).version
+        done = Erasure(
+            asked.topic, topic_id, asked.kind, digest,
+            records.erased_since(root, digest, known), files, before, after,
+            () if left else PROVEN, left,
+        )  # fmt: skip
+        records.write(data_dir, done)
+    return done
+
+
+@contextmanager
+def searching(asked: Asked, root: str, topic_id: str) -> Iterator[Search]:
+    """How to look for what was asked for; an expression takes a Spark of its own."""
+    if asked.key is not None:
+        yield search.by_key(asked.key)
+        return
+    from jobs.session import end_session, make_session
+
+    table = check_erasable(root, topic_id)
+    assert table.metadata is not None
+    assert asked.where is not None
+    session: Any = make_session("local[*]", "lakelog erase")
+    try:
+        schema = table.metadata.schema_string
+        yield search.by_expression(session, schema, asked.where)
+    finally:
+        end_session(session)
+
+
+def _compacted(extents: Extents, topic: str, timeout_s: float) -> list[Any]:
+    """Its extent, once all that is durable by now stands in its table."""
+    try:
+        found = extents.compact([topic], timeout_s)
+    except NotInTime as error:
+        raise NotErased(
+            f"{error} What an open transaction holds back is erased once it has ended "
+            "(lakelog transactions list); nothing was changed"
+        ) from error
+    except Stuck as error:
+        raise NotErased(f"{error}; nothing was changed") from error
+    if not found or found[0].version is None:
+        raise NotErased(f"{topic} has no table: nothing was ever committed to it")
+    return found
+
+
+def _wait_for_rewrite(data_dir: Path, topic: str, timeout_s: float) -> None:
+    """Until no merge or clean reads the table any more: none begins while it is held,
+    and what was under way comes to nothing."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        status = read_status(data_dir, CompactorStatus, time.time())
+        if status is None or status.state == "stopped" or status.rewriting != topic:
+            return
+        if time.monotonic() > deadline:
+            raise NotErased(
+                f"the compactor has been writing files of {topic} anew for "
+                f"{timeout_s:g} s; ask again"
+            )
+        time.sleep(POLL_S)
+
+
+def _erase(
+    root: str,
+    topic_id: str,
+    wanted: Search,
+    digest: str,
+    attempts: Iterator[str],
+    spill: Path,
+) -> int:
+    """Until a look finds nothing: owners may commit meanwhile. Returns how many files
+    were deleted."""
+    files = 0
+    for _ in range(LOOKS_MAX):
+        found = look(root, topic_id, wanted)
+        if _is_nothing(found):
+            return files
+        with suppress(CommitRefused):  # its owner was faster: look again
+            erase(found, topic_id, digest, attempts, str(spill))
+            files += len(found.live) + len(found.past)
+    if not _is_nothing(look(root, topic_id, wanted)):
+        raise NotErased("its owner changes the table all the time; ask again")
+    return files
+
+
+def _is_nothing(found: Look) -> bool:
+    return not found.live and not found.past
+
+
+def _left_in_table(root: str, topic_id: str, wanted: Search) -> list[str]:
+    """Sentences on what is in the table's directory all the same."""
+    found = look(root, topic_id, wanted)
+    left = list(found.unsure)
+    if found.live:
+        rows = sum(found.rows.values())
+        left.append(f"{rows} such rows came meanwhile: ask again")
+    if found.past:
+        left.append(f"{len(found.past)} files with such rows appeared: ask again")
+    return left
+
+
+def _attempts(hold_again: Callable[[], object]) -> Iterator[str]:
+    """What names of new files have, each once. Before a file is written the table is
+    held for longer, if that was some time ago: nobody knows how many there are."""
+    pid, now_ms, held_s = os.getpid(), int(time.time() * 1000), time.monotonic()
+    for number in count():
+        if time.monotonic() - held_s > HOLD_AGAIN_S:
+            hold_again()
+            held_s = time.monotonic()
+        yield f"{pid:x}-{now_ms:x}-e{number:x}"
+
+
+@contextmanager
+def _alone(data_dir: Path) -> Iterator[Path]:
+    """A directory for what does not fit into memory, of the one erasure that runs.
+    Raises NotErased if another one does."""
+    spill = data_dir / "spill-erase"
+    run_dir = data_dir / "run"
+    run_dir.mkdir(exist_ok=True)
+    with open(run_dir / "erase.lock", "a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise NotErased("another lakelog erase runs here; wait for it") from None
+        shutil.rmtree(spill, ignore_errors=True)  # of one that was killed
+        try:
+            yield spill
+        finally:
+            shutil.rmtree(spill, ignore_errors=True)

@@ -1,0 +1,105 @@
+"""What of an erasure may be left where it cannot be taken out: told, not hidden.
+
+The log of a table has values only where its owner let statistics of more columns be
+kept, or wrote a predicate; deleted topics of the same name have tables of their own.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+from lakehouse.delta_log import LOG_DIRECTORY
+from lakehouse.location import directory_name
+
+_HARMLESS: Final = frozenset({"offset", "timestamp", "partition", "timestampType"})
+NAMED_MAX: Final = 5
+
+
+def in_log(root: str, key: bytes | None) -> list[str]:
+    """One sentence for what the table's log may still say of erased rows."""
+    columns, entries = set[str](), list[str]()
+    for name, actions in _actions(os.path.join(root, LOG_DIRECTORY)):
+        for action in actions:
+            columns |= _with_statistics(action) - _HARMLESS
+            if _mentions(action.get("commitInfo"), key):
+                entries.append(name)
+    found = []
+    if columns:
+        found.append(
+            "the table's log has least and greatest values of columns that its owner "
+            f"chose ({', '.join(sorted(columns))}), perhaps of erased rows: they go "
+            "with the log's entries after delta.logRetentionDuration"
+        )
+    if entries:
+        named = ", ".join(entries[:NAMED_MAX])
+        found.append(
+            f"the key stands in what an owner's commit says of itself: {named}"
+        )
+    return found
+
+
+def of_deleted_topics(data_dir: Path, topic: str) -> list[str]:
+    """One sentence for each table of a deleted topic of this name that is kept."""
+    pattern = f".deleted-*-{directory_name(topic)}"
+    return [
+        f"tables/{path.name} is of a deleted topic of this name, and was not searched: "
+        "delete it, or bring the topic back with lakelog undelete and erase there"
+        for path in sorted((data_dir / "tables").glob(pattern))
+    ]
+
+
+def _actions(log: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """(Name of an entry or checkpoint, what it says of files and of itself)."""
+    for name in sorted(os.listdir(log)):
+        path = os.path.join(log, name)
+        try:
+            if name.endswith(".json"):
+                with open(path, encoding="utf-8") as file:
+                    yield name, [json.loads(line) for line in file if line.strip()]
+            elif ".parquet" in name:
+                yield name, _of_checkpoint(path)
+        except (OSError, ValueError):
+            continue  # torn, or cleaned away meanwhile
+
+
+def _of_checkpoint(path: str) -> list[dict[str, Any]]:
+    table = pq.read_table(path, columns=["add"])
+    rows: list[dict[str, Any]] = [
+        {"add": add} for add in table.column("add").to_pylist() if add
+    ]
+    return rows
+
+
+def _with_statistics(action: Any) -> set[str]:
+    """The columns of which an action says least and greatest values."""
+    found = set[str]()
+    if not isinstance(action, dict):
+        return found
+    for kind in ("add", "remove", "cdc"):
+        said = action.get(kind)
+        if not isinstance(said, dict):
+            continue
+        parsed = said.get("stats_parsed")
+        text = said.get("stats")
+        if isinstance(text, str) and text:
+            parsed = json.loads(text)
+        if isinstance(parsed, dict):
+            for bound in ("minValues", "maxValues"):
+                values = parsed.get(bound) or {}
+                found |= {name for name, value in values.items() if value is not None}
+    return found
+
+
+def _mentions(info: Any, key: bytes | None) -> bool:
+    """Whether a commit says the key of itself, as text."""
+    if info is None or not key:
+        return False
+    text = json.dumps(info, ensure_ascii=False)
+    try:
+        return json.dumps(key.decode(), ensure_ascii=False)[1:-1] in text
+    except UnicodeDecodeError:
+        return False

@@ -1,0 +1,204 @@
+"""Which rows of which data files are to be erased.
+
+The problem: a row that is to be forgotten stands not only in the files of the table as
+it is now. Deletion vectors only mark rows; what merges, cleans and owners replaced lies
+beside for as long as it can be time travelled to; change data files have copies. The
+idea: every Parquet file in the table's directory is asked, whether the log names it or
+not; rows of a file are named by their offsets, which merges and updates leave as they
+are. So an old version of a row, which itself may not match, is found by its offset.
+
+A key is looked for here; an expression is Spark's, on the files themselves, since a
+read through Delta would leave out what is only marked as deleted.
+
+The price: all keys of the table are read, and twice when it is proven that none is
+left.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.delta_log import LOG_DIRECTORY
+from lakehouse.errors import LakehouseError
+from lakehouse.plain import column_of
+from lakehouse.repeated import open_parquet
+
+CHANGES: Final = "_change_data"
+_ROWS: Final = 10_000
+
+Offsets = Any
+"""Sorted ``np.int64``."""
+
+
+class Found(NamedTuple):
+    """What matches in the files of a table."""
+
+    offsets: Mapping[str, Offsets]
+    """Path below the table -> offsets of its rows that match; none without any."""
+    nameless: Mapping[str, int]
+    """Path -> how many more match that have no offset."""
+    unreadable: Mapping[str, str]
+    """Path -> why nobody knows what it holds."""
+
+
+Search = Callable[[str, Sequence[str]], Found]
+"""Searches these files, by path below a table's directory."""
+
+
+def data_files(root: str) -> list[str]:
+    """Every Parquet file of rows in a table's directory, live or not."""
+    found = []
+    for directory, names, files in os.walk(root):
+        if directory == root and LOG_DIRECTORY in names:
+            names.remove(LOG_DIRECTORY)
+        inside = os.path.relpath(directory, root)
+        found += [
+            os.path.normpath(os.path.join(inside, name))
+            for name in files
+            if name.endswith(".parquet")
+        ]
+    return sorted(found)
+
+
+def by_key(key: bytes) -> Search:
+    """Rows of this key."""
+    wanted = pa.scalar(key, pa.binary())
+
+    def matches(batch: Any) -> Any:
+        names = batch.schema.names
+        if "key" not in names or "offset" not in names:
+            raise ValueError("it has no key or no offset")
+        return pc.equal(batch.column("key").cast(pa.binary()), wanted)
+
+    return lambda root, paths: _each(root, paths, ["offset", "key"], matches)
+
+
+def by_offsets(offsets: Mapping[int, Offsets]) -> Search:
+    """Rows at these offsets, by partition, as the directories of the files say it."""
+
+    def search(root: str, paths: Sequence[str]) -> Found:
+        found = []
+        for p, wanted in offsets.items():
+            inside = [path for path in paths if partition_of(path) == p]
+            found.append(_each(root, inside, ["offset"], partial(_is_in, wanted)))
+        return joined(found)
+
+    return search
+
+
+def by_expression(session: Any, schema_string: str, expression: str) -> Search:
+    """Rows of which a predicate of Spark's SQL is true. ``schema_string``: the table's.
+
+    The search raises what Spark does of one that it does not understand.
+    """
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromJson(json.loads(schema_string))
+
+    def rows(root: str, paths: Iterable[str]) -> Iterator[tuple[str, int | None]]:
+        absolute = [os.path.join(root, path) for path in paths]
+        if not absolute:
+            return
+        reader = session.read.schema(schema).option("basePath", root)
+        frame = reader.parquet(*absolute).where(expression)
+        chosen = frame.selectExpr("_metadata.file_path AS path", "offset")
+        for row in chosen.toLocalIterator():
+            path = unquote(urlsplit(row.path).path)
+            yield os.path.relpath(path, root), row.offset
+
+    def search(root: str, paths: Sequence[str]) -> Found:
+        unreadable = _unreadable(root, paths)
+        known = [path for path in paths if path not in unreadable]
+        changes = [p for p in known if p.startswith(CHANGES + os.sep)]
+        base = os.path.join(root, CHANGES)
+        found = dict[str, list[int | None]]()
+        for path, offset in rows(root, [p for p in known if p not in set(changes)]):
+            found.setdefault(path, []).append(offset)
+        inside = [os.path.relpath(path, CHANGES) for path in changes]
+        for path, offset in rows(base, inside):
+            found.setdefault(os.path.join(CHANGES, path), []).append(offset)
+        return Found(
+            {path: _sorted(o for o in all_ if o is not None)
+             for path, all_ in found.items()},
+            {path: all_.count(None) for path, all_ in found.items() if None in all_},
+            unreadable,
+        )  # fmt: skip
+
+    return search
+
+
+def joined(found: Iterable[Found]) -> Found:
+    """What was found in files that differ, together."""
+    offsets, nameless, unreadable = (
+        dict[str, Offsets](), dict[str, int](), dict[str, str](),
+    )  # fmt: skip
+    for one in found:
+        offsets |= one.offsets
+        nameless |= one.nameless
+        unreadable |= one.unreadable
+    return Found(offsets, nameless, unreadable)
+
+
+def partition_of(path: str) -> int:
+    """Of which partition the rows of a file are, as its directory says; -1: none."""
+    for part in path.split(os.sep):
+        name, _, number = part.partition("=")
+        if name == "partition" and number.isdigit():
+            return int(number)
+    return -1
+
+
+def offsets_by_partition(found: Found) -> dict[int, Offsets]:
+    """Partition -> the offsets that match in any of its files."""
+    parts = dict[int, list[Offsets]]()
+    for path, offsets in found.offsets.items():
+        parts.setdefault(partition_of(path), []).append(offsets)
+    return {p: np.unique(np.concatenate(some)) for p, some in sorted(parts.items())}
+
+
+def _each(
+    root: str, paths: Sequence[str], columns: list[str], matches: Callable[[Any], Any]
+) -> Found:
+    offsets, nameless, unreadable = (
+        dict[str, Offsets](), dict[str, int](), dict[str, str](),
+    )  # fmt: skip
+    for path in paths:
+        found = list[int | None]()
+        try:
+            with open_parquet(os.path.join(root, path), buffered=True) as file:
+                for batch in file.iter_batches(_ROWS, columns=columns):
+                    mask = pc.fill_null(matches(batch), False)
+                    found += batch.column("offset").filter(mask).to_pylist()
+        except (LakehouseError, OSError, ValueError, KeyError, pa.ArrowException) as e:
+            unreadable[path] = str(e)
+            continue
+        if found:
+            offsets[path] = _sorted(o for o in found if o is not None)
+        if None in found:
+            nameless[path] = found.count(None)
+    return Found(offsets, nameless, unreadable)
+
+
+def _unreadable(root: str, paths: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for path in paths:
+        try:
+            open_parquet(os.path.join(root, path)).close()
+        except LakehouseError as error:
+            found[path] = str(error)
+    return found
+
+
+def _is_in(offsets: Offsets, batch: Any) -> Any:
+    return pc.is_in(batch.column("offset"), column_of(offsets, pa.int64()))
+
+
+def _sorted(offsets: Iterable[int]) -> Offsets:
+    return np.unique(np.fromiter(offsets, np.int64))

@@ -1,0 +1,228 @@
+"""Erasing rows from a topic's table: from what it is, and from all that it was.
+
+The problem: rows that are to be forgotten must leave the table as it is now, by a
+commit that can be refused, and every older version of it, whose files lie beside; and
+whoever is killed in between must be able to begin anew. The idea: first it is looked at
+(`look`), which changes nothing and says what would be done; then files that the log
+names are written anew, some at a time, each time with one commit (``LAKELOG ERASE``)
+and the old ones deleted at once; and last what no version names any more is deleted.
+What was done is found to be done by the next look. The compactor stands back meanwhile.
+
+The price: whoever asks for an older version of the table, or reads it as a stream and
+is behind, finds that files are missing, as after a VACUUM.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from broker.failpoints import passing
+from jobs.erasing.rewrite import without
+from jobs.erasing.search import (
+    CHANGES,
+    Offsets,
+    Search,
+    by_offsets,
+    data_files,
+    offsets_by_partition,
+    partition_of,
+)
+from jobs.merging.merger import new_file
+from jobs.merging.names import span_of
+from jobs.merging.order import NotMergeable
+from lakehouse.actions import DataFile
+from lakehouse.commit import replace_files
+from lakehouse.delta_log import Snapshot, load, table_ends
+from lakehouse.durable import sync_directory
+from lakehouse.errors import CommitRefused, LakehouseError
+from lakehouse.location import path_inside
+from lakehouse.ours import why_not_cleaned
+from lakehouse.owners_columns import all_columns
+
+FILES_A_COMMIT: Final = 32
+OWNERS_WRITE_S: Final = 3_600
+"""A file that no commit names may be an owner's who is about to; for so long."""
+
+
+class NotErased(Exception):
+    """Nothing can be erased, or no more; the message is a sentence for people."""
+
+
+class Look(NamedTuple):
+    """What stands in a table's directory of what is to be erased."""
+
+    table: Snapshot
+    live: Sequence[tuple[DataFile, Offsets]]
+    """Files of the table, and which of their offsets match."""
+    past: Sequence[str]
+    """Files that only older versions name, or none; paths below the table."""
+    unsure: Sequence[str]
+    """One sentence for each file that stays, since nobody knows whose it is."""
+
+    @property
+    def rows(self) -> dict[int, int]:
+        """Partition -> rows of the table that match."""
+        found = dict[int, int]()
+        for file, offsets in self.live:
+            found[file.partition] = found.get(file.partition, 0) + len(offsets)
+        return dict(sorted(found.items()))
+
+    @property
+    def past_files(self) -> dict[int, int]:
+        """Partition -> files of older versions that have such rows."""
+        found = dict[int, int]()
+        for path in self.past:
+            found[partition_of(path)] = found.get(partition_of(path), 0) + 1
+        return found
+
+
+def check_erasable(root: str, topic_id: str) -> Snapshot:
+    """The table as it is. Raises NotErased, or LakehouseError if it cannot be read."""
+    table = load(root)
+    if table.topic_id != topic_id:
+        raise NotErased(f"the table at {root} is not this topic's")
+    why = table.torn or table.unreadable
+    why = why or why_not_cleaned(table.protocol, table.metadata)
+    outside = [
+        file.relative_path
+        for file in table.files.values()
+        if path_inside(root, file.relative_path) is None
+    ]
+    if why is None and outside:
+        why = f"{outside[0]} does not lie in it"
+    if why is not None:
+        raise NotErased(f"rows cannot leave the table at {root}: {why}")
+    return table
+
+
+def look(root: str, topic_id: str, search: Search) -> Look:
+    """Find what is to be erased; changes nothing. Raises NotErased where the files of
+    the table do not tell, and LakehouseError."""
+    table = check_erasable(root, topic_id)
+    live = {file.relative_path: file for file in table.files.values()}
+    paths = data_files(root)
+    found = search(root, paths)
+    for path, why in found.unreadable.items():
+        if path in live:
+            raise NotErased(f"{path} cannot be searched: {why}")
+    for path, count in found.nameless.items():
+        if path in live:
+            raise NotErased(
+                f"{path} has {count} such rows without an offset, its owner's, and no "
+                "records: delete them there first"
+            )
+    rest = [path for path in paths if path not in live]
+    older = by_offsets(offsets_by_partition(found))(root, rest)
+    matching = found.offsets.keys() | found.nameless.keys() | found.unreadable.keys()
+    matching |= older.offsets.keys() | older.unreadable.keys()
+    past = sorted(matching & set(rest))
+    kept = {path: said for path in past if (said := _why_kept(table, path))}
+    return Look(
+        table,
+        [(live[path], offsets) for path, offsets in sorted(found.offsets.items())
+         if path in live],
+        [path for path in past if path not in kept],
+        [f"{path} {said}" for path, said in kept.items()],
+    )  # fmt: skip
+
+
+def _why_kept(table: Snapshot, path: str) -> str | None:
+    """Why a file that is not in the table is not to be deleted all the same: nobody
+    else may know what it holds."""
+    if path in {unquote(gone) for gone in table.removed}:
+        return None
+    span = span_of(path)
+    if span is not None:
+        partition, _, end = span
+        if end <= table_ends(table).get(partition, 0):
+            return None
+        return (
+            "has records that are not in the table: the commit that named it is lost; "
+            "put that back, or delete the file"
+        )
+    try:
+        age_s = time.time() - os.path.getmtime(os.path.join(table.path, path))
+    except OSError:
+        return None
+    if age_s >= OWNERS_WRITE_S or path.startswith(CHANGES):
+        return None
+    return (
+        "appeared within the last hour, and no commit names it: if it is no owner's "
+        "who is about to, delete it"
+    )
+
+
+def erase(
+    found: Look, topic_id: str, request: str, attempts: Iterator[str], spill: str
+) -> None:
+    """Take out of the table what was found, and delete the files that had it.
+
+    ``request`` is written into the table's log; ``attempts`` as of
+    `jobs.erasing.rewrite.without`, one for each file. Raises NotErased where rows are
+    no records; CommitRefused where somebody changed a file meanwhile: look again.
+    """
+    os.makedirs(spill, exist_ok=True)
+    by_partition = dict[int, list[tuple[DataFile, Offsets]]]()
+    for file, offsets in found.live:
+        by_partition.setdefault(file.partition, []).append((file, offsets))
+    for some in by_partition.values():
+        for at in range(0, len(some), FILES_A_COMMIT):
+            part = some[at : at + FILES_A_COMMIT]
+            try:
+                _replace(found.table, topic_id, part, request, attempts, spill)
+            except CommitRefused:
+                raise
+            except (NotMergeable, LakehouseError, ValueError, pa.ArrowException) as e:
+                raise NotErased(f"{part[0][0].relative_path}: {e}") from e
+    delete(found.table.path, found.past)
+
+
+def _replace(
+    table: Snapshot,
+    topic_id: str,
+    some: Sequence[tuple[DataFile, Offsets]],
+    request: str,
+    attempts: Iterator[str],
+    spill: str,
+) -> None:
+    """One commit, and the bytes of what it replaced."""
+    root = table.path
+    assert table.metadata is not None, "it was looked at"
+    schema = table.metadata.schema_string
+    columns = all_columns(schema)
+    new = []
+    for file, offsets in some:
+        written = without(
+            root, file, offsets, columns, attempt=next(attempts), spill=spill
+        )
+        passing("erase.after_file")
+        if written is not None:
+            new.append(new_file(file.partition, written))
+    gone = [file for file, _ in some]
+    rows = sum(len(offsets) for _, offsets in some)
+    replace_files(
+        root, topic_id, gone, new, schema=schema, now_ms=int(time.time() * 1000),
+        erased=(request, rows), snapshot=table,
+        on_written=lambda: passing("erase.after_entry"),
+        on_committed=lambda: passing("erase.after_commit"),
+    )  # fmt: skip
+    passing("erase.before_delete")
+    delete(root, [file.relative_path for file in gone])
+    passing("erase.after_delete")
+
+
+def delete(root: str, paths: Iterable[str]) -> None:
+    """Delete files below a table's directory, durably."""
+    directories = set()
+    for path in paths:
+        place = os.path.join(root, path)
+        with suppress(FileNotFoundError):  # who was killed before had come so far
+            os.unlink(place)
+        directories.add(os.path.dirname(place))
+    for directory in directories:
+        sync_directory(directory)

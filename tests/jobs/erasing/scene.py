@@ -1,0 +1,70 @@
+"""A topic with a person's records among others', in a table, for tests of erasure."""
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+
+import deltalake
+import pyarrow.parquet as pq
+
+from jobs.erasing.search import by_key
+from jobs.erasing.table import Look, erase, look
+from lakehouse.delta_log import load
+from tests.jobs.world import World
+from tests.support.batches import Record
+from tests.support.traces import traces
+
+PERSON, SECRET, REQUEST = b"person-4711", b"lives in Amsterdam", "ab" * 32
+
+
+class Scene:
+    """``world`` with one topic of a partition; a file for each `put`."""
+
+    def __init__(self, world: World, configs: dict[str, str] | None = None) -> None:
+        self.world, self.topic = world, world.topic("people", 1, configs)
+        self.steps = world.compactor()
+        self.root = str(world.path(self.topic))
+        self.id = self.topic.id.hex()
+        self._attempts = (f"1-2-e{n:x}" for n in count())
+
+    def put(self, keys: Sequence[bytes]) -> None:
+        """A record of each of these keys; the person's are secret."""
+        values = [SECRET if key == PERSON else b"v-" + key for key in keys]
+        pairs = zip(keys, values, strict=True)
+        records = [Record(key, value, ((b"h", b"1"),)) for key, value in pairs]
+        self.world.produce(self.topic, records)
+        self.world.flush(self.steps)
+
+    def look(self, key: bytes = PERSON) -> Look:
+        return look(self.root, self.id, by_key(key))
+
+    def erase(self, found: Look | None = None) -> None:
+        spill = str(self.world.data_dir / "spill-erase")
+        found = found or self.look()
+        erase(found, self.id, REQUEST, self.attempts, spill)
+
+    @property
+    def attempts(self) -> Iterator[str]:
+        return self._attempts
+
+    @property
+    def shown(self) -> list[tuple[int, bytes]]:
+        """(Offset, key) of the rows in the files of the table."""
+        found = []
+        for file in load(self.root).files.values():
+            path = Path(self.root) / file.relative_path
+            table = pq.read_table(path, columns=["offset", "key"], partitioning=None)
+            found += [(row["offset"], row["key"]) for row in table.to_pylist()]
+        return sorted(found)
+
+    @property
+    def table(self) -> deltalake.DeltaTable:
+        return deltalake.DeltaTable(self.root)
+
+    def files(self) -> set[str]:
+        root = Path(self.root)
+        return {str(path.relative_to(root)) for path in root.rglob("part*/*.parquet")}
+
+    def left(self) -> list[str]:
+        """The files of the table in which the person still is."""
+        return list(traces(Path(self.root), [PERSON, SECRET]))

@@ -1,0 +1,157 @@
+"""The order of an erasure, without the running parts; with them: the journeys."""
+
+import fcntl
+import threading
+import time
+from collections.abc import Iterator
+
+import deltalake
+import pytest
+
+from broker.catalog import holds, renewals, requests
+from broker.status.schema import BrokerStatus, CompactorStatus
+from jobs.check import check_data_directory
+from jobs.erasing import records
+from jobs.erasing.erase import HOLDER, Asked, Counts, dry_run, run
+from jobs.erasing.table import NotErased
+from tests.jobs.erasing.scene import PERSON, Scene
+from tests.jobs.world import World
+from tests.support.batches import Record
+from tests.support.saying import say_as
+
+ASKED = Asked("people", PERSON)
+
+
+@pytest.fixture
+def scene(world: World) -> Scene:
+    made = Scene(world)
+    made.put([b"a", PERSON])
+    say_as(world.data_dir, BrokerStatus(state="serving"))
+    return made
+
+
+@pytest.fixture
+def broker(scene: Scene) -> Iterator[None]:
+    """Lets go of all segments when it is asked to."""
+    catalog, wal, over = scene.world.catalog, scene.world.wal, threading.Event()
+
+    def serve() -> None:
+        while not over.wait(0.05):
+            say_as(scene.world.data_dir, BrokerStatus(state="serving"))
+            number = catalog.read(renewals.pending)
+            if number is not None:
+                wal.renew()
+                if wal.segments():
+                    scene.world.release()
+                while wal.to_renew:
+                    over.wait(0.01)
+                catalog.change(lambda c, n=number: renewals.done(c, n, 1))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+
+
+def rows(scene: Scene) -> list[dict[str, object]]:
+    place = records.place(scene.world.data_dir)
+    found: list[dict[str, object]] = (
+        deltalake.DeltaTable(place).to_pyarrow_table().to_pylist()
+    )
+    return found
+
+
+def test_a_dry_run_counts_and_changes_nothing(scene: Scene) -> None:
+    scene.world.produce(scene.topic, [Record(PERSON)] * 3)
+    before = scene.files()
+    assert dry_run(scene.world.data_dir, ASKED) == [Counts(0, 1, 0, 3)]
+    assert scene.files() == before
+    assert len(scene.shown) == 2
+
+
+@pytest.mark.usefixtures("broker")
+def test_it_is_done_proven_and_noted(scene: Scene) -> None:
+    done = run(scene.world.data_dir, ASKED, 30)
+    assert (dict(done.rows), list(done.left)) == ({0: 1}, [])
+    assert scene.left() == []
+    assert scene.shown == [(0, b"a")]
+    [row] = rows(scene)
+    assert (row["rows"], row["is_proven"], row["asked_as"]) == (1, True, "key")
+    assert scene.world.catalog.read(lambda c: holds.load(c, 0)) == {}
+    assert check_data_directory(scene.world.data_dir).problems == []
+    assert not (scene.world.data_dir / "spill-erase").exists()
+
+
+@pytest.mark.usefixtures("broker")
+def test_again_it_finds_nothing_and_says_so(scene: Scene) -> None:
+    run(scene.world.data_dir, ASKED, 30)
+    done = run(scene.world.data_dir, ASKED, 30)
+    assert (dict(done.rows), list(done.left)) == ({}, [])
+    assert sorted(row["rows"] for row in rows(scene)) == [0, 1]
+
+
+@pytest.mark.usefixtures("broker")
+def test_a_run_counts_what_one_before_it_did_that_was_killed(scene: Scene) -> None:
+    digest = records.digest_of(scene.id, "key", PERSON)
+    found = scene.look()
+    from jobs.erasing.table import erase
+
+    erase(found, scene.id, digest, scene.attempts, str(scene.world.data_dir / "s"))
+    done = run(scene.world.data_dir, ASKED, 30)
+    assert dict(done.rows) == {0: 1}
+
+
+def test_what_is_not_in_the_table_in_time_stops_it_before_anything_is_changed(
+    scene: Scene,
+) -> None:
+    scene.world.produce(scene.topic, [Record(PERSON)])
+    with pytest.raises(NotErased, match=r"people.*open transaction.*nothing was"):
+        run(scene.world.data_dir, ASKED, 0.1)
+    assert len(scene.shown) == 2
+    assert scene.world.catalog.read(requests.pending)
+    assert scene.world.catalog.read(renewals.pending) is None
+
+
+@pytest.mark.usefixtures("broker")
+def test_the_hold_of_one_that_was_killed_is_in_nobodys_way(scene: Scene) -> None:
+    catalog, now_ms = scene.world.catalog, int(time.time() * 1000)
+    catalog.change(lambda c: holds.hold(c, scene.id, HOLDER, now_ms, 600_000))
+    scene.world.produce(scene.topic, [Record(PERSON)])
+    with pytest.raises(NotErased, match="not in the tables"):  # no compactor runs here
+        run(scene.world.data_dir, ASKED, 0.1)
+    assert catalog.read(lambda c: holds.load(c, now_ms)) == {}
+
+
+def test_it_needs_a_broker(scene: Scene) -> None:
+    say_as(scene.world.data_dir, BrokerStatus(state="stopped"))
+    with pytest.raises(NotErased, match="no broker runs on"):
+        run(scene.world.data_dir, ASKED, 1)
+
+
+def test_one_runs_at_a_time(scene: Scene) -> None:
+    path = scene.world.data_dir / "run" / "erase.lock"
+    path.parent.mkdir(exist_ok=True)
+    with open(path, "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(NotErased, match="another lakelog erase runs"):
+            run(scene.world.data_dir, ASKED, 1)
+
+
+def test_a_merge_of_its_files_is_waited_for(scene: Scene) -> None:
+    until_ms = 1 << 62
+    say_as(scene.world.data_dir, CompactorStatus(
+        state="running", holds={"people": until_ms}, rewriting="people",
+    ))  # fmt: skip
+    with pytest.raises(NotErased, match="writing files of people anew for"):
+        run(scene.world.data_dir, ASKED, 0.3)
+    assert len(scene.shown) == 2
+    assert scene.world.catalog.read(lambda c: holds.load(c, 0)) == {}
+
+
+def test_a_topic_without_a_table_has_nothing(scene: Scene) -> None:
+    scene.world.topic("new")
+    with pytest.raises(NotErased, match="new has no table"):
+        dry_run(scene.world.data_dir, Asked("new", PERSON))
+    with pytest.raises(NotErased, match="new has no table"):
+        run(scene.world.data_dir, Asked("new", PERSON), 1)

@@ -1,0 +1,101 @@
+"""Rows are found in every file of a table's directory, live or not."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.erasing.search import (
+    CHANGES,
+    by_expression,
+    by_key,
+    by_offsets,
+    data_files,
+    offsets_by_partition,
+    partition_of,
+)
+from jobs.session import end_session, make_session
+from lakehouse.delta_log import load
+from tests.support.tables import Writer
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    made = Writer(str(tmp_path))
+    made.add(0, 0, 20)
+    made.add(1, 0, 20)
+    made.add(0, 20, 40)
+    return made
+
+
+def beside(writer: Writer, path: str, rows: dict[str, object]) -> str:
+    """A file of rows that no commit names."""
+    place = Path(writer.path) / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(rows), place)
+    return path
+
+
+def test_all_files_of_rows_are_listed_and_none_of_the_log(writer: Writer) -> None:
+    (Path(writer.path) / "_delta_log" / "x.checkpoint.parquet").write_bytes(b"")
+    feed = beside(writer, f"{CHANGES}/partition=0/cdc-1.parquet", {"offset": [1]})
+    found = data_files(writer.path)
+    assert len(found) == 4
+    assert found[0] == feed
+    assert [partition_of(path) for path in found] == [0, 0, 0, 1]
+    assert partition_of("part-1.parquet") == -1
+
+
+def test_a_key_is_found_in_its_rows(writer: Writer) -> None:
+    found = by_key(b"key-7")(writer.path, data_files(writer.path))
+    assert [list(map(int, some)) for some in found.offsets.values()] == [[7], [7]]
+    assert {partition_of(path) for path in found.offsets} == {0, 1}
+    both = offsets_by_partition(found)
+    assert {p: some.tolist() for p, some in both.items()} == {0: [7], 1: [7]}
+    assert by_key(b"key-")(writer.path, data_files(writer.path)).offsets == {}
+
+
+def test_rows_without_an_offset_and_files_that_cannot_be_read_are_told(
+    writer: Writer,
+) -> None:
+    odd = beside(writer, "partition=0/odd.parquet", {
+        "offset": pa.array([None, 5], pa.int64()),
+        "key": pa.array([b"key-7", b"key-7"], pa.binary()),
+    })  # fmt: skip
+    bad = beside(writer, "partition=0/bad.parquet", {"other": [1]})
+    torn = "partition=0/torn.parquet"
+    (Path(writer.path) / torn).write_bytes(b"PAR1")
+    found = by_key(b"key-7")(writer.path, [odd, bad, torn])
+    assert found.offsets[odd].tolist() == [5]
+    assert found.nameless == {odd: 1}
+    assert found.unreadable.keys() == {bad, torn}
+
+
+def test_other_versions_of_rows_are_found_by_their_offsets(writer: Writer) -> None:
+    wanted = {0: np.array([3, 25]), 1: np.array([100])}
+    found = by_offsets(wanted)(writer.path, data_files(writer.path))
+    assert sorted(some.tolist() for some in found.offsets.values()) == [[3], [25]]
+
+
+@pytest.mark.spark
+def test_an_expression_is_spark_s_on_the_columns_of_the_table(writer: Writer) -> None:
+    feed = f"{CHANGES}/partition=1/cdc-1.parquet"
+    [one] = [path for path in data_files(writer.path) if partition_of(path) == 1]
+    os.makedirs(os.path.dirname(os.path.join(writer.path, feed)))
+    os.link(os.path.join(writer.path, one), os.path.join(writer.path, feed))
+    metadata = load(writer.path).metadata
+    assert metadata is not None
+    session = make_session("local[1]", "test")
+    try:
+        wanted = "partition = 1 AND cast(key AS string) IN ('key-7', 'key-8')"
+        search = by_expression(session, metadata.schema_string, wanted)
+        found = search(writer.path, data_files(writer.path))
+    finally:
+        end_session(session)
+    assert {path: some.tolist() for path, some in found.offsets.items()} == {
+        one: [7, 8], feed: [7, 8],
+    }  # fmt: skip
+    assert (found.nameless, found.unreadable) == ({}, {})

@@ -1,0 +1,190 @@
+"""Rows leave the table and all of its past; nothing else does."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from broker.failpoints import watch
+from jobs.check import check_data_directory
+from jobs.erasing.table import NotErased
+from jobs.merging.names import mark_of, merged_name
+from lakehouse.actions import parse_commit
+from lakehouse.delta_log import entry_path, load, read_entry
+from lakehouse.errors import CommitRefused
+from tests.jobs.erasing.scene import PERSON, REQUEST, Scene
+from tests.jobs.world import World
+from tests.support.bitmaps import delete_rows
+from tests.support.tables import Writer
+
+
+@pytest.fixture
+def scene(world: World) -> Scene:
+    made = Scene(world)
+    made.put([b"a", PERSON, b"b"])
+    made.put([b"c", b"d"])
+    made.put([PERSON, b"e"])
+    return made
+
+
+REST = [(0, b"a"), (2, b"b"), (3, b"c"), (4, b"d"), (6, b"e")]
+
+
+def problems(scene: Scene) -> list[str]:
+    return check_data_directory(scene.world.data_dir).problems
+
+
+def test_the_rows_and_their_bytes_are_gone_and_the_others_as_they_were(
+    scene: Scene,
+) -> None:
+    before = {row.offset: row for row in scene.world.rows(scene.topic)}
+    found = scene.look()
+    assert (found.rows, found.past_files, found.unsure) == ({0: 2}, {}, [])
+    scene.erase(found)
+    assert scene.left() == []
+    assert scene.shown == REST
+    assert scene.world.rows(scene.topic) == [before[offset] for offset, _ in REST]
+    assert len(scene.files()) == len(load(scene.root).files) == 3
+    assert problems(scene) == []
+    assert not scene.look().live
+
+
+def test_the_log_tells_what_was_done_and_not_to_whom(scene: Scene) -> None:
+    scene.erase()
+    version = load(scene.root).version
+    commit = parse_commit(version, read_entry(scene.root, version))
+    assert commit.info["operation"] == "LAKELOG ERASE"
+    assert commit.info["lakelog.erased"] == {"request": REQUEST, "0": [2, 3, 2]}
+    assert commit.erased == {0: (2, 3, 2)}
+    assert commit.is_owners  # who serves records from memory is to look again
+    assert commit.miscounted is None
+
+
+def test_a_file_of_which_nothing_stays_has_no_other_in_its_place(
+    scene: Scene,
+) -> None:
+    scene.put([PERSON, PERSON])
+    scene.erase()
+    assert scene.shown == REST
+    scene.put([b"f"])  # the end of the table is where it was
+    assert scene.shown == [*REST, (9, b"f")]
+    assert problems(scene) == []
+
+
+def test_what_owners_deleted_or_renamed_goes_from_older_versions(
+    scene: Scene,
+) -> None:
+    scene.table.delete("offset = 1")
+    nobody = "arrow_cast('nobody', 'Binary')"
+    scene.table.update({"key": nobody, "value": nobody}, predicate="offset = 5")
+    assert [key for _, key in scene.shown].count(PERSON) == 0
+    assert scene.left()
+    found = scene.look()
+    assert (found.rows, found.past_files) == ({}, {0: 2})
+    scene.erase(found)
+    assert scene.left() == []
+    assert (5, b"nobody") in scene.shown  # what he made of it is his
+
+
+def test_rows_that_are_only_marked_as_deleted_are_written_no_more(
+    scene: Scene,
+) -> None:
+    [path] = [f.path for f in load(scene.root).files.values() if f.first_offset == 0]
+    writer = Writer.__new__(Writer)
+    writer.path = scene.root
+    delete_rows(writer, {path: [1, 2]})  # the person, and b
+    found = scene.look()
+    assert found.rows == {0: 2}
+    scene.erase(found)
+    assert scene.left() == []
+    assert scene.shown == [row for row in REST if row[1] != b"b"]
+    assert all(file.vector is None for file in load(scene.root).files.values())
+
+
+def test_a_cleaned_file_goes_on_saying_up_to_where_it_is(world: World) -> None:
+    scene = Scene(world, {"cleanup.policy": "compact"})
+    scene.put([b"a", PERSON])
+    [file] = load(scene.root).files.values()
+    name = merged_name([file], "1-2-c", mark_of("x"))
+    assert mark_of(name) is None
+    marked = name.replace("-1.parquet", "-1-2-0.parquet")
+    os.rename(Path(scene.root) / file.path, Path(scene.root) / marked)
+    entry = Path(entry_path(scene.root, load(scene.root).version))
+    entry.write_text(entry.read_text().replace(file.path, marked))
+    scene.erase()
+    [left] = load(scene.root).files.values()
+    assert mark_of(left.path) == mark_of(marked) != None  # noqa: E711
+    assert scene.shown == [(0, b"a")]
+
+
+def test_a_table_that_rows_may_not_leave_is_left_alone(scene: Scene) -> None:
+    scene.table.alter.set_table_properties({"delta.appendOnly": "true"})
+    with pytest.raises(NotErased, match="appendOnly is true"):
+        scene.look()
+
+
+def test_a_file_that_an_owner_may_be_about_to_commit_is_told_and_stays(
+    scene: Scene,
+) -> None:
+    [path] = [f.path for f in load(scene.root).files.values() if f.first_offset == 5]
+    copy = Path(scene.root) / "partition=0" / "part-00000-of-somebody.parquet"
+    copy.write_bytes((Path(scene.root) / path).read_bytes())
+    found = scene.look()
+    assert found.past == []
+    [sentence] = found.unsure
+    assert "part-00000-of-somebody.parquet appeared within the last hour" in sentence
+    os.utime(copy, (1, 1))
+    assert scene.look().past == [str(copy.relative_to(scene.root))]
+
+
+def test_a_file_whose_commit_was_lost_is_told_and_stays(scene: Scene) -> None:
+    """It may be the only copy of what others produced."""
+    [path] = [f.path for f in load(scene.root).files.values() if f.first_offset == 5]
+    lost = Path(scene.root) / f"partition=0/{7:020d}-{9:020d}-1-2-3.parquet"
+    lost.write_bytes((Path(scene.root) / path).read_bytes())
+    found = scene.look()
+    assert found.past == []
+    assert "has records that are not in the table" in found.unsure[0]
+    done = lost.with_name(f"{5:020d}-{7:020d}-1-2-3.parquet")  # these are in it
+    lost.rename(done)
+    assert scene.look().past == [str(done.relative_to(scene.root))]
+
+
+def test_who_is_faster_wins_and_nothing_of_his_is_lost(scene: Scene) -> None:
+    found = scene.look()
+    scene.table.update({"topic": "'theirs'"}, predicate="offset = 0")
+    with pytest.raises(CommitRefused):
+        scene.erase(found)
+    assert len(scene.shown) == 7
+    scene.erase()
+    assert scene.shown == REST
+    assert scene.left() == []
+
+
+class Killed(BaseException):
+    """As by ``kill -9``: nobody handles it."""
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "erase.after_file", "erase.after_entry", "erase.after_commit",
+        "erase.before_delete", "erase.after_delete",
+    ],
+)  # fmt: skip
+def test_what_was_interrupted_is_finished_by_the_next(scene: Scene, point: str) -> None:
+    def kill(name: str) -> None:
+        if name == point:
+            raise Killed
+
+    watch(kill)
+    try:
+        with pytest.raises(Killed):
+            scene.erase()
+    finally:
+        watch(None)
+    assert {row for row in scene.shown if row[1] != PERSON} == set(REST)
+    scene.erase()
+    assert scene.left() == []
+    assert scene.shown == REST
+    assert problems(scene) == []
