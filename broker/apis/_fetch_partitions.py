@@ -96,12 +96,13 @@ def _check_last_fetched(asked: FetchPartition) -> None:
 
 
 def aborted_of(place: Place, committed: bool) -> list[AbortedTransaction] | None:
-    """What does not count of what was read, by first offset. Kafka says so to who reads
-    what is committed, and of what is not here; others get null."""
-    if not committed and place.partition is not None:
-        return None
-    if place.error is not None:
+    """What does not count of what was read, by first offset, for who reads what is
+    committed; null for others and beside an error. Of what is not here nothing was
+    aborted, whoever asks. All of it as Kafka says."""
+    if place.partition is None:
         return []
+    if not committed or place.error is not None:
+        return None
     return [AbortedTransaction(*one) for one in place.aborted]
 
 

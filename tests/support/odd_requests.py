@@ -106,6 +106,8 @@ def levels(asker: Asker) -> Iterator[Case]:
         yield f"offsets {level} of no topic", ListOffsetsRequest(-1, level), (2, 11)
         if level in (0, 1):
             fetched(asker, f"levels, {level}", fetch_of(topic, id_, level, -1, -1))
+            ahead = fetch_of(topic, id_, level, -1, 1)
+            fetched(asker, f"levels, {level}, last fetched 1", ahead)
 
 
 def fetched(asker: Asker, case: str, request: FetchRequest) -> None:

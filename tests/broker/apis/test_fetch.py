@@ -257,6 +257,20 @@ def test_who_does_not_ask_for_aborted_transactions_gets_null(tmp_path: Path) -> 
     run(scenario)
 
 
+def test_an_error_of_a_partition_that_is_here_names_no_aborted_transactions(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            for level in (0, 1):
+                data = await fetch_one(broker, "t", 5, isolation_level=level)
+                assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+                assert data.aborted_transactions is None  # as Kafka's
+
+    run(scenario)
+
+
 def test_the_first_batch_is_given_however_small_the_limits(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
