@@ -114,9 +114,9 @@ def run(
         what = plan.nodeName()
         raise Writes(f"--write was not said, and {what} changes something: {statement}")
     known = topics()
-    named = [known[name] for name in tables_of(plan) if name in known]
+    named = tables_of(plan, session.catalog.currentDatabase())
     with closing(Extents(data_dir)) as extents, ExitStack() as holds:
-        for topic in dict.fromkeys(named):
+        for topic in dict.fromkeys(known[name] for name in named if name in known):
             holds.enter_context(held(extents, data_dir, topic, hold_ms))
         return _answer(session.sql(statement))
 
@@ -139,17 +139,18 @@ def _nodes(plan: Any) -> list[str]:
     return [line.lstrip(" :+-'*!").partition(" ")[0] for line in lines]
 
 
-def tables_of(plan: Any) -> list[str]:
-    """The tables of the database that a parsed statement names, without queries inside
-    of its expressions: what DELETE, UPDATE, MERGE, OPTIMIZE and ALTER change is among
-    them."""
+def tables_of(plan: Any, current: str) -> list[str]:
+    """The tables of ours that a parsed statement names, ``current`` being the database
+    that is used, without queries inside of its expressions: what DELETE, UPDATE, MERGE,
+    OPTIMIZE and ALTER change is among them."""
     leaves = plan.collectLeaves()
     parts = [leaves.apply(number) for number in range(leaves.size())]
     named = [one for one in parts if one.nodeName() in _NAMED]
     found = [one.multipartIdentifier().mkString("\0").split("\0") for one in named]
+    placed = [name if len(name) > 1 else [current, *name] for name in found]
     return [
         name[1].lower()
-        for name in found
+        for name in placed
         if len(name) == 2 and name[0].lower() == DATABASE
     ]
 

@@ -118,14 +118,16 @@ def test_what_reads_runs_and_what_writes_does_not_unless_that_was_said(
 def test_the_tables_that_a_statement_names_are_known(session: Any) -> None:
     parser = session._jsparkSession.sessionState().sqlParser()
 
-    def named(statement: str) -> list[str]:
-        return tables_of(parser.parsePlan(statement))
+    def named(statement: str, current: str = "default") -> list[str]:
+        return tables_of(parser.parsePlan(statement), current)
 
     assert named("DELETE FROM lakelog.Flights WHERE offset < 3") == ["flights"]
     assert named(WRITES[2]) == ["flights", "~orders"]
     assert named("OPTIMIZE lakelog.`a.b`") == ["a.b"]
     assert named("DELETE FROM delta.`/x`") == []
     assert named("DELETE FROM flights") == []
+    assert named("DELETE FROM flights", current="lakelog") == ["flights"]
+    assert named("DELETE FROM other.flights", current="lakelog") == []
 
 
 @pytest.mark.spark
