@@ -37,6 +37,7 @@ from jobs.backlog import Backlog
 from jobs.blocked import Blocked
 from jobs.checkpoints import Checkpoints
 from jobs.defaults import topic_defaults
+from jobs.describe import first_of_new
 from jobs.figures import Figures
 from jobs.isolate import Spread
 from jobs.maintain import Delays, Maintenance
@@ -170,8 +171,11 @@ class Compactor:
         free = [one for one in waiting if not self._back.bars(one.key[0], asked_for)]
         self._report(waiting, topics, now_ms)
         self._log_held()
-        due = self._due(free, topics, now_ms)
-        due = self._without_missing(due, {one.key: one for one in waiting})
+        by_key = {one.key: one for one in waiting}
+        new = first_of_new(free, self._tables.absent, self._stuck)
+        new = self._without_missing(new, by_key)
+        self._open_tables({one.key[0] for one in new}, topics)
+        due = self._without_missing(self._due(free, topics, now_ms), by_key)
         more = self._round(due, topics) if due else False
         self._merge(topics, is_late=more or self._pace.niceness == 0)
         return more
@@ -344,7 +348,8 @@ class Compactor:
         self._back.committed(done - planner.left_behind(due, plan.items))
         troubled = {number for number, _ in {*outcome.failed, *outcome.blocked}}
         self._maintenance.suspect(troubled | (tables.keys() - done))
-        self._count_commits(outcome, due, topics, now_ms)
+        names = {topic.number: topic.name for topic in topics.values()}
+        self._figures.add_commits(outcome.committed, due, names, now_ms)
         self._rhythm.note(plan.items, outcome.committed, topics, now_ms)
         for number in {number for number, _ in outcome.committed}:
             self._checkpoints.note(tables[number])
@@ -406,23 +411,6 @@ class Compactor:
             "round", ms=took_ms, rows=outcome.rows, log_bytes=outcome.log_bytes,
             files=outcome.files, commits=outcome.commits,
         )  # fmt: skip
-
-    def _count_commits(
-        self,
-        outcome: Outcome,
-        due: list[Pending],
-        topics: dict[TopicNumber, Topic],
-        now_ms: int,
-    ) -> None:
-        """Count how long the oldest record of each topic had waited."""
-        waited_ms: dict[TopicNumber, int] = {}
-        for one in due:
-            if one.key in outcome.committed:
-                number, age_ms = one.key[0], now_ms - one.since_ms
-                waited_ms[number] = max(waited_ms.get(number, 0), age_ms)
-        for number, age_ms in waited_ms.items():
-            self._figures.add_commit(topics[number].name, age_ms)
-        self._figures.keep({topic.name for topic in topics.values()})
 
     def _report(
         self, waiting: list[Pending], topics: dict[TopicNumber, Topic], now_ms: int

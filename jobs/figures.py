@@ -8,12 +8,14 @@ record waited longer. Topics are named in the order of their last commits, at mo
 """
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from broker.ids import TopicNumber, TopicPartition
 from broker.status.histogram import LONG_SIZES, LONG_TIMES, Histogram
 from broker.status.schema import CompactorStatus
+from jobs.planner import Pending
 
 TOPICS_MAX: Final = 1_000
 _NS_A_MS: Final = 1_000_000
@@ -41,6 +43,24 @@ class Figures:
         self._last_ms.move_to_end(topic)
         if len(self._last_ms) > TOPICS_MAX:
             self._last_ms.popitem(last=False)
+
+    def add_commits(
+        self,
+        committed: Collection[TopicPartition],
+        due: Iterable[Pending],
+        names: Mapping[TopicNumber, str],
+        now_ms: int,
+    ) -> None:
+        """Count for each topic how long its oldest record had waited, of those ``due``
+        that were committed; forget all topics but those with ``names``."""
+        waited_ms: dict[TopicNumber, int] = {}
+        for one in due:
+            if one.key in committed:
+                number, age_ms = one.key[0], now_ms - one.since_ms
+                waited_ms[number] = max(waited_ms.get(number, 0), age_ms)
+        for number, age_ms in waited_ms.items():
+            self.add_commit(names[number], age_ms)
+        self.keep(set(names.values()))
 
     def keep(self, topics: Collection[str]) -> None:
         """Forget all other topics: they were deleted."""

@@ -31,6 +31,7 @@ from broker.catalog.catalog import Catalog
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.topics.configs import AS_THE_LOG, FOR_EVER, LAKE_RETENTION_MS, value
 from broker.topics.topic import Topic
+from jobs.describe import Describer
 from jobs.merging.names import OURS, Replaced
 from jobs.sweep import Files, Sweep
 from jobs.tables import Table, Tables
@@ -231,6 +232,7 @@ class Maintenance:
         self._writing, self._monotonic_ms = writing, monotonic_ms
         self._rests: dict[TopicNumber, int] = {}
         self._sweep = Sweep()
+        self._describer = Describer()
         self._aside: set[TopicNumber] = set()
         """Deleted topics whose tables left their place: a look loads what is there."""
 
@@ -250,6 +252,7 @@ class Maintenance:
         starts = self._catalog.read(catalog_topics.load_log_starts)
         known = {topic.number for topic in topics}
         self._sweep.forget(self._sweep.topics - known)
+        self._describer.keep(known)
         self._rests = {n: ms for n, ms in self._rests.items() if n in known}
         is_short = self._is_short()
         if is_short:
@@ -261,6 +264,7 @@ class Maintenance:
             if begun_ms < self._rests.get(number, 0) or not is_free(number):
                 continue
             try:
+                self._describer.describe(table, starts, now_ms)
                 done = maintain_table(
                     table, starts, self._in_log, now_ms, self._delays.file_ms,
                     self._sweep, is_short=is_short, writing=self._writing(),

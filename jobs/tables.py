@@ -106,7 +106,12 @@ class Tables:
         table = self._present(topic)
         if table is None:
             path = create_table(
-                self._warehouse, topic.name, topic.id.hex(), topic.partitions
+                self._warehouse,
+                topic.name,
+                topic.id.hex(),
+                topic.partitions,
+                number=topic.number,
+                configs=topic.configs,
             )
             table = self._load(topic, path)
         if table.is_unproven:

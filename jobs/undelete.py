@@ -13,7 +13,7 @@ when the topic was deleted, and the offsets that groups had committed, stay gone
 
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +28,9 @@ from broker.protocol.errors import KafkaError
 from broker.storage.directory import DataDirectory, DirectoryRefused
 from broker.storage.files import Files
 from broker.topics.topic import Topic
+from jobs.describe import facts_of
 from jobs.lease import NAME, TTL_MS
+from lakehouse.describe import describe_topic
 from lakehouse.errors import LakehouseError, TableMissing
 from lakehouse.tables import take_back
 
@@ -60,7 +62,10 @@ def undelete(
         closing(Catalog.open(data_dir / "catalog.db")) as catalog,
         _no_compactor(catalog, owner, clock),
     ):
-        return _undelete(catalog, str(directory.tables), name, topic_id)
+        found = _undelete(catalog, str(directory.tables), name, topic_id)
+        with suppress(LakehouseError, OSError):  # else the compactor has it say so
+            describe_topic(found.path, facts_of(found.topic), {}, now_ms=clock.now_ms())
+        return found
 
 
 def _undelete(

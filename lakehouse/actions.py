@@ -130,6 +130,25 @@ class Metadata:
     partition_columns: tuple[str, ...]
     configuration: Mapping[str, str]
     schema_string: str
+    name: str | None = None
+    description: str | None = None
+    created_ms: int | None = None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """As the log has it. All tables are of Parquet files without options."""
+        optional = {
+            "name": self.name,
+            "description": self.description,
+            "createdTime": self.created_ms,
+        }
+        return {key: value for key, value in optional.items() if value is not None} | {
+            "id": self.id,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": self.schema_string,
+            "partitionColumns": list(self.partition_columns),
+            "configuration": dict(self.configuration),
+        }
 
 
 @dataclass(slots=True)
@@ -396,13 +415,18 @@ def protocol_of(body: Mapping[str, Any]) -> Protocol:
 
 
 def metadata_of(body: Mapping[str, Any]) -> Metadata:
-    """``metaData`` action -> the parts of it that matter here, all of them text."""
+    """``metaData`` action -> the parts of it that matter here."""
     configuration = dict(body.get("configuration") or ())
+    name, description = body.get("name"), body.get("description")
+    created = body.get("createdTime")
     return Metadata(
         id=str(body["id"]),
         partition_columns=tuple(map(str, body.get("partitionColumns") or ())),
         configuration={str(key): str(value) for key, value in configuration.items()},
         schema_string=str(body.get("schemaString") or ""),
+        name=None if name is None else str(name),
+        description=None if description is None else str(description),
+        created_ms=created if isinstance(created, int) else None,
     )
 
 

@@ -40,7 +40,10 @@ _FIELDS = {
     "protocol": (
         "minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures",
     ),
-    "metaData": ("id", "partitionColumns", "configuration", "schemaString"),
+    "metaData": (
+        "id", "name", "description", "partitionColumns", "configuration",
+        "schemaString", "createdTime",
+    ),
 }  # fmt: skip
 
 

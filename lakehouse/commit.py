@@ -29,14 +29,14 @@ and by `lakelog erase` while that stands back; everything here blocks.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from lakehouse import library, properties
 from lakehouse.actions import DataFile, parse_commit
-from lakehouse.delta_log import Snapshot, follow, load, table_ends
+from lakehouse.attempts import COMMIT_ATTEMPTS, Committed, commit_judged, current
+from lakehouse.delta_log import Snapshot, table_ends
 from lakehouse.durable import sync_files
 from lakehouse.entry import (
     Removal,
@@ -47,18 +47,12 @@ from lakehouse.entry import (
     replacement_entry,
     round_entry,
 )
-from lakehouse.errors import CommitLost, CommitRefused, LogDamaged, RowsInTheWay
+from lakehouse.errors import CommitLost, CommitRefused, RowsInTheWay
 from lakehouse.foreign_rows import ForeignRows, foreign_rows
 from lakehouse.in_commit import moment_of
 from lakehouse.new_file import NewFile
-from lakehouse.next_entry import (
-    Step,
-    check_goes_on,
-    put_next,
-    sync_entries,
-    text_of,
-)
-from lakehouse.ours import why_not_cleaned, why_not_merged, why_not_ours
+from lakehouse.next_entry import Step, put_next, sync_entries, text_of
+from lakehouse.ours import why_not_cleaned, why_not_merged
 from lakehouse.properties import partition_application
 from lakehouse.tables import (
     create_table,
@@ -69,6 +63,7 @@ from lakehouse.tables import (
 )
 
 __all__ = [
+    "COMMIT_ATTEMPTS",
     "Committed",
     "NewFile",
     "commit_files",
@@ -83,16 +78,6 @@ __all__ = [
 
 Ranges = Mapping[int, tuple[int, int]]
 """Partition -> [first offset, end offset)."""
-
-COMMIT_ATTEMPTS = 16
-"""Others may commit between our look and our entry; each time all is checked again."""
-
-
-class Committed(NamedTuple):
-    """What a commit came to: its table version, or that an earlier try had made it."""
-
-    version: int
-    was_there: bool = False
 
 
 def _nothing() -> None:
@@ -129,7 +114,7 @@ def commit_files(
     LogDamaged.
     """
     assert ranges, "a round covers something"
-    table = _current(path, topic_id, snapshot)
+    table = current(path, topic_id, snapshot)
     _check_ends_are_kept(table)
     if _is_there(table, topic_id, round_number, ranges):
         sync_entries(table, table.version)
@@ -157,7 +142,7 @@ def commit_files(
         sync_entries(table, version + 1)
         return True
 
-    return _commit(table, topic_id, judge, ours, librarys)
+    return commit_judged(table, topic_id, judge, ours, librarys)
 
 
 def remove_files(
@@ -175,7 +160,7 @@ def remove_files(
     in `commit_files`. Raises CommitRefused when the owner changed one of them
     meanwhile: look again.
     """
-    table = _current(path, topic_id, snapshot)
+    table = current(path, topic_id, snapshot)
     starts = {str(p): offset for p, offset in log_starts.items()}
     named = [Removal(*file) for file in files]
     assert named, "there is something to remove"
@@ -200,7 +185,7 @@ def remove_files(
         sync_entries(table, version + 1)
         return True
 
-    return _commit(table, topic_id, judge, ours, librarys, removes=True)
+    return commit_judged(table, topic_id, judge, ours, librarys, removes=True)
 
 
 def replace_files(
@@ -228,7 +213,7 @@ def replace_files(
     `commit_files`.
     """
     assert gone, "there is something to replace"
-    table = _current(path, topic_id, snapshot)
+    table = current(path, topic_id, snapshot)
     partition, rows = gone[0].partition, sum(file.rows for file in gone)
     keeps_rows = cleaned is None and erased is None
     kept = _check_rows(path, gone, files, is_same=keeps_rows, none=erased is not None)
@@ -265,7 +250,7 @@ def replace_files(
         sync_entries(table, version + 1)
         return True
 
-    return _commit(table, topic_id, judge, ours, librarys)
+    return commit_judged(table, topic_id, judge, ours, librarys)
 
 
 def _said_of_rows(
@@ -305,64 +290,6 @@ def _check_rows(
     if after != before and (is_same or not 0 < after < before):
         raise CommitRefused(f"{path}: {after} rows are not the {before} of its files")
     return after
-
-
-def _commit(
-    table: Snapshot,
-    topic_id: str,
-    judge: Step,
-    ours: Callable[[int], bool],
-    librarys: Callable[[int], bool],
-    *,
-    removes: bool = False,
-) -> Committed:
-    """Judge, and write the entry after what was judged, until nobody was faster.
-
-    ``ours`` and ``librarys`` write the entry after a version, durably; False: another
-    one is there.
-    """
-    for _ in range(COMMIT_ATTEMPTS):
-        judge()
-        before, refused = table.version, None
-        odd = why_not_ours(table.protocol, table.metadata, removes=removes)
-        try:
-            done = (librarys if odd else ours)(before)
-        except CommitRefused as error:
-            done, refused = False, _because(odd, error)
-        if done:
-            with suppress(LogDamaged, OSError):  # what comes after ours
-                follow(table)
-            return Committed(before + 1)
-        if not _take_in(table, topic_id):
-            raise refused or CommitRefused(f"{table.path}: its log moves")
-    raise CommitRefused(f"{table.path}: others commit faster all the time")
-
-
-def _because(odd: str | None, error: CommitRefused) -> CommitRefused:
-    """The error, behind what of the table made it the library's to commit to."""
-    return error if odd is None else CommitRefused(f"{odd} ({error})")
-
-
-def _current(path: str, topic_id: str, snapshot: Snapshot | None) -> Snapshot:
-    """The table as its log says now, refused when it is another topic's."""
-    table = load(path, keep_removed=False) if snapshot is None else snapshot
-    assert table.path == path, "the snapshot is this table's"
-    _take_in(table, topic_id)
-    return table
-
-
-def _take_in(table: Snapshot, topic_id: str) -> bool:
-    """Follow the log; whether there was something. Raises CommitRefused when it is no
-    longer the log that was followed, or is torn, or another topic's."""
-    check_goes_on(table)
-    commits = follow(table)
-    if table.torn is not None:
-        raise CommitRefused(table.torn)
-    if table.topic_id != topic_id:
-        raise CommitRefused(
-            f"{table.path} belongs to topic id {table.topic_id}, not {topic_id}"
-        )
-    return bool(commits)
 
 
 def _now_ms() -> int:

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from lakehouse.actions import Vector
+from lakehouse.actions import Metadata, Vector
 from lakehouse.new_file import NewFile, statistics
 from lakehouse.provenance import (
     CLEAN,
     COMPACT,
+    DESCRIBE,
     ENGINE,
     ERASE,
     MERGE,
@@ -115,6 +116,20 @@ class Removals(NamedTuple):
         return provenance(RETENTION, metrics, self.said)
 
 
+class Description(NamedTuple):
+    """What a table is to say of its topic: ``properties`` beside those that it has by
+    its ``metadata`` (None: they stay as they are), ``txn`` actions, ``commitInfo``."""
+
+    metadata: Metadata | None
+    properties: Mapping[str, str]
+    transactions: Mapping[str, int]
+    said: Mapping[str, Any]
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        return provenance(DESCRIBE, {}, self.said)
+
+
 class Moment(NamedTuple):
     """When a commit is made, and what it is to say of that beside: see
     `lakehouse.in_commit`."""
@@ -130,11 +145,23 @@ def round_entry(added: Round, read_version: int, moment: Moment) -> bytes:
     info["operationParameters"] = parameters
     actions = [{"commitInfo": info | added.provenance}]
     actions += [{"add": _add(file)} for file in added.files]
-    actions += [
-        {"txn": {"appId": application, "version": version}}
-        for application, version in added.transactions.items()
-    ]
+    actions += _transactions(added.transactions)
     return _text(actions)
+
+
+def description_entry(
+    described: Description, read_version: int, moment: Moment
+) -> bytes:
+    """The entry of what a table says of its topic."""
+    info = _info(DESCRIBE, read_version, moment, is_blind_append=False)
+    actions = [{"commitInfo": info | described.provenance}]
+    if described.metadata is not None:
+        known = described.metadata
+        body = known.body | {
+            "configuration": {**known.configuration, **described.properties}
+        }
+        actions.append({"metaData": body})
+    return _text(actions + _transactions(described.transactions))
 
 
 def removals_entry(gone: Removals, read_version: int, moment: Moment) -> bytes:
@@ -174,6 +201,13 @@ def _info(
         "isBlindAppend": is_blind_append,
         "engineInfo": ENGINE,
     }
+
+
+def _transactions(found: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [
+        {"txn": {"appId": application, "version": version}}
+        for application, version in found.items()
+    ]
 
 
 def _add(file: NewFile, *, changes_data: bool = True) -> dict[str, Any]:

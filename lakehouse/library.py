@@ -19,7 +19,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from lakehouse.delta_log import LOG_DIRECTORY
 from lakehouse.durable import sync_directory, sync_file
-from lakehouse.entry import Removal, Removals, Replacement, Round
+from lakehouse.entry import Description, Removal, Removals, Replacement, Round
 from lakehouse.errors import CommitRefused, TableMissing
 from lakehouse.new_file import NewFile, statistics
 
@@ -36,10 +36,7 @@ def commit_round(path: str, read_version: int, added: Round) -> bool:
     table = _open(path)
     if table.version() != read_version:
         return False
-    transactions = [
-        deltalake.Transaction(name, version)
-        for name, version in added.transactions.items()
-    ]
+    transactions = _applications(added.transactions)
     _write(table, [_add(file) for file in added.files], added.provenance, transactions)
     return True
 
@@ -66,6 +63,33 @@ def commit_replacement(path: str, read_version: int, replaced: Replacement) -> b
         *(_add(file, changes) for file in replaced.files),
     ]
     _write(table, actions, replaced.provenance, [])
+    return True
+
+
+def commit_description(path: str, read_version: int, described: Description) -> bool:
+    """Write the entry of what a table says of its topic; returns and raises as
+    `commit_round`."""
+    table = _open(path)
+    if table.version() != read_version:
+        return False
+    transactions = _applications(described.transactions)
+    if not described.properties:
+        _write(table, [], described.provenance, transactions)
+        return True
+    try:
+        with panics_raised():
+            table.alter.set_table_properties(
+                dict(described.properties),
+                raise_if_not_exists=False,
+                commit_properties=deltalake.CommitProperties(
+                    custom_metadata=described.provenance,
+                    app_transactions=transactions,
+                    max_commit_retries=0,
+                ),
+                post_commithook_properties=_NO_HOOKS,
+            )
+    except (CommitFailedError, DeltaError) as error:
+        raise CommitRefused(f"{path}: {error}") from error
     return True
 
 
@@ -135,6 +159,10 @@ def _open(path: str) -> deltalake.DeltaTable:
         raise TableMissing(f"{path} holds no Delta table") from error
     except DeltaError as error:
         raise CommitRefused(f"{path}: {error}") from error
+
+
+def _applications(found: Mapping[str, int]) -> list[deltalake.Transaction]:
+    return [deltalake.Transaction(name, version) for name, version in found.items()]
 
 
 def _write(

@@ -9,6 +9,10 @@ the reasons stand beside each.
 TOPIC = "lakelog.topic"
 TOPIC_ID = "lakelog.topicId"
 PARTITIONS = "lakelog.partitions"
+TOPIC_NUMBER = "lakelog.topicNumber"
+"""By which the log's segments name the topic."""
+CONFIGS = "lakelog.configs"
+"""The topic's own settings: a JSON object of texts."""
 
 RANGES = "lakelog.ranges"
 """Key in ``commitInfo``: {partition: [first offset, end offset)} that it added."""
@@ -28,6 +32,10 @@ ERASED = "lakelog.erased"
 under "request" what tells one request from another, and no byte of what was erased."""
 LOG_START = "lakelog.logStart"
 """Key in ``commitInfo`` of a commit that only lets files go."""
+
+DESCRIBED = "lakelog.described"
+"""Key in ``commitInfo`` of a commit that says what the table's topic is now, and where
+its log starts (`lakehouse.describe`)."""
 
 TRANSACTIONS_EXPIRE = "delta.setTransactionRetentionDuration"
 """With it, checkpoints drop ``txn`` actions, and so the ends of partitions."""
@@ -52,12 +60,6 @@ DELTA = {
     "delta.logRetentionDuration": "interval 30 days",
     "delta.deletedFileRetentionDuration": "interval 7 days",
 }
-
-
-def of_topic(topic: str, topic_id: str, partitions: int) -> dict[str, str]:
-    """The properties of a topic's new table. ``topic_id`` is 32 hex digits."""
-    own = {TOPIC: topic, TOPIC_ID: topic_id, PARTITIONS: str(partitions)}
-    return {**DELTA, **own}
 
 
 def partition_application(topic_id: str, partition: int) -> str:

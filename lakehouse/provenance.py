@@ -17,7 +17,14 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lakehouse.properties import CLEANED, ERASED, LOG_START, MERGED, RANGES
+from lakehouse.properties import (
+    CLEANED,
+    DESCRIBED,
+    ERASED,
+    LOG_START,
+    MERGED,
+    RANGES,
+)
 
 ENGINE: Final = "Lakelog"
 COMPACT: Final = "LAKELOG COMPACT"
@@ -30,10 +37,12 @@ CLEAN: Final = "LAKELOG CLEAN"
 """The same, and rows left whose keys came again: key compaction."""
 ERASE: Final = "LAKELOG ERASE"
 """The same, and rows left because they are to be nowhere: `lakelog erase`."""
+DESCRIBE: Final = "LAKELOG DESCRIBE"
+"""Nothing but what the table says of its topic changed."""
 
 _SHOWN: Final = {
     RANGES: "ranges", LOG_START: "logStart", MERGED: "merged", CLEANED: "cleaned",
-    ERASED: "erased",
+    ERASED: "erased", DESCRIBED: "described",
 }  # fmt: skip
 """Field of ``commitInfo`` -> its key in the user metadata."""
 

@@ -10,6 +10,7 @@ Used by the compactor's process only; everything here blocks.
 
 import os
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 
 import deltalake
@@ -21,12 +22,22 @@ from lakehouse.durable import sync_directory, sync_file
 from lakehouse.errors import CommitRefused, LogDamaged, TableMissing
 from lakehouse.location import set_aside_path, set_aside_paths, table_path
 from lakehouse.schema import DESCRIBED, PARTITION_COLUMN
+from lakehouse.topic_facts import TopicFacts, properties_of
 
 _CREATE = 0
 
 
-def create_table(warehouse: str, topic: str, topic_id: str, partitions: int) -> str:
-    """Make sure that the topic has its table, durably; its path.
+def create_table(
+    warehouse: str,
+    topic: str,
+    topic_id: str,
+    partitions: int,
+    *,
+    number: int | None = None,
+    configs: Mapping[str, str] | None = None,
+) -> str:
+    """Make sure that the topic has its table, durably; its path. ``topic_id`` is 32 hex
+    digits; what is left out the table does not say, see `lakehouse.topic_facts`.
 
     A table of an earlier topic of that name is set aside. Raises CommitRefused when the
     place is taken by a table that is no topic's, or another topic's: an owner's clone.
@@ -39,7 +50,7 @@ def create_table(warehouse: str, topic: str, topic_id: str, partitions: int) -> 
     if found is not None:
         _make_room(warehouse, path, topic, found)
         os.makedirs(path, exist_ok=True)
-    _create(path, topic, topic_id, partitions)
+    _create(path, TopicFacts(topic, topic_id, partitions, number, configs))
     sync_file(entry_path(path, _CREATE))
     for directory in (os.path.join(path, LOG_DIRECTORY), path, warehouse):
         sync_directory(directory)
@@ -65,19 +76,19 @@ def _make_room(warehouse: str, path: str, topic: str, found: Snapshot) -> None:
     set_aside(warehouse, path, topic, found.topic_id)
 
 
-def _create(path: str, topic: str, topic_id: str, partitions: int) -> None:
+def _create(path: str, facts: TopicFacts) -> None:
     try:
         deltalake.DeltaTable.create(
             path,
             deltalake.Schema.from_arrow(DESCRIBED),
             partition_by=[PARTITION_COLUMN],
-            name=topic,
-            description=f"The records of the Kafka topic {topic}",
-            configuration=properties.of_topic(topic, topic_id, partitions),
+            name=facts.name,
+            description=f"The records of the Kafka topic {facts.name}",
+            configuration=properties.DELTA | properties_of(facts),
             raise_if_key_not_exists=False,
         )
     except DeltaError as error:
-        if load(path).topic_id != topic_id:  # another compactor may have been faster
+        if load(path).topic_id != facts.id:  # another compactor may have been faster
             raise CommitRefused(f"{path}: {error}") from error
 
 

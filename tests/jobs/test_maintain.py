@@ -90,7 +90,7 @@ def test_orphans_go_when_they_are_old_and_nothing_else_does(world: World) -> Non
     for path in (orphan, theirs, kept):
         os.utime(path, (now_s, now_s))
     os.utime(young, (now_s + 30, now_s + 30))
-    later(world, compactor)
+    later(world, world.compactor())  # one that has not looked yet
     assert files_of(world, topic) == {kept, young, theirs}
     world.check_rows()
 

@@ -15,9 +15,12 @@ from broker.configuration.loading import load
 from broker.node import Node
 from broker.protocol.errors import ErrorCode
 from broker.storage.files import PosixFiles
+from jobs.describe import facts_of
 from jobs.lease import LeaseKeeper
 from jobs.undelete import NotUndeleted, undelete
 from lakehouse.delta_log import entry_path
+from lakehouse.delta_log import load as load_table
+from lakehouse.topic_facts import facts_of as said_by
 from tests.jobs.world import DELAY, WEEK, World, aside, delete, later, start_at
 from tests.support.batches import Record
 from tests.support.patience import IDLE_S, STUCK_S
@@ -58,6 +61,7 @@ def test_it_is_itself_in_all_but_its_number(world: World, wait_ms: int) -> None:
     assert world.catalog.read(catalog_topics.list_deleted) == []
     assert world.catalog.read(catalog_topics.load_log_starts) == {(back.number, 0): 3}
     assert len(world.rows(back)) == 10
+    assert said_by(load_table(str(world.path(back))).configuration) == facts_of(back)
     assert aside(world) == []
     later(world, world.compactor(), 2 * WEEK)
     assert len(world.rows(back)) == 10
