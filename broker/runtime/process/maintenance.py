@@ -24,6 +24,7 @@ from broker.runtime.partitions.partition import Partition
 from broker.runtime.ports import Tables
 from broker.runtime.process.held_tables import HeldTables
 from broker.runtime.process.segment_renewal import SegmentRenewal
+from broker.runtime.process.table_progress import TableProgress
 from broker.runtime.services import Broker
 from broker.settings import LakeSettings
 
@@ -72,6 +73,7 @@ class MaintenanceScheduler:
         self._segment_retention = segment_retention
         self._segment_carry = segment_carry
         self._held = HeldTables(broker.catalog, broker.clock)
+        self._progress = TableProgress(broker.clock)
         self.missing: list[str] = []
         """One sentence for each partition of which something is lost, or how many."""
         self.on_rest: Callable[[], object] = lambda: None
@@ -128,6 +130,7 @@ class MaintenanceScheduler:
         now_ms, moves = self._broker.clock.now_ms(), dict[Partition, int]()
         looked_at = 0
         await self._held.look(self._broker.topics.all())
+        self._progress.keep(lambda n: self._broker.topics.by_number(n) is not None)
         for partition in list(self._broker.partitions):
             start = self._kept_from(partition, now_ms)
             if start > partition.log_start:
@@ -199,6 +202,7 @@ class MaintenanceScheduler:
         if not config.deleted or limits == (UNLIMITED, UNLIMITED):
             return partition.log_start
         table_end, end = self._lake.table_end(*partition.key), partition.high_watermark
+        self._progress.look(partition.key, table_end, waits=table_end < end)
         kept = Kept(
             self._lake.files(*partition.key),
             partition.log_start,
@@ -217,7 +221,10 @@ class MaintenanceScheduler:
         waits_ms = partition.config.lake_flush_max_ms
         stuck_ms = stuck_after_ms(self._broker.settings.lake, waits_ms)
         ages_ms, left = self._segment_retention.ages_ms, list[InSegment]()
-        if self._held.free_ms(partition.number) < stuck_ms:
+        number = partition.number
+        if self._held.free_ms(number) < stuck_ms:
+            return left
+        if not self._progress.rests(number, stuck_ms):
             return left
         if not any(age_ms >= stuck_ms for age_ms in ages_ms.values()):
             return left

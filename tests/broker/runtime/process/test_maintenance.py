@@ -518,6 +518,34 @@ def test_nothing_goes_while_its_table_is_held_nor_at_once_afterwards(
     story(play)
 
 
+def test_nothing_goes_as_long_as_records_come_to_the_table(tmp_path: Path) -> None:
+    """After a long hold there are many of them, and the compactor takes its time."""
+
+    async def play() -> None:
+        async with maintained(tmp_path) as (house, maintenance):
+            broker = house.broker
+            stuck_ms = stuck_after_ms(broker.settings.lake)
+            partition = await one_sealed(house, maintenance)
+            for _ in range(2):
+                await produce_one(broker, "t", batch_of(b"x"))
+            broker.wal.roll()
+            while not all(info.sealed for info in broker.wal.segments()):
+                await asyncio.sleep(0.001)
+            await retained(house, maintenance, stuck_ms - 1)
+            tables: Any = broker.lake
+            tables.ends[partition.key] = 1
+            await retained(house, maintenance, 1)
+            tables.ends[partition.key] = 2
+            await retained(house, maintenance, stuck_ms - 1)
+            assert partition.log_start == 0
+            await retained(house, maintenance, stuck_ms - 1)
+            assert partition.log_start == 0
+            await retained(house, maintenance, 1)  # nobody compacts any more
+            assert partition.log_start == 3
+
+    story(play)
+
+
 def test_nothing_goes_at_once_after_a_time_in_which_nobody_ran(
     tmp_path: Path,
 ) -> None:
