@@ -13,6 +13,7 @@ The price: an attempt that writes no file, since all rows of its files go, is no
 an OPTIMIZE, which needs no such wait, looks like a DELETE.
 """
 
+import errno
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -27,7 +28,7 @@ from broker.ids import TopicNumber
 from broker.topics.topic import Topic
 from jobs.merging.names import OURS
 from jobs.owners.attempts import Attempts
-from jobs.owners.watch import Appeared, Watch
+from jobs.owners.watch import DIRECTORIES_MAX, Appeared, Watch
 from jobs.tables import Table
 from lakehouse.delta_log import LOG_DIRECTORY
 from lakehouse.provenance import is_ours
@@ -127,12 +128,18 @@ class StandingBack:
                 if name == LOG_DIRECTORY or _PARTITION.fullmatch(name):
                     is_room &= watch.add(os.path.join(root, name))
         except OSError as error:  # an owner may do anything; or the system has no room
-            log.warning("a table is not watched", table=root, why=str(error))
-            return
+            if error.errno != errno.ENOSPC:
+                log.warning("a table is not watched", table=root, why=str(error))
+                return
+            is_room = False
         if not is_room:
+            self._leave(watch, root)
             self._is_full = True
             log.warning(
-                "owners of more tables are not waited for", watched=len(self._roots)
+                "owners of more tables are not waited for",
+                watched=len(self._roots),
+                most_directories=DIRECTORIES_MAX,
+                limit_of_the_system="fs.inotify.max_user_watches",
             )
 
     def _leave(self, watch: Watch, root: str) -> None:

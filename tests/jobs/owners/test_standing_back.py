@@ -1,11 +1,15 @@
 """What an owner is seen to do in a table's directories, and what follows from it."""
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import deltalake
 import pytest
+from structlog.testing import capture_logs
 
 from broker.catalog import holds, requests
 from jobs import pace
@@ -30,8 +34,10 @@ def attempt(path: Path, name: str = "partition=0/part-00000-77.c000.parquet") ->
     return file
 
 
-def table_with_rows(world: World, compactor: Compactor, partitions: int = 1) -> Any:
-    topic = world.topic("theirs", partitions)
+def table_with_rows(
+    world: World, compactor: Compactor, partitions: int = 1, name: str = "theirs"
+) -> Any:
+    topic = world.topic(name, partitions)
     world.produce(topic, some(10))
     world.flush(compactor)
     compactor.step()  # from now on it is watched
@@ -201,6 +207,44 @@ def test_tables_beyond_what_the_kernel_remembers_are_compacted_all_the_same(
             world.produce(topic, some(10))
         world.flush(compactor)
     world.check_rows()
+
+
+class Crowded(watching.Watch):
+    """The system's watches are used up, by others and by four of ours."""
+
+    def add(self, path: str) -> bool:
+        if len(self.below("/")) >= 4:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().add(path)
+
+
+def test_where_the_system_has_no_more_watches_that_is_said_once(world: World) -> None:
+    """And a table is watched whole or not at all, once there is room again."""
+    compactor = world.compactor()
+    topics = [table_with_rows(world, compactor, name=f"t{n}") for n in range(3)]
+    tables: Any = [
+        SimpleNamespace(topic=topic, path=str(world.path(topic))) for topic in topics
+    ]
+    back = StandingBack(world.catalog, world.clock, WAIT_MS, Crowded)
+    with capture_logs() as logs:
+        for _ in range(2):
+            back.look({one.number: one for one in topics}, tables)
+    (said,) = [one for one in logs if one["log_level"] == "warning"]
+    assert said["event"] == "owners of more tables are not waited for"
+    assert (said["watched"], said["limit_of_the_system"]) == (
+        1,
+        "fs.inotify.max_user_watches",
+    )
+    for topic in topics:
+        attempt(world.path(topic))
+    back.look_again()
+    assert back.attempts == {topics[0].number}
+    left = topics[1:]
+    back.look({one.number: one for one in left}, tables[1:])
+    attempt(world.path(left[0]), "partition=0/part-00000-78.c000.parquet")
+    back.look_again()
+    assert back.attempts == {left[0].number}
+    back.close()
 
 
 def test_a_system_without_inotify_waits_for_nobody(world: World) -> None:
