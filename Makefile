@@ -42,7 +42,7 @@ crash: .venv/ready  ## the long crash suite: kill -9 at every named point and at
 	LAKELOG_CRASH_CUTS=$${LAKELOG_CRASH_CUTS:-20} $(BIN)/python -m pytest -q \
 	--timeout 7200 -o faulthandler_timeout=7100 tests/crash
 
-sim: .venv/ready  ## seeds of the simulation: SEEDS=1000 FIRST=0 SECONDS=3600, or SEED=7 with its trace
+sim: .venv/ready  ## seeds of the simulation: SEEDS=1000 FIRST=0 SECONDS=3600, SEED=7 with its trace, or DEFECTS=20
 	@$(BIN)/python -m tests.simulation
 
 bench: .venv/ready  ## figures beside Apache Kafka, on this machine, in one run

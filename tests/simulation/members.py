@@ -63,10 +63,11 @@ class Member(Client):
             await self._go(leaves=what < 0.96)
 
     async def finish(self) -> None:
-        """Nobody waits for it any more."""
-        if self.member_id:
+        """Be given a place once more: nobody that is gone keeps a group from that."""
+        while self.generation is None:
             with contextlib.suppress(Disconnected):
-                await self._go(leaves=True)
+                await self._join()
+            await self.pause(10, 200)
 
     # its group
 
