@@ -31,10 +31,10 @@ from tests.support.wire import forget_opened
 settings.register_profile("lakelog", deadline=None)
 settings.load_profile("lakelog")
 
-IN_THEIR_ORDER = ("clients", "crash", "journeys", "simulation")
+IN_THEIR_ORDER = ("clients", "crash", "journeys", "semantics", "simulation")
 """Stories on programs that several tests share."""
 
-OTHERS_CODE = ("clients", "crash", "journeys")
+OTHERS_CODE = ("clients", "crash", "journeys", "semantics")
 """Ours runs in other processes there, and the libraries of clients in the test's. They
 leave sockets, loops and consumers to the collector when a broker is killed."""
 TESTS = Path(__file__).parent

@@ -75,14 +75,14 @@ class House:
     def watcher(self) -> Watcher:
         return Watcher(self.broker.bootstrap, "t", self.partitions)
 
-    def flush(self, timeout_s: int = 600) -> None:
+    def flush(self, topic: str = "t", timeout_s: int = 600) -> None:
         """All that was acknowledged stands in the table when this returns."""
         words = ("--data-dir", str(self.data_dir), "--timeout", str(timeout_s))
-        lakelog("compact", "t", *words)
+        lakelog("compact", topic, *words)
 
-    def in_table(self) -> Found:
+    def in_table(self, topic: str = "t") -> Found:
         """(partition, offset) -> value, read by a Delta reader. Raises Doubled."""
-        path = table_path(str(self.data_dir / "tables"), "t")
+        path = table_path(str(self.data_dir / "tables"), topic)
         names = ["partition", "offset", "value"]
         table = DeltaTable(path).to_pyarrow_table(columns=names)
         columns = (table[name].to_pylist() for name in names)

@@ -229,5 +229,5 @@ def lakelog(*words: str, stdin: bytes = b"", code: int = 0) -> str:
 
 def _environment() -> dict[str, str]:
     """Without the words to our suites, which no program knows as settings."""
-    ours = ("LAKELOG_CRASH_", "LAKELOG_SIM_")
+    ours = ("LAKELOG_CRASH_", "LAKELOG_SEMANTICS_", "LAKELOG_SIM_")
     return {k: v for k, v in os.environ.items() if not k.startswith(ours)}

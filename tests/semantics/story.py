@@ -1,0 +1,310 @@
+"""One story: real processes, what goes wrong, an end in peace, and the judge.
+
+A broker, a compactor, and participants in slots: whoever dies in a slot is followed by
+another life with the same transactional id. The seed decides what each participant does
+and where it dies, when the broker is killed, who gets a rival, who is stopped for a
+while. What then meets what is the machine's affair: a seed repeats decisions, not runs.
+"""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.crash.house import House
+from tests.crash.workload import QUICK, create_topic
+from tests.semantics.consumers import PROCESSORS, SINK, SOURCE, Reader
+from tests.semantics.history import Recorder, read
+from tests.semantics.judge import Judge
+from tests.simulation.model import Violation
+from tests.support.patience import IDLE_S, Patience, wait_until
+
+SLOTS = (
+    ("writer", "w"), ("writer", "w"),
+    ("transactor", "t"), ("transactor", "t"), ("transactor", "t"),
+    ("processor", "p"), ("processor", "p"),
+    ("member", "m"), ("member", "m"),
+    ("readers", "r"),
+)  # fmt: skip
+WITH_IDS = ("transactor", "processor")
+PARTITIONS = 3
+BYTES_OF_SOME = 4_000
+"""Of lines about a handful of transactions."""
+
+
+@dataclass
+class Slot:
+    """Who is there, one life after the other; at times two at once."""
+
+    kind: str
+    name: str
+    lives: int = 0
+    living: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+
+
+class Story:
+    """``seconds`` in which things go wrong, ``kills`` of the broker among them."""
+
+    def __init__(
+        self, house: House, directory: Path, seed: int, seconds: float, kills: int
+    ) -> None:
+        self.house, self.directory, self.seed = house, directory, seed
+        self.seconds, self.kills = seconds, kills
+        self.chance = random.Random(f"story {seed}")
+        self.judge = Judge(PARTITIONS)
+        self.slots = [
+            Slot(kind, f"{letter}{number}")
+            for number, (kind, letter) in enumerate(SLOTS)
+        ]
+        self.counts: dict[str, int] = {}
+        """How often something was done to somebody."""
+        self._calm = False
+        self._log = directory / "participants.log"
+
+    def tell(self) -> None:
+        """All of it. Raises Violation; that it does not go on is one as well."""
+        stuck: AssertionError | None = None
+        try:
+            self.house.start()
+            create_topic(self.house.broker.bootstrap, SINK, PARTITIONS)
+            self.house.compactor.start()
+            self._live()
+            self._end_in_peace()
+            self._look()
+        except AssertionError as error:
+            stuck = error
+        finally:
+            self._kill_everybody()
+        self.judge.hear(read(self.directory.glob("*.jsonl")))
+        if stuck is not None:
+            raise Violation(f"it does not go on: {stuck}") from stuck
+        self.judge.is_exactly_once()
+        self._hold_against_the_table()
+
+    def _kill_everybody(self) -> None:
+        for slot in self.slots:
+            for process in slot.living:
+                process.kill()
+                process.wait()
+
+    # while things go wrong
+
+    def _live(self) -> None:
+        for pause_s, what in self._plan():
+            self._until(pause_s)
+            self._until_something_happened()
+            what()
+        self._until_something_happened()
+
+    def _plan(self) -> list[tuple[float, Callable[[], None]]]:
+        """What is done, and how long after the thing before."""
+        chance, seconds = self.chance, self.seconds
+        deeds = [self._kill_broker] * self.kills
+        deeds += [self._kill_somebody] * int(seconds / 4)
+        deeds += [self._bring_rival] * int(seconds / 5)
+        deeds += [self._stop_somebody] * int(seconds / 7)
+        at = sorted((chance.uniform(0, seconds), n) for n in range(len(deeds)))
+        chance.shuffle(deeds)
+        plan, last = [], 0.0
+        for (when, _), deed in zip(at, deeds, strict=True):
+            plan.append((when - last, deed))
+            last = when
+        return plan
+
+    def _kill_broker(self) -> None:
+        self._count("kills of the broker")
+        self.house.broker.kill()
+        self._until(self.chance.uniform(0, 0.5))
+        self.house.broker.start()
+
+    def _kill_somebody(self) -> None:
+        slot = self.chance.choice(self.slots[:-1])
+        for process in slot.living[:1]:
+            self._count(f"kills of a {slot.kind}")
+            process.kill()
+
+    def _bring_rival(self) -> None:
+        """A second instance of an id, which fences the first."""
+        slot = self.chance.choice([s for s in self.slots if s.kind in WITH_IDS])
+        self._count(f"rivals of a {slot.kind}")
+        self._start(slot)
+
+    def _stop_somebody(self) -> None:
+        """One sleeps while another takes its place, and goes on as if it had not."""
+        slot = self.chance.choice([s for s in self.slots if s.kind in WITH_IDS])
+        for process in slot.living[:1]:
+            self._count(f"{slot.kind}s that slept")
+            process.send_signal(signal.SIGSTOP)
+            self._start(slot)
+            self._until(self.chance.uniform(0.5, 2.0))
+            process.send_signal(signal.SIGCONT)
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def _until(self, seconds: float) -> None:
+        """Let time pass; whoever died is followed by the next."""
+        end = time.monotonic() + seconds
+        while True:
+            self._supervise(self.slots)
+            if time.monotonic() >= end:
+                return
+            time.sleep(0.05)
+
+    def _until_something_happened(self) -> None:
+        """Until some transactions went on, however slow the machine is."""
+        before, patience = self._written(), Patience()
+        while (now := self._written()) < before + BYTES_OF_SOME:
+            assert patience.lasts(now), "no transaction goes on"
+            self._until(0.05)
+
+    def _written(self) -> int:
+        """The size of the histories of who makes transactions."""
+        ids = [slot.name for slot in self.slots if slot.kind in WITH_IDS]
+        paths = self.directory.glob("*.jsonl")
+        return sum(p.stat().st_size for p in paths if p.name.split(".")[0] in ids)
+
+    # participants
+
+    def _supervise(self, slots: list[Slot]) -> None:
+        for slot in slots:
+            self._bury(slot)
+            if not slot.living:
+                self._start(slot)
+
+    def _bury(self, slot: Slot) -> None:
+        for process in [one for one in slot.living if one.poll() is not None]:
+            slot.living.remove(process)
+            asked = self._calm and process.returncode == -signal.SIGTERM
+            if not asked and process.returncode not in (0, -signal.SIGKILL):
+                said = self._log.read_text(errors="replace")[-3000:]
+                raise Violation(f"{slot.name} ended with {process.returncode}: {said}")
+
+    def _start(self, slot: Slot, *, only_begins: bool = False) -> None:
+        slot.lives += 1
+        name = f"{slot.name}.{slot.lives}"
+        plan: dict[str, Any] = {
+            "kind": slot.kind,
+            "name": name,
+            "id": slot.name,
+            "seed": self.seed,
+            "bootstrap": self.house.broker.bootstrap,
+            "partitions": PARTITIONS,
+            "history": str(self.directory / f"{name}.jsonl"),
+            "calm": self._calm,
+            "only_begins": only_begins,
+        }
+        with self._log.open("ab") as log:
+            slot.living.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "tests.semantics", json.dumps(plan)],
+                    stderr=log,
+                )
+            )
+
+    # the end
+
+    def _end_in_peace(self) -> None:
+        """Nothing goes wrong any more; what is open is ended, what is left is done."""
+        self._calm = True
+        processors = [slot for slot in self.slots if slot.kind == "processor"]
+        others = [slot for slot in self.slots if slot.kind != "processor"]
+        self._stop(others)
+        self._abort_what_is_open(others)
+        self._catch_up(processors)
+        self._stop(processors)
+        self._abort_what_is_open(processors)
+
+    def _stop(self, slots: list[Slot]) -> None:
+        for slot in slots:
+            for process in slot.living:
+                process.terminate()
+        self._gone(slots)
+
+    def _gone(self, slots: list[Slot]) -> None:
+        def nobody() -> bool:
+            for slot in slots:
+                self._bury(slot)
+            return not any(slot.living for slot in slots)
+
+        wait_until(nobody)
+
+    def _abort_what_is_open(self, slots: list[Slot]) -> None:
+        with_ids = [slot for slot in slots if slot.kind in WITH_IDS]
+        for slot in with_ids:
+            self._start(slot, only_begins=True)
+        self._gone(with_ids)
+
+    def _catch_up(self, processors: list[Slot]) -> None:
+        """Until the group of processors stands behind the last record that counts."""
+        reader = self._reader(SOURCE, "source", committed=True)
+        ends = {one.partition(): one.offset() + 1 for one in reader.read_all()}
+        reader.close()
+        group = {"bootstrap.servers": self.house.broker.bootstrap}
+        consumer = Consumer(QUICK | group | {"group.id": PROCESSORS})
+        wanted, patience = [TopicPartition(SOURCE, n) for n in ends], Patience()
+        while True:
+            self._supervise(processors)
+            found = consumer.committed(wanted, timeout=IDLE_S) if wanted else []
+            at = {one.partition: one.offset for one in found}
+            if at == ends or not wanted:
+                break
+            assert patience.lasts(tuple(at.items())), (
+                f"{PROCESSORS} stands at {at}, not at {ends}: {self._described()}"
+            )
+            time.sleep(0.1)
+        consumer.close()
+
+    def _described(self) -> str:
+        """The group of processors, as an administrator sees it."""
+        admin = AdminClient({"bootstrap.servers": self.house.broker.bootstrap})
+        asked = admin.describe_consumer_groups([PROCESSORS])
+        group = asked[PROCESSORS].result(IDLE_S)
+        members = [one.member_id for one in group.members]
+        return f"{group.state.name}, {members}"
+
+    # the last look
+
+    def _reader(self, topic: str, when: str, *, committed: bool) -> Reader:
+        name = f"look at {topic}, {when}, {committed}"
+        history = Recorder(self.directory / f"{name}.jsonl", name)
+        config = QUICK | {"bootstrap.servers": self.house.broker.bootstrap}
+        return Reader(config, history, topic, PARTITIONS, committed=committed)
+
+    def _look(self) -> None:
+        """Everything at both levels: after a kill, and when it is in tables."""
+        self.house.broker.kill()
+        self.house.broker.start()
+        self._read_everything("after a kill")
+        self.house.flush()
+        self.house.flush(SINK)
+        self._read_everything("from tables")
+
+    def _read_everything(self, when: str) -> None:
+        readers = [
+            self._reader(topic, when, committed=committed)
+            for topic in (SOURCE, SINK)
+            for committed in (False, True)
+        ]
+        for reader in readers:
+            reader.read_all()
+            for partition in range(PARTITIONS):
+                reader.ask_for_ends(partition)
+            reader.close()
+
+    def _hold_against_the_table(self) -> None:
+        """A table has what counts, and nothing else."""
+        for topic in (SOURCE, SINK):
+            found, wanted = self.house.in_table(topic), self.judge.committed(topic)
+            if found != wanted:
+                wrong = sorted(found.items() ^ wanted.items())[:3]
+                raise Violation(f"the table of {topic} differs, first in {wrong}")

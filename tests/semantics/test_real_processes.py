@@ -1,0 +1,73 @@
+"""Producers that crash and are fenced, groups, and kills of the broker, by seed.
+
+The short form is one seed. The long form has more of them, longer; and stories in which
+the real broker has a defect, which the judge must find.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.crash.house import House
+from tests.semantics.story import Story
+from tests.simulation.model import Violation
+
+SEEDS = int(os.environ.get("LAKELOG_SEMANTICS_SEEDS", "5"))
+FIRST = int(os.environ.get("LAKELOG_SEMANTICS_FIRST", "1"))
+DEFECTS = (
+    "nobody_is_fenced",
+    "the_first_open_record_is_stable",
+    "pending_offsets_that_a_start_forgets",
+    "sequences_unchecked",
+)
+
+pytestmark = pytest.mark.crash
+
+
+def tell(path: Path, seed: int, seconds: float, kills: int, defect: str = "") -> Story:
+    """A whole story; with a defect in its broker."""
+    (path / "histories").mkdir()
+    house = House(path / "data")
+    if defect:
+        house.broker.program = ["tests.semantics.altered", defect]
+    story = Story(house, path / "histories", seed, seconds, kills)
+    try:
+        story.tell()
+    finally:
+        house.end()
+    return story
+
+
+def is_telling(story: Story) -> None:
+    """Things happened in it that could have gone wrong."""
+    ends = {one.is_committed for one in story.judge.model.transactions}
+    assert ends >= {True, False}
+    assert story.judge.model.acknowledged
+    assert story.judge.counts["committed"]
+    assert story.counts["kills of the broker"]
+
+
+def test_no_promise_is_broken(tmp_path):
+    is_telling(tell(tmp_path, 0, seconds=8, kills=2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+def test_no_promise_is_broken_in_a_longer_time(tmp_path, seed):
+    is_telling(tell(tmp_path, seed, seconds=40, kills=8))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_defect_of_the_real_broker_is_found(tmp_path, defect):
+    assert any(is_found(tmp_path / str(seed), seed, defect) for seed in range(5))
+
+
+def is_found(path: Path, seed: int, defect: str) -> bool:
+    path.mkdir()
+    try:
+        tell(path, seed, seconds=15, kills=3, defect=defect)
+    except Violation:
+        return True
+    return False
