@@ -1,7 +1,7 @@
 """``python -m tests.simulation``: seeds until they are done or time is up.
 
 SEED=7 repeats one and prints its trace; SEEDS=1000 and FIRST=0 say which, SECONDS=3600
-how long at most. DEFECTS=20 looks for each defect of ``test_sabotage.py`` in so many
+how long at most. DEFECTS=20 looks for each defect of ``hunts.py`` in so many
 seeds, and tells in how many it was found.
 """
 
@@ -9,8 +9,8 @@ import os
 import sys
 import time
 
+from tests.simulation.hunts import HUNTS
 from tests.simulation.story import play
-from tests.simulation.test_sabotage import HUNTS
 
 
 def main() -> int:
