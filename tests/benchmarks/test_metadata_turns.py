@@ -82,6 +82,7 @@ def test_retention_of_a_thousand_partitions_with_a_thousand_files(
         clock = ManualClock()
         broker: Any = SimpleNamespace(
             clock=clock,
+            wal=nobody,
             catalog=catalog,
             topics=SimpleNamespace(all=lambda: topics),
             partitions=partitions,
