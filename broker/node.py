@@ -28,6 +28,7 @@ import uvloop
 from broker import failpoints
 from broker.assembly import Assembly, Surroundings, assemble, bring_maintenance, listen
 from broker.catalog.errors import CatalogError
+from broker.catalog.missing import check_not_lost
 from broker.clock import SystemClock
 from broker.ids import TopicNumber
 from broker.lake.lake import Lake
@@ -140,6 +141,7 @@ class Node:
 
     async def _start(self) -> None:
         self._claim()
+        check_not_lost(self.settings.data_dir)
         loop = asyncio.get_running_loop()
         timers = LoopTimers(loop, self._clock)
         self._ends.callback(timers.close)

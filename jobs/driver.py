@@ -18,6 +18,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from broker.catalog.catalog import Catalog
+from broker.catalog.missing import check_not_lost
 from broker.clock import SystemClock
 from broker.protocol.errors import KafkaError
 from broker.settings import Settings
@@ -78,6 +79,7 @@ class Driver:
 
     def __enter__(self) -> "Driver":
         settings, clock = self._settings, SystemClock()
+        check_not_lost(settings.data_dir)
         (settings.data_dir / "tables").mkdir(parents=True, exist_ok=True)
         self._catalog = Catalog.open(settings.data_dir / "catalog.db", upgrades=False)
         holder = f"{socket.gethostname()}:{os.getpid()}"

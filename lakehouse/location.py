@@ -95,6 +95,12 @@ def set_aside_paths(warehouse: str | os.PathLike[str], topic_id: str) -> list[st
     return sorted(paths)
 
 
+def is_set_aside(name: str) -> bool:
+    """Whether a directory of the warehouse is where the table of a deleted topic
+    waits."""
+    return name.startswith(f"{_SET_ASIDE}-")
+
+
 def _set_aside_name(topic_id: str) -> str:
     if not topic_id.isalnum():
         raise LocationRefused(f"{topic_id!r} is not a topic id")

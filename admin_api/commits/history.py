@@ -16,6 +16,7 @@ from lakehouse.entry import IN_COMMIT
 from lakehouse.errors import LakehouseError
 from lakehouse.properties import (
     CLEANED,
+    DESCRIBED,
     ERASED,
     LOG_START,
     MERGED,
@@ -107,6 +108,7 @@ _WRITERS = {
     CLEANED: "cleaning",
     ERASED: "erase",
     LOG_START: "retention",
+    DESCRIBED: "compactor",
 }
 
 

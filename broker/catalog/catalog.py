@@ -12,6 +12,7 @@ import base64
 import os
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -45,6 +46,7 @@ class Catalog:
         read_only: bool = False,
         upgrades: bool = True,
         busy_ms: int = BUSY_MS,
+        cluster_id: str | None = None,
         chance: Callable[[int], bytes] = os.urandom,
         threads: Threads = SYSTEM_THREADS,
     ) -> "Catalog":
@@ -53,7 +55,8 @@ class Catalog:
         ``read_only`` changes nothing, and reads an old version as it is. Whoever has
         not claimed the data directory says ``upgrades=False``: a broker of the version
         before may run on it, and could not be started again. ``busy_ms`` is how long to
-        wait for another process that writes.
+        wait for another process that writes. A new one has ``cluster_id``, or makes
+        one.
 
         Raises CatalogTooNew, CatalogTooOld (not ``upgrades``), CatalogMissing
         (``read_only`` and no file), or CatalogError if the file is something else or
@@ -62,8 +65,9 @@ class Catalog:
         engine = open_engine(location, read_only=read_only, busy_ms=busy_ms)
         try:
             if not read_only:
-                _prepare(engine, chance, upgrades=upgrades)
-            cluster_id = _cluster_id(engine)
+                new_id = partial(_new_cluster_id, chance, cluster_id)
+                _prepare(engine, new_id, upgrades=upgrades)
+            found_id = _cluster_id(engine)
         except DatabaseError as error:
             engine.dispose()
             raise CatalogError(
@@ -73,7 +77,7 @@ class Catalog:
             engine.dispose()
             raise
         writer = None if read_only else Writer(engine, threads, busy_ms)
-        return cls(engine, cluster_id, writer)
+        return cls(engine, found_id, writer)
 
     @property
     def commits(self) -> int:
@@ -126,7 +130,7 @@ class Catalog:
         self.close()
 
 
-def _prepare(engine: Engine, chance: Callable[[int], bytes], *, upgrades: bool) -> None:
+def _prepare(engine: Engine, new_id: Callable[[], str], *, upgrades: bool) -> None:
     with engine.connect() as connection:
         with connection.begin():
             found = migrations.version(connection)
@@ -135,7 +139,7 @@ def _prepare(engine: Engine, chance: Callable[[int], bytes], *, upgrades: bool) 
             if found is not None and not upgrades:
                 migrations.check_not_old(found)
         with connection.execution_options(**{WRITING: True}).begin():
-            migrations.prepare(connection, _new_cluster_id(chance))
+            migrations.prepare(connection, new_id())
 
 
 def _cluster_id(engine: Engine) -> str:
@@ -151,7 +155,10 @@ def _cluster_id(engine: Engine) -> str:
     return str(value)
 
 
-def _new_cluster_id(chance: Callable[[int], bytes]) -> str:
-    """As Kafka's ``Uuid.randomUuid``: base64 without padding or a leading dash."""
+def _new_cluster_id(chance: Callable[[int], bytes], wanted: str | None) -> str:
+    """The one that is wanted, or one as Kafka's ``Uuid.randomUuid``: base64 without
+    padding or a leading dash."""
+    if wanted is not None:
+        return wanted
     text = base64.urlsafe_b64encode(chance(16)).rstrip(b"=").decode()
     return text if not text.startswith("-") else "A" + text[1:]

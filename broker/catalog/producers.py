@@ -15,6 +15,12 @@ BLOCK: Final = 1000
 _NAME: Final = "producer_id"
 
 
+def begin_at(connection: Connection, first: int) -> None:
+    """Give no producer id below ``first`` from now on."""
+    known = connection.scalar(select(counters.c.next).where(counters.c.name == _NAME))
+    upsert(connection, counters, [{"name": _NAME, "next": max(first, known or 0)}])
+
+
 def next_block(connection: Connection, count: int = BLOCK) -> range:
     """The next ``count`` producer ids."""
     assert count > 0

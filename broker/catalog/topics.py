@@ -9,7 +9,7 @@ has pending: its end makes nothing of them.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, select, update
 from sqlalchemy import delete as delete_from
 from sqlalchemy.exc import IntegrityError
 
@@ -54,6 +54,32 @@ def create(
     key = inserted.inserted_primary_key
     assert key is not None
     return Topic(key[0], topic_id, name, partitions, dict(configs))
+
+
+def restore(
+    connection: Connection, topic: Topic, created_ms: int, deleted_ms: int | None = None
+) -> None:
+    """Add a topic that was there before, with its number; ``deleted_ms``: when it was
+    deleted. No number up to it is given again."""
+    connection.execute(
+        insert(topics).values(
+            number=topic.number,
+            id=topic.id,
+            name=topic.name,
+            partitions=topic.partitions,
+            configs=dict(topic.configs),
+            created_ms=created_ms,
+            deleted_ms=deleted_ms,
+        )
+    )
+
+
+def use_up_numbers(connection: Connection, last: TopicNumber) -> None:
+    """Give no number up to ``last`` to a topic that is made from now on."""
+    highest = connection.scalar(select(func.max(topics.c.number))) or 0
+    if highest < last:
+        restore(connection, Topic(last, bytes(16), "", 0), 0, 0)
+        forget(connection, last)
 
 
 def delete(connection: Connection, number: TopicNumber, now_ms: int) -> None:

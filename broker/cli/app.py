@@ -9,6 +9,7 @@ from broker.cli import (
     erase,
     groups,
     produce,
+    rebuild,
     run,
     sql,
     tables,
@@ -40,4 +41,5 @@ app.command()(tables.check)
 app.command()(sql.sql)
 app.command("spark-conf")(sql.spark_conf)
 app.command()(sql.metastore)
+app.command()(rebuild.rebuild)
 app.add_typer(config.app, name="config")

@@ -223,6 +223,21 @@ def test_a_start_that_was_refused_leaves_the_directory_free(tmp_path: Path) -> N
     uvloop.run(story())
 
 
+def test_a_start_without_the_catalog_of_its_log_is_refused(tmp_path: Path) -> None:
+    """An empty one would take all that segments hold for deleted topics'."""
+
+    async def story() -> None:
+        node = await Node.start(settings(tmp_path))
+        await node.stop()
+        for path in tmp_path.glob("catalog.db*"):
+            path.unlink()
+        with pytest.raises(StartRefused, match="lakelog rebuild"):
+            await Node.start(settings(tmp_path))
+        assert not (tmp_path / "catalog.db").exists()
+
+    uvloop.run(story())
+
+
 def test_without_the_compiled_writer_python_writes_and_says_so_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,34 @@
+"""A catalog that is missing where it must not be.
+
+The problem: a start without a catalog makes an empty one, for which all that segments
+hold is of deleted topics, and so is released: a lost catalog would take with it every
+record that is in no table yet. The idea: the catalog is made before the first segment
+and before the first table, so where one of these is and it is not, it was lost.
+"""
+
+import os
+from pathlib import Path
+
+from broker.catalog.errors import CatalogMissing
+
+
+def check_not_lost(data_dir: Path) -> None:
+    """Raise CatalogMissing if there are segments or tables, and no catalog."""
+    if (data_dir / "catalog.db").exists():
+        return
+    for what, is_there in (
+        ("a log", (data_dir / "wal" / "checkpoint").exists()),
+        ("tables", _has_tables(data_dir / "tables")),
+    ):
+        if is_there:
+            raise CatalogMissing(
+                f"there is no catalog at {data_dir / 'catalog.db'}, and there is "
+                f"{what}: put it back, or make it again with `lakelog rebuild`"
+            )
+
+
+def _has_tables(warehouse: Path) -> bool:
+    if not warehouse.is_dir():
+        return False
+    with os.scandir(warehouse) as found:
+        return any(os.path.isdir(os.path.join(one, "_delta_log")) for one in found)

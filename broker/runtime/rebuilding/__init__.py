@@ -1,0 +1,1 @@
+"""Making a lost catalog again from what tables and segments say."""

@@ -1,0 +1,125 @@
+"""What the tables of a warehouse say of topics.
+
+The problem: the warehouse holds more than the tables of topics that are alive: those of
+deleted ones, copies that owners made, what is no table at all, and tables whose log is
+damaged. The idea: a table counts for a topic only where that topic's table lies; one in
+a place for deleted topics is of a deleted one; the rest is remarked, and left alone.
+Of a damaged log each entry that can be read is asked for the topic, so that this is
+served once its log has been put right: a broker that cannot read a table serves all
+others (`broker.lake`).
+
+The price: all tables are loaded, one after the other.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from lakehouse.actions import parse_commit
+from lakehouse.delta_log import (
+    Snapshot,
+    entry_versions,
+    exists,
+    load,
+    read_entry,
+    table_ends,
+)
+from lakehouse.errors import LakehouseError
+from lakehouse.location import directory_name, is_set_aside
+from lakehouse.topic_facts import TopicFacts, facts_of, log_starts_of
+
+
+class FoundTable(NamedTuple):
+    """A topic's table. ``ends``: partition -> first offset that it has not, and
+    ``log_starts``; ``problem``: why it cannot be read, in one sentence."""
+
+    path: str
+    facts: TopicFacts
+    ends: dict[int, int]
+    log_starts: dict[int, int]
+    is_deleted: bool = False
+    created_ms: int | None = None
+    problem: str | None = None
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions it knows of at least."""
+        return max(self.facts.partitions, *(p + 1 for p in self.ends), 1)
+
+
+@dataclass(slots=True)
+class FoundTables:
+    """``problems`` name tables that cannot be read, ``remarks`` what is no topic's."""
+
+    tables: list[FoundTable] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+def find_tables(warehouse: Path) -> FoundTables:
+    """All tables below ``warehouse``, the living first, by the names of directories.
+    Blocks. Raises OSError if that cannot be listed."""
+    found = FoundTables()
+    names = sorted(os.listdir(warehouse)) if warehouse.is_dir() else []
+    for name in sorted(names, key=is_set_aside):
+        path = str(warehouse / name)
+        is_hidden = name.startswith(".") and not is_set_aside(name)
+        if is_hidden or not os.path.isdir(path) or not exists(path):
+            continue
+        table = _look(path, is_set_aside(name), found)
+        if table is not None:
+            found.tables.append(table)
+    return found
+
+
+def _look(path: str, is_deleted: bool, found: FoundTables) -> FoundTable | None:
+    try:
+        snapshot, problem = load(path, keep_removed=False), None
+    except (LakehouseError, OSError, ValueError) as error:
+        snapshot, problem = _readable_part(path), str(error) or type(error).__name__
+    facts = facts_of(snapshot.configuration)
+    if problem is not None:
+        known = "whose it is cannot be read" if facts is None else f"topic {facts.name}"
+        found.problems.append(f"the table {path} ({known}) cannot be read: {problem}")
+    if facts is None:
+        if problem is None:
+            found.remarks.append(f"{path} is no topic's table, and is left alone")
+        return None
+    if not is_deleted and os.path.basename(path) != directory_name(facts.name):
+        found.remarks.append(
+            f"{path} is a copy of the table of topic {facts.name}, and is left alone"
+        )
+        return None
+    return FoundTable(
+        path,
+        facts,
+        table_ends(snapshot, facts.id),
+        log_starts_of(snapshot.transactions, facts.id),
+        is_deleted,
+        None if snapshot.metadata is None else snapshot.metadata.created_ms,
+        problem,
+    )
+
+
+def _readable_part(path: str) -> Snapshot:
+    """What those entries say that can be read, of a log that is damaged; its ends are
+    those of the last one, and may be too low: nobody goes by them."""
+    snapshot = Snapshot(path, keeps_removed=False)
+    for version in _versions(path):
+        try:
+            commit = parse_commit(version, read_entry(path, version))
+        except (LakehouseError, OSError, ValueError):
+            continue
+        if commit.metadata is not None and facts_of(commit.metadata.configuration):
+            snapshot.metadata = commit.metadata
+        snapshot.transactions.update(commit.transactions)
+    return snapshot
+
+
+def _versions(path: str) -> Iterable[int]:
+    try:
+        return entry_versions(path)
+    except OSError:
+        return []

@@ -1,0 +1,26 @@
+"""Where there are records a missing catalog is a lost one."""
+
+import pytest
+
+from broker.catalog.errors import CatalogMissing
+from broker.catalog.missing import check_not_lost
+
+
+def test_a_new_directory_lacks_nothing(tmp_path):
+    check_not_lost(tmp_path)
+    for part in ("wal", "tables"):
+        (tmp_path / part).mkdir()
+    (tmp_path / "tables" / "somebody's").mkdir()
+    check_not_lost(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("path", "what"), [("wal/checkpoint", "a log"), ("tables/t/_delta_log/0", "tables")]
+)
+def test_segments_or_tables_without_a_catalog_lost_it(tmp_path, path, what):
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text("")
+    with pytest.raises(CatalogMissing, match=f"there is {what}: put it back"):
+        check_not_lost(tmp_path)
+    (tmp_path / "catalog.db").write_text("")
+    check_not_lost(tmp_path)

@@ -1,0 +1,85 @@
+"""What a warehouse says of topics, whatever else lies in it."""
+
+import os
+import shutil
+from pathlib import Path
+
+import deltalake
+import pytest
+
+from broker.runtime.rebuilding.found_tables import find_tables
+from lakehouse.delta_log import entry_path
+from lakehouse.describe import describe_topic
+from lakehouse.tables import set_aside
+from lakehouse.topic_facts import TopicFacts
+from tests.support.tables import TOPIC_ID, Writer
+
+FACTS = TopicFacts("orders", TOPIC_ID, 3, 7, {"retention.ms": "1000"})
+
+
+@pytest.fixture
+def warehouse(tmp_path):
+    return tmp_path / "tables"
+
+
+@pytest.fixture
+def writer(warehouse):
+    warehouse.mkdir()
+    writer = Writer(str(warehouse))
+    writer.add(0, 0, 10)
+    describe_topic(writer.path, FACTS, {0: 4}, now_ms=1)
+    return writer
+
+
+def test_a_table_says_topic_ends_and_starts(writer, warehouse):
+    found = find_tables(warehouse)
+    [table] = found.tables
+    assert (table.facts, table.ends, table.log_starts) == (FACTS, {0: 10}, {0: 4})
+    assert not table.is_deleted
+    assert (found.problems, found.remarks) == ([], [])
+
+
+def test_without_a_warehouse_nothing_is_found(warehouse):
+    assert find_tables(warehouse).tables == []
+
+
+def test_the_table_of_a_deleted_topic_is_known_as_that(writer, warehouse):
+    set_aside(str(warehouse), writer.path, "orders", TOPIC_ID)
+    [table] = find_tables(warehouse).tables
+    assert (table.facts, table.is_deleted) == (FACTS, True)
+
+
+def test_what_is_no_topics_is_left_alone(writer, warehouse):
+    shutil.copytree(writer.path, warehouse / "copy")
+    deltalake.write_deltalake(str(warehouse / "theirs"), deltalake.DeltaTable(
+        writer.path).to_pyarrow_table())  # fmt: skip
+    (warehouse / "empty").mkdir()
+    (warehouse / "file").write_text("x")
+    (warehouse / ".hidden").mkdir()
+    found = find_tables(warehouse)
+    assert [table.path for table in found.tables] == [writer.path]
+    assert [remark.removeprefix(str(warehouse)) for remark in found.remarks] == [
+        "/copy is a copy of the table of topic orders, and is left alone",
+        "/theirs is no topic's table, and is left alone",
+    ]
+    assert found.problems == []
+
+
+def test_of_a_damaged_log_all_that_can_be_read_is_asked(writer, warehouse):
+    for end in (20, 30):
+        writer.add(0, end - 10, end)
+    Path(entry_path(writer.path, 3)).write_bytes(b"{")
+    found = find_tables(warehouse)
+    [table] = found.tables
+    assert table.facts == FACTS
+    assert table.problem is not None
+    assert "(topic orders) cannot be read" in found.problems[0]
+
+
+def test_of_a_log_of_which_nothing_can_be_read_that_is_said(writer, warehouse):
+    for version in range(3):
+        Path(entry_path(writer.path, version)).write_bytes(b"{")
+    found = find_tables(warehouse)
+    assert found.tables == []
+    assert "(whose it is cannot be read) cannot be read" in found.problems[0]
+    os.unlink(entry_path(writer.path, 0))
