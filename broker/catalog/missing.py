@@ -7,14 +7,17 @@ and before the first table, so where one of these is and it is not, it was lost.
 """
 
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from broker.catalog.errors import CatalogMissing
 
 
 def check_not_lost(data_dir: Path) -> None:
-    """Raise CatalogMissing if there are segments or tables, and no catalog."""
-    if (data_dir / "catalog.db").exists():
+    """Raise CatalogMissing if there are segments or tables, and no catalog, or one
+    without any content."""
+    if not _is_empty(data_dir / "catalog.db"):
         return
     for what, is_there in (
         ("a log", (data_dir / "wal" / "checkpoint").exists()),
@@ -25,6 +28,19 @@ def check_not_lost(data_dir: Path) -> None:
                 f"there is no catalog at {data_dir / 'catalog.db'}, and there is "
                 f"{what}: put it back, or make it again with `lakelog rebuild`"
             )
+
+
+def _is_empty(path: Path) -> bool:
+    """It is not there, or has no table: who opens one that is gone makes such a file,
+    and so does who copies a young one without its write-ahead log."""
+    if not path.exists():
+        return True
+    try:
+        with closing(sqlite3.connect(path)) as opened:
+            [tables] = opened.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error:
+        return False  # who opens it next says what is wrong with it
+    return bool(tables == 0)
 
 
 def _has_tables(warehouse: Path) -> bool:

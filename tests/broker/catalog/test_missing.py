@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.catalog.catalog import Catalog
 from broker.catalog.errors import CatalogMissing
 from broker.catalog.missing import check_not_lost
 
@@ -23,4 +24,16 @@ def test_segments_or_tables_without_a_catalog_lost_it(tmp_path, path, what):
     with pytest.raises(CatalogMissing, match=f"there is {what}: put it back"):
         check_not_lost(tmp_path)
     (tmp_path / "catalog.db").write_text("")
+    with pytest.raises(CatalogMissing, match=f"there is {what}: put it back"):
+        check_not_lost(tmp_path)
+    with Catalog.open(tmp_path / "catalog.db"):
+        check_not_lost(tmp_path)
+    check_not_lost(tmp_path)
+
+
+def test_a_catalog_that_is_damaged_is_there(tmp_path):
+    """Who opens it says so."""
+    (tmp_path / "wal").mkdir()
+    (tmp_path / "wal" / "checkpoint").write_text("")
+    (tmp_path / "catalog.db").write_bytes(b"rubbish" * 1_000)
     check_not_lost(tmp_path)
