@@ -10,7 +10,8 @@ it had when it was made. It gets a new number, the broker's defaults, and as man
 partitions as it has rows of at least. Pure.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -78,7 +79,7 @@ def plan_topics(
     numbers = {number for number, _ in ends}
     said = {one.facts.number or 0 for one in tables.tables}
     plan.last_number = TopicNumber(max([0, *numbers, *said, *answers.names]))
-    planned = _Planned(plan, ends, answers)
+    planned = _Planned(plan, ends, answers, _contested(tables))
     for table in tables.tables:
         planned.add(table)
     planned.add_named(new_id)
@@ -91,9 +92,13 @@ class _Planned:
     """The topics so far; no id, number or name is taken twice."""
 
     def __init__(
-        self, plan: Plan, ends: Mapping[TopicPartition, int], answers: Answers
+        self,
+        plan: Plan,
+        ends: Mapping[TopicPartition, int],
+        answers: Answers,
+        contested: Container[int],
     ) -> None:
-        self._plan, self._ends = plan, ends
+        self._plan, self._ends, self._contested = plan, ends, contested
         self._wanted = {name: number for number, name in answers.names.items()}
         self._names = answers.names
         self._ids, self._numbers = set[str](), set[TopicNumber]()
@@ -129,6 +134,12 @@ class _Planned:
     def _number(self, table: FoundTable) -> TopicNumber:
         facts, plan = table.facts, self._plan
         said = None if facts.number is None else TopicNumber(facts.number)
+        if said in self._contested:
+            plan.problems.append(
+                f"{table.path} says that topic {facts.name} has the number {said}, and "
+                "so does another table: neither is believed"
+            )
+            said = None
         wanted = None if table.is_deleted else self._wanted.get(facts.name)
         if said is not None and wanted not in (None, said):
             plan.unanswered.append(
@@ -140,10 +151,8 @@ class _Planned:
             self._numbers.add(number)
             return number
         if number is not None:
-            plan.problems.append(
-                f"{table.path} says that topic {facts.name} has the number {number}, "
-                "and so does another table: it gets a new one, and no records of "
-                "segments"
+            plan.unanswered.append(
+                f"topic {facts.name} cannot have the number {number}: another one has"
             )
         elif not table.is_deleted:
             self.unnumbered.append(facts.name)
@@ -195,6 +204,17 @@ class _Planned:
                 f"topic {name} has no table: it gets a new id, the broker's defaults "
                 f"and as many partitions as the log knows of ({partitions})"
             )
+
+
+def _contested(tables: FoundTables) -> set[int]:
+    """The numbers that tables of several topics say: a catalog was lost before, or a
+    table is a copy out of another directory. Whose the records of segments are nobody
+    knows then."""
+    ids = defaultdict[int, set[str]](set)
+    for one in tables.tables:
+        if one.facts.number is not None:
+            ids[one.facts.number].add(one.facts.id)
+    return {number for number, said in ids.items() if len(said) > 1}
 
 
 def _partitions(number: TopicNumber, ends: Iterable[TopicPartition]) -> int:

@@ -96,13 +96,22 @@ def test_what_is_deleted_stays_so_and_takes_its_records_along():
     assert plan.unanswered == []
 
 
-def test_a_number_is_one_topics():
-    plan = planned(table("a", 3, key=1), table("b", 3, key=2), table("a", 4, key=1))
+def test_a_number_that_several_say_is_nobodys_until_it_is_answered():
+    tables = table("a", 3, key=1), table("b", 3, key=2), table("a", 4, key=1)
+    held = {(3, 0): (2, 9)}
+    plan = planned(*tables, held=held)
     assert {one.topic.name: one.topic.number for one in plan.topics} == {
-        "a": 3, "b": 5,
+        "a": 5, "b": 6,
     }  # fmt: skip
-    assert "and so does another table" in plan.problems[0]
+    assert all("neither is believed" in problem for problem in plan.problems)
+    assert len(plan.problems) == 2
     assert "another table of a" in plan.remarks[-1]
+    assert "name it with --topic 3=NAME" in plan.unanswered[0]
+    answered = planned(*tables, held=held, names={3: "b"})
+    assert answered.unanswered == []
+    assert {one.topic.name: one.topic.number for one in answered.topics} == {
+        "a": 5, "b": 3,
+    }  # fmt: skip
 
 
 def test_a_configuration_that_cannot_be_is_left_out():
