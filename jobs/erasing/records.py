@@ -14,6 +14,7 @@ No topic's table can be where this one is: their names begin with no dot.
 
 import getpass
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,13 +77,21 @@ def place(data_dir: Path) -> str:
     return str(data_dir / "tables" / DIRECTORY)
 
 
+def _who() -> str:
+    """The user of this process; by number where it has no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
 def write(data_dir: Path, done: Erasure) -> None:
     """Add a row; the table is made with the first. Raises DeltaError, OSError."""
     row = {
         "erased_at": datetime.now(UTC),
         "topic": done.topic,
         "topic_id": done.topic_id,
-        "asked_by": getpass.getuser(),
+        "asked_by": _who(),
         "asked_as": done.asked_as,
         "digest": done.digest,
         "rows": sum(done.rows.values()),

@@ -106,6 +106,12 @@ def look(root: str, topic_id: str, search: Search) -> Look:
     table = check_erasable(root, topic_id)
     live = {file.relative_path: file for file in table.files.values()}
     paths = data_files(root)
+    elsewhere = live.keys() - set(paths)
+    if elsewhere:
+        raise NotErased(
+            f"{min(elsewhere)} is of the table, and not by that name among the Parquet "
+            "files in its directory: let it be written anew first (OPTIMIZE)"
+        )
     found = search(root, paths)
     for path, why in found.unreadable.items():
         if path in live:
@@ -179,7 +185,16 @@ def erase(
                 raise
             except (NotMergeable, LakehouseError, ValueError, pa.ArrowException) as e:
                 raise NotErased(f"{part[0][0].relative_path}: {e}") from e
+    _check_past(found)
     delete(found.table.path, found.past)
+
+
+def _check_past(found: Look) -> None:
+    """Raise CommitRefused if an owner took a file back since the look: RESTORE."""
+    files = load(found.table.path).files.values()
+    back = {file.relative_path for file in files}.intersection(found.past)
+    if back:
+        raise CommitRefused(f"{min(back)} is of the table at {found.table.path} again")
 
 
 def _replace(

@@ -1,5 +1,6 @@
 """Rows leave the table and all of its past; nothing else does."""
 
+import json
 import os
 from pathlib import Path
 
@@ -135,6 +136,31 @@ def test_a_file_that_an_owner_may_be_about_to_commit_is_told_and_stays(
     assert "part-00000-of-somebody.parquet appeared within the last hour" in sentence
     os.utime(copy, (1, 1))
     assert scene.look().past == [str(copy.relative_to(scene.root))]
+
+
+def test_what_its_owner_restores_meanwhile_is_not_deleted(scene: Scene) -> None:
+    before = load(scene.root).version
+    scene.table.delete("offset = 1")
+    found = scene.look()
+    assert (found.rows, found.past_files) == ({0: 1}, {0: 1})
+    scene.table.restore(before)
+    with pytest.raises(CommitRefused):
+        scene.erase(found)
+    scene.erase()
+    assert (scene.left(), scene.shown) == ([], REST)
+
+
+def test_a_file_by_another_name_stops_it(scene: Scene) -> None:
+    """Of the same directory, as an entry may name it."""
+    [file] = [f for f in load(scene.root).files.values() if f.first_offset == 0]
+    add = {"path": f"{scene.root}/{file.path}", "partitionValues": {"partition": "0"},
+           "size": file.size, "modificationTime": 1, "dataChange": True,
+           "stats": json.dumps({"numRecords": file.rows})}  # fmt: skip
+    remove = {"path": file.path, "deletionTimestamp": 1, "dataChange": True}
+    entry = Path(entry_path(scene.root, load(scene.root).version + 1))
+    entry.write_text(json.dumps({"remove": remove}) + "\n" + json.dumps({"add": add}))
+    with pytest.raises(NotErased, match="not by that name"):
+        scene.look()
 
 
 def test_a_file_whose_commit_was_lost_is_told_and_stays(scene: Scene) -> None:
