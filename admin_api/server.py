@@ -111,7 +111,7 @@ def run(
         loop="admin_api.handshakes:Loop",
         timeout_keep_alive=KEEP_ALIVE_S,
         ssl_context_factory=_context_factory(certificate),
-        timeout_graceful_shutdown=3,
+        timeout_graceful_shutdown=5,
     )
     server = _Announcing(
         config,

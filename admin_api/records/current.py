@@ -19,6 +19,9 @@ LOOK_S = 1.0
 """So old may be what is known while a stream goes on."""
 MISSED_S = 0.1
 """So old where a partition is missed: who names many that are not there waits."""
+ANSWER_S = 1.0
+"""So long a record of a stream waits for the broker to say: less than a plane that
+stops gives to what it has taken, which is reported all the same."""
 
 
 class CurrentTopic:
@@ -55,7 +58,9 @@ class CurrentTopic:
         if age_s < (LOOK_S if is_there else MISSED_S):
             return
         try:
-            await self.look()
+            await asyncio.wait_for(self.look(), ANSWER_S)
+        except TimeoutError:
+            self._looked_s = asyncio.get_running_loop().time()
         except KafkaException as error:
             if error.args[0].code() in GONE:
                 raise
