@@ -202,13 +202,13 @@ class MaintenanceScheduler:
         if not config.deleted or limits == (UNLIMITED, UNLIMITED):
             return partition.log_start
         table_end, end = self._lake.table_end(*partition.key), partition.high_watermark
-        self._progress.look(partition.key, table_end, waits=table_end < end)
+        is_known = self._progress.look(partition.key, table_end, waits=table_end < end)
         kept = Kept(
             self._lake.files(*partition.key),
             partition.log_start,
             min(table_end, end),
             partition.log.index.bytes_between(table_end, end),
-            self._left_in_segments(partition, table_end, now_ms),
+            self._left_in_segments(partition, table_end, now_ms) if is_known else [],
         )
         return new_log_start(
             kept, retention_ms=limits[0], retention_bytes=limits[1], now_ms=now_ms
@@ -224,7 +224,7 @@ class MaintenanceScheduler:
         number = partition.number
         if self._held.free_ms(number) < stuck_ms:
             return left
-        if not self._progress.rests(number, stuck_ms):
+        if not self._progress.rests(partition.key, stuck_ms):
             return left
         if not any(age_ms >= stuck_ms for age_ms in ages_ms.values()):
             return left

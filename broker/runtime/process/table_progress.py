@@ -4,16 +4,20 @@ The problem: retention takes records out of segments that nobody compacts. After
 hold, or a long time in which nobody ran, there may be more of them than the compactor
 brings to the table in the time after which they count as such: those that it has not
 come to yet would never be there. The idea: as long as a table's ends are seen to move,
-the records behind them are waited for.
+the records behind them are waited for; but not for ever those of one partition that
+stands still while others of its topic move: it is stuck, and would fill the disk.
 
 The price: the end of each partition with records that are in no table yet, kept from
 look to look.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from broker.clock import Clock
 from broker.ids import TopicNumber, TopicPartition
+
+PATIENCE: Final = 30
 
 
 class TableProgress:
@@ -23,26 +27,40 @@ class TableProgress:
         self._clock = clock
         self._ends: dict[TopicPartition, int] = {}
         self._moved_ms: dict[TopicNumber, int] = {}
+        self._own_ms: dict[TopicPartition, int] = {}
+        """When the end of each that waits was first seen, or last seen to move."""
 
-    def look(self, key: TopicPartition, table_end: int, *, waits: bool) -> None:
+    def look(self, key: TopicPartition, table_end: int, *, waits: bool) -> bool:
         """Note where the table ends now; ``waits``: records behind it are in segments.
-        The first end that is seen is no move."""
-        known = self._ends.pop(key, table_end)
-        if table_end > known:
-            self._moved_ms[key[0]] = self._clock.monotonic_ms()
+        The first end that is seen is no move: nothing is known then, and False said."""
+        known = self._ends.pop(key, None)
+        now_ms = self._clock.monotonic_ms()
+        if known is not None and table_end > known:
+            self._moved_ms[key[0]] = now_ms
         if waits:
             self._ends[key] = table_end
+        if not waits:
+            self._own_ms.pop(key, None)
+        elif known is None or table_end > known:
+            self._own_ms[key] = now_ms
+        return known is not None
 
     def keep(self, is_there: Callable[[TopicNumber], bool]) -> None:
         """Forget the partitions of topics that are gone."""
         for key in [key for key in self._ends if not is_there(key[0])]:
             del self._ends[key]
+            self._own_ms.pop(key, None)
             self._moved_ms.pop(key[0], None)
 
-    def rests(self, number: TopicNumber, for_ms: int) -> bool:
-        """Whether nothing came to a topic's table for so long."""
+    def rests(self, key: TopicPartition, for_ms: int) -> bool:
+        """Whether nothing came to the table of a partition's topic for so long, or
+        nothing of the partition for `PATIENCE` times that."""
+        number, now_ms = key[0], self._clock.monotonic_ms()
+        own_ms = self._own_ms.get(key, now_ms)
+        if now_ms - own_ms >= PATIENCE * for_ms:
+            return True
         moved_ms = self._moved_ms.get(number)
-        if moved_ms is not None and self._clock.monotonic_ms() - moved_ms < for_ms:
+        if moved_ms is not None and now_ms - moved_ms < for_ms:
             return False
         self._moved_ms.pop(number, None)
         return True

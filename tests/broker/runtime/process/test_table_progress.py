@@ -1,7 +1,7 @@
 """A table moves when its end is seen further on, and rests a while after that."""
 
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
-from broker.runtime.process.table_progress import TableProgress
+from broker.runtime.process.table_progress import PATIENCE, TableProgress
 from tests.support.clock import ManualClock
 
 TOPIC, OTHER = TopicNumber(1), TopicNumber(2)
@@ -16,33 +16,33 @@ def test_a_table_rests_until_its_end_is_seen_to_move() -> None:
     progress = TableProgress(clock)
     for end in (7, 7):
         progress.look(key(0), end, waits=True)
-        assert progress.rests(TOPIC, 100)
+        assert progress.rests(key(0), 100)
     progress.look(key(0), 8, waits=True)
-    assert not progress.rests(TOPIC, 100)
-    assert progress.rests(OTHER, 100)
+    assert not progress.rests(key(0), 100)
+    assert progress.rests(key(0, OTHER), 100)
     clock.advance(99)
-    assert not progress.rests(TOPIC, 100)
+    assert not progress.rests(key(0), 100)
     clock.advance(1)
-    assert progress.rests(TOPIC, 100)
+    assert progress.rests(key(0), 100)
 
 
 def test_what_moved_in_one_partition_counts_for_the_topic() -> None:
     progress = TableProgress(ManualClock())
     for index, end in ((0, 0), (1, 5), (1, 6), (0, 0)):
         progress.look(key(index), end, waits=True)
-    assert not progress.rests(TOPIC, 100)
+    assert not progress.rests(key(0), 100)
 
 
 def test_what_waits_for_nothing_is_not_kept() -> None:
     progress = TableProgress(ManualClock())
     progress.look(key(0), 5, waits=True)
     progress.look(key(0), 6, waits=False)
-    assert not progress.rests(TOPIC, 100)
+    assert not progress.rests(key(0), 100)
     assert progress._ends == {}
     progress = TableProgress(ManualClock())
     progress.look(key(0), 5, waits=False)
     progress.look(key(0), 9, waits=True)
-    assert progress.rests(TOPIC, 100)
+    assert progress.rests(key(0), 100)
 
 
 def test_what_is_gone_is_forgotten() -> None:
@@ -52,5 +52,22 @@ def test_what_is_gone_is_forgotten() -> None:
             progress.look(key(0, number), end, waits=True)
     progress.keep(lambda number: number == OTHER)
     assert list(progress._ends) == [key(0, OTHER)]
-    assert progress.rests(TOPIC, 100)
-    assert not progress.rests(OTHER, 100)
+    assert progress.rests(key(0), 100)
+    assert not progress.rests(key(0, OTHER), 100)
+
+
+def test_the_first_end_that_is_seen_says_nothing() -> None:
+    progress = TableProgress(ManualClock())
+    said = [progress.look(key(0), 5, waits=True) for _ in range(2)]
+    assert said == [False, True]
+
+
+def test_a_partition_that_stands_still_is_not_waited_for_for_ever() -> None:
+    clock = ManualClock()
+    progress = TableProgress(clock)
+    for end in range(PATIENCE + 1):
+        progress.look(key(0), 7, waits=True)
+        progress.look(key(1), end, waits=True)
+        assert progress.rests(key(0), 100) == (end in (0, PATIENCE))
+        assert not progress.rests(key(1), 100) or not end
+        clock.advance(100)
