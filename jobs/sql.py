@@ -58,6 +58,21 @@ class Writes(Exception):
     """A statement that would change a table, and nobody said that it may."""
 
 
+_CATALOG: Final = "spark_catalog"
+_HIDING: Final = frozenset(
+    {
+        "Call",
+        "CompoundBody",
+        "ExecuteImmediateQuery",
+        "UnresolvedExecuteImmediate",
+        "InsertIntoDir",
+        "PlanWithUnresolvedIdentifier",
+    }
+)
+"""Parts that may change something, which their text does not show: what stands in a
+text or a block, what IDENTIFIER names, a query's result that becomes a directory."""
+
+
 class Answer(NamedTuple):
     """What a statement gives: columns, and rows of Python values in their order."""
 
@@ -128,6 +143,8 @@ def is_read(session: Any, plan: Any) -> bool:
     nodes = _nodes(plan)
     if any(node.endswith("Statement") for node in nodes):  # INSERT, RESTORE
         return False
+    if _HIDING.intersection(nodes):
+        return False
     if not is_instance_of(session._sc._gateway, plan, _COMMAND):
         return True
     return nodes[0] in _READS
@@ -148,6 +165,7 @@ def tables_of(plan: Any, current: str) -> list[str]:
     named = [one for one in parts if one.nodeName() in _NAMED]
     found = [one.multipartIdentifier().mkString("\0").split("\0") for one in named]
     placed = [name if len(name) > 1 else [current, *name] for name in found]
+    placed = [name[1:] if name[0].lower() == _CATALOG else name for name in placed]
     return [
         name[1].lower()
         for name in placed

@@ -12,6 +12,8 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
+from confluent_kafka import KafkaException
+
 from admin_api.metastore.content import Content
 from admin_api.metastore.thrift import (
     LIST,
@@ -61,7 +63,9 @@ async def answer(content: Content, call: Call) -> bytes:
             return reply(call, await known(content, call.arguments))
         except CatalogError as error:
             return refusal(call, str(error))
-        except (KeyError, AttributeError, TypeError) as error:
+        except KafkaException as error:
+            return refusal(call, error.args[0].str())
+        except (LookupError, AttributeError, TypeError) as error:
             return refusal(call, f"arguments of {call.name}: {error!r}")
     if call.name in _REFUSED:
         return reply(call, _raised(_REFUSED[call.name], READ_ONLY))
@@ -79,12 +83,18 @@ def _raised(number: int, why: str) -> bytes:
 def _matching(pattern: str, names: Sequence[str]) -> list[str]:
     """Those that a pattern of Hive's names: ``*`` is anything, ``|`` stands between
     patterns; so is ``.*``, which its client makes of it."""
-    patterns = [
-        ".*".join(re.escape(part) for part in one.replace(".*", "*").split("*"))
-        for one in (pattern or "*").lower().split("|")
-    ]
+    patterns = [_like(one) for one in (pattern or "*").lower().split("|")]
     wanted = re.compile("|".join(f"(?:{one})" for one in patterns))
     return [name for name in names if wanted.fullmatch(name)]
+
+
+def _like(pattern: str) -> str:
+    """As a regular expression that tries no star again: the first place at which what
+    stands behind a star is found is as good as any, but for what ends the name."""
+    first, *rest = (re.escape(one) for one in pattern.replace(".*", "*").split("*"))
+    if not rest:
+        return first
+    return first + "".join(f"(?>.*?{one})" for one in rest[:-1]) + ".*" + rest[-1]
 
 
 def _said(argument: Any) -> str:
@@ -131,7 +141,8 @@ async def _table_req(content: Content, asked: Mapping[int, Any]) -> bytes:
 
 
 async def _all_of(content: Content, database: Any, names: Any) -> bytes:
-    found = [await content.table(_said(database), _said(name)) for name in names]
+    wanted = dict.fromkeys(_said(name).lower() for name in names)
+    found = [await content.table(_said(database), name) for name in wanted]
     return many(STRUCT, [one for one in found if one is not None])
 
 

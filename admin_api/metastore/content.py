@@ -83,10 +83,16 @@ class Content:
     def _table(self, name: str) -> bytes | None:
         topic = topic_of(name, self._lake.names())
         place = None if topic is None else self._place(topic)
-        if topic is None or place is None:
+        if topic is None or place is None or not self._is_its_own(topic):
             return None
         comment = f"The records of the Kafka topic {topic}"
         return objects.delta_table(DATABASE, name, place, comment)
+
+    def _is_its_own(self, topic: str) -> bool:
+        """Whether the table there is this topic's, or cannot be read: not that of an
+        earlier topic of the name."""
+        facts = [self._facts.of(found) for found, _ in self._lake.topics([topic])]
+        return any(one.version is not None or one.problem for one in facts)
 
     def _place(self, topic: str) -> str | None:
         """The directory of a topic's table; None if there is none, or a link that

@@ -99,6 +99,11 @@ WRITES = [
     "CREATE OR REPLACE TABLE lakelog.flights (a INT) USING DELTA",
     "TRUNCATE TABLE lakelog.flights",
     "REORG TABLE lakelog.flights APPLY (PURGE)",
+    "INSERT OVERWRITE DIRECTORY '/nowhere' USING parquet SELECT 1",
+    "EXECUTE IMMEDIATE 'DELETE FROM lakelog.flights'",
+    "INSERT INTO IDENTIFIER('lakelog.flights') SELECT 1",
+    "WITH a AS (SELECT 1) INSERT INTO IDENTIFIER('lakelog.flights') SELECT * FROM a",
+    "BEGIN DELETE FROM lakelog.flights; END",
 ]
 
 
@@ -110,7 +115,7 @@ def test_what_reads_runs_and_what_writes_does_not_unless_that_was_said(
         assert isinstance(answer(statement), Answer), statement
     for statement in WRITES:
         with pytest.raises(Writes, match="--write was not said"):
-            answer(statement)
+            pytest.fail(f"{statement}: {answer(statement)}")
     assert answer("SELECT count(*) AS n FROM lakelog.flights") == (["n"], [(10,)])
 
 
@@ -124,6 +129,7 @@ def test_the_tables_that_a_statement_names_are_known(session: Any) -> None:
     assert named("DELETE FROM lakelog.Flights WHERE offset < 3") == ["flights"]
     assert named(WRITES[2]) == ["flights", "~orders"]
     assert named("OPTIMIZE lakelog.`a.b`") == ["a.b"]
+    assert named("DELETE FROM spark_catalog.lakelog.flights") == ["flights"]
     assert named("DELETE FROM delta.`/x`") == []
     assert named("DELETE FROM flights") == []
     assert named("DELETE FROM flights", current="lakelog") == ["flights"]

@@ -123,3 +123,16 @@ def test_a_catalog_that_cannot_be_read_is_told(ask: Ask, tmp_path: Path) -> None
     kind, said = ask("get_all_tables", "lakelog")
     assert kind == "refuses"
     assert b"catalog" in said[1]
+
+
+def test_a_pattern_of_many_stars_takes_no_longer_than_a_name_is_long() -> None:
+    names = ["a" * 249, "a" * 100 + "b"]
+    assert calls._matching("*a" * 30 + "*b", names) == names[1:]
+    assert calls._matching("*a" * 30, names) == names[:1]
+    assert calls._matching("a*a*b|*a", names) == names
+
+
+def test_a_table_that_is_named_often_is_described_once(ask: Ask) -> None:
+    names = field(LIST, 2, thrift.texts(["flights", "FLIGHTS", "flights"]))
+    [found] = ask("get_table_objects_by_name", "lakelog", names)[1].values()
+    assert [one[1] for one in found] == [b"flights"]

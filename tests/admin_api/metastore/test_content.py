@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from broker.catalog.errors import CatalogError
 from tests.support.clock import ManualClock
 from tests.support.laked import id_of, make_table, make_topic
 from tests.support.metastore import asked, rows_of, taken_apart
+from tests.support.tables import Writer
 
 
 class Seen:
@@ -57,7 +59,10 @@ def test_a_topic_is_there_with_its_first_records(seen: Seen, tmp_path: Path) -> 
     assert [r["table_name"] for r in seen.state() if r["topic"] == "later"] == [
         None
     ] * 2
-    os.makedirs(tmp_path / "tables" / "later" / "_delta_log")
+    earlier = Writer(str(tmp_path / "tables"), "later", id_of(8))
+    assert seen.table("later") is None, "it is an earlier topic's of that name"
+    shutil.rmtree(earlier.path)
+    Writer(str(tmp_path / "tables"), "later", id_of(7))
     assert seen.table("LATER")[1] == b"later"
 
 
