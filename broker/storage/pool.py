@@ -67,6 +67,8 @@ class SlotPool:
         self._changed = threads.condition()
         self._free: list[Slot] = []
         self._old: list[Slot] = []
+        self._is_unsynced = False
+        """Some were removed, and that is not yet sure to survive a power cut."""
         self._renewed_from = 0
         self._waiting = 0
         self._taken = 0
@@ -139,13 +141,13 @@ class SlotPool:
         """Remove the free files that are not to be used again; blocks. Raises OSError:
         they may come back by a power cut."""
         with self._changed:
-            old = list(self._old)
+            old, self._old = self._old, []  # none is closed twice
+            self._is_unsynced = self._is_unsynced or bool(old)
         for slot in old:
             self._drop(slot)
-        if old:
+        if self._is_unsynced:
             self._files.fsync_dir(self._directory)
-        with self._changed:
-            self._old = self._old[len(old) :]
+            self._is_unsynced = False
 
     def is_old(self, slot: Slot) -> bool:
         """Whether this file was there at the last `renew`."""
@@ -155,7 +157,7 @@ class SlotPool:
     def is_swept(self) -> bool:
         """Whether no free file is left that is not to be used again."""
         with self._changed:
-            return not self._old
+            return not self._old and not self._is_unsynced
 
     @property
     def is_short(self) -> bool:

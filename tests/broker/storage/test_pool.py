@@ -193,3 +193,20 @@ def test_what_is_renewed_is_removed_and_comes_back_to_nobody() -> None:
     assert not pool.is_old(new)
     pool.give(new)
     assert pool.take() is new
+
+
+def test_a_sweep_that_fails_is_gone_on_with_and_closes_no_file_twice() -> None:
+    """A descriptor's number may be another file's by then."""
+    files = ForgetfulFiles()
+    pool = a_pool(files)
+    pool.prepare()
+    pool.renew()
+    files.fail("fsync_dir", OSError(errno.EIO, "input/output error"))
+    with pytest.raises(OSError, match="input/output"):
+        pool.sweep()
+    assert not pool.is_swept
+    closed: list[int] = []
+    files.close = closed.append  # type: ignore[assignment]
+    pool.sweep()
+    assert pool.is_swept
+    assert closed == []
