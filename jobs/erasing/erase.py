@@ -115,8 +115,8 @@ def run(data_dir: Path, asked: Asked, timeout_s: float) -> Erasure:
         digest = records.digest_of(topic_id, asked.kind, asked.what)
         before = check_erasable(root, topic_id).version
         with searching(asked, root, topic_id) as wanted:
-            hold(extents, data_dir, asked.topic, HOLD_MS, HOLDER)
             try:
+                hold(extents, data_dir, asked.topic, HOLD_MS, HOLDER)
                 _wait_for_rewrite(data_dir, asked.topic, timeout_s)
                 attempts = _attempts(lambda: extents.hold(asked.topic, HOLD_MS, HOLDER))
                 files = _erase(root, topic_id, wanted, digest, attempts, spill)
