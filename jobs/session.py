@@ -95,7 +95,8 @@ def _standard_output_kept() -> Iterator[None]:
 def end_session(session: Any) -> None:
     """Stop Spark and wait for its JVM; blocks for some tenths of a second.
 
-    It would end a second after this process does. No other session can be made then.
+    It would end a second after this process does. The next session has a JVM of its
+    own, which pyspark starts where it knows of none.
     """
     from pyspark import SparkContext
 
@@ -112,6 +113,7 @@ def end_session(session: Any) -> None:
     except subprocess.TimeoutExpired:
         jvm.kill()
         jvm.wait()
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 def session_options(delta: bool) -> dict[str, str]:

@@ -38,24 +38,27 @@ def test_sessions_are_quiet_and_in_utc() -> None:
 PROGRAM = """
 from jobs.session import end_session, make_session
 from pyspark import SparkContext
-session = make_session("local[1]", "short", delta=False)
-print(SparkContext._gateway.proc.pid, flush=True)
-end_session(session)
-print("ended", flush=True)
+for app in ("short", "another"):
+    session = make_session("local[1]", app, delta=False)
+    assert session.range(3).count() == 3
+    print(SparkContext._gateway.proc.pid, flush=True)
+    end_session(session)
+    print("ended", flush=True)
 input()
 """
 
 
 @pytest.mark.spark
-def test_a_session_that_ended_has_left_no_jvm() -> None:
+def test_a_session_that_ended_has_left_no_jvm_and_another_can_be_made() -> None:
     program = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert program.stdout is not None
-    jvm = int(program.stdout.readline())
-    assert program.stdout.readline() == "ended\n"
-    assert not psutil.pid_exists(jvm)
+    for _ in range(2):
+        jvm = int(program.stdout.readline())
+        assert program.stdout.readline() == "ended\n"
+        assert not psutil.pid_exists(jvm)
     program.communicate("\n", timeout=IDLE_S)
     assert program.returncode == 0
 
@@ -65,6 +68,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, program: str, patience_s: float) -> i
     jvm = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
     gateway = SimpleNamespace(proc=jvm, shutdown=lambda: None)
     monkeypatch.setattr(SparkContext, "_gateway", gateway)
+    monkeypatch.setattr(SparkContext, "_jvm", None)
     monkeypatch.setattr(session, "JVM_ENDS_S", patience_s)
     end_session(SimpleNamespace(stop=lambda: None))
     return jvm.returncode
