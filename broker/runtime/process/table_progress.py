@@ -12,7 +12,7 @@ look to look.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.clock import Clock
 from broker.ids import TopicNumber, TopicPartition
@@ -20,44 +20,47 @@ from broker.ids import TopicNumber, TopicPartition
 PATIENCE: Final = 30
 
 
+class _End(NamedTuple):
+    """Where the table of a partition ends, and since when that is seen."""
+
+    offset: int
+    seen_ms: int
+
+
 class TableProgress:
     """Called on the loop, at each look for all partitions that wait for their table."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._ends: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, _End] = {}
+        """Of each partition that waits."""
         self._moved_ms: dict[TopicNumber, int] = {}
-        self._own_ms: dict[TopicPartition, int] = {}
-        """When the end of each that waits was first seen, or last seen to move."""
 
     def look(self, key: TopicPartition, table_end: int, *, waits: bool) -> bool:
         """Note where the table ends now; ``waits``: records behind it are in segments.
         The first end that is seen is no move: nothing is known then, and False said."""
         known = self._ends.pop(key, None)
-        now_ms = self._clock.monotonic_ms()
-        if known is not None and table_end > known:
-            self._moved_ms[key[0]] = now_ms
+        now = _End(table_end, self._clock.monotonic_ms())
+        if known is not None and table_end > known.offset:
+            self._moved_ms[key[0]] = now.seen_ms
+        elif known is not None:
+            now = now._replace(seen_ms=known.seen_ms)
         if waits:
-            self._ends[key] = table_end
-        if not waits:
-            self._own_ms.pop(key, None)
-        elif known is None or table_end > known:
-            self._own_ms[key] = now_ms
+            self._ends[key] = now
         return known is not None
 
     def keep(self, is_there: Callable[[TopicNumber], bool]) -> None:
         """Forget the partitions of topics that are gone."""
         for key in [key for key in self._ends if not is_there(key[0])]:
             del self._ends[key]
-            self._own_ms.pop(key, None)
             self._moved_ms.pop(key[0], None)
 
     def rests(self, key: TopicPartition, for_ms: int) -> bool:
         """Whether nothing came to the table of a partition's topic for so long, or
         nothing of the partition for `PATIENCE` times that."""
         number, now_ms = key[0], self._clock.monotonic_ms()
-        own_ms = self._own_ms.get(key, now_ms)
-        if now_ms - own_ms >= PATIENCE * for_ms:
+        end = self._ends.get(key)
+        if end is not None and now_ms - end.seen_ms >= PATIENCE * for_ms:
             return True
         moved_ms = self._moved_ms.get(number)
         if moved_ms is not None and now_ms - moved_ms < for_ms:
