@@ -63,7 +63,6 @@ _HIDING: Final = frozenset(
     {
         "Call",
         "CompoundBody",
-        "ExecuteImmediateQuery",
         "UnresolvedExecuteImmediate",
         "InsertIntoDir",
         "PlanWithUnresolvedIdentifier",
