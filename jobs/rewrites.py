@@ -13,8 +13,9 @@ from pathlib import Path
 from broker.ids import TopicNumber
 from broker.topics.topic import Topic
 from jobs.cleaning.cleaner import Cleaner
-from jobs.merging.merger import Find, Merger
+from jobs.merging.merger import Merger
 from jobs.merging.rewrite import stop_file
+from jobs.slot import Find
 from jobs.tables import Table
 
 
@@ -40,7 +41,7 @@ class Rewrites:
     def topic(self) -> str:
         """Whose files are written anew; "" if none are."""
         one, other = self._turns
-        return one.topic or other.topic
+        return one.slot.topic or other.slot.topic
 
     @property
     def writing(self) -> str | None:
@@ -50,7 +51,7 @@ class Rewrites:
 
     def stop(self, timeout_s: float) -> None:
         """Have what is under way end, and wait for that; blocks."""
-        if any(one.is_busy for one in self._turns):
+        if any(one.slot.is_busy for one in self._turns):
             with suppress(OSError):
                 self._spill.mkdir(exist_ok=True)
                 Path(stop_file(str(self._spill))).touch()
@@ -72,12 +73,12 @@ class Rewrites:
             return table
 
         for one in self._turns:
-            if one.is_busy:
+            if one.slot.is_busy:
                 one.finish(current, may_commit)
 
     def look(self, tables: Iterable[Table], is_late: bool) -> None:
         """Begin something if it is due and nothing is under way."""
-        if any(one.is_busy for one in self._turns):
+        if any(one.slot.is_busy for one in self._turns):
             return
         if not self._is_swept:  # of what a killed one left to sort
             shutil.rmtree(self._spill, ignore_errors=True)
@@ -85,7 +86,7 @@ class Rewrites:
         found = list(tables)
         for one in list(self._turns):
             one.look(found, is_late)
-            if one.is_busy:
+            if one.slot.is_busy:
                 self._turns.remove(one)
                 self._turns.append(one)
                 return

@@ -14,7 +14,6 @@ newest segment, here files come from the newest on.
 The price: a look costs a millisecond for a thousand files.
 """
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -33,9 +32,10 @@ from jobs.cleaning.plan import Clean, Rules
 from jobs.cleaning.rewrite import Cleaned, CleanTask
 from jobs.looks import Looks
 from jobs.merging.background import Runner
-from jobs.merging.merger import Find, bounds_of, new_file, why_not_written
+from jobs.merging.merger import bounds_of, new_file, why_not_written
 from jobs.round import delete_unnamed
 from jobs.rows import Failed
+from jobs.slot import Find, Job, Slot
 from jobs.status import Counters
 from jobs.tables import Table
 from lakehouse.actions import DataFile
@@ -49,6 +49,8 @@ from lakehouse.owners_columns import all_columns
 LOOK_AGAIN_MS: Final = 60_000
 PAUSE_MS_MAX: Final = 3_600_000
 REPORTED_MAX: Final = 100
+
+_Cleaning = Job[Clean, CleanTask]
 
 log = structlog.get_logger("lakelog.compactor")
 
@@ -78,17 +80,6 @@ class _Looked:
 
 
 @dataclass(slots=True)
-class _Job:
-    """A clean that is under way: of which table, as it was when it was planned."""
-
-    table: Table
-    clean: Clean
-    task: CleanTask
-    schema: str
-    begun_ms: int
-
-
-@dataclass(slots=True)
 class Cleaner:
     """Called by the compactor's step alone."""
 
@@ -103,24 +94,14 @@ class Cleaner:
     """Hears of topics whose tables may have files that no commit will name."""
     defaults: Callable[[], Mapping[str, str]] = dict
     """What holds for topics that do not say it themselves; read once in a look."""
-    _job: _Job | None = None
+    slot: Slot[Clean, CleanTask] = field(init=False)
     _looked: dict[TopicNumber, _Looked] = field(default_factory=dict)
     _left_alone: dict[TopicNumber, str] = field(default_factory=dict)
     _looks: Looks = field(init=False)
-    _attempts: int = 0
 
     def __post_init__(self) -> None:
         self._looks = Looks(self.clock)
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a clean is under way."""
-        return self._job is not None
-
-    @property
-    def topic(self) -> str:
-        """Whose files are written anew; "" if none are."""
-        return "" if self._job is None else self._job.table.topic.name
+        self.slot = Slot(self.runner, self.clock)
 
     @property
     def left_alone(self) -> dict[TopicNumber, str]:
@@ -130,19 +111,19 @@ class Cleaner:
     @property
     def writing(self) -> str | None:
         """What the names of the files have that no commit names yet."""
-        return None if self._job is None else f"-{self._job.task.attempt}-"
+        job = self.slot.job
+        return None if job is None else f"-{job.task.attempt}-"
 
     def finish(self, find: Find, may_commit: Callable[[], bool]) -> None:
         """Commit the clean that is under way, if it is done. ``find``: a table as it is
         followed now; None: it is not."""
-        job = self._job
-        done = None if job is None else self.runner.take()
-        if job is None or done is None:
+        ended = self.slot.take()
+        if ended is None:
             return
-        self._job = None
+        job, done = ended
         self._looks.soon()
         if isinstance(done, Failed):
-            partition = None if done.stale else job.clean.partition
+            partition = None if done.stale else job.planned.partition
             self._put_off(job.table, done.why, partition)
             return
         assert isinstance(done, Cleaned), "what was asked for"
@@ -154,14 +135,14 @@ class Cleaner:
         else:
             self._commit(replace(job, table=table), done)
 
-    def _is_wanted(self, job: _Job, table: Table) -> bool:
+    def _is_wanted(self, job: _Cleaning, table: Table) -> bool:
         """Whether the topic is there, and its policy is what it was."""
         config = TopicConfig.of(table.topic.configs, self.defaults())
         return table.topic.id == job.table.topic.id and config.compacted
 
     def look(self, tables: Iterable[Table], is_late: bool) -> None:
         """Begin a clean if one is due and none is under way."""
-        if self._job is not None or is_late or not self.settings.clean:
+        if self.slot.is_busy or is_late or not self.settings.clean:
             return
         find = partial(self._find, cache(self.defaults))
         found = self._looks.first(tables, self._is_due, find)
@@ -250,25 +231,21 @@ class Cleaner:
     def _begin(self, table: Table, clean: Clean) -> None:
         metadata = table.snapshot.metadata
         assert metadata is not None, "it was looked at"
-        self._attempts += 1
-        attempt = f"{os.getpid():x}-{self.clock.now_ms():x}-c{self._attempts:x}"
         task = CleanTask(
             table.path,
             clean.partition,
             clean.end,
             clean.groups,
-            attempt,
+            self.slot.attempt("c"),
             all_columns(metadata.schema_string).serialize().to_pybytes(),
             str(self.spill),
             self.settings.merge_bytes_per_s,
         )
-        now_ms = self.clock.monotonic_ms()
-        self._job = _Job(table, clean, task, metadata.schema_string, now_ms)
         passing("clean.before_file")
-        self.runner.start(task)
+        self.slot.begin(table, clean, task)
 
-    def _commit(self, job: _Job, done: Cleaned) -> None:
-        table, clean = job.table, job.clean
+    def _commit(self, job: _Cleaning, done: Cleaned) -> None:
+        table, clean = job.table, job.planned
         new = [new_file(clean.partition, file) for file in done.files]
         try:
             passing("clean.before_commit")
@@ -289,22 +266,22 @@ class Cleaner:
         self._count(job, done)
         self.committed(table)
 
-    def _count(self, job: _Job, done: Cleaned) -> None:
+    def _count(self, job: _Cleaning, done: Cleaned) -> None:
         known = self._looked[job.table.topic.number]
         known.rest.pause_ms = 0
-        known.odd.pop(job.clean.partition, None)
+        known.odd.pop(job.planned.partition, None)
         rows, size = (
             sum(getattr(f, name) for f in done.files) for name in ("rows", "size")
         )
         self.counters.cleans += 1
         self.counters.cleaned_rows += done.rows - rows
-        self.counters.cleaned_bytes += job.clean.bytes
+        self.counters.cleaned_bytes += job.planned.bytes
         self.counters.clean_file_bytes += size
         log.info(
-            "cleaned", topic=job.table.topic.name, partition=job.clean.partition,
-            end=job.clean.end, ratio=round(job.clean.ratio, 3), keys=done.keys,
-            rows=done.rows, kept=rows, bytes=job.clean.bytes, size=size,
-            files=len(job.clean.files), ms=self.clock.monotonic_ms() - job.begun_ms,
+            "cleaned", topic=job.table.topic.name, partition=job.planned.partition,
+            end=job.planned.end, ratio=round(job.planned.ratio, 3), keys=done.keys,
+            rows=done.rows, kept=rows, bytes=job.planned.bytes, size=size,
+            files=len(job.planned.files), ms=self.clock.monotonic_ms() - job.begun_ms,
         )  # fmt: skip
 
     def _put_off(self, table: Table, why: str, odd: int | None = None) -> None:

@@ -44,6 +44,7 @@ from jobs.merging.plan import NOTHING_BELOW, Below, Merge, Rules
 from jobs.merging.rewrite import MergeTask
 from jobs.round import delete_unnamed
 from jobs.rows import Failed, Written
+from jobs.slot import Find, Job, Slot
 from jobs.status import Counters
 from jobs.tables import Table
 from lakehouse.actions import DataFile, Metadata
@@ -63,10 +64,11 @@ LOOK_BELOW_MS: Final = 600_000
 was committed: the log's start moves on all the same."""
 BARRED_MS: Final = 3_600_000
 PAUSE_MS_MAX: Final = 3_600_000
-Find = Callable[[TopicNumber], Table | None]
 BARRED_MAX: Final = 10_000
 RETENTION_SHARE: Final = 8
 REPORTED_MAX: Final = 100
+
+_Merging = Job[Merge, MergeTask]
 
 log = structlog.get_logger("lakelog.compactor")
 
@@ -79,17 +81,6 @@ class _Looked:
     files: int
     at_ms: int
     pause_ms: int = 0
-
-
-@dataclass(slots=True)
-class _Job:
-    """A merge that is under way: of which table, as it was when it was planned."""
-
-    table: Table
-    merge: Merge
-    task: MergeTask
-    schema: str
-    begun_ms: int
 
 
 class _Said(NamedTuple):
@@ -117,27 +108,17 @@ class Merger:
     log_starts: Callable[[], Mapping[TopicPartition, int]] = dict
     """Of all partitions; read once in a look, if a table keeps rows longer than the
     log."""
-    _job: _Job | None = None
+    slot: Slot[Merge, MergeTask] = field(init=False)
     _looked: dict[TopicNumber, _Looked] = field(default_factory=dict)
     _tables_alone: dict[TopicNumber, str] = field(default_factory=dict)
     _files_alone: dict[TopicNumber, tuple[str, int]] = field(default_factory=dict)
     _barred: dict[str, int] = field(default_factory=dict)
     _partition: dict[TopicNumber, int] = field(default_factory=dict)
     _looks: Looks = field(init=False)
-    _attempts: int = 0
 
     def __post_init__(self) -> None:
         self._looks = Looks(self.clock)
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a merge is under way."""
-        return self._job is not None
-
-    @property
-    def topic(self) -> str:
-        """Whose files are written anew; "" if none are."""
-        return "" if self._job is None else self._job.table.topic.name
+        self.slot = Slot(self.runner, self.clock)
 
     @property
     def left_alone(self) -> dict[TopicNumber, str]:
@@ -150,18 +131,16 @@ class Merger:
     @property
     def writing(self) -> str | None:
         """The file that is being written, and that no commit names yet."""
-        if self._job is None:
-            return None
-        return os.path.join(self._job.task.root, self._job.task.path)
+        job = self.slot.job
+        return None if job is None else os.path.join(job.task.root, job.task.path)
 
     def finish(self, find: Find, may_commit: Callable[[], bool]) -> None:
         """Commit the merge that is under way, if it is done. ``find``: a table as it is
         followed now; None: it is not."""
-        job = self._job
-        done = None if job is None else self.runner.take()
-        if job is None or done is None:
+        ended = self.slot.take()
+        if ended is None:
             return
-        self._job = None
+        job, done = ended
         self._looks.soon()
         if isinstance(done, Failed):
             self._failed(job, done)
@@ -176,7 +155,7 @@ class Merger:
 
     def look(self, tables: Iterable[Table], is_late: bool) -> None:
         """Begin a merge if one is due and none is under way."""
-        if self._job is not None or is_late or not self.settings.merge:
+        if self.slot.is_busy or is_late or not self.settings.merge:
             return
         said = _Said(cache(self.defaults), cache(self.log_starts))
         found = self._looks.first(tables, self._is_due, partial(self._find, said))
@@ -264,29 +243,25 @@ class Merger:
     def _begin(self, table: Table, merge: Merge) -> None:
         metadata = table.snapshot.metadata
         assert metadata is not None, "it was looked at"
-        self._attempts += 1
-        attempt = f"{os.getpid():x}-{self.clock.now_ms():x}-{self._attempts:x}"
         task = MergeTask(
             table.path,
-            merged_name(merge.files, attempt),
+            merged_name(merge.files, self.slot.attempt()),
             merge.partition,
             tuple(file.relative_path for file in merge.files),
             all_columns(metadata.schema_string).serialize().to_pybytes(),
             str(self.spill),
             self.settings.merge_bytes_per_s,
         )
-        now_ms = self.clock.monotonic_ms()
-        self._job = _Job(table, merge, task, metadata.schema_string, now_ms)
         passing("merge.before_file")
-        self.runner.start(task)
+        self.slot.begin(table, merge, task)
 
-    def _commit(self, job: _Job, written: Written) -> None:
+    def _commit(self, job: _Merging, written: Written) -> None:
         table = job.table
-        new = new_file(job.merge.partition, written)
+        new = new_file(job.planned.partition, written)
         try:
             passing("merge.before_commit")
             replace_files(
-                table.path, table.id, job.merge.files, [new], schema=job.schema,
+                table.path, table.id, job.planned.files, [new], schema=job.schema,
                 now_ms=self.clock.now_ms(), snapshot=table.snapshot,
                 on_written=lambda: passing("merge.after_entry"),
                 on_committed=lambda: passing("merge.after_commit"),
@@ -301,31 +276,31 @@ class Merger:
         self._count(job, written)
         self.committed(table)
 
-    def _count(self, job: _Job, written: Written) -> None:
+    def _count(self, job: _Merging, written: Written) -> None:
         self._looked.pop(job.table.topic.number, None)
         self.counters.merges += 1
-        self.counters.merged_files += len(job.merge.files)
-        self.counters.merged_bytes += job.merge.bytes
+        self.counters.merged_files += len(job.planned.files)
+        self.counters.merged_bytes += job.planned.bytes
         self.counters.merge_file_bytes += written.size
         log.info(
-            "merged", topic=job.table.topic.name, partition=job.merge.partition,
-            files=len(job.merge.files), bytes=job.merge.bytes, size=written.size,
-            rows=written.rows, repair=job.merge.is_repair,
+            "merged", topic=job.table.topic.name, partition=job.planned.partition,
+            files=len(job.planned.files), bytes=job.planned.bytes, size=written.size,
+            rows=written.rows, repair=job.planned.is_repair,
             ms=self.clock.monotonic_ms() - job.begun_ms,
         )  # fmt: skip
 
-    def _failed(self, job: _Job, failed: Failed) -> None:
+    def _failed(self, job: _Merging, failed: Failed) -> None:
         if failed.stale:
             self._put_off(job.table, failed.why)
             return
         self.counters.merges_failed += 1
         self.suspect([job.table.topic.number])
-        first, topic = job.merge.files[0], job.table.topic
+        first, topic = job.planned.files[0], job.table.topic
         log.warning("files are not merged", topic=topic.name, why=failed.why)
         if len(self._barred) >= BARRED_MAX:
             self._barred.clear()
         until_ms = self.clock.monotonic_ms() + BARRED_MS
-        for file in job.merge.files:
+        for file in job.planned.files:
             self._barred[os.path.join(job.table.path, file.path)] = until_ms
         why = f"from {first.path} on files stay as they are: {failed.why}"
         self._files_alone[topic.number] = why, until_ms
