@@ -113,6 +113,38 @@ NEEDS: dict[str, dict[str, tuple[int, ...]]] = {
     "static members": {"JOIN_GROUP": (5,), "SYNC_GROUP": (3,), "HEARTBEAT": (3,)},
     "Java, newest timestamp": {"LIST_OFFSETS": (7,)},
     "Java, epoch of a producer": {"INIT_PRODUCER_ID": (3,)},
+    "Java, exactly once v2": {"TXN_OFFSET_COMMIT": (3,), "OFFSET_FETCH": (7,)},
+    "librdkafka and aiokafka, transactions": {
+        "ADD_PARTITIONS_TO_TXN": (0,), "ADD_OFFSETS_TO_TXN": (0,), "END_TXN": (0,),
+        "TXN_OFFSET_COMMIT": (0, 3),
+    },
+    "Connect": {
+        "CREATE_TOPICS": (2,), "DESCRIBE_CONFIGS": (1,), "JOIN_GROUP": (2,),
+    },
+    "Streams": {
+        "CREATE_TOPICS": (2,), "DELETE_RECORDS": (0,), "LIST_OFFSETS": (1,),
+    },
+    "kafka-topics": {
+        "DELETE_TOPICS": (1,), "CREATE_PARTITIONS": (0,),
+        "DESCRIBE_TOPIC_PARTITIONS": (0,), "LIST_PARTITION_REASSIGNMENTS": (0,),
+    },
+    "kafka-configs": {"INCREMENTAL_ALTER_CONFIGS": (0,), "LIST_CONFIG_RESOURCES": (0,)},
+    "kafka-consumer-groups": {
+        "LIST_GROUPS": (4, 5), "DESCRIBE_GROUPS": (5,), "DELETE_GROUPS": (2,),
+        "OFFSET_DELETE": (0,),
+    },
+    "kafka-log-dirs": {"DESCRIBE_LOG_DIRS": (1,)},
+    "kafka-transactions": {
+        "DESCRIBE_PRODUCERS": (0,), "DESCRIBE_TRANSACTIONS": (0,),
+        "LIST_TRANSACTIONS": (0,), "WRITE_TXN_MARKERS": (1,),
+    },
+    "kafka-reassign-partitions": {
+        "ALTER_PARTITION_REASSIGNMENTS": (0,), "ALTER_REPLICA_LOG_DIRS": (1,),
+    },
+    "kafka-leader-election": {"ELECT_LEADERS": (2,)},
+    "kafka-cluster": {"DESCRIBE_CLUSTER": (0,), "UNREGISTER_BROKER": (0,)},
+    "kafka-features": {"UPDATE_FEATURES": (0,)},
+    "kafka-metadata-quorum": {"DESCRIBE_QUORUM": (0,)},
 }  # fmt: skip
 
 

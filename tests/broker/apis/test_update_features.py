@@ -61,3 +61,15 @@ def test_no_more_updates_are_taken_than_anybody_needs(tmp_path):
             assert await told(house) == (0, 2)
 
     story(play)
+
+
+def test_a_feature_at_level_0_is_not_finalized(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            answer = await house.ask(to(0, 2), 2)
+            assert (answer.error_code, answer.results) == (0, [])
+            assert await told(house) == (1, None)
+            assert (await house.ask(to(2, 1), 2)).error_code == 0
+            assert await told(house) == (2, 2)
+
+    story(play)
