@@ -2,8 +2,9 @@
 
 A number ``a.b`` of the broker's status becomes ``lakelog_broker_a_b``; what only grows
 is a counter and ends in ``_total``. The sentences come from `broker.status.schema`. A
-table that records wait for, or that cannot be read, has gauges labelled by its topic;
-so has each of the oldest transactions that hold a table back, and whose it is.
+table that records wait for, or that cannot be read, has gauges labelled by its topic,
+unless series of topics are switched off; each of the oldest transactions that hold a
+table back always has some, and whose it is.
 The hot path counts in plain ints; nobody waits for a scrape.
 """
 
@@ -137,13 +138,13 @@ class PartsCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Everything that the parts say now."""
         broker, compactor = self._status.broker(), self._status.compactor()
-        yield from _part("lakelog_broker", broker)
+        yield from _part("lakelog_broker", broker, per_topic=self._per_topic)
         if broker is not None:
             yield from requests(broker.requests)
             yield from histograms(broker)
             yield from jmx(broker)
             yield from transactions(broker.transactions)
-        yield from _part("lakelog_compactor", compactor)
+        yield from _part("lakelog_compactor", compactor, per_topic=self._per_topic)
         if compactor is not None:
             yield from compaction(compactor)
             if self._per_topic:
@@ -151,7 +152,7 @@ class PartsCollector(Collector):
 
 
 def _part(
-    prefix: str, status: BrokerStatus | CompactorStatus | None
+    prefix: str, status: BrokerStatus | CompactorStatus | None, *, per_topic: bool
 ) -> Iterator[Metric]:
     up = 0.0 if status is None else 1.0
     yield GaugeMetricFamily(f"{prefix}_up", "1 if its status is fresh.", up)
@@ -161,7 +162,8 @@ def _part(
     yield GaugeMetricFamily(f"{prefix}_problems", "Problems that it reports.", problems)
     yield from gauges(status, prefix)
     yield from counters(status.counters, prefix)
-    yield from tables(status.tables, prefix)
+    if per_topic:
+        yield from tables(status.tables, prefix)
     if status.pid:
         yield from process(prefix, status.pid)
 

@@ -106,3 +106,14 @@ def test_series_of_topics_are_shown_unless_they_are_switched_off(lonely):
     lonely.app.state.settings = settings
     assert line not in lonely.get("/metrics").text
     assert line in lonely.get("/metrics?per_topic=true").text
+
+
+def test_tables_are_not_named_where_series_of_topics_are_switched_off(lonely):
+    waiting = tuple(TableState(f"t{n}", pending_bytes=7, lag_ms=8) for n in range(300))
+    unreadable = tuple(TableState(f"u{n}", readable=False) for n in range(300))
+    say(lonely, CompactorStatus(tables=waiting, stuck=2))
+    say(lonely, BrokerStatus(tables=unreadable))
+    assert 'topic="t299"' in lonely.get("/metrics").text
+    text = lonely.get("/metrics?per_topic=false").text
+    assert "lakelog_compactor_stuck 2.0" in text.splitlines()
+    assert 'topic="' not in text
