@@ -6,7 +6,10 @@ kept, or wrote a predicate; deleted topics of the same name have tables of their
 
 import json
 import os
+import re
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,9 +17,21 @@ import pyarrow.parquet as pq
 
 from lakehouse.delta_log import LOG_DIRECTORY
 from lakehouse.location import directory_name
+from lakehouse.provenance import is_ours
 
 _HARMLESS: Final = frozenset({"offset", "timestamp", "partition", "timestampType"})
 NAMED_MAX: Final = 5
+_TECHNICAL: Final = frozenset(
+    {
+        "clientVersion", "engineInfo", "isolationLevel", "operation",
+        "operationMetrics", "txnId",
+    }
+)  # fmt: skip
+"""What a commit says of itself that is nobody's choice."""
+_ROWLESS: Final = frozenset(
+    {"CREATE TABLE", "OPTIMIZE", "RESTORE", "VACUUM START", "VACUUM END"}
+)
+"""Operations of which no parameter quotes a row: columns, names, sizes, versions."""
 
 
 def in_log(root: str, key: bytes | None) -> list[str]:
@@ -95,11 +110,39 @@ def _with_statistics(action: Any) -> set[str]:
 
 
 def _mentions(info: Any, key: bytes | None) -> bool:
-    """Whether a commit says the key of itself, as text."""
-    if info is None or not key:
+    """Whether a commit of an owner's has the key in what he chose to say: as a word, or
+    in hexadecimal digits, as Spark and the library write bytes."""
+    if not isinstance(info, dict) or not key or is_ours(_compact(info)):
         return False
-    text = json.dumps(info, ensure_ascii=False)
-    try:
-        return json.dumps(key.decode(), ensure_ascii=False)[1:-1] in text
-    except UnicodeDecodeError:
-        return False
+    said = {name: value for name, value in info.items() if name not in _TECHNICAL}
+    if info.get("operation") in _ROWLESS:
+        said.pop("operationParameters", None)
+    found = _pattern(key)
+    return any(found.search(text) for text in _texts(said))
+
+
+@lru_cache(1)
+def _pattern(key: bytes) -> re.Pattern[str]:
+    """A short key is not every number in which its digits stand."""
+    forms = [f"(?:'|0x){key.hex()}(?![0-9a-f])"]
+    with suppress(UnicodeDecodeError):
+        text = key.decode()
+        written = {text, json.dumps(text, ensure_ascii=False)[1:-1]}
+        forms += [rf"(?-i:(?<!\w){re.escape(form)}(?!\w))" for form in written]
+    return re.compile("|".join(forms), re.IGNORECASE)
+
+
+def _texts(said: Any) -> Iterator[str]:
+    """All texts in a value of JSON; numbers are counts and times."""
+    if isinstance(said, str):
+        yield said
+    elif isinstance(said, dict):
+        for value in said.values():
+            yield from _texts(value)
+    elif isinstance(said, list):
+        for value in said:
+            yield from _texts(value)
+
+
+def _compact(info: dict[str, Any]) -> str:
+    return json.dumps(info, separators=(",", ":"))

@@ -1,5 +1,8 @@
 """What cannot be taken out is told."""
 
+import deltalake
+import pytest
+
 from jobs.erasing import past
 from tests.jobs.erasing.scene import PERSON, Scene
 from tests.jobs.world import World
@@ -35,6 +38,42 @@ def test_a_key_in_an_owners_predicate_is_told(world: World) -> None:
     assert sentence.endswith("says of itself: 00000000000000000002.json")
     assert past.in_log(scene.root, b"another") == []
     assert past.in_log(scene.root, b"\xff") == past.in_log(scene.root, None) == []
+
+
+@pytest.mark.parametrize("key", [b"0", b"1", b"17", b"s", b"people", b"delta"])
+def test_a_short_key_is_not_told_where_numbers_and_names_stand(
+    world: World, key: bytes
+) -> None:
+    """As a user's number does, which is in each timestamp."""
+    scene = Scene(world)
+    scene.put([key])
+    scene.put([PERSON])
+    scene.table.optimize.compact()
+    scene.table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    scene.table.delete("cast(key as string) = 'customer-170'")
+    assert past.in_log(scene.root, key) == []
+
+
+@pytest.mark.parametrize("digits", ["X'706572736f6e'", "X'706572736F6E'"])
+def test_a_key_in_hexadecimal_digits_is_told(world: World, digits: str) -> None:
+    scene = Scene(world)
+    scene.put([b"person", b"a"])
+    scene.table.delete(f"key = {digits}")
+    [sentence] = past.in_log(scene.root, b"person")
+    assert "says of itself" in sentence
+    assert past.in_log(scene.root, b"per") == past.in_log(scene.root, b"son") == []
+
+
+def test_a_key_in_what_an_owner_writes_beside_a_commit_is_told(world: World) -> None:
+    scene = Scene(world)
+    scene.put([PERSON, b"a"])
+    said = deltalake.CommitProperties(
+        custom_metadata={"why": "they asked: b\u00fcro-7"}
+    )
+    scene.table.delete("offset = 1", commit_properties=said)
+    assert past.in_log(scene.root, PERSON) == []
+    [sentence] = past.in_log(scene.root, "b\u00fcro-7".encode())
+    assert "says of itself" in sentence
 
 
 def test_the_tables_of_deleted_topics_of_the_name_are_told(world: World) -> None:
