@@ -29,6 +29,9 @@ BYTES_MAX = 1_000_000_000
 UNKNOWN_TOPIC_MS = 1000
 """After this time a topic that the broker does not know is believed not to be there."""
 
+OFFSET_UNKNOWN = -1
+"""As Java's producer says it: a batch was sent again because its answer was lost, and
+the broker says that it has it (DUPLICATE_SEQUENCE_NUMBER), or has what came behind."""
 
 _GIVEN_UP = {
     KafkaError._PURGE_QUEUE: "The record was given up before it was sent.",
@@ -62,6 +65,7 @@ class Delivered(NamedTuple):
 
     partition: int
     offset: int
+    """``OFFSET_UNKNOWN`` for one that is there, the broker did not say where."""
     timestamp_ms: int | None
 
 
@@ -197,7 +201,9 @@ def _in_words(error: KafkaError) -> KafkaError:
 
 def _delivered(message: Message) -> Delivered:
     kind, timestamp_ms = message.timestamp()
-    known = kind != TIMESTAMP_NOT_AVAILABLE
+    offset, known = message.offset(), kind != TIMESTAMP_NOT_AVAILABLE
     return Delivered(
-        message.partition(), message.offset(), timestamp_ms if known else None
+        message.partition(),
+        OFFSET_UNKNOWN if offset is None else offset,
+        timestamp_ms if known else None,
     )

@@ -114,7 +114,10 @@ class Placed(BaseModel):
     cluster_id: str
     topic_name: str
     partition_id: int
-    offset: int
+    offset: int = Field(
+        description="-1: it is there, and the broker did not say where, for it was "
+        "sent again after an answer was lost."
+    )
     timestamp: str | None
     key: ReportedData | None = None
     value: ReportedData | None = None

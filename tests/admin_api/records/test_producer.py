@@ -1,5 +1,6 @@
 """The shared producer, on a real broker and on none."""
 
+import ctypes
 import threading
 
 import pytest
@@ -102,6 +103,50 @@ def test_what_is_given_up_fails_at_once_and_in_words():
         with pytest.raises(KafkaException, match="given up before it was sent"):
             sent.result(IDLE_S)
         producer.close()
+
+
+class Repeating:
+    """Makes producers whose broker, librdkafka's own, has had all of the batches that
+    they send before, and does not know where any more."""
+
+    DUPLICATE_SEQUENCE_NUMBER = 46
+    PRODUCE = 0
+    OF_A_PRODUCER = 16
+    """Where the object has librdkafka's handle: behind its head."""
+
+    def __init__(self):
+        with open("/proc/self/maps") as mapped:
+            [path, *_] = {line.split()[-1] for line in mapped if "librdkafka" in line}
+        self._library = ctypes.CDLL(path)
+
+    def __call__(self, config):
+        producer = Producer(
+            config | {"test.mock.num.brokers": 1, "allow.auto.create.topics": True}
+        )
+        at = ctypes.c_void_p.from_address(id(producer) + self.OF_A_PRODUCER)
+        cluster_of = self._library.rd_kafka_handle_mock_cluster
+        cluster_of.restype = ctypes.c_void_p
+        self._library.rd_kafka_mock_push_request_errors(
+            ctypes.c_void_p(cluster_of(at)),
+            ctypes.c_int16(self.PRODUCE),
+            ctypes.c_size_t(1),
+            ctypes.c_int(self.DUPLICATE_SEQUENCE_NUMBER),
+        )
+        return producer
+
+
+def test_a_record_that_the_broker_had_already_is_delivered(plane, monkeypatch):
+    """Who reports it says -1 for its offset, as Java's producer does."""
+    plane.create("repeated")
+    producer = RecordProducer(plane.bootstrap, IDLE_S, Repeating())
+    monkeypatch.setitem(plane.app.state._state, "producer", producer)
+    record = {"partition_id": 0, "value": {"type": "STRING", "data": "v"}}
+    url = f"{plane.cluster}/topics/repeated/records"
+    answers = [plane.post(url, record) for _ in range(2)]
+    producer.close()
+    assert [one.status_code for one in answers] == [200, 200], answers[0].text
+    assert [one.json()["error_code"] for one in answers] == [200, 200]
+    assert [one.json()["offset"] for one in answers] == [-1, 0]
 
 
 def test_a_producer_that_sent_nothing_has_no_thread():
