@@ -6,9 +6,9 @@ body, for a framework reads bodies before it asks a guard.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,6 +27,7 @@ LOOK_S: Final = 2.0
 """So often it is looked whether who streams still may."""
 CALLER: Final = "lakelog.caller"
 _BEARER: Final = "bearer"
+T = TypeVar("T")
 
 
 class Refused(HTTPException):
@@ -103,6 +104,26 @@ class Asking:
                 await self.require_still(role)
             except Refused as refused:
                 return refused
+
+    async def while_allowed(self, role: Role, work: Coroutine[Any, Any, T]) -> T:
+        """What ``work`` gives. It is cancelled, and Refused raised, once they may no
+        more what ``role`` may."""
+
+        async def refuse(working: asyncio.Timeout) -> Refused:
+            refused = await self.refused(role)
+            working.reschedule(asyncio.get_running_loop().time())
+            return refused
+
+        async with asyncio.timeout(None) as working:
+            refusing = asyncio.create_task(refuse(working))
+            try:
+                return await work
+            except asyncio.CancelledError:
+                if refusing.done():
+                    raise refusing.result() from None
+                raise
+            finally:
+                refusing.cancel()
 
     async def require_still(self, role: Role) -> None:
         """Raises Refused if they may no more what ``role`` may."""

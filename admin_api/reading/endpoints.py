@@ -4,7 +4,7 @@ from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from admin_api.access.callers import CALLER
+from admin_api.access.callers import CALLER, Asking
 from admin_api.access.tokens import Role
 from admin_api.dependencies import (
     ID_MAX,
@@ -131,6 +131,7 @@ ConditionDep = Annotated[Condition, Depends(_condition)]
 
 @router.get("/records", summary="Read records", response_model=RecordList)
 async def read_records(
+    request: Request,
     base: BaseDep,
     name: TopicNameDep,
     kafka: KafkaDep,
@@ -145,11 +146,16 @@ async def read_records(
     Without a beginning: from the start of the log. They are read up to the ends that
     the partitions have now; `ended_by` says whether a limit came first, and
     `metadata.next` reads on. Keys, values and headers are text where they are text, and
-    base64 otherwise.
+    base64 otherwise. It ends with 401 when the token is revoked or expires meanwhile.
     """
-    spans = await plan(kafka, name, wanted)
-    question = Question(name, spans, limits, condition.wanted, condition.text)
-    return await read(question, readers, clock, base)
+
+    async def found() -> Response:
+        spans = await plan(kafka, name, wanted)
+        question = Question(name, spans, limits, condition.wanted, condition.text)
+        return await read(question, readers, clock, base)
+
+    asking: Asking = request.scope[CALLER]
+    return await asking.while_allowed(Role.VIEWER, found())
 
 
 @router.get(
@@ -172,12 +178,14 @@ async def tail_records(
 
     Who was interrupted says `at` to go on where he was; else what came meanwhile is
     passed over. Without chosen partitions those that are added are followed, too. It
-    ends when the token is revoked or expires. At most 32 clients read at a time, and
-    429 is the answer to more.
+    ends when the token is revoked or expires, and when the topic is deleted, also where
+    it is made again: whoever wants the new one asks again. At most 32 clients read at a
+    time, and 429 is the answer to more.
     """
-    starts = await from_the_end(kafka, name, wanted)
-    reader = readers.reader(name, starts)
-    following, asking = Following(kafka, name, reader, starts), request.scope[CALLER]
+    followed = await from_the_end(kafka, name, wanted)
+    reader = readers.reader(name, followed.starts)
+    following = Following(kafka, name, reader, followed)
+    asking: Asking = request.scope[CALLER]
 
     async def check() -> None:
         await asking.require_still(Role.VIEWER)

@@ -7,7 +7,7 @@ read to there and no further.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka.admin import OffsetSpec
 
@@ -19,6 +19,13 @@ _PLACE: Final = re.compile(r"(\d{1,9}):(\d{1,18})", re.ASCII)
 
 Spans = dict[int, tuple[int, int]]
 """Partition -> [first offset, end offset)."""
+
+
+class Followed(NamedTuple):
+    """A topic, by the text of its id, and from where its partitions are followed."""
+
+    topic_id: str
+    starts: dict[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,7 @@ async def plan(kafka: Kafka, topic: str, wanted: Wanted) -> Spans:
     """What is to be read. Raises Problem, and KafkaException."""
     wanted.check()
     starts = _places(wanted.places)
-    chosen = await _chosen(kafka, topic, starts or wanted.partitions)
+    chosen = _chosen(await _topic(kafka, topic), topic, starts or wanted.partitions)
     marks = await _marks(kafka, topic, chosen)
     if wanted.offset is not None:
         starts = dict.fromkeys(chosen, wanted.offset)
@@ -58,17 +65,23 @@ async def plan(kafka: Kafka, topic: str, wanted: Wanted) -> Spans:
     }
 
 
-async def from_the_end(kafka: Kafka, topic: str, wanted: Wanted) -> dict[int, int]:
-    """Where to begin to follow a topic: at its end, or ``at`` the places said."""
+async def from_the_end(kafka: Kafka, topic: str, wanted: Wanted) -> Followed:
+    """Where to begin to follow a topic: at its end, or ``at`` the places said.
+
+    The id is what it had before the offsets were asked for: if they are another
+    topic's, who compares it later finds out.
+    """
     wanted.check()
     starts = _places(wanted.places)
-    chosen = await _chosen(kafka, topic, starts or wanted.partitions)
+    found = await _topic(kafka, topic)
+    chosen = _chosen(found, topic, starts or wanted.partitions)
     marks = await _marks(kafka, topic, chosen)
     ends = {number: marks[number].last_stable_offset for number in chosen}
-    return {
+    first = {
         number: _span(number, starts.get(number, end), marks[number])[0]
         for number, end in ends.items()
     }
+    return Followed(str(found.topic_id), first)
 
 
 def _places(places: Sequence[str]) -> dict[int, int]:
@@ -81,10 +94,15 @@ def _places(places: Sequence[str]) -> dict[int, int]:
     return found
 
 
-async def _chosen(
-    kafka: Kafka, topic: str, wanted: Mapping[int, int] | Sequence[int]
-) -> list[int]:
+async def _topic(kafka: Kafka, topic: str) -> Any:
+    """As librdkafka's TopicDescription."""
     [found] = await kafka.describe_topics([topic])
+    return found
+
+
+def _chosen(
+    found: Any, topic: str, wanted: Mapping[int, int] | Sequence[int]
+) -> list[int]:
     there = {one.id for one in found.partitions}
     for number in wanted:
         if number not in there:

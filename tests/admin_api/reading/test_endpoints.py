@@ -1,8 +1,12 @@
 """Records over HTTP: what is chosen, what is refused, and reading on."""
 
+import signal
+
 import pytest
 from confluent_kafka import Producer
 
+from admin_api.access import callers
+from admin_api.access.tokens import Role, Tokens
 from tests.admin_api.conftest import Plane
 from tests.support.confluent import produce_all
 from tests.support.patience import IDLE_S, wait_until
@@ -130,6 +134,30 @@ def test_without_a_broker_it_is_a_503_with_the_reason(lonely):
     for what in ("records", "tail"):
         answer = lonely.get(f"/v1/topics/orders/{what}")
         assert (answer.status_code, answer.json()["error_code"]) == (503, 50302)
+
+
+def test_a_token_that_is_revoked_ends_the_reading_too(plane, guarded, monkeypatch):
+    """The broker hangs from the moment on in which the reading begins."""
+    plane_url = "/v1/topics/watched/records?timeout_ms=30000"
+    produce_all(plane.bootstrap, "watched", [(None, b"v", None, 0)])
+    readers, tokens = plane.app.state.readers, Tokens(plane.data_dir)
+    [own] = [one.id for one in tokens.read().values() if one.role is Role.VIEWER]
+    monkeypatch.setattr(callers, "LOOK_S", 0.05)
+    make = readers._make
+
+    def reading_begins(config):
+        plane.broker.process.send_signal(signal.SIGSTOP)
+        tokens.revoke(own)
+        return make(config)
+
+    monkeypatch.setattr(readers, "_make", reading_begins)
+    try:
+        answer = plane.ask("GET", plane_url, headers=guarded[Role.VIEWER])
+    finally:
+        plane.broker.go_on()
+    assert (answer.status_code, answer.json()["error_code"]) == (401, 40101)
+    assert "revoked" in answer.json()["message"]
+    wait_until(lambda: readers.open == 0)
 
 
 def damage(directory, found):

@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from admin_api.problems import Problem
 from admin_api.reading import following
 from admin_api.reading.following import Following
+from admin_api.reading.plan import Wanted, from_the_end
 from tests.support.confluent import produce_all
 from tests.support.patience import IDLE_S, STUCK_S, wait_until
 
@@ -29,14 +30,21 @@ def taken(consumer, _):
             return message.partition(), message.value()
 
 
+def following_of(plane, topic):
+    """A reader of partition 0 from its beginning, and what it follows."""
+    kafka, partition = plane.app.state.kafka, Wanted(partitions=[0])
+    found = asyncio.run(from_the_end(kafka, topic, partition))
+    reader = plane.app.state.readers.reader(topic, found.starts)
+    return reader, Following(kafka, topic, reader, found)
+
+
 def told(story):
     asyncio.run(asyncio.wait_for(story, STUCK_S))
 
 
 def test_partitions_that_are_added_are_followed_from_their_beginning(plane):
     plane.create("grows")
-    reader = plane.app.state.readers.reader("grows", {0: 0})
-    followed = Following(plane.app.state.kafka, "grows", reader, [0])
+    reader, followed = following_of(plane, "grows")
 
     async def story():
         await asyncio.to_thread(produce, plane, "grows", 0, b"a")
@@ -60,8 +68,7 @@ def test_partitions_that_are_added_are_followed_from_their_beginning(plane):
 
 def test_who_chose_partitions_follows_these(plane):
     plane.create("chosen")
-    reader = plane.app.state.readers.reader("chosen", {0: 0})
-    followed = Following(plane.app.state.kafka, "chosen", reader, [0])
+    reader, followed = following_of(plane, "chosen")
 
     async def story():
         await asyncio.to_thread(grow, plane, "chosen", 2)
@@ -80,8 +87,7 @@ def test_who_chose_partitions_follows_these(plane):
 def test_a_topic_that_becomes_too_large_is_followed_no_more(plane, monkeypatch):
     monkeypatch.setattr(following, "PARTITIONS_MAX", 2)
     plane.create("swells", 3)
-    reader = plane.app.state.readers.reader("swells", {0: 0})
-    followed = Following(plane.app.state.kafka, "swells", reader, [0])
+    reader, followed = following_of(plane, "swells")
     try:
         with pytest.raises(Problem, match="at most 2"):
             told(followed.look(all_of_it=True))

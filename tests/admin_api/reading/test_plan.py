@@ -76,7 +76,11 @@ def test_a_topic_that_is_not_there(plane):
 
 def test_a_topic_is_followed_from_its_end_or_from_where_one_was(plane, topic):
     def starts(**wanted):
-        return asyncio.run(from_the_end(plane.app.state.kafka, topic, Wanted(**wanted)))
+        kafka = plane.app.state.kafka
+        found = asyncio.run(from_the_end(kafka, topic, Wanted(**wanted)))
+        [described] = asyncio.run(kafka.describe_topics([topic]))
+        assert found.topic_id == str(described.topic_id)
+        return found.starts
 
     assert starts() == {0: 10, 1: 0}
     assert starts(partitions=[1]) == {1: 0}

@@ -210,6 +210,28 @@ def test_a_topic_that_goes_is_a_problem_in_the_stream(plane):
     wait_until(lambda: plane.app.state.readers.open == 0)
 
 
+def test_a_topic_that_is_made_again_is_not_the_one_that_was_followed(plane):
+    """Also where that went so fast that nobody saw that there was none."""
+    url = plane.create("reborn")
+    produce(plane, "reborn", b"old", b"old")
+
+    def make_again():
+        plane.ask("DELETE", url)
+        plane.create("reborn")
+        produce(plane, "reborn", b"passed", b"over", b"read")
+
+    async def story():
+        client = Client(plane, "/v1/topics/reborn/tail", "duration_s=30")
+        await client.part()
+        await asyncio.to_thread(make_again)
+        *_, (_, name, said) = events(await client.rest())
+        assert (name, said["error_code"]) == ("problem", 40403)
+        assert "made again" in said["message"]
+
+    told(story())
+    wait_until(lambda: plane.app.state.readers.open == 0)
+
+
 def test_partitions_that_are_added_are_followed_within_seconds(plane):
     url = plane.create("widened")
 
