@@ -100,7 +100,18 @@ def run(
     )
     app.state.address, app.state.recent = f"{shown}:{port}", recent
     logs.capture()
-    config = uvicorn.Config(
+    server = _Announcing(
+        configured(app, certificate),
+        lambda: announce(f"ready admin={scheme}://{shown}:{port}"),
+        partial(_end_streams, app),
+        certificate,
+    )
+    server.run(sockets=[bound])
+
+
+def configured(app: FastAPI, certificate: Certificate | None = None) -> uvicorn.Config:
+    """How the application is served, of which nothing is the user's to choose."""
+    return uvicorn.Config(
         app,
         http=Connection,
         log_config=None,
@@ -112,14 +123,10 @@ def run(
         timeout_keep_alive=KEEP_ALIVE_S,
         ssl_context_factory=_context_factory(certificate),
         timeout_graceful_shutdown=5,
+        # else a request begins in the context of the one before it on its connection,
+        # whose deadline it would have (kafka.py)
+        reset_contextvars=True,
     )
-    server = _Announcing(
-        config,
-        lambda: announce(f"ready admin={scheme}://{shown}:{port}"),
-        partial(_end_streams, app),
-        certificate,
-    )
-    server.run(sockets=[bound])
 
 
 async def _end_streams(app: FastAPI) -> None:

@@ -14,8 +14,7 @@ import uvicorn
 
 from admin_api.access.tokens import FILE, Role, Tokens
 from admin_api.app import create_app
-from admin_api.server import listen
-from admin_api.unread import Connection
+from admin_api.server import configured, listen
 from broker.settings import Settings
 from tests.support.patience import IDLE_S, wait_until
 from tests.support.ports import nobody
@@ -98,9 +97,8 @@ def address(plane: Plane) -> Iterator[tuple[str, int]]:
     bound = listen("127.0.0.1", 0)
     for kept in (socket.SO_SNDBUF, socket.SO_RCVBUF):
         bound.setsockopt(socket.SOL_SOCKET, kept, 1 << 16)
-    config = uvicorn.Config(
-        plane.app, http=Connection, log_level="warning", lifespan="off"
-    )
+    config = configured(plane.app)
+    config.lifespan = "off"
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,8 +18,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from admin_api import kafka as kafka_module
 from admin_api.kafka import Kafka, Watermarks
 from admin_api.problems import problem_of
+from admin_api.reading import tail
 from tests.admin_api.conftest import Plane
 from tests.support.confluent import produce_all
 from tests.support.patience import IDLE_S, Patience
@@ -303,3 +306,23 @@ def test_many_topics_are_all_listed_and_pages_lose_none(tmp_path):
     assert found == whole
     plane.close()
     part.end()
+
+
+def test_the_deadline_of_an_answer_is_not_that_of_the_request_behind_it(
+    plane, address, monkeypatch
+):
+    """Both are sent at once; the second follows a topic for longer than the first may
+    ask the broker."""
+    plane.create("behind")
+
+    def begin():
+        kafka_module._due_s.set(asyncio.get_running_loop().time() + 0.1)
+
+    monkeypatch.setattr(plane.app.state.kafka, "begin", begin)
+    monkeypatch.setattr(tail, "CHECK_MS", 200)
+    paths = ("/v3/clusters", "/v1/topics/behind/tail?duration_s=2")
+    with socket.create_connection(address, IDLE_S) as client:
+        asked = [f"GET {path} HTTP/1.1\r\nHost: plane\r\n" for path in paths]
+        client.sendall("\r\n".join(asked).encode() + b"Connection: close\r\n\r\n")
+        said = b"".join(iter(lambda: client.recv(1 << 16), b""))
+    assert b"event: end" in said, said
