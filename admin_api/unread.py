@@ -23,9 +23,12 @@ import socket
 import struct
 import sys
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from admin_api.lingering import Lingering
 
 UNREAD_S: Final = 30.0
 MOVED_BYTES_MIN: Final = 1 << 20
@@ -67,15 +70,19 @@ class Connection(H11Protocol):
         One of TLS says so from its limit on, others beyond it: with 0 bytes it would
         hold nothing and wait for ever.
         """
-        super().connection_made(transport)  # first: a handshake's last bytes may wait
+        self._ending = Lingering(transport, self._is_sent_to)
+        served = cast("asyncio.Transport", self._ending)
+        super().connection_made(served)  # first: a handshake's last bytes may wait
         _ask_whether_alive(transport.get_extra_info("socket"))
         is_tls = transport.get_extra_info("sslcontext") is not None
         transport.set_write_buffer_limits(1 if is_tls else 0)
         self._check_head_later()
 
     def data_received(self, data: bytes) -> None:
-        """Take in what the client sent."""
+        """Take in what the client sent; nobody waits for what comes behind the end."""
         self._received += len(data)
+        if self._ending.is_lingering:
+            return
         super().data_received(data)
 
     def pause_writing(self) -> None:
@@ -98,10 +105,15 @@ class Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
+        self._ending.forget()
         self._check_no_more()
         if self._head_check is not None:
             self._head_check.cancel()
         super().connection_lost(exc)
+
+    def _is_sent_to(self) -> bool:
+        """Whether the client still sends a body."""
+        return self.conn.their_state is h11.SEND_BODY
 
     def _check_head_later(self) -> None:
         self._head_check = self.loop.call_later(UNREAD_S, self._check_head)

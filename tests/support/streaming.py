@@ -15,9 +15,12 @@ def several(text):
 class Streaming:
     """A chunked request whose reports are read while it goes on."""
 
-    def __init__(self, address, path, length=None, token=""):
+    def __init__(self, address, path, length=None, token="", unread_bytes=None):
+        """``unread_bytes``: the kernel keeps no more that nobody has read."""
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+        if unread_bytes is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, unread_bytes)
         self._socket.settimeout(IDLE_S)
         self._socket.connect(address)
         self._answer = self._socket.makefile("rb")

@@ -10,6 +10,7 @@ import pytest
 
 from admin_api.access import callers
 from admin_api.access.tokens import FILE, Role, Tokens
+from admin_api.lingering import LINGER_S
 from admin_api.records.current import LOOK_S
 from tests.support.patience import wait_until
 from tests.support.process import Part
@@ -58,8 +59,8 @@ def address_of(part):
     return host, int(port)
 
 
-def opened(address, path, token=""):
-    stream = Streaming(address, path, token=token)
+def opened(address, path, token="", **more):
+    stream = Streaming(address, path, token=token, **more)
     stream.write(RECORD)
     assert stream.status() == 200
     assert stream.report()["offset"] == 0
@@ -87,6 +88,27 @@ def test_a_stop_reports_all_that_was_produced(plane, own):
     assert why["error_code"] == 503
     stream.close()
     quiet.close()
+
+
+def test_who_writes_and_does_not_read_has_all_reports_after_a_stop(plane, own):
+    """What it sends when the plane stops is on its way, and never read."""
+    stream = opened(address_of(own), path_of(plane, "unread"), unread_bytes=1 << 12)
+    for _ in range(10):
+        stream.write(PIECE)
+    wait_until(lambda: latest(plane, "unread") == 1 + 10 * 200)
+    own.process.send_signal(signal.SIGTERM)
+    until_s = time.monotonic() + LINGER_S / 2
+    with suppress(OSError):  # what is lost by then is missed below
+        while time.monotonic() < until_s:
+            stream.write(PIECE)
+            time.sleep(0.01)
+    own.stop()
+    *produced, why = stream.rest()
+    assert [one["offset"] for one in produced] == list(
+        range(1, latest(plane, "unread"))
+    )
+    assert why["error_code"] == 503
+    stream.close()
 
 
 @pytest.mark.parametrize("pause_s", [0, 1.1 * LOOK_S])
