@@ -20,7 +20,7 @@ from broker.topics.topic import Topic
 from lakehouse import delta_log
 from lakehouse.delta_log import Snapshot
 from lakehouse.errors import LakehouseError, LogDamaged, TableMissing
-from lakehouse.location import check_contained, table_place
+from lakehouse.location import check_contained, table_place, warehouse_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -35,7 +35,7 @@ class Lake:
 
     def __init__(self, data_dir: Path) -> None:
         self._catalog = data_dir.absolute() / "catalog.db"
-        self._tables = data_dir.absolute() / "tables"
+        self._data_dir = data_dir
 
     def names(self) -> list[str]:
         """The names of all topics, sorted."""
@@ -84,7 +84,7 @@ class Lake:
 
     def place(self, topic: Topic) -> str:
         """The directory of a topic's table, whether there is one or not."""
-        return table_place(self._tables, topic.name)
+        return table_place(warehouse_of(self._data_dir), topic.name)
 
     def snapshot(self, topic: Topic) -> Snapshot:
         """The newest state of the topic's table."""

@@ -19,7 +19,6 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -51,9 +50,11 @@ from broker.settings import Settings
 from broker.status.file import path_of
 from broker.status.schema import BrokerStatus, TableState, WalState
 from broker.status.secret import SecretUnusable
-from broker.storage.directory import DataDirectory, DirectoryRefused
+from broker.storage.directory import DataDirectory
 from broker.storage.files import PosixFiles
 from broker.storage.wal import Wal
+from broker.storage.warehouse import DirectoryRefused
+from lakehouse.location import warehouse_of
 
 log = structlog.get_logger("lakelog.broker")
 
@@ -170,7 +171,9 @@ class Node:
     def _claim(self) -> None:
         owner = f"the broker on {self.settings.listener}, process {os.getpid()}"
         path = self.settings.data_dir
-        self.directory = DataDirectory.claim(self._files, path, owner)
+        self.directory = DataDirectory.claim(
+            self._files, path, owner, self.settings.lake.warehouse
+        )
         self._ends.callback(self.directory.close)
 
     def _bring_status(self, timers: LoopTimers) -> None:
@@ -378,7 +381,7 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     node = await Node.start(settings)
     _tune_garbage_collection()
     host, port = node.broker.advertised
-    tables = Path(node.directory.tables)
+    tables = warehouse_of(settings.data_dir)
     log.info("serving", kafka=f"{host}:{port}", cluster_id=node.broker.cluster_id)
     warning = relaxed(settings)
     if warning:

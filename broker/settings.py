@@ -84,6 +84,10 @@ class WalSettings(_Group):
 class LakeSettings(_Group):
     """The tables and the way to them."""
 
+    warehouse: Path | None = Field(
+        default=None,
+        description="where tables lie, as on another disk; data_dir/tables if not set",
+    )
     flush_ms: Millis = Field(
         default=5_000, description="age at which what flows goes to tables"
     )

@@ -25,6 +25,7 @@ from broker.settings import Settings
 from broker.storage.manifest import ManifestDamaged
 from broker.storage.segment import StaleSegment
 from broker.storage.store import open_store
+from broker.storage.warehouse import check_warehouse
 from jobs.backlog import Backlog
 from jobs.compactor import Compactor
 from jobs.isolate import first_line
@@ -80,6 +81,7 @@ class Driver:
     def __enter__(self) -> "Driver":
         settings, clock = self._settings, SystemClock()
         check_not_lost(settings.data_dir)
+        check_warehouse(settings.data_dir)
         (settings.data_dir / "tables").mkdir(parents=True, exist_ok=True)
         self._catalog = Catalog.open(settings.data_dir / "catalog.db", upgrades=False)
         holder = f"{socket.gethostname()}:{os.getpid()}"

@@ -25,8 +25,9 @@ from broker.catalog.catalog import Catalog
 from broker.clock import Clock
 from broker.ids import TopicNumber
 from broker.protocol.errors import KafkaError
-from broker.storage.directory import DataDirectory, DirectoryRefused
+from broker.storage.directory import DataDirectory
 from broker.storage.files import Files
+from broker.storage.warehouse import DirectoryRefused
 from broker.topics.topic import Topic
 from jobs.describe import facts_of
 from jobs.lease import NAME, TTL_MS

@@ -15,6 +15,7 @@ table property ``lakelog.topic`` says it.
 
 import hashlib
 import os
+from pathlib import Path
 
 from lakehouse.errors import LocationRefused
 
@@ -56,6 +57,13 @@ def path_inside(root: str, path: str) -> str | None:
     does not lie in it, and so is none of ours to open."""
     found = os.path.normpath(os.path.join(root, path))
     return found if found.startswith(os.path.join(root, "")) else None
+
+
+def warehouse_of(data_dir: Path) -> Path:
+    """Where the tables of a data directory lie, absolute: ``tables`` in it, or what
+    that is a link to."""
+    tables = data_dir.absolute() / "tables"
+    return tables.resolve() if tables.is_symlink() else tables
 
 
 def table_path(warehouse: str | os.PathLike[str], topic: str) -> str:

@@ -20,7 +20,7 @@ from admin_api.tables.survey import survey
 from broker.clock import Clock
 from lakehouse.delta_log import LOG_DIRECTORY
 from lakehouse.errors import LocationRefused
-from lakehouse.location import check_contained, table_place
+from lakehouse.location import check_contained, table_place, warehouse_of
 
 DATABASE: Final = "lakelog"
 DEFAULT: Final = "default"
@@ -32,7 +32,7 @@ class Content:
     """Databases and tables; raises CatalogError where there is no data directory."""
 
     def __init__(self, data_dir: Path, clock: Clock) -> None:
-        self._tables = data_dir.absolute() / "tables"
+        self._data_dir = data_dir
         self._lake = Lake(data_dir)
         self._facts = FactsReader(self._lake)
         self._status = StatusFiles(data_dir)
@@ -40,6 +40,10 @@ class Content:
         self._kafka: Kafka | None = None
         self._view: tuple[int, bytes] | None = None
         self._viewing = asyncio.Lock()
+
+    @property
+    def _warehouse(self) -> Path:
+        return warehouse_of(self._data_dir)
 
     def databases(self) -> list[str]:
         return [DEFAULT, DATABASE]
@@ -50,9 +54,9 @@ class Content:
             said = (
                 "The topics of a Lakelog, each a Delta table; tables: how far they are"
             )
-            return objects.database(DATABASE, said, str(self._tables))
+            return objects.database(DATABASE, said, str(self._warehouse))
         if name.lower() == DEFAULT:
-            return objects.database(DEFAULT, "", str(self._tables))
+            return objects.database(DEFAULT, "", str(self._warehouse))
         return None
 
     async def tables(self, database: str) -> list[str]:
@@ -97,7 +101,7 @@ class Content:
     def _place(self, topic: str) -> str | None:
         """The directory of a topic's table; None if there is none, or a link that
         leads out of the data directory."""
-        place = table_place(self._tables, topic)
+        place = table_place(self._warehouse, topic)
         if not os.path.isdir(os.path.join(place, LOG_DIRECTORY)):
             return None
         try:

@@ -127,6 +127,7 @@ def compactor(
         raise UserError(f"{NO_JAVA}: set JAVA_HOME, or put java on the PATH")
     from broker.catalog.errors import CatalogError
     from broker.runtime.process.logging import configure_logging
+    from broker.storage.warehouse import DirectoryRefused
     from jobs.driver import run
 
     try:
@@ -139,7 +140,7 @@ def compactor(
             raise typer.Exit(
                 run(settings, master=master, announce=announce, restarts=restarts())
             )
-    except CatalogError as error:
+    except (CatalogError, DirectoryRefused) as error:
         raise UserError(str(error)) from None
 
 

@@ -192,11 +192,11 @@ def _note_renamed(directory: Path) -> None:
 
 
 def _registered(directory: Path) -> list[str]:
-    from lakehouse.location import table_place
+    from lakehouse.location import table_place, warehouse_of
 
     lines = ["CREATE DATABASE IF NOT EXISTS lakelog;"]
     for name, topic in sorted(_topics(directory).items()):
-        place = table_place(directory.absolute() / "tables", topic)
+        place = table_place(warehouse_of(directory), topic)
         if Path(place, "_delta_log").is_dir():
             quoted = place.replace("\\", "\\\\").replace("'", "\\'")
             lines.append(

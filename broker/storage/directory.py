@@ -12,6 +12,7 @@ from typing import Final
 
 from broker.storage import readable
 from broker.storage.files import Files
+from broker.storage.warehouse import DirectoryRefused, use_warehouse
 
 VERSION: Final = 3
 """2: manifests that know carried segments; 3: and where damaged ones end. What 1 and 2
@@ -20,16 +21,12 @@ _PARTS: Final = ("wal", "tables", "run")
 _NOTE_BYTES_MAX: Final = 4096
 
 
-class DirectoryRefused(Exception):
-    """The directory cannot be used; the message is one sentence for people."""
-
-
 class DataDirectory:
     """A directory that is ours until `close`."""
 
-    def __init__(self, files: Files, path: Path, lock: int) -> None:
+    def __init__(self, files: Files, path: Path, locks: list[int]) -> None:
         self._files = files
-        self._lock = lock
+        self._locks = locks
         self.path = path
 
     @property
@@ -45,27 +42,35 @@ class DataDirectory:
         return self.path / "run"
 
     @classmethod
-    def claim(cls, files: Files, path: Path, owner: str) -> "DataDirectory":
+    def claim(
+        cls, files: Files, path: Path, owner: str, warehouse: Path | None = None
+    ) -> "DataDirectory":
         """Take the directory, making it if it is not there.
 
-        ``owner`` says who we are, for whoever is refused because of us. Raises
-        DirectoryRefused if it is another's or of a newer version; OSError.
+        ``owner`` says who we are, for whoever is refused because of us. ``warehouse``:
+        where its tables are to lie, if not where they do. Raises DirectoryRefused if it
+        is another's or of a newer version, or as `use_warehouse`; OSError.
         """
         files.mkdir(path)
-        lock = _lock(files, path, owner)
+        locks = [_lock(files, path, owner)]
         try:
             _check_version(files, path)
+            of_warehouse = use_warehouse(files, path, warehouse)
+            if of_warehouse is not None:
+                locks.append(of_warehouse)
             for part in _PARTS:
                 files.mkdir(path / part)
             files.fsync_dir(path)
         except BaseException:
-            files.close(lock)
+            for lock in locks:
+                files.close(lock)
             raise
-        return cls(files, path, lock)
+        return cls(files, path, locks)
 
     def close(self) -> None:
         """Unlock the directory, so that another process may claim it."""
-        self._files.close(self._lock)
+        for lock in self._locks:
+            self._files.close(lock)
 
 
 def _lock(files: Files, path: Path, owner: str) -> int:

@@ -17,7 +17,8 @@ from broker.assembly import Assembly, Surroundings, assemble, bring_maintenance,
 from broker.catalog.errors import CatalogError
 from broker.runtime.process.loop_timers import LoopTimers
 from broker.settings import GroupSettings, LakeSettings, Settings, WalSettings
-from broker.storage.directory import DataDirectory, DirectoryRefused
+from broker.storage.directory import DataDirectory
+from broker.storage.warehouse import DirectoryRefused
 from tests.simulation.disk import Disk, DiskFaults
 from tests.simulation.loop import SimLoop
 from tests.simulation.network import Network

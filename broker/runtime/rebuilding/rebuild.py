@@ -34,8 +34,9 @@ from broker.runtime.rebuilding.orphans import Ended, ended
 from broker.runtime.rebuilding.plan import NO_ANSWERS, Answers, Plan, plan_topics
 from broker.status import file as status_file
 from broker.status.schema import BrokerStatus, CompactorStatus
-from broker.storage.directory import DataDirectory, DirectoryRefused
+from broker.storage.directory import DataDirectory
 from broker.storage.files import Files
+from broker.storage.warehouse import DirectoryRefused
 
 
 class NotRebuilt(Exception):

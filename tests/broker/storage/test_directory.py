@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.directory import DataDirectory, DirectoryRefused
+from broker.storage.directory import DataDirectory
 from broker.storage.files import PosixFiles
+from broker.storage.warehouse import DirectoryRefused
 
 
 def claim(path: Path, owner: str = "broker, process 7") -> DataDirectory:

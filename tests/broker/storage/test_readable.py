@@ -12,13 +12,14 @@ from broker.records.kinds import DAMAGED, PLAIN
 from broker.records.layout import HEADER_BYTES
 from broker.storage import readable
 from broker.storage.columns import ROW_BYTES
-from broker.storage.directory import DataDirectory, DirectoryRefused
+from broker.storage.directory import DataDirectory
 from broker.storage.entry import ENTRY_HEADER_BYTES, Append, position_of
 from broker.storage.files import Buffer, Files
 from broker.storage.layout import HEADER_BLOCK_BYTES
 from broker.storage.manifest import read_manifest
 from broker.storage.objects import LocalObjects
 from broker.storage.store import LocalSegmentStore
+from broker.storage.warehouse import DirectoryRefused
 from tests.broker.storage.driver import WAL, Driver, an_append, batch, held
 from tests.support.files import ForgetfulFiles, ForgetfulMap, nothing
 

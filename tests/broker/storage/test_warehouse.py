@@ -1,0 +1,143 @@
+"""Tables may lie on another disk, and are never taken for none or for another's."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.storage.directory import DataDirectory
+from broker.storage.files import PosixFiles
+from broker.storage.warehouse import MARK, DirectoryRefused, check_warehouse
+from lakehouse.location import check_contained, table_path, warehouse_of
+
+
+def claim(path: Path, warehouse: Path | None = None) -> DataDirectory:
+    return DataDirectory.claim(PosixFiles(), path, "process 7", warehouse)
+
+
+def start(path: Path, warehouse: Path | None = None) -> None:
+    claim(path, warehouse).close()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def away(tmp_path: Path) -> Path:
+    return tmp_path / "far" / "away"
+
+
+def move(source: Path, target: Path) -> None:
+    target.mkdir(parents=True)
+    for one in source.iterdir():
+        one.rename(target / one.name)
+
+
+def test_tables_lie_where_they_always_did_unless_it_is_said(data: Path) -> None:
+    start(data)
+    assert not (data / "tables").is_symlink()
+    assert warehouse_of(data) == data / "tables"
+
+
+def test_a_warehouse_is_made_and_known_by_the_data_directory_alone(
+    data: Path, away: Path
+) -> None:
+    for warehouse in (away, away, None):
+        directory = claim(data, warehouse)
+        assert directory.tables.resolve() == away
+        directory.close()
+    assert warehouse_of(data) == away
+    table = Path(table_path(data / "tables", "t"))
+    table.mkdir()
+    assert (away / "t").is_dir()
+    check_contained(str(table))
+
+
+def test_a_start_that_was_killed_half_way_is_made_up_for(
+    data: Path, away: Path
+) -> None:
+    start(data)
+    (data / MARK).write_text("an id\n")
+    (data / "tables.new").symlink_to("/nowhere")
+    (data / "tables").rmdir()
+    start(data, away)
+    assert warehouse_of(data) == away
+    assert (away / MARK).read_text() == "an id\n"
+
+
+def test_tables_are_not_left_behind(data: Path, away: Path, tmp_path: Path) -> None:
+    start(data)
+    (data / "tables" / "t").mkdir()
+    with pytest.raises(DirectoryRefused, match=r"there are tables in .*: move all"):
+        start(data, away)
+    start(data)
+    move(data / "tables", away)
+    start(data, away)
+    assert (data / "tables" / "t").is_dir()
+    farther = tmp_path / "farther"
+    with pytest.raises(DirectoryRefused, match=r"the tables lie in .*away: move all"):
+        start(data, farther)
+    move(away, farther)
+    with pytest.raises(DirectoryRefused, match="is its disk mounted"):
+        start(data)
+    start(data, farther)
+    assert (data / "tables" / "t").is_dir()
+    start(data)
+    assert warehouse_of(data) == farther
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_disk_that_is_not_mounted_is_not_an_empty_warehouse(
+    data: Path, away: Path, is_there: bool
+) -> None:
+    start(data, away)
+    away.rename(away.with_name("unmounted"))
+    if is_there:
+        away.mkdir()
+    for refused in (check_warehouse, start):
+        with pytest.raises(DirectoryRefused, match="is its disk mounted"):
+            refused(data)
+    assert not is_there or not list(away.iterdir())
+
+
+def test_a_warehouse_serves_one_data_directory(
+    data: Path, away: Path, tmp_path: Path
+) -> None:
+    start(data, away)
+    with pytest.raises(DirectoryRefused, match="warehouse of another data directory"):
+        start(tmp_path / "other", away)
+    start(tmp_path / "other")
+    (tmp_path / "other" / "tables").rmdir()
+    (tmp_path / "other" / "tables").symlink_to(away)
+    with pytest.raises(DirectoryRefused, match="warehouse of another data directory"):
+        start(tmp_path / "other")
+
+
+def test_a_copy_of_a_data_directory_is_not_used_beside_it(
+    data: Path, away: Path, tmp_path: Path
+) -> None:
+    first, copy = claim(data, away), tmp_path / "copy"
+    copy.mkdir()
+    (copy / MARK).write_text((data / MARK).read_text())
+    (copy / "tables").symlink_to(away)
+    with pytest.raises(DirectoryRefused, match="is in use by another broker"):
+        start(copy)
+    first.close()
+    start(copy)
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [(".", "share a place"), ("data/wal", "share a place"), ("data", "share a place"),
+     ("other/tables", "lies in the data directory")],
+)  # fmt: skip
+def test_a_warehouse_is_no_part_of_a_data_directory(
+    data: Path, tmp_path: Path, place: str, why: str
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "catalog.db").touch()
+    with pytest.raises(DirectoryRefused, match=why):
+        start(data, tmp_path / place)
+    start(data, data / "tables")
+    assert not (data / "tables").is_symlink()
