@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from admin_api.commits.schemas import Commit, CommitRange
+from admin_api.commits.times import is_number, number, time_of
 from admin_api.resources import printable
 from lakehouse.actions import Commit as Entry
 from lakehouse.actions import parse_commit
 from lakehouse.delta_log import Snapshot, read_entry
-from lakehouse.entry import IN_COMMIT
 from lakehouse.errors import LakehouseError
 from lakehouse.properties import (
     CLEANED,
@@ -47,23 +47,25 @@ def history(snapshot: Snapshot, below: int | None, size: int) -> History:
             text = read_entry(snapshot.path, version)
         except FileNotFoundError:
             break
-        commits.append(_commit(version, text))
+        commits.append(_commit(snapshot.path, version, text))
     return History(commits, None)
 
 
-def _commit(version: int, text: bytes) -> Commit:
+def _commit(path: str, version: int, text: bytes) -> Commit:
     try:
-        return render(parse_commit(version, text))
+        entry = parse_commit(version, text)
+        commit = render(entry)
     except (ValueError, LakehouseError) as error:
         return _empty(version, problem=printable(str(error)))
+    commit.timestamp_ms = time_of(path, version, entry.info)
+    return commit
 
 
 def render(entry: Entry) -> Commit:
-    """An entry, as people want to see it."""
+    """An entry, as people want to see it, but for its time, which is the file's."""
     rows = [file.rows for file in entry.adds]
     info = entry.info
     commit = _empty(entry.version)
-    commit.timestamp_ms = time_of(info)
     commit.operation = _text(info.get("operation"))
     commit.written_by = _writer(entry)
     commit.engine = _text(info.get("engineInfo") or info.get("clientVersion"))
@@ -75,13 +77,6 @@ def render(entry: Entry) -> Commit:
     commit.files_removed = len(entry.removes)
     commit.duration_ms = _duration_ms(info.get("operationMetrics"))
     return commit
-
-
-def time_of(info: Mapping[str, Any]) -> int | None:
-    """When a commit was made, as time travel takes it: in-commit timestamps come before
-    a clock's."""
-    said = (_number(info.get(name)) for name in (IN_COMMIT, "timestamp"))
-    return next((number for number in said if number is not None), None)
 
 
 def _empty(version: int, problem: str | None = None) -> Commit:
@@ -145,7 +140,7 @@ def _log_starts(info: Mapping[str, Any]) -> dict[int, int]:
     said = info.get(LOG_START)
     if not isinstance(said, dict):
         return {}
-    found = {key: _number(value) for key, value in said.items() if _is_number(key)}
+    found = {key: number(value) for key, value in said.items() if is_number(key)}
     return {int(key): value for key, value in found.items() if value is not None}
 
 
@@ -153,21 +148,8 @@ def _duration_ms(metrics: Any) -> int | None:
     """Spark says it as text, deltalake as a number, each under a name of its own."""
     if not isinstance(metrics, dict):
         return None
-    said = (_number(metrics.get(name)) for name in _DURATIONS)
-    return next((number for number in said if number is not None), None)
-
-
-def _number(value: Any) -> int | None:
-    """A number that is one, or a text that is."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value
-    return int(value) if isinstance(value, str) and _is_number(value) else None
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 20
+    said = (number(metrics.get(name)) for name in _DURATIONS)
+    return next((one for one in said if one is not None), None)
 
 
 def _text(value: Any) -> str | None:

@@ -20,7 +20,9 @@ class Commit(BaseModel):
     """One entry of the Delta log."""
 
     version: int = Field(examples=[17])
-    timestamp_ms: int | None = Field(description="As its writer says, since 1970.")
+    timestamp_ms: int | None = Field(
+        description="Since 1970, as DESCRIBE HISTORY and time travel take it."
+    )
     operation: str | None = Field(
         description="As its writer calls it; OPTIMIZE, DELETE and others are owners'.",
         examples=["LAKELOG COMPACT"],

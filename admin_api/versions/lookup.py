@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from admin_api.commits.history import time_of
+from admin_api.commits.times import time_of
 from admin_api.lake import Lake
 from admin_api.problems import Problem
 from admin_api.versions.schemas import PartitionEnd, TableVersion
@@ -88,4 +88,4 @@ def _timestamp_ms(path: str, version: int) -> int | None:
         info = parse_commit(version, read_entry(path, version)).info
     except (OSError, ValueError, LakehouseError):
         return None
-    return time_of(info)
+    return time_of(path, version, info)

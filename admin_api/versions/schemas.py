@@ -14,8 +14,8 @@ class TableVersion(BaseModel):
     topic_name: str = Field(examples=["orders"])
     version: int = Field(description="For `VERSION AS OF`.", examples=[17])
     timestamp_ms: int | None = Field(
-        description="When it was committed, as its writer says; null: its entry has "
-        "left the log."
+        description="When it was committed, for `TIMESTAMP AS OF`; null: its entry "
+        "has left the log."
     )
     exact: bool = Field(
         description="Whether this very version brought the offset; false: an older one "

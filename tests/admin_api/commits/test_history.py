@@ -6,7 +6,7 @@ from pathlib import Path
 import deltalake
 import pytest
 
-from admin_api.commits.history import history, render, time_of
+from admin_api.commits.history import history, render
 from lakehouse.actions import parse_commit
 from lakehouse.commit import remove_files
 from lakehouse.delta_log import entry_path, load
@@ -137,12 +137,3 @@ def test_an_entry_that_cannot_be_read_says_so(writer):
     broken, created = history(snapshot, None, 5).commits
     assert "cannot be understood" in broken.problem
     assert created.problem is None
-
-
-def test_a_commits_time_is_that_of_time_travel():
-    """Of a commit that says it itself: a clock that goes back does not."""
-    said = {"timestamp": 1_700_000_000_000, "inCommitTimestamp": 1_700_000_000_777}
-    assert time_of(said) == 1_700_000_000_777
-    assert time_of({"timestamp": 5}) == 5
-    assert time_of({"timestamp": 5, "inCommitTimestamp": "x"}) == 5
-    assert time_of({}) is None
