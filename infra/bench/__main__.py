@@ -6,7 +6,8 @@ not counted. Then it runs against each in turn, ``--rounds`` times; only the bro
 under test works, the others idle. Lakelog is there twice: with its compactor, to which
 a run that is not counted has just given something to do, and without. Ratios of medians
 count; absolute figures are this machine's. Results go to ``bench-results/``: a JSON
-line per run, a table, a plot.
+line per run, a table, a plot. Costs, the lake and pipelines follow, each with its own
+tables.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from infra.bench import brokers, lake, pipelines, tools
+from infra.bench import brokers, costs, lake, pipelines, tools
 from infra.bench.measures import Bench, Figures, Sizes
 from infra.bench.records import write_json_lines
 from infra.bench.table import Results, shown
@@ -35,7 +36,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a tenth of the records")
     parser.add_argument("--only", default="", help="tests whose name contains this")
     parser.add_argument("--without-kafka", action="store_true")
-    parser.add_argument("--without-lake", action="store_true", help="brokers alone")
+    parser.add_argument(
+        "--without-lake", action="store_true", help="brokers and their costs alone"
+    )
     parser.add_argument("--out", type=Path, default=Path("bench-results"))
     return parser.parse_args()
 
@@ -47,6 +50,24 @@ def main() -> None:
     tools.build(out)
     lines = write_json_lines(out / "records.json", 1_000_000)
     sizes = Sizes().quick() if given.quick else Sizes()
+    bench = Bench(out, lines, sizes)
+    if _chosen(bench, given.only):
+        _measure_brokers(out, bench, given)
+    costs.measure(
+        out, quick=given.quick, only=given.only, without_kafka=given.without_kafka
+    )
+    if not given.without_lake:
+        lake.measure(out, quick=given.quick, only=given.only)
+        if not given.without_kafka and given.only in "pipelines":
+            pipelines.measure(out, quick=given.quick)
+
+
+def _chosen(bench: Bench, only: str) -> dict[str, Test]:
+    return {name: test for name, test in bench.tests().items() if only in name}
+
+
+def _measure_brokers(out: Path, bench: Bench, given: argparse.Namespace) -> None:
+    """The tests of a broker by itself, its start, its memory, and its restart."""
     results = Results(out / f"runs-{int(time.time())}.jsonl")
     rivals = _brokers(out, given.without_kafka)
     try:
@@ -54,7 +75,7 @@ def main() -> None:
             rival.start()
             results.add("start", rival.name, {"ready s": rival.ready_s})
             results.add("memory, idle", rival.name, {"MB": rival.resident_mb()})
-        _measure(rivals, Bench(out, lines, sizes), results, given)
+        _measure(rivals, bench, results, given)
         for rival in rivals:
             results.add("memory, after", rival.name, {"MB": rival.resident_mb()})
         _restart(rivals, results)
@@ -62,10 +83,6 @@ def main() -> None:
         for rival in rivals:
             rival.stop()
     _write_results(results, out, [rival.name for rival in rivals])
-    if not given.without_lake:
-        lake.measure(out, quick=given.quick, only=given.only)
-        if not given.without_kafka:
-            pipelines.measure(out, quick=given.quick)
 
 
 def _brokers(out: Path, without_kafka: bool) -> list[brokers.Measured]:
@@ -86,8 +103,7 @@ def _measure(
     results: Results,
     given: argparse.Namespace,
 ) -> None:
-    tests = {n: t for n, t in bench.tests().items() if given.only in n}
-    for name, test in tests.items():
+    for name, test in _chosen(bench, given.only).items():
         for rival in rivals:
             first = _warm_up(name, test, rival)
             results.add_first(name, rival.name, first)

@@ -66,11 +66,11 @@ class Measured:
         raise NotImplementedError
 
     def start(self) -> None:
-        log = (self.home / "log").open("ab")
         started = time.monotonic()
-        self.process = subprocess.Popen(
-            self.command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL
-        )
+        with (self.home / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
         self._await_metadata(started + START_TIMEOUT_S)
         self.ready_s = time.monotonic() - started
 

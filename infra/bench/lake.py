@@ -41,9 +41,8 @@ def measure(out: Path, *, quick: bool = False, only: str = "") -> None:
     bench = LakeBench(out, lines, Sizes().quick() if quick else Sizes())
     results = out / f"lake-{int(time.time())}.jsonl"
     rows = []
-    for name, test in bench.tests().items():
-        if only not in name:
-            continue
+    chosen = {name: test for name, test in bench.tests().items() if only in name}
+    for test in chosen.values():
         for row in test():
             rows.append(row)
             _keep(results, row)
@@ -52,7 +51,8 @@ def measure(out: Path, *, quick: bool = False, only: str = "") -> None:
                 highlight=False,
             )
     shutil.rmtree(out / "lake", ignore_errors=True)
-    (out / "lake.md").write_text(markdown(rows) + "\n")
+    if chosen:
+        (out / "lake.md").write_text(markdown(rows) + "\n")
 
 
 def markdown(rows: list[Row]) -> str:

@@ -1,4 +1,4 @@
-"""The load generator: two small C programs, built with the machine's compiler.
+"""The load generator: three small C programs, built with the machine's compiler.
 
 Bulk figures of a client in Python would be figures of the client. librdkafka comes
 from the confluent-kafka wheel, so nothing but ``cc`` is needed.
@@ -15,13 +15,14 @@ class NoCompiler(Exception):
 
 
 def build(folder: Path) -> None:
-    """Make ``load`` and ``requests`` in ``folder``, where they are not yet."""
+    """Make the programs in ``folder``, those that are not there yet."""
     import confluent_kafka
 
     home = Path(confluent_kafka.__file__).parent.parent / "confluent_kafka.libs"
     [library] = home.glob("librdkafka-*")
     link = [str(library), f"-Wl,-rpath,{home}", "-Wl,--allow-shlib-undefined"]
-    _compile("load", folder, [*link, "-lpthread"])
+    for name in ("load", "transactions"):
+        _compile(name, folder, [*link, "-lpthread"])
     _compile("requests", folder, [])
 
 

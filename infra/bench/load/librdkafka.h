@@ -43,3 +43,9 @@ ssize_t rd_kafka_consume_batch(rd_kafka_topic_t *, int32_t, int, rd_kafka_messag
                                size_t);
 rd_kafka_message_t *rd_kafka_consume(rd_kafka_topic_t *, int32_t, int);
 void rd_kafka_message_destroy(rd_kafka_message_t *);
+
+typedef struct rd_kafka_error_s rd_kafka_error_t;
+rd_kafka_error_t *rd_kafka_init_transactions(rd_kafka_t *, int timeout_ms);
+rd_kafka_error_t *rd_kafka_begin_transaction(rd_kafka_t *);
+rd_kafka_error_t *rd_kafka_commit_transaction(rd_kafka_t *, int timeout_ms);
+const char *rd_kafka_error_string(const rd_kafka_error_t *);
