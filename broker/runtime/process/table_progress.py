@@ -50,10 +50,11 @@ class TableProgress:
         return known is not None
 
     def keep(self, is_there: Callable[[TopicNumber], bool]) -> None:
-        """Forget the partitions of topics that are gone."""
+        """Forget the topics that are gone."""
         for key in [key for key in self._ends if not is_there(key[0])]:
             del self._ends[key]
-            self._moved_ms.pop(key[0], None)
+        for number in [number for number in self._moved_ms if not is_there(number)]:
+            del self._moved_ms[number]
 
     def rests(self, key: TopicPartition, for_ms: int) -> bool:
         """Whether nothing came to the table of a partition's topic for so long, or

@@ -56,6 +56,16 @@ def test_what_is_gone_is_forgotten() -> None:
     assert not progress.rests(key(0, OTHER), 100)
 
 
+def test_what_is_gone_is_forgotten_also_when_it_waits_for_nothing_any_more() -> None:
+    progress = TableProgress(ManualClock())
+    for number in (TOPIC, OTHER):
+        progress.look(key(0, number), 5, waits=True)
+        progress.look(key(0, number), 6, waits=False)
+    progress.keep(lambda number: number == OTHER)
+    assert progress.rests(key(0), 100)
+    assert not progress.rests(key(0, OTHER), 100)
+
+
 def test_the_first_end_that_is_seen_says_nothing() -> None:
     progress = TableProgress(ManualClock())
     said = [progress.look(key(0), 5, waits=True) for _ in range(2)]
