@@ -24,6 +24,9 @@ SMALL = (
     "groups.initial_rebalance_delay_ms=0",
 )  # fmt: skip
 
+LOSSES = ("are in no segment", "were durable and are damaged")
+"""What the broker says of offsets that nobody can read any more."""
+
 
 class House:
     """The broker runs when this is made; the compactor when it is started.
@@ -101,7 +104,7 @@ class House:
 
     def lost(self) -> list[str]:
         """Those of its problems which say that offsets are gone."""
-        return [each for each in self.problems() if "are in no segment" in each]
+        return [one for one in self.problems() if any(how in one for how in LOSSES)]
 
     def check(self) -> None:
         """What ``lakelog check`` verifies."""

@@ -32,7 +32,8 @@ def lives_through_kills(house, kills=3):
             house.broker.start()
     house.broker.kill()
     house.broker.start()
-    judge([load], read_everything(house.broker.bootstrap, "t", house.partitions))
+    broker = house.broker.bootstrap
+    judge([load], read_everything(broker, "t", house.partitions, lost=house.lost))
 
 
 def lives_with_two_compactors(house):
