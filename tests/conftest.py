@@ -38,6 +38,9 @@ OTHERS_CODE = ("clients", "crash", "journeys", "semantics")
 """Ours runs in other processes there, and the libraries of clients in the test's. They
 leave sockets, loops and consumers to the collector when a broker is killed."""
 TESTS = Path(__file__).parent
+FOR_SHORT_SPARKS = "-XX:TieredStopAtLevel=1"
+"""Half of what a Spark of a minute costs is the second compiler, which pays for itself
+in hours. A JVM that Spark's launcher starts gets what the variable says."""
 LEAKS = ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
 
 
@@ -47,7 +50,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the seed, once for all workers, and for hypothesis."""
+    """Choose the seed, once for all workers, and for hypothesis; spare Sparks work."""
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", FOR_SHORT_SPARKS)
     asked = os.environ.pop("LAKELOG_TEST_SEED", None)  # no program knows this setting
     if hasattr(config, "workerinput"):
         config.option.seed = config.workerinput["seed"]
