@@ -6,7 +6,8 @@ product, in a process of its own, and then runs the command as ``lakelog`` would
 alteration is a fault that somebody could make; the suite must notice it.
 
 ``stops_at_points`` makes a failpoint stop the process instead of killing it.
-``merges_eagerly`` lets merges come after three rounds.
+``merges_eagerly`` lets merges come after three rounds, and ``looks_often`` lets a
+compactor look at once for what it may merge or clean.
 ``in_process`` is no fault: it puts the work of Spark's Python workers into the
 compactor's own process, which then starts in a second instead of ten.
 """
@@ -132,6 +133,15 @@ def merges_eagerly() -> None:
     from jobs.merging import plan
 
     instead(plan, "GROWTH", 3)
+
+
+def looks_often() -> None:
+    """No fault: a table that needed nothing is looked at again in half a second."""
+    from jobs.cleaning import cleaner
+    from jobs.merging import merger
+
+    for module in (cleaner, merger):
+        instead(module, "LOOK_AGAIN_MS", 500)
 
 
 def stops_at_points() -> None:

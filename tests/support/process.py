@@ -180,6 +180,25 @@ class WholePart(BrokerPart):
         return found
 
 
+class EagerPart(BrokerPart):
+    """A broker and beside it a compactor, with its Spark, that merges and cleans as
+    soon as it can; one of ``lakelog up`` lets tables rest for a minute."""
+
+    def __init__(self, data_dir: Path, *settings: str) -> None:
+        super().__init__(data_dir, *settings)
+        self.compactor = Part("compactor", data_dir, *settings)
+        words = "merges_eagerly,looks_often"
+        self.compactor.program = ["tests.crash.altered", words]
+
+    def wait_ready(self) -> None:
+        super().wait_ready()
+        self.compactor.start()
+
+    def end(self) -> None:
+        self.compactor.end()
+        super().end()
+
+
 def _kind(process: psutil.Process) -> str:
     words = process.cmdline()
     if "broker.cli" in words:
