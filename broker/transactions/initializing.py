@@ -20,6 +20,7 @@ from broker.transactions import ending
 from broker.transactions.commands import Initialized, InitProducer
 from broker.transactions.draft import Draft
 from broker.transactions.metadata import (
+    EPOCH_MAX,
     EPOCH_USABLE_MAX,
     NO_EPOCH,
     NO_PRODUCER_ID,
@@ -105,6 +106,8 @@ def _next_epoch(
     epoch, goes_on = metadata.producer_epoch, command.producer_id != NO_PRODUCER_ID
     last_epoch = epoch if goes_on else NO_EPOCH
     is_current = (command.producer_id, command.producer_epoch) == metadata[:2]
+    if metadata.producer_epoch == EPOCH_MAX and _had_the_last_epoch(metadata, command):
+        is_current = True  # and nobody came since it was fenced: there is no such epoch
     if metadata.is_new or (metadata.is_exhausted and (is_current or not goes_on)):
         return {
             "producer_id": command.new_producer_id,
@@ -116,3 +119,9 @@ def _next_epoch(
     if command.producer_epoch == metadata.last_epoch:  # it asks again
         return {"previous_producer_id": metadata.previous_producer_id}
     return None
+
+
+def _had_the_last_epoch(metadata: TransactionMetadata, command: InitProducer) -> bool:
+    """Whether it is the one that was fenced by the epoch that nobody is given."""
+    last = (metadata.producer_id, EPOCH_USABLE_MAX)
+    return (command.producer_id, command.producer_epoch) == last

@@ -206,6 +206,30 @@ def test_fencing_at_the_last_epoch_stays_within_an_epochs_bits(version: int) -> 
     assert book.init(new_producer_id=50) == Initialized(50, 0)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_who_goes_on_at_the_last_epoch_with_an_open_transaction_gets_a_new_id(
+    version: int,
+) -> None:
+    """As an Apache Kafka 4.3.1 answers: after the abort, a new id; not once more."""
+    book = having(TransactionMetadata(10, EPOCH_MAX - 1, timeout_ms=5), version=version)
+    producer = Initialized(10, EPOCH_MAX - 1)
+    assert book.add(producer, 1) == Added()
+    assert book.init(10, EPOCH_MAX - 1) == CONCURRENT
+    assert book.init(10, EPOCH_MAX - 1, new_producer_id=50) == Initialized(50, 0)
+    assert book.init(10, EPOCH_MAX - 1, new_producer_id=51) == FENCED
+    assert book.init(50, 0) == Initialized(50, 1)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_epoch_before_the_last_is_fenced_when_epochs_are_used_up(
+    version: int,
+) -> None:
+    book = having(TransactionMetadata(10, EPOCH_MAX - 1, timeout_ms=5), version=version)
+    assert book.add(Initialized(10, EPOCH_MAX - 1), 1) == Added()
+    assert book.init() == CONCURRENT
+    assert book.init(10, EPOCH_MAX - 2, new_producer_id=50) == FENCED
+
+
 def test_without_the_new_id_that_it_needs_an_init_is_to_come_again(book: Book) -> None:
     assert book.init(new_producer_id=-1) == CONCURRENT
     assert book.transaction.never_used()
