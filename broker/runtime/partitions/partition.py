@@ -280,8 +280,9 @@ class Partition:
     def _reply_as_original(
         self, duplicate: Duplicate, reply: Reply, timeout_ms: int
     ) -> None:
-        """Answer a retry as its first coming, once that is durable."""
-        stamp = duplicate.timestamp if self.config.log_append_time else -1
+        """Answer a retry as its first coming, once that is durable; with its newest
+        timestamp whoever stamped it, as Kafka (``UnifiedLog.append``)."""
+        stamp = duplicate.timestamp
 
         def as_original(base: int, _stamp: int, error: KafkaError | None) -> None:
             reply(base, stamp if error is None else -1, error)

@@ -29,6 +29,8 @@ from tests.support.rig import (
 from tests.support.serving import on_loop, serving, until
 from tests.support.wire import Wire, frame_of
 
+T = 1_700_000_000_000
+
 
 def test_a_batch_is_answered_with_its_offset_and_can_be_fetched(tmp_path: Path) -> None:
     async def scenario() -> None:
@@ -346,6 +348,27 @@ def test_a_retry_is_answered_with_the_original_offset(tmp_path: Path) -> None:
             await produce_one(broker, "t", numbered(0, epoch=1))
             old = await produce_one(broker, "t", numbered(4))
             assert old.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+def test_a_retry_is_told_the_newest_time_of_the_original(
+    tmp_path: Path, kind: str
+) -> None:
+    """As Kafka tells it whoever stamped the records (``UnifiedLog.append``)."""
+    times = [Record(timestamp=time) for time in (T, T + 7, T + 2)]
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", message_timestamp_type=kind)
+            first, again = [
+                await produce_one(broker, "t", make_batch(times, producer=(7, 0, 0)))
+                for _ in range(2)
+            ]
+            stamp = broker.clock.now_ms()
+            told = {"CreateTime": (-1, T + 7), "LogAppendTime": (stamp, stamp)}[kind]
+            assert (first.log_append_time_ms, again.log_append_time_ms) == told
 
     run(scenario)
 
