@@ -82,6 +82,8 @@ class Repeat:
         records = self._records(frame)
         if records is None or self._partition.deleted:
             return None
+        if self._partition.target is not None:
+            return None  # it may have to be compressed anew, which takes a thread
         repeated = Repeated(self, correlation_id)
         self._partition.append(
             records,

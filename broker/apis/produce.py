@@ -9,6 +9,8 @@ for the reason. A partition that is named twice takes both batches and answers b
 Kafka drops all but the last in silence, and no client sends that.
 A batch of a transaction is taken only if its partition is part of that at the moment of
 appending: none comes to lie behind the marker (``_produce_transactional``).
+A topic whose ``compression.type`` is not ``producer`` keeps its batches in that codec:
+what comes in another is compressed anew on a thread (``_recompressed``).
 Version notes: v0 to v2 carry message sets (magic 0, and 1 since v2), which become one
 batch each on a thread, one after another, and a connection's next request waits until
 all have their place; v2 the broker's timestamp; v3 batches; v4 KAFKA_STORAGE_ERROR;
@@ -25,6 +27,7 @@ from broker.apis._message_sets import converted
 from broker.apis._produce_again import partition_of, repeat
 from broker.apis._produce_refused import BATCHES_SINCE, refuse
 from broker.apis._produce_transactional import ProducedTransaction
+from broker.apis._recompressed import as_kept, is_wanted
 from broker.dispatch.context import Context
 from broker.dispatch.encoded import Wide
 from broker.dispatch.pending import Pending
@@ -149,8 +152,9 @@ def produce_in_turns(
     if context.version < BATCHES_SINCE:
         return _convert_and_append(request, context, answer)
     transaction = answer.transaction
-    if transaction is not None and (yield from transaction.lacks(request)):
-        return _add_and_append(request, context, answer, transaction)
+    adds = transaction is not None and (yield from transaction.lacks(request))
+    if adds or (yield from is_wanted(request, context)):
+        return _prepare_and_append(request, context, answer, adds=adds)
     now_ms = context.broker.clock.now_ms()
     for count, entry in enumerate(answer.entries(request), 1):
         if entry is not None:
@@ -178,29 +182,44 @@ def produce(
     if context.version < BATCHES_SINCE:
         return _convert_and_append(request, context, answer)
     transaction = answer.transaction
-    if transaction is not None and to_its_end(transaction.lacks(request)):
-        return _add_and_append(request, context, answer, transaction)
+    adds = transaction is not None and to_its_end(transaction.lacks(request))
+    if adds or to_its_end(is_wanted(request, context)):
+        return _prepare_and_append(request, context, answer, adds=adds)
     return _append(request, context, answer)
 
 
-async def _add_and_append(
-    request: ProduceRequest,
-    context: Context,
-    answer: Answer,
-    transaction: ProducedTransaction,
+async def _prepare_and_append(
+    request: ProduceRequest, context: Context, answer: Answer, *, adds: bool
 ) -> Given | None:
     """What the transaction lacks becomes part of it, durably, before anything is
-    appended; the connection's next request waits until all have their place."""
-    await transaction.add_lacking()
-    now_ms = context.broker.clock.now_ms()
+    appended, and what a topic keeps in another codec is compressed anew; the
+    connection's next request waits until all have their place."""
+    if adds:
+        assert answer.transaction is not None
+        await answer.transaction.add_lacking()
     for count, entry in enumerate(answer.entries(request), 1):
         if entry is not None:
-            data, one, to = entry
-            _append_one(data, one.records, to, request, context, answer, now_ms)
+            await _append_as_kept(entry, request, context, answer)
         if count % APPENDED_A_TURN == 0:
             await asyncio.sleep(0)
     later = _asked(answer)
     return await later if isinstance(later, Answer) else later
+
+
+async def _append_as_kept(
+    entry: Entry, request: ProduceRequest, context: Context, answer: Answer
+) -> None:
+    data, one, to = entry
+    records, version, broker = one.records, answer.version, context.broker
+    try:
+        partition = partition_of(data, to.index, version, broker.partitions)
+        partition.check_stored()
+    except KafkaError:
+        pass  # it is refused below
+    else:
+        records, version = await as_kept(records, partition, version, broker)
+    now_ms = broker.clock.now_ms()
+    _append_one(data, records, to, request, context, answer, now_ms, version)
 
 
 async def _convert_and_append(
@@ -230,8 +249,11 @@ async def _convert_one(
     except KafkaError as error:
         answer.refuse(to, bare(error))
     else:
+        records, version = await as_kept(
+            records, partition, answer.version, context.broker
+        )
         now_ms = context.broker.clock.now_ms()
-        _append_one(data, records, to, request, context, answer, now_ms)
+        _append_one(data, records, to, request, context, answer, now_ms, version)
 
 
 def _append(
@@ -253,7 +275,11 @@ def _append_one(
     context: Context,
     answer: Answer,
     now_ms: int,
+    batch_version: int = -1,
 ) -> None:
+    """``batch_version``: the version of Produce that the batch is looked at as, if it
+    is not the one that the client sent."""
+    version = answer.version if batch_version < 0 else batch_version
     try:
         partition = partition_of(
             data, to.index, answer.version, context.broker.partitions
@@ -266,7 +292,7 @@ def _append_one(
     transaction = answer.transaction
     if transaction is None:
         reply = answer.reply_to(to, partition)
-        partition.append(records, answer.version, now_ms, reply, timeout_ms)
+        partition.append(records, version, now_ms, reply, timeout_ms)
         return
     try:
         in_transaction = transaction.verify(partition, records)
@@ -276,7 +302,7 @@ def _append_one(
     reply = answer.reply_to(to, partition)
     partition.append(
         records,
-        answer.version,
+        version,
         now_ms,
         reply,
         timeout_ms,

@@ -33,6 +33,7 @@ _GZIP_STEP_BYTES: Final = 8 << 10
 _ZSTD_WINDOW_BYTES_MAX: Final = 1 << 27  # what Kafka's own zstd accepts
 _ZSTD_BLOCK_BYTES: Final = 128 << 10
 _ZSTD_STEP_BYTES: Final = 256
+_ZSTD_LEVEL: Final = 3
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = struct.Struct(">8sii")
 _XERIAL_BLOCK_BYTES: Final = 32 << 10
@@ -62,23 +63,26 @@ def decompress(codec: int, data: Buffer, limit: int) -> Buffer:
         raise _damaged(str(error)) from error
 
 
-def compress(codec: int, data: Buffer) -> bytes:
-    """``data`` compressed as a producer would; for tools and tests."""
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """``data`` compressed as a producer would, at the codec's own level unless one is
+    named (of gzip, lz4 and zstd)."""
     if codec == CODEC_NONE:
         return bytes(data)
     if codec == CODEC_GZIP:
-        folder = zlib.compressobj(wbits=_GZIP_WINDOW)
+        tight = zlib.Z_DEFAULT_COMPRESSION if level is None else level
+        folder = zlib.compressobj(tight, wbits=_GZIP_WINDOW)
         return folder.compress(data) + folder.flush()
     if codec == CODEC_SNAPPY:
         return _compress_snappy(data)
     if codec == CODEC_LZ4:
-        import lz4.frame
+        from broker.records.lz4_frames import compress_blocks
 
-        return bytes(lz4.frame.compress(bytes(data), store_size=False))
+        return compress_blocks(data, level or 0)
     if codec == CODEC_ZSTD:
         import zstandard
 
-        return zstandard.ZstdCompressor().compress(data)
+        tight = _ZSTD_LEVEL if level is None else level
+        return zstandard.ZstdCompressor(tight).compress(data)
     raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown codec {codec}")
 
 

@@ -22,13 +22,18 @@ _DICTIONARY_FLAG: Final = 0x01
 _BLOCK_BYTES_CODE: Final = 4  # 64 KiB, as Kafka writes
 
 
-def compress_blocks(data: Buffer) -> bytes:
-    """One frame of independent blocks of 64 KiB, without its size."""
+def compress_blocks(data: Buffer, level: int = 0) -> bytes:
+    """One frame of independent blocks of 64 KiB, without its size. ``level``: 0 is the
+    fastest, from 3 on it searches (lz4hc)."""
     import lz4.frame
 
     return bytes(
         lz4.frame.compress(
-            data, block_size=_BLOCK_BYTES_CODE, block_linked=False, store_size=False
+            data,
+            compression_level=level,
+            block_size=_BLOCK_BYTES_CODE,
+            block_linked=False,
+            store_size=False,
         )
     )
 

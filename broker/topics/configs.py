@@ -43,7 +43,8 @@ LAKE_RETENTION_MS: Final = "lake.retention.ms"
 AS_THE_LOG: Final = -2
 FOR_EVER: Final = -1
 
-CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+PRODUCER: Final = "producer"
+CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", PRODUCER)
 
 _TABLE: Final = (
     ConfigKey(
@@ -57,23 +58,23 @@ _TABLE: Final = (
     ConfigKey(
         "compression.gzip.level", _INT, "-1",
         "The level when the broker compresses with gzip.",
-        between(1, 9, also=-1), ("compression.gzip.level",),
+        between(1, 9, also=-1), ("compression.gzip.level",), effective=True,
     ),
     ConfigKey(
         "compression.lz4.level", _INT, "9",
         "The level when the broker compresses with lz4.",
-        between(1, 17), ("compression.lz4.level",),
+        between(1, 17), ("compression.lz4.level",), effective=True,
     ),
     ConfigKey(
-        "compression.type", _STRING, "producer",
-        "The codec of stored batches. 'producer' keeps them as they came; it is what "
-        "happens whatever is set.",
+        "compression.type", _STRING, PRODUCER,
+        "The codec of stored batches. 'producer' keeps them as they came; any other "
+        "compresses what comes in another codec anew.",
         one_of(*CODECS), ("compression.type",), effective=True,
     ),
     ConfigKey(
         "compression.zstd.level", _INT, "3",
         "The level when the broker compresses with zstd.",
-        between(-131_072, 22), ("compression.zstd.level",),
+        between(-131_072, 22), ("compression.zstd.level",), effective=True,
     ),
     ConfigKey(
         "delete.retention.ms", _LONG, "86400000",
@@ -324,6 +325,10 @@ class TopicConfig:
     cleanup_policy: tuple[str, ...]
     file_delete_delay_ms: int
     lake_flush_max_ms: int
+    compression_type: str = PRODUCER
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
 
     @classmethod
     def of(
@@ -345,6 +350,16 @@ class TopicConfig:
     def compacted(self) -> bool:
         """Whether records need a key."""
         return "compact" in self.cleanup_policy
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level of the codec in ``compression_type``; None: it has none."""
+        levels = {
+            "gzip": self.compression_gzip_level,
+            "lz4": self.compression_lz4_level,
+            "zstd": self.compression_zstd_level,
+        }
+        return levels.get(self.compression_type)
 
     @property
     def deleted(self) -> bool:

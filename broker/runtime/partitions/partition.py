@@ -30,6 +30,7 @@ from broker.records.batch import (
 )
 from broker.records.layout import LOG_OVERHEAD_BYTES, TRANSACTIONAL_BIT
 from broker.records.markers import Marker, marker_batch, read_marker
+from broker.records.recompress import CODECS, Target
 from broker.runtime.partitions.overdue import Waiting, timed_out
 from broker.runtime.process.status import Counters
 from broker.storage.entry import Append
@@ -110,6 +111,7 @@ class Partition:
         "index",
         "log",
         "number",
+        "target",
         "watchers",
     )  # fmt: skip
 
@@ -143,6 +145,9 @@ class Partition:
         self.config = config
         self._batch_bytes_max = config.max_message_bytes
         self._is_stamped = config.log_append_time
+        codec = CODECS.get(config.compression_type)
+        self.target = None if codec is None else Target(codec, config.compression_level)
+        """In what its batches are kept; None: as they come."""
 
     @property
     def key(self) -> TopicPartition:

@@ -29,7 +29,7 @@ from broker.runtime.topics.topics import Topics, to_the_end
 from broker.storage.columns import Ranges
 from broker.storage.wal import Carried, Wal
 from broker.timing.delayed import DelayedOperations
-from broker.topics.configs import TopicConfig
+from broker.topics.configs import PRODUCER, TopicConfig
 from broker.topics.topic import SHOWN_NUMBER, Topic
 
 PRODUCERS_A_TURN = 20_000
@@ -82,6 +82,8 @@ class Partitions:
         self._call_soon = call_soon
         self._by_topic: dict[TopicNumber, list[Partition | None]] = {}
         self._configs: dict[TopicNumber, TopicConfig] = {}
+        self.recompressed: set[TopicNumber] = set()
+        """Topics that keep their batches in a codec of their own."""
         self._damaged: set[TopicNumber] = set()
         self._unknown: dict[TopicNumber, LogOf] = {}
         self._taken_up: dict[TopicNumber, int] = {}
@@ -235,6 +237,7 @@ class Partitions:
         self._damaged.discard(topic.number)
         self._unknown.pop(topic.number, None)
         self._configs.pop(topic.number, None)
+        self.recompressed.discard(topic.number)
         for partition in filter(None, self._by_topic.pop(topic.number, [])):
             partition.deleted = True
             self._note_moved(partition)
@@ -247,6 +250,10 @@ class Partitions:
             config.message_timestamp_before_max_ms,
             config.message_timestamp_after_max_ms,
         )
+        if config.compression_type == PRODUCER:
+            self.recompressed.discard(topic.number)
+        else:
+            self.recompressed.add(topic.number)
         partitions = self._by_topic[topic.number]
         partitions.extend([None] * (topic.partitions - len(partitions)))
 

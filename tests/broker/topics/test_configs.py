@@ -77,7 +77,10 @@ def test_every_key_is_explained() -> None:
 def test_the_effective_keys() -> None:
     assert {key.name for key in TOPIC_CONFIGS.values() if key.effective} == {
         "cleanup.policy",
+        "compression.gzip.level",
+        "compression.lz4.level",
         "compression.type",
+        "compression.zstd.level",
         "delete.retention.ms",
         "lake.flush.max.ms",
         "lake.retention.ms",

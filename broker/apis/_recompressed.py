@@ -1,0 +1,71 @@
+"""What producers send to topics that keep their batches in a codec of their own.
+
+The problem: compressing a batch again takes milliseconds for each megabyte, and up to
+64 MiB while it is decompressed. The idea: as old message sets are converted: on
+threads, few at once in the whole broker, one batch of a request after another; a
+connection's next request waits until all have their place. The price: who produces in
+another codec than the topic's is not pipelined; in the same codec it costs one look.
+
+Source: Kafka's ``LogValidator``, which does it for the thread of the request.
+"""
+
+import asyncio
+
+from broker.apis._produce_again import partition_of
+from broker.dispatch.context import Context
+from broker.dispatch.turns import ITEMS_A_TURN, Steps
+from broker.protocol.buffers import Buffer
+from broker.protocol.errors import KafkaError
+from broker.protocol.messages.produce import ProduceRequest
+from broker.records.batch import CODEC_ZSTD
+from broker.records.recompress import codec_of, recompressed
+from broker.runtime.partitions.partition import Partition
+from broker.runtime.services import Broker
+
+ZSTD_SINCE = 7
+"""Version of Produce. What the broker compresses is in no codec of the client's."""
+
+
+def is_wanted(request: ProduceRequest, context: Context) -> Steps[bool]:
+    """Whether some batch of a request has to be compressed anew."""
+    partitions = context.broker.partitions
+    if not partitions.recompressed:
+        return False
+    looked_at = 0
+    for data in request.topic_data:
+        for one in data.partition_data:
+            looked_at += 1
+            if looked_at % ITEMS_A_TURN == 0:
+                yield
+            try:
+                found = partition_of(data, one.index, context.version, partitions)
+            except KafkaError:
+                continue  # it is refused when its turn comes
+            if found.target is not None and found.target.differs_from(one.records):
+                return True
+    return False
+
+
+async def as_kept(
+    records: Buffer | None, partition: Partition, version: int, broker: Broker
+) -> tuple[Buffer | None, int]:
+    """A batch in its topic's codec, and the version of Produce it may be looked at as.
+
+    What is no sound batch, or in a codec that the version has not, stays as it is: it
+    is refused where it is appended.
+    """
+    target = partition.target
+    if records is None or target is None or not target.differs_from(records):
+        return records, version
+    if version < ZSTD_SINCE and codec_of(records) == CODEC_ZSTD:
+        return records, version
+    async with broker.conversions:
+        loop = asyncio.get_running_loop()
+        bytes_max = partition.config.max_message_bytes
+        try:
+            again = await loop.run_in_executor(
+                None, recompressed, records, target, bytes_max
+            )
+        except KafkaError:
+            return records, version
+    return again, max(version, ZSTD_SINCE)

@@ -1,0 +1,246 @@
+"""Topics that keep their batches in a codec of their own, by Produce of every age."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from broker.apis.produce import produce
+from broker.protocol.errors import ErrorCode
+from broker.records.batch import read_header
+from broker.records.recompress import CODECS
+from tests.support.batches import Record, make_batch, patch, read_batch
+from tests.support.message_sets import produced
+from tests.support.rig import (
+    batch_of,
+    batches_in,
+    call,
+    create,
+    fetch_one,
+    produce_one,
+    produce_request,
+    rig,
+    run,
+    start,
+)
+from tests.support.serving import on_loop, serving
+from tests.support.wire import Wire, frame_of
+
+T = 1_700_000_000_000
+RECORDS = [Record(key=b"k%d" % n, value=b"v" * 90, timestamp=T + n) for n in range(50)]
+
+
+@pytest.mark.parametrize("sent", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("kept", CODECS)
+def test_any_codec_becomes_the_topics(tmp_path: Path, kept: str, sent: int) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", compression_type=kept)
+            for version in (7, 12):
+                batch = make_batch(RECORDS, codec=sent)
+                answer = await produce_one(broker, "t", batch, version)
+                assert (answer.error_code, answer.log_append_time_ms) == (0, -1)
+            first, second = batches_in(await fetch_one(broker, "t", 0))
+            assert read_header(first).codec == read_header(second).codec == CODECS[kept]
+            assert [one.offset for one in read_batch(second)] == [*range(50, 100)]
+            seen = [(r.key, r.value, r.timestamp) for r in read_batch(first)]
+            assert seen == [(r.key, r.value, r.timestamp) for r in RECORDS]
+
+    run(scenario)
+
+
+def test_producer_keeps_what_came_and_a_change_counts_from_then_on(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            assert not broker.partitions.recompressed
+            await produce_one(broker, "t", make_batch(RECORDS, codec=1))
+            topic = broker.topics.get("t")
+            assert topic is not None
+            lz4 = {"compression.type": "lz4"}
+            await broker.topics.alter_configs(topic, lambda _: lz4)
+            assert broker.partitions.recompressed == {partition.number}
+            await produce_one(broker, "t", make_batch(RECORDS, codec=1))
+            await broker.topics.alter_configs(topic, lambda _: {})
+            await produce_one(broker, "t", make_batch(RECORDS, codec=1))
+            batches = batches_in(await fetch_one(broker, "t", 0))
+            assert [read_header(one).codec for one in batches] == [1, 3, 1]
+            assert not broker.partitions.recompressed
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("codec", "low", "high"),
+    [("gzip", "1", "9"), ("lz4", "1", "17"), ("zstd", "-9", "9")],
+)
+def test_the_level_is_the_topics(
+    tmp_path: Path, codec: str, low: str, high: str
+) -> None:
+    values = [Record(value=b"%d of %d" % (n * n, n)) for n in range(500)]
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            sizes = []
+            for level in (high, low):
+                name = f"at{level}"
+                await create(
+                    broker,
+                    name,
+                    compression_type=codec,
+                    **{f"compression_{codec}_level": level},
+                )
+                await produce_one(broker, name, make_batch(values))
+                (batch,) = batches_in(await fetch_one(broker, name, 0))
+                sizes.append(len(batch))
+            assert sizes[0] < sizes[1]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [0, 2, 3, 6])
+def test_what_the_broker_compresses_is_in_no_codec_of_the_client(
+    tmp_path: Path, version: int
+) -> None:
+    """zstd from a client that does not know it is still refused."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", compression_type="zstd")
+            await create(broker, "plain", compression_type="uncompressed")
+            sent = produced(RECORDS, version // 2, 0) if version < 3 else batch_of(b"v")
+            answer = await produce_one(broker, "t", sent, version)
+            assert answer.error_code == 0
+            (batch,) = batches_in(await fetch_one(broker, "t", 0))
+            assert read_header(batch).codec == CODECS["zstd"]
+            if version >= 3:
+                refused = make_batch(RECORDS, codec=4)
+                answer = await produce_one(broker, "plain", refused, version)
+                unsupported = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+                assert answer.error_code == unsupported
+
+    run(scenario)
+
+
+def test_what_is_refused_is_refused_as_it_came(tmp_path: Path) -> None:
+    sound = make_batch(RECORDS, codec=1)
+    damaged = bytearray(sound)
+    damaged[-1] ^= 1
+    cases = {
+        "damaged": (damaged, ErrorCode.CORRUPT_MESSAGE),
+        "cut": (sound[:-1], ErrorCode.INVALID_RECORD),
+        "two": (sound + sound, ErrorCode.INVALID_RECORD),
+        "null": (None, ErrorCode.INVALID_RECORD),
+        "count": (patch(sound, ">i", 57, 3), ErrorCode.INVALID_RECORD),
+        "grows": (batch_of(b"x" * 5000, codec=1), ErrorCode.MESSAGE_TOO_LARGE),
+    }
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(
+                broker, "t", compression_type="uncompressed", max_message_bytes="2000"
+            )
+            for name, (records, code) in cases.items():
+                answer = await produce_one(broker, "t", records)
+                assert (name, answer.error_code) == (name, code)
+            assert partition.log.next == 0
+            keyless = await create(
+                broker, "c", compression_type="zstd", cleanup_policy="compact"
+            )
+            answer = await produce_one(broker, "c", batch_of(b"a", b"b"))
+            assert answer.error_code == ErrorCode.INVALID_RECORD
+            assert [one.batch_index for one in answer.record_errors] == [0, 1]
+            assert keyless.high_watermark == 0
+
+    run(scenario)
+
+
+def test_the_brokers_time_and_sequences_hold(tmp_path: Path) -> None:
+    def numbered(sequence: int) -> bytearray:
+        return make_batch(RECORDS[:2], codec=1, producer=(7, 0, sequence))
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(
+                broker,
+                "t",
+                compression_type="lz4",
+                message_timestamp_type="LogAppendTime",
+            )
+            for sequence, base, code in (
+                (0, 0, 0),
+                (2, 2, 0),
+                (0, 0, 0),
+                (9, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+            ):
+                answer = await produce_one(broker, "t", numbered(sequence))
+                assert (answer.base_offset, answer.error_code) == (base, code)
+            batches = batches_in(await fetch_one(broker, "t", 0))
+            stamps = {r.timestamp for one in batches for r in read_batch(one)}
+            assert stamps == {broker.clock.now_ms()}
+            assert [read_header(one).codec for one in batches] == [3, 3]
+
+    run(scenario)
+
+
+def test_one_that_is_as_it_should_be_is_pipelined_and_the_other_not(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", compression_type="gzip")
+            request = produce_request("t", (0, make_batch(RECORDS, codec=1)))
+            at_once = start(produce, request, broker, 9)
+            assert not asyncio.iscoroutine(at_once)
+            await at_once
+            request = produce_request(
+                "t", (0, batch_of(b"a")), (5, batch_of(b"b")), (0, batch_of(b"c"))
+            )
+            later = start(produce, request, broker, 9)
+            assert asyncio.iscoroutine(later)
+            answers = (await later).responses[0].partition_responses
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert [(one.base_offset, one.error_code) for one in answers] == [
+                (50, 0), (-1, unknown), (51, 0),
+            ]  # fmt: skip
+
+    run(scenario)
+
+
+def test_over_a_connection_their_order_is_that_of_the_requests(tmp_path: Path) -> None:
+    """The same bytes before the batch, so that the short way would be gone."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", compression_type="snappy")
+            async with serving((), broker) as server:
+                wire = await Wire.open(server.address)
+                requests = [
+                    produce_request("t", (0, batch_of(b"%d" % n, codec=n % 3)))
+                    for n in range(30)
+                ]
+                wire.send(*(frame_of(request, 9) for request in requests))
+                key = int(requests[0].API_KEY)
+                answers = [(await wire.response(key, 9))[1] for _ in requests]
+            bases = [a.responses[0].partition_responses[0].base_offset for a in answers]
+            assert bases == [*range(30)]
+            batches = batches_in(await fetch_one(broker, "t", 0))
+            assert {read_header(one).codec for one in batches} == {CODECS["snappy"]}
+            values = [r.value for one in batches for r in read_batch(one)]
+            assert values == [b"%d" % n for n in range(30)]
+
+    on_loop(scenario)
+
+
+def test_without_an_answer_it_is_kept_all_the_same(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", compression_type="zstd")
+            request = produce_request("t", (0, batch_of(b"a")), acks=0)
+            assert await call(produce, request, broker, 9) is None
+            (batch,) = batches_in(await fetch_one(broker, "t", 0))
+            assert read_header(batch).codec == CODECS["zstd"]
+
+    run(scenario)
