@@ -10,8 +10,8 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Callable
-from types import TracebackType
+from collections.abc import Callable, Mapping
+from types import MappingProxyType, TracebackType
 from typing import Any, Final
 
 import structlog
@@ -51,15 +51,17 @@ def run(
     *,
     master: str = "local[*]",
     announce: Callable[[str], None] = lambda line: None,
+    options: Mapping[str, str] = MappingProxyType({}),
     restarts: int = 0,
 ) -> int:
     """Compact until SIGTERM or SIGINT; the process's exit code.
 
+    ``options``: Spark's, instead of ours (`jobs.session`) where they differ.
     ``announce`` gets ``compactor ready`` once Spark can work; ``restarts`` is how often
     it was started again, and is said with what it counts itself.
     """
     stop = threading.Event()
-    with Driver(settings, master, restarts) as driver:
+    with Driver(settings, master, options, restarts) as driver:
         _stop_on_signals(stop)
         announce("compactor ready")
         return _loop(driver, stop)
@@ -68,8 +70,15 @@ def run(
 class Driver:
     """A context: inside it, ``compactor`` can step."""
 
-    def __init__(self, settings: Settings, master: str, restarts: int = 0) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        master: str,
+        options: Mapping[str, str] = MappingProxyType({}),
+        restarts: int = 0,
+    ) -> None:
         self._settings, self._master, self._restarts = settings, master, restarts
+        self._options = options
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
@@ -88,7 +97,7 @@ class Driver:
         self._lease = LeaseKeeper(self._catalog, holder, clock)
         self._lease.start()
         master, cores = with_slot_for_merges(self._master)
-        self._session = make_session(master, "lakelog compactor")
+        self._session = make_session(master, "lakelog compactor", more=self._options)
         context = self._session.sparkContext
         cores = cores or context.defaultParallelism
         context.parallelize([[]] * cores, cores).map(work).collect()

@@ -115,6 +115,10 @@ def compactor(
     master: Annotated[
         str, typer.Option("--master", help="Any Spark master.")
     ] = "local[*]",
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", help="key=value: any option of Spark's; repeatable."),
+    ] = None,
     listener: Annotated[str | None, typer.Option("--listener", hidden=True)] = None,
     advertised: Annotated[str | None, typer.Option("--advertised", hidden=True)] = None,
     admin: Annotated[str | None, typer.Option("--admin", hidden=True)] = None,
@@ -122,7 +126,7 @@ def compactor(
     """The compactor alone: write-ahead segments into Delta tables."""
     die_with_parent()
     del listener, advertised, admin  # `up` hands the same options to every part
-    settings = settings_of(data_dir, config, extra)
+    settings, options = settings_of(data_dir, config, extra), _spark_options(conf)
     if not java_found():
         raise UserError(f"{NO_JAVA}: set JAVA_HOME, or put java on the PATH")
     from broker.catalog.errors import CatalogError
@@ -138,10 +142,26 @@ def compactor(
     try:
         with _internal(settings):
             raise typer.Exit(
-                run(settings, master=master, announce=announce, restarts=restarts())
+                run(
+                    settings,
+                    master=master,
+                    announce=announce,
+                    options=options,
+                    restarts=restarts(),
+                )
             )
     except (CatalogError, DirectoryRefused) as error:
         raise UserError(str(error)) from None
+
+
+def _spark_options(given: list[str] | None) -> dict[str, str]:
+    found = {}
+    for item in given or []:
+        key, equals, text = item.partition("=")
+        if not (equals and key.startswith("spark.")):
+            raise UserError(f"--conf {item}: spark.KEY=VALUE is wanted")
+        found[key] = text
+    return found
 
 
 @contextmanager
