@@ -195,13 +195,31 @@ class Kafka:
         return [one or {} for one in found]
 
     async def alter_configs(
-        self, resource: ConfigResource, validate_only: bool
-    ) -> None:
-        """What the resource carries is altered, or was found right."""
-        asked = self._client.incremental_alter_configs(
-            [resource], validate_only=validate_only, request_timeout=self.timeout_s
+        self, resources: Sequence[ConfigResource], validate_only: bool
+    ) -> list[KafkaException | None]:
+        """What each resource carries is altered, or was found right; else why not.
+
+        All are asked for at once, each resource once at most.
+        """
+        asked: dict[ConfigResource, Future[None]] = {}
+        for start in range(0, len(resources), RESOURCES_A_TURN):
+            asked |= self._client.incremental_alter_configs(
+                list(resources[start : start + RESOURCES_A_TURN]),
+                validate_only=validate_only,
+                request_timeout=self.timeout_s,
+            )
+            await asyncio.sleep(0)  # as above
+        return [await self._why_not(asked[one]) for one in resources]
+
+    async def missing_topics(self, names: Sequence[str]) -> dict[str, KafkaException]:
+        """Those of the names that no topic has, or nobody can say, and why."""
+        if not names:
+            return {}
+        asked = self._client.describe_topics(
+            TopicCollection(list(names)), request_timeout=self.timeout_s
         )
-        await self._answer(asked[resource])
+        found = [(name, await self._why_not(asked[name])) for name in names]
+        return {name: why for name, why in found if why is not None}
 
     async def offsets(
         self,
@@ -352,6 +370,14 @@ class Kafka:
             if missing_ok and error.args[0].code() in GONE:
                 return None
             raise
+
+    async def _why_not(self, asked: "Future[Any]") -> KafkaException | None:
+        """Why the answer is none; None if it is one."""
+        try:
+            await self._answer(asked)
+        except KafkaException as error:
+            return error
+        return None
 
     async def _from_coordinator(self, asked: "Future[T]") -> T:
         """What a group's coordinator answers. After a minute's hang a client may wait

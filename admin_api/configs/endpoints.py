@@ -20,6 +20,7 @@ from admin_api.configs.schemas import (
     TopicConfigList,
     TopicFailures,
 )
+from admin_api.configs.several import alter_topics
 from admin_api.dependencies import BrokerDep, ClusterDep, KafkaDep, TopicNameDep
 from admin_api.long_lists import written
 from admin_api.paging import Page, PageDep, cut
@@ -103,7 +104,7 @@ async def alter_topics_configs(
 ) -> Response:
     """Each topic is altered as a whole or not at all; 207 names those that are not."""
     outcome.is_dry_run = bool(body.validate_only)
-    failures = await owners.alter_topics(kafka, cluster, body)
+    failures = await alter_topics(kafka, cluster, body)
     if not failures:
         return Response(status_code=204)
     answer = TopicFailures(failures=failures).model_dump_json()

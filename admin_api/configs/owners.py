@@ -8,22 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
 from admin_api.configs.schemas import (
     Alteration,
-    AlterTopicsConfigs,
     Config,
-    TopicFailure,
     value_fields,
 )
 from admin_api.dependencies import Cluster
 from admin_api.kafka import Kafka
-from admin_api.problems import Problem, problem_of
+from admin_api.problems import Problem
 from admin_api.resources import CollectionMetadata, Place
-from broker.protocol.errors import KafkaError
-from broker.topics import names as topic_names
 
 C = TypeVar("C", bound=Config)
 
@@ -117,25 +112,38 @@ async def alter(
     validate_only: bool | None = False,
 ) -> None:
     """All alterations took effect. Raises Problem 404 for a name that is unknown."""
-    names = [one.name for one in alterations]
-    if owner.name:
-        _check_known(owner, await describe(kafka, owner), names)
-    if len(set(names)) < len(names):
-        raise Problem(40002, "Each configuration can be altered once in a request.")
-    if not names:
+    found = await describe(kafka, owner) if owner.name else {}
+    resource = wanted(owner, found, alterations)
+    if resource is None:
         return
-    resource = ConfigResource(
-        owner.kind,
-        owner.name or owner.asked,
-        incremental_configs=[one.entry() for one in alterations],
-    )
-    await kafka.alter_configs(resource, bool(validate_only) or not owner.name)
+    [why] = await kafka.alter_configs([resource], bool(validate_only) or not owner.name)
+    if why is not None:
+        raise why
     if not owner.name:
         raise Problem(
             40002,
             "Settings cannot be made for all brokers at once here: Kafka's own tools "
             "make them (kafka-configs --entity-default).",
         )
+
+
+def wanted(
+    owner: Owner, found: Mapping[str, Any], alterations: Sequence[Alteration]
+) -> ConfigResource | None:
+    """What the broker is asked for, of an owner with such configurations; None if that
+    is nothing. Raises Problem for what is not asked for."""
+    names = [one.name for one in alterations]
+    if owner.name:
+        _check_known(owner, found, names)
+    if len(set(names)) < len(names):
+        raise Problem(40002, "Each configuration can be altered once in a request.")
+    if not names:
+        return None
+    return ConfigResource(
+        owner.kind,
+        owner.name or owner.asked,
+        incremental_configs=[one.entry() for one in alterations],
+    )
 
 
 def _check_known(owner: Owner, found: Mapping[str, Any], names: Sequence[str]) -> None:
@@ -147,25 +155,3 @@ def _check_known(owner: Owner, found: Mapping[str, Any], names: Sequence[str]) -
                 f"Config {name} cannot be found for {what} in cluster "
                 f"{owner.cluster_id}.",
             )
-
-
-async def alter_topics(
-    kafka: Kafka, cluster: Cluster, body: AlterTopicsConfigs
-) -> list[TopicFailure]:
-    """Each topic is altered, or is among the failures with the reason."""
-    failures = []
-    for one in body.data:
-        try:
-            topic_names.validate(one.topic_name)
-            own = topic_owner(cluster, one.topic_name)
-            await alter(kafka, own, one.configs, body.validate_only)
-        except (Problem, KafkaException, KafkaError) as error:
-            problem = problem_of(error)
-            failures.append(
-                TopicFailure(
-                    topic_name=one.topic_name,
-                    error_code=problem.error_code,
-                    message=problem.message,
-                )
-            )
-    return failures
