@@ -8,13 +8,14 @@ cannot be understood.
 SQLAlchemy comes with the first question: 20 MB and a third of a second.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from admin_api.problems import Problem
 from broker.catalog.errors import CatalogError
+from broker.ids import TopicNumber
 from broker.protocol.errors import KafkaError
 from broker.topics.topic import Topic
 from lakehouse import delta_log
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
     from broker.catalog.catalog import Catalog
 
+FOUND_ONE_BY_ONE_MAX = 200
+"""More topics than a page has are found among all of them: two queries, and not two for
+each."""
 T = TypeVar("T")
 
 
@@ -59,6 +63,8 @@ class Lake:
         from broker.catalog import topics
 
         def query(connection: "Connection") -> list[tuple[Topic, dict[int, int]]]:
+            if len(names) > FOUND_ONE_BY_ONE_MAX:
+                return _out_of_all(connection, names)
             found = (topics.find(connection, name) for name in names)
             return [
                 (topic, _by_partition(connection, topic)) for topic in found if topic
@@ -130,3 +136,16 @@ def _by_partition(connection: "Connection", topic: Topic) -> dict[int, int]:
 
     found = topics.find_log_starts(connection, topic.number)
     return {partition: start for (_, partition), start in found.items()}
+
+
+def _out_of_all(
+    connection: "Connection", names: Iterable[str]
+) -> list[tuple[Topic, dict[int, int]]]:
+    from broker.catalog import topics
+
+    by_name = {topic.name: topic for topic in topics.load(connection)}
+    starts: dict[TopicNumber, dict[int, int]] = {}
+    for (number, partition), start in topics.load_log_starts(connection).items():
+        starts.setdefault(number, {})[partition] = start
+    found = (by_name.get(name) for name in names)
+    return [(topic, starts.get(topic.number, {})) for topic in found if topic]

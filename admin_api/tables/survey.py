@@ -5,8 +5,8 @@ does not answer, and that is said; of the compactor nothing while its status is 
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from confluent_kafka import KafkaException
@@ -29,7 +29,9 @@ from broker.status.schema import CompactorStatus
 from broker.topics.topic import Topic
 
 BROKER_TIMEOUT_S: Final = 3.0
-"""A table can be shown without the broker, so it is not waited for any longer."""
+"""A table can be shown without the broker, so it is not waited for any longer, but"""
+PARTITIONS_A_SECOND: Final = 2_000
+"""for a second more for so many partitions."""
 UNAVAILABLE: Final = 503
 
 Marks = Mapping[tuple[str, int], Watermarks]
@@ -49,6 +51,7 @@ class Surveyed:
     marks: Marks
     broker_problem: str | None
     compactor: CompactorStatus | None
+    """Of its tables it may name this topic's only."""
 
 
 async def survey(sources: KnownSources, names: Sequence[str]) -> list[Surveyed]:
@@ -57,10 +60,24 @@ async def survey(sources: KnownSources, names: Sequence[str]) -> list[Surveyed]:
     found = await asyncio.to_thread(_from_files, lake, reader, names)
     marks, problem = await _from_broker(kafka, [topic for topic, _, _ in found])
     compactor = await asyncio.to_thread(status.compactor)
+    said = _by_topic(compactor)
     return [
-        Surveyed(topic, starts, facts, marks, problem, compactor)
+        Surveyed(topic, starts, facts, marks, problem, said(topic.name))
         for topic, starts, facts in found
     ]
+
+
+def _by_topic(
+    compactor: CompactorStatus | None,
+) -> Callable[[str], CompactorStatus | None]:
+    """The compactor's words of a topic: else each partition of all looked through those
+    of a thousand tables."""
+    if compactor is None:
+        return lambda _: None
+    states = {state.topic: state for state in compactor.tables}
+    named = {name: replace(compactor, tables=(one,)) for name, one in states.items()}
+    others = replace(compactor, tables=())
+    return lambda name: named.get(name, others)
 
 
 def _from_files(
@@ -77,8 +94,9 @@ async def _from_broker(
     if kafka is None:
         return {}, NO_BROKER
     wanted = [(topic.name, n) for topic in topics for n in range(topic.partitions)]
+    patience_s = BROKER_TIMEOUT_S + len(wanted) / PARTITIONS_A_SECOND
     try:
-        return await kafka.watermarks(wanted, BROKER_TIMEOUT_S), None
+        return await kafka.watermarks(wanted, patience_s), None
     except KafkaException as error:
         problem = of_kafka(error.args[0])
         if problem.status != UNAVAILABLE:

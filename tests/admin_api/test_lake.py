@@ -5,8 +5,11 @@ import sys
 
 import pytest
 
+from admin_api import lake as lake_module
 from admin_api.lake import Lake
 from admin_api.problems import Problem, problem_of
+from broker.catalog import topics
+from broker.catalog.catalog import Catalog
 from broker.catalog.errors import CatalogError
 from lakehouse.errors import LakehouseError, LogDamaged, TableMissing
 from tests.support.laked import id_of, make_table, make_topic
@@ -24,6 +27,21 @@ def test_topics_are_found_with_where_their_logs_start(tmp_path):
     with pytest.raises(Problem, match="There is no topic nobody") as caught:
         lake.topic("nobody")
     assert caught.value.error_code == 40403
+
+
+@pytest.mark.parametrize("one_by_one_max", [0, 200])
+def test_of_many_topics_the_same_is_found_as_of_a_few(
+    tmp_path, monkeypatch, one_by_one_max
+):
+    monkeypatch.setattr(lake_module, "FOUND_ONE_BY_ONE_MAX", one_by_one_max)
+    b = make_topic(tmp_path, "b", topic_id=id_of(1))
+    a = make_topic(tmp_path, "a", topic_id=id_of(2))
+    with Catalog.open(tmp_path / "catalog.db") as catalog:
+        catalog.change(
+            lambda connection: topics.set_log_start(connection, {(a.number, 1): 7})
+        )
+    found = Lake(tmp_path).topics(["b", "nobody", "a"])
+    assert found == [(b, {}), (a, {1: 7})]
 
 
 @pytest.mark.parametrize("content", [None, b"not a catalog at all" * 100])

@@ -4,7 +4,7 @@ import pytest
 
 from admin_api.kafka import Watermarks
 from admin_api.tables.facts import TableFacts
-from admin_api.tables.survey import Surveyed, partitions_of, summary
+from admin_api.tables.survey import Surveyed, _by_topic, partitions_of, summary
 from broker.status.schema import CompactorStatus, TableState
 from broker.topics.topic import Topic
 
@@ -90,3 +90,13 @@ def test_the_age_of_what_waits_is_known_or_null(marks, compactor, seconds):
     found = summary("http://plane", surveyed(marks=marks, compactor=compactor))
     assert found.lag_seconds == seconds
     assert (found.compaction is None) == (compactor is None)
+
+
+def test_of_a_topic_the_compactor_says_what_it_says_of_all_together():
+    together = CompactorStatus(
+        tables=(TableState("a", lag_ms=7), TableState("b", lag_ms=9))
+    )
+    said = _by_topic(together)
+    assert said("b").tables == (TableState("b", lag_ms=9),)
+    assert said("c").tables == ()
+    assert _by_topic(None)("a") is None
