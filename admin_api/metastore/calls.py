@@ -141,9 +141,7 @@ async def _table_req(content: Content, asked: Mapping[int, Any]) -> bytes:
 
 
 async def _all_of(content: Content, database: Any, names: Any) -> bytes:
-    wanted = dict.fromkeys(_said(name).lower() for name in names)
-    found = [await content.table(_said(database), name) for name in wanted]
-    return many(STRUCT, [one for one in found if one is not None])
+    return many(STRUCT, await content.named(_said(database), map(_said, names)))
 
 
 async def _tables_by_name(content: Content, asked: Mapping[int, Any]) -> bytes:

@@ -1,23 +1,25 @@
 """What is in the metastore: the tables of one data directory, as they are now.
 
-Nothing is kept but for the view of all tables, a second long: a query asks for it more
-than once. So a topic that was made a moment ago is there. It works without the broker;
-what only that knows is null then.
+Nothing is kept but for the view of all tables, for a second after it is made: a query
+asks for it more than once. So a topic that was made a moment ago is there. It works
+without the broker; what only that knows is null then.
 """
 
 import asyncio
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from admin_api.kafka import Kafka
 from admin_api.lake import Lake
 from admin_api.metastore import objects, state
-from admin_api.metastore.names import STATE, table_names, topic_of
+from admin_api.metastore.names import STATE, Names, table_names
 from admin_api.status import StatusFiles
 from admin_api.tables.facts import FactsReader
 from admin_api.tables.survey import survey
 from broker.clock import Clock
+from broker.topics.topic import Topic
 from lakehouse.delta_log import LOG_DIRECTORY
 from lakehouse.errors import LocationRefused
 from lakehouse.location import check_contained, table_place, warehouse_of
@@ -78,25 +80,45 @@ class Content:
 
     async def table(self, database: str, name: str) -> bytes | None:
         """As it is described; None if there is none of that name."""
+        return next(iter(await self.named(database, [name])), None)
+
+    async def named(self, database: str, names: Iterable[str]) -> list[bytes]:
+        """Those of the names that are there, as they are described; each once."""
         if database.lower() != DATABASE:
-            return None
-        if name.lower() == STATE:
-            return await self._state()
-        return await asyncio.to_thread(self._table, name.lower())
+            return []
+        wanted = list(dict.fromkeys(name.lower() for name in names))
+        others = [name for name in wanted if name != STATE]
+        found = await asyncio.to_thread(self._described, others) if others else {}
+        if len(others) < len(wanted):
+            found[STATE] = await self._state()
+        return [found[name] for name in wanted if name in found]
 
-    def _table(self, name: str) -> bytes | None:
-        topic = topic_of(name, self._lake.names())
-        place = None if topic is None else self._place(topic)
-        if topic is None or place is None or not self._is_its_own(topic):
-            return None
-        comment = f"The records of the Kafka topic {topic}"
-        return objects.delta_table(DATABASE, name, place, comment)
+    def _described(self, names: Sequence[str]) -> dict[str, bytes]:
+        """The catalog is asked once, however many they are."""
+        known = Names(self._lake.names())
+        topics = {name: known.topic_of(name) for name in names}
+        asked = sorted({topic for topic in topics.values() if topic is not None})
+        places = self._places_of(asked)
+        return {
+            name: objects.delta_table(
+                DATABASE, name, places[topic], f"The records of the Kafka topic {topic}"
+            )
+            for name, topic in topics.items()
+            if topic in places
+        }
 
-    def _is_its_own(self, topic: str) -> bool:
+    def _places_of(self, names: list[str]) -> dict[str, str]:
+        """The directories of those topics whose table is there, and is theirs."""
+        found = {name: self._place(name) for name in names}
+        there = {name: place for name, place in found.items() if place is not None}
+        topics = [topic for topic, _ in self._lake.topics(list(there))]
+        return {one.name: there[one.name] for one in topics if self._is_its_own(one)}
+
+    def _is_its_own(self, topic: Topic) -> bool:
         """Whether the table there is this topic's, or cannot be read: not that of an
         earlier topic of the name."""
-        facts = [self._facts.of(found) for found, _ in self._lake.topics([topic])]
-        return any(one.version is not None or one.problem for one in facts)
+        facts = self._facts.of(topic)
+        return facts.version is not None or facts.problem is not None
 
     def _place(self, topic: str) -> str | None:
         """The directory of a topic's table; None if there is none, or a link that
@@ -114,7 +136,8 @@ class Content:
         async with self._viewing:
             now_ms = self._clock.monotonic_ms()
             if self._view is None or self._view[0] + KEPT_MS < now_ms:
-                self._view = now_ms, await self._state_now()
+                found = await self._state_now()  # of thousands it takes seconds
+                self._view = self._clock.monotonic_ms(), found
             return self._view[1]
 
     async def _state_now(self) -> bytes:

@@ -9,6 +9,7 @@ while no other topic has a better right to that; then it is called as its direct
 
 from collections import Counter
 from collections.abc import Collection
+from functools import cached_property
 from typing import Final
 
 from lakehouse.location import directory_name
@@ -32,12 +33,26 @@ def _name(topic: str, shared: Counter[str]) -> str:
     return small if is_its_own and small != STATE else directory_name(topic)
 
 
+class Names:
+    """What the topics of a moment are called, for who looks for several."""
+
+    def __init__(self, topics: Collection[str]) -> None:
+        self._topics = topics
+        self._by_name = table_names(topics)
+
+    @cached_property
+    def _by_directory(self) -> dict[str, str]:
+        return {directory_name(topic): topic for topic in self._topics}
+
+    def topic_of(self, name: str) -> str | None:
+        """The topic that a name in SQL is; None if it is none's."""
+        small = name.lower()
+        found = self._by_name.get(small)
+        if found is not None or _MARK not in small:
+            return found
+        return self._by_directory.get(small)
+
+
 def topic_of(name: str, topics: Collection[str]) -> str | None:
     """The topic that a name in SQL is; None if it is none's."""
-    small = name.lower()
-    found = table_names(topics).get(small)
-    if found is not None:
-        return found
-    if _MARK not in small:
-        return None
-    return next((one for one in topics if directory_name(one) == small), None)
+    return Names(topics).topic_of(name)

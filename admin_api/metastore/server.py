@@ -4,12 +4,18 @@ Whoever reaches it learns what the topics are called, where their tables lie and
 they are, and nothing else: records are read from the files, by who may read these. The
 protocol as Spark speaks it has no password, so it listens on this machine alone unless
 somebody says that others may come.
+
+A session keeps its connection for as long as it lives, and may ask nothing for hours;
+its client connects again when it is ended. So nobody is ended for asking nothing, while
+there is room. But who comes says within seconds what he wants, and where it is full the
+one goes who was silent longest, those first who never asked.
 """
 
 import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Final
@@ -17,12 +23,27 @@ from typing import Final
 from admin_api.access.exposure import ExposureRefused, is_loopback
 from admin_api.metastore.calls import answer
 from admin_api.metastore.content import Content
-from admin_api.metastore.thrift import NotThrift, decode_call
+from admin_api.metastore.thrift import Call, Calls, NotThrift
 from admin_api.server import listen
 from broker.clock import SystemClock
 
 CONNECTIONS_MAX: Final = 256
+CALL_S: Final = 30.0
+"""So long a client may take for its first call, and for a call that it began."""
+UNREAD_S: Final = 60.0
+"""So long a client may take to read an answer, of which the view of thousands of
+tables is some megabytes."""
 _READ_BYTES: Final = 65_536
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    """Who is connected; ``asked`` calls so far, silent since ``silent_s`` or, None,
+    being answered."""
+
+    writer: asyncio.StreamWriter
+    silent_s: float | None
+    asked: int = 0
 
 
 class Metastore:
@@ -30,7 +51,7 @@ class Metastore:
 
     def __init__(self, data_dir: Path) -> None:
         self._content = Content(data_dir, SystemClock())
-        self._open: set[asyncio.StreamWriter] = set()
+        self._open: set[_Connection] = set()
 
     async def serve(self, bound: socket.socket, stopped: asyncio.Event) -> None:
         """Answer until ``stopped``; then connections end."""
@@ -39,41 +60,64 @@ class Metastore:
             await stopped.wait()
         finally:
             server.close()
-            for writer in self._open:
-                writer.transport.abort()
+            for connection in self._open:
+                connection.writer.transport.abort()
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        if len(self._open) >= CONNECTIONS_MAX:
+        if len(self._open) >= CONNECTIONS_MAX and not self._make_room():
             writer.transport.abort()
             return
-        self._open.add(writer)
+        connection = _Connection(writer, asyncio.get_running_loop().time())
+        self._open.add(connection)
         try:
-            with suppress(NotThrift, ConnectionError, asyncio.CancelledError):
-                await self._answer_all(reader, writer)
+            with suppress(NotThrift, OSError, asyncio.CancelledError):
+                await self._answer_all(reader, connection)
         finally:
-            self._open.discard(writer)
+            self._open.discard(connection)
             writer.transport.abort()
 
+    def _make_room(self) -> bool:
+        """End who was silent longest; False if all are being answered."""
+        silent = [one for one in self._open if one.silent_s is not None]
+        if not silent:
+            return False
+        first = min(silent, key=lambda one: (one.asked > 0, one.silent_s))
+        self._open.discard(first)
+        first.writer.transport.abort()
+        return True
+
     async def _answer_all(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, reader: asyncio.StreamReader, connection: _Connection
     ) -> None:
-        received = bytearray()
+        calls, loop = Calls(), asyncio.get_running_loop()
+        began_s = loop.time()
         while True:
-            call = decode_call(received)
+            call = calls.next() if calls.is_begun else None
             if call is None:
-                more = await reader.read(_READ_BYTES)
+                is_waited_for = connection.asked > 0 and not calls.is_begun
+                until_s = None if is_waited_for else began_s + CALL_S
+                async with asyncio.timeout_at(until_s):
+                    more = await reader.read(_READ_BYTES)
                 if not more:
                     return
-                received += more
+                began_s = loop.time() if is_waited_for else began_s
+                calls.feed(more)
                 continue
-            del received[: call.size]
             if call.name == "shutdown":
                 return
-            if call.wants_answer:
-                writer.write(await answer(self._content, call))
-                await writer.drain()
+            connection.asked, connection.silent_s = connection.asked + 1, None
+            await self._answer(connection.writer, call)
+            connection.silent_s = began_s = loop.time()
+
+    async def _answer(self, writer: asyncio.StreamWriter, call: Call) -> None:
+        """Raises TimeoutError if it is not read."""
+        if not call.wants_answer:
+            return
+        writer.write(await answer(self._content, call))
+        async with asyncio.timeout(UNREAD_S):
+            await writer.drain()
 
 
 def bind(address: str, *, insecure: bool) -> socket.socket:

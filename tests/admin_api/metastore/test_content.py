@@ -97,3 +97,39 @@ def test_databases(seen: Seen) -> None:
 def test_without_a_data_directory_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CatalogError):
         Seen(tmp_path).tables()
+
+
+def test_the_second_of_the_state_begins_when_it_is_there(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of thousands of tables it takes longer than a second to be made."""
+    names, looked = seen.content._lake.names, []
+
+    def slow() -> list[str]:
+        looked.append(seen.clock.advance(5 * KEPT_MS))
+        return names()
+
+    monkeypatch.setattr(seen.content._lake, "names", slow)
+    assert seen.state() == seen.state()
+    assert len(looked) == 1
+    seen.clock.advance(KEPT_MS + 1)
+    seen.state()
+    assert len(looked) == 2
+
+
+def test_many_tables_are_looked_up_with_as_many_questions_as_one(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, asked_for = seen.content._lake.read, []
+
+    def counted(query: Any) -> Any:
+        asked_for.append(query)
+        return read(query)
+
+    monkeypatch.setattr(seen.content._lake, "read", counted)
+    names = [f"~nobody-{n}" for n in range(100)]
+    wanted = ["ORDERS", *names, "flights", "orders", "~orders"]
+    found = asyncio.run(seen.content.named("Lakelog", wanted))
+    assert len(found) == 3
+    assert len(asked_for) == 2
+    assert asyncio.run(seen.content.named("default", wanted)) == []

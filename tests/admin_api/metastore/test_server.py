@@ -1,7 +1,8 @@
 """The metastore's socket: who may come, how many, and what they get."""
 
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,62 @@ def test_there_are_so_many_connections_at_most(
     with closing(MetastoreClient(address)) as first:
         assert first.ask("get_all_databases")
         with closing(MetastoreClient(address)) as second:
-            assert second.hung_up()
+            assert second.ask("get_all_databases")
+            assert first.hung_up()
     wait_until(lambda: _is_answered(address))
+
+
+def test_those_who_say_nothing_keep_nobody_out(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor do they push out who has asked, however long ago."""
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 3)
+    with ExitStack() as ending:
+
+        def client() -> MetastoreClient:
+            return ending.enter_context(closing(MetastoreClient(address)))
+
+        session = client()
+        assert session.ask("get_all_databases")
+        silent = [client(), client()]
+        later = client()
+        assert later.ask("get_all_databases")
+        assert silent[0].hung_up()
+        assert client().ask("get_all_databases")
+        assert silent[1].hung_up()
+        assert session.ask("get_all_databases")
+        assert later.ask("get_all_databases")
+
+
+@pytest.mark.parametrize("said", [b"", asked("get_all_databases")[:9]])
+def test_who_does_not_say_what_he_wants_in_time_is_let_go(
+    address: str, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(server, "CALL_S", 0.3)
+    with closing(MetastoreClient(address)) as client:
+        client.socket.sendall(said)
+        assert client.hung_up()
+
+
+def test_who_has_asked_may_be_silent_but_not_in_the_middle_of_a_call(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "CALL_S", 0.5)
+    with closing(MetastoreClient(address)) as client:
+        assert client.ask("get_all_databases")
+        time.sleep(1)
+        assert client.ask("get_all_databases")
+        client.socket.sendall(asked("get_all_databases")[:9])
+        assert client.hung_up()
+
+
+def test_who_does_not_read_is_let_go(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "UNREAD_S", 0.3)
+    question = asked("get_config_value", "x", "v" * 500_000)
+    with closing(MetastoreClient(address)) as client, pytest.raises(ConnectionError):
+        client.socket.sendall(question * 100)
 
 
 def _is_answered(address: str) -> bool:

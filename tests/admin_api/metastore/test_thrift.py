@@ -1,6 +1,7 @@
 """Calls are taken apart and answers put together as Thrift's binary protocol has it."""
 
 import struct
+import time
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,9 @@ from admin_api.metastore.thrift import (
     SET,
     STRING,
     STRUCT,
+    VALUES_MAX,
     Call,
+    Calls,
     NotThrift,
     decode_call,
     field,
@@ -70,6 +73,25 @@ def test_a_call_that_is_not_there_as_a_whole_is_waited_for() -> None:
     assert {decode_call(ASKED[:end]) for end in range(len(ASKED))} == {None}
 
 
+def test_a_call_that_comes_byte_by_byte_is_looked_at_once() -> None:
+    """As it is sent, and as often as a server would look."""
+    coming, found = Calls(), []
+    for n in range(len(ASKED + ASKED)):
+        coming.feed((ASKED + ASKED)[n : n + 1])
+        found.append(coming.next())
+    assert [one for one in found if one is not None] == [decode_call(ASKED)] * 2
+    assert not coming.is_begun
+    many_names = call(record(field(LIST, 1, thrift.texts(["a"] * 40_000))))
+    coming, began_s = Calls(), time.process_time()
+    for n in range(0, len(many_names), 64):
+        coming.feed(many_names[n : n + 64])
+        last = coming.next()
+    assert last is not None
+    whole_s, began_s = time.process_time() - began_s, time.process_time()
+    assert decode_call(many_names) == last
+    assert whole_s < 50 * (time.process_time() - began_s), "3,000 pieces"
+
+
 def test_who_wants_no_answer_says_so() -> None:
     found = decode_call(call(record(), kind=4))
     assert found is not None
@@ -86,6 +108,8 @@ def test_who_wants_no_answer_says_so() -> None:
         call(field(STRING, 1, struct.pack(">i", MESSAGE_BYTES_MAX + 1))),
         call(field(LIST, 1, struct.pack(">bi", STRING, 1 << 30))),
         call(field(STRUCT, 1, b"\x0c\x00\x01" * 50)),
+        call(field(LIST, 1, many(BOOL, [b"\x01"] * (VALUES_MAX + 1)))),
+        call(field(LIST, 1, many(LIST, [many(BOOL, [b"\x01"] * 9)] * VALUES_MAX))),
         call(field(STRING, 1, struct.pack(">i", MESSAGE_BYTES_MAX)))
         + b"x" * MESSAGE_BYTES_MAX,
     ],
