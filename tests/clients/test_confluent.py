@@ -1,7 +1,7 @@
 """librdkafka, through confluent-kafka: the client of most languages."""
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from tests.support.confluent import CODECS, Member, create, produce_all, read, until
 from tests.support.patience import IDLE_S
@@ -136,3 +136,16 @@ def test_a_static_member_keeps_its_partitions_over_a_restart(broker, topic):
     assert members[1].assigned == other
     for member in (again, members[1]):
         member.consumer.close()
+
+
+def test_a_member_of_the_new_protocol_is_told_that_it_is_not_served(broker, topic):
+    """Not listed, librdkafka would look for another coordinator for ever, silently."""
+    create(broker.bootstrap, topic)
+    config = {"bootstrap.servers": broker.bootstrap, "group.id": topic}
+    consumer = Consumer(config | {"group.protocol": "consumer"})
+    consumer.subscribe([topic])
+    message = consumer.poll(IDLE_S)
+    consumer.close()
+    assert message is not None
+    assert message.error().code() == KafkaError._FATAL
+    assert "ConsumerGroupHeartbeat" in message.error().str()
