@@ -124,3 +124,40 @@ def test_rows_that_their_owner_deleted_are_gaps(tmp_path: Path) -> None:
             assert answer.base_offset == 100
 
     run(scenario)
+
+
+def test_the_greatest_timestamp_is_that_of_what_a_compaction_left(
+    tmp_path: Path,
+) -> None:
+    """As an Apache Kafka 4.3.1 answers -3 once its cleaner has run."""
+
+    async def greatest(broker: Broker) -> tuple[int, int]:
+        asked = ListOffsetsPartition(0, -1, -3)
+        request = ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", [asked])])
+        response = await call(list_offsets, request, broker)
+        answer = response.topics[0].partitions[0]
+        return answer.offset, answer.timestamp - T
+
+    async def scenario() -> None:
+        async with with_lake(tmp_path) as (broker, lake):
+            partition = await create(broker, "t")
+            for times in ((100, 100), (100, 20), (60, 50)):
+                stamped = [Record(timestamp=T + time) for time in times]
+                await produce_one(broker, "t", make_batch(stamped))
+            assert await greatest(broker) == (0, 100)
+            await compact(broker, lake, partition, 1)
+            await release(broker)
+            assert await greatest(broker) == (0, 100)
+            table = deltalake.DeltaTable(str(tmp_path / "tables" / "t"))
+            for gone, left in (("0", (1, 100)), ("1, 2", (4, 60)), ("4", (5, 50))):
+                version = lake.table_version(partition.number)
+                table.delete(f"offset in ({gone})")
+                while lake.table_version(partition.number) == version:
+                    await asyncio.sleep(0.01)
+                assert await greatest(broker) == left
+            await produce_one(broker, "t", make_batch([Record(timestamp=T + 50)]))
+            assert await greatest(broker) == (5, 50)
+            await produce_one(broker, "t", make_batch([Record(timestamp=T + 51)]))
+            assert await greatest(broker) == (7, 51)
+
+    run(scenario)
