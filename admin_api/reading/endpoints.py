@@ -11,6 +11,7 @@ from admin_api.dependencies import (
     BaseDep,
     ClockDep,
     KafkaDep,
+    LakeDep,
     ReadersDep,
     TopicNameDep,
 )
@@ -137,6 +138,7 @@ async def read_records(
     kafka: KafkaDep,
     readers: ReadersDep,
     clock: ClockDep,
+    lake: LakeDep,
     wanted: Annotated[Wanted, Depends(_wanted)],
     limits: Annotated[Limits, Depends(_limits)],
     condition: ConditionDep,
@@ -152,7 +154,7 @@ async def read_records(
     async def found() -> Response:
         spans = await plan(kafka, name, wanted)
         question = Question(name, spans, limits, condition.wanted, condition.text)
-        return await read(question, readers, clock, base)
+        return await read(question, readers, clock, lake, base)
 
     asking: Asking = request.scope[CALLER]
     return await asking.while_allowed(Role.VIEWER, found())

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from admin_api.lake import Lake
 from admin_api.reading.filters import Predicate
 from admin_api.reading.gather import Gathered, Limits, gather
 from admin_api.reading.page import Page
 from admin_api.reading.plan import Spans
 from admin_api.reading.readers import Readers
 from admin_api.reading.schemas import Ending, Position, RecordList
+from admin_api.reading.silence import check_table
 from admin_api.resources import CollectionMetadata
 from broker.clock import Clock
 
@@ -26,10 +28,13 @@ class Question:
     text: str
 
 
-async def read(question: Question, readers: Readers, clock: Clock, base: str) -> Page:
+async def read(
+    question: Question, readers: Readers, clock: Clock, lake: Lake, base: str
+) -> Page:
     """The answer, whose JSON is written on the reader's thread: it may be long.
 
-    Raises KafkaException; Problem 42901 while too many are reading.
+    Raises KafkaException; Problem 42901 while too many are reading; Problem 40900 and
+    LakehouseError where nothing came and the table cannot be read.
     """
 
     def work(consumer: Any, stop: threading.Event) -> bytes:
@@ -43,6 +48,8 @@ async def read(question: Question, readers: Readers, clock: Clock, base: str) ->
             clock.monotonic_ms,
         )
         consumer.unassign()  # or it fetched on while the answer is sent
+        if found.ended_by == Ending.TIMEOUT and not found.scanned:
+            check_table(lake, question.topic, question.spans, found.positions)
         return _encoded(answer(question, found, base))
 
     starts = {n: start for n, (start, end) in question.spans.items() if start < end}

@@ -1,0 +1,64 @@
+"""Why nothing came at all, where a topic's table is at fault.
+
+The problem: for records that stand in a table that it cannot read the broker answers
+KAFKA_STORAGE_ERROR, which librdkafka repeats in silence, as for a disk that comes back.
+So a question ended without a record and without a reason, and its next page asked the
+same again. The idea: when time is up and nothing was looked at, the table's log is
+asked for the first file that is due, and whether it is there as the log has it.
+
+Bytes that are wrong within a file of the right length are not seen here.
+"""
+
+import os
+from collections.abc import Mapping
+
+from admin_api.lake import Lake
+from admin_api.problems import Problem
+from admin_api.reading.plan import Spans
+from broker.catalog.errors import CatalogError
+from lakehouse.actions import DataFile
+from lakehouse.delta_log import Snapshot
+from lakehouse.errors import TableMissing
+
+
+def check_table(
+    lake: Lake, name: str, spans: Spans, positions: Mapping[int, int]
+) -> None:
+    """Raises Problem 40900 for a file that is due and not there as it was, and
+    LakehouseError for a log that cannot be read; blocks. What it cannot know, as
+    without a catalog, is no fault."""
+    try:
+        snapshot = lake.snapshot(lake.topic(name))
+    except (CatalogError, TableMissing, Problem):
+        return
+    for partition, at in sorted(positions.items()):
+        if at < spans[partition][1]:
+            _check_due(snapshot, partition, at)
+
+
+def _check_due(snapshot: Snapshot, partition: int, at: int) -> None:
+    due = [
+        file
+        for file in snapshot.files.values()
+        if file.partition == partition and file.last_offset >= at
+    ]
+    if not due:
+        return  # it is in the log still
+    first = min(due, key=lambda file: file.first_offset)
+    why = _fault(os.path.join(snapshot.path, first.relative_path), first)
+    if why:
+        raise Problem(
+            40900,
+            f"Records of {partition}:{at} and on are in a file of the table that {why}"
+            f"; with `at` it is read behind offset {first.last_offset}.",
+        )
+
+
+def _fault(path: str, file: DataFile) -> str | None:
+    try:
+        size = os.stat(path).st_size
+    except OSError as error:
+        return f"cannot be read: {path}: {error.strerror}"
+    if size != file.size:
+        return f"has {size} bytes of {file.size}: {path}"
+    return None

@@ -1,0 +1,79 @@
+"""A table that cannot be read is named where no record came at all."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from admin_api.lake import Lake
+from admin_api.problems import Problem
+from admin_api.reading.silence import check_table
+from lakehouse.delta_log import entry_path
+from lakehouse.errors import LogDamaged
+from tests.support.laked import make_table, make_topic
+
+SPANS = {0: (0, 30), 1: (0, 5)}
+
+
+@pytest.fixture
+def writer(tmp_path):
+    writer = make_table(tmp_path, "orders")
+    writer.add(0, 0, 10)
+    writer.add(0, 10, 20)
+    return writer
+
+
+def check(tmp_path, at=0, topic="orders"):
+    check_table(Lake(tmp_path), topic, SPANS, {0: at, 1: 5})
+
+
+def file_with(writer, offset):
+    lake = Lake(Path(writer.path).parent.parent)
+    files = lake.snapshot(lake.topic("orders")).files.values()
+    [found] = [one for one in files if one.first_offset <= offset <= one.last_offset]
+    return Path(writer.path) / found.relative_path
+
+
+def refusal(tmp_path, at=0):
+    with pytest.raises(Problem) as caught:
+        check(tmp_path, at)
+    return caught.value.error_code, caught.value.message
+
+
+def test_a_table_that_is_whole_is_not_at_fault(writer, tmp_path):
+    for at in (0, 15, 20, 29):
+        check(tmp_path, at)
+
+
+def test_a_file_that_is_gone_is_named_and_how_to_read_behind_it(writer, tmp_path):
+    gone = file_with(writer, 3)
+    gone.unlink()
+    code, why = refusal(tmp_path, at=3)
+    assert (code, gone.name in why) == (40900, True)
+    assert why.startswith("Records of 0:3 and on")
+    assert why.endswith("with `at` it is read behind offset 9.")
+    check(tmp_path, at=10)
+
+
+def test_a_file_that_was_cut_is_named(writer, tmp_path):
+    cut = file_with(writer, 12)
+    size = cut.stat().st_size
+    cut.write_bytes(cut.read_bytes()[:-7])
+    check(tmp_path, at=3)
+    code, why = refusal(tmp_path, at=12)
+    assert (code, f"{size - 7} bytes of {size}" in why) == (40900, True)
+
+
+def test_a_log_that_cannot_be_read_is_named(writer, tmp_path):
+    Path(entry_path(writer.path, 1)).write_bytes(b"garbage{")
+    with pytest.raises(LogDamaged):
+        check(tmp_path)
+
+
+def test_what_cannot_be_known_is_no_fault(writer, tmp_path):
+    check(tmp_path, topic="other")
+    shutil.rmtree(writer.path)
+    check(tmp_path)
+    check(tmp_path / "elsewhere")
+    make_topic(tmp_path / "young", "orders")
+    check(tmp_path / "young")
