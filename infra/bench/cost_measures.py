@@ -10,10 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
+from typing import Any
 
 from infra.bench import raw_client, tools
 from infra.bench.brokers import Measured
 from infra.bench.goals import Goal, at_least, at_most, no_goal, of_kafka
+from infra.bench.lake_house import wait_for
 from infra.bench.old_messages import CODECS, message_set, next_offset
 from infra.bench.raw_client import Connection, Member
 
@@ -26,6 +28,8 @@ prolong it once, within their own rebalance timeout, as Kafka's rule says."""
 RECORD_BYTES = 100
 TXN_PARTITIONS = 10
 SET_BYTES = 900_000
+LEADERS_S = 900.0
+"""Apache Kafka makes some tens of partitions a second on a disk that others use."""
 CPU_TICK_S = 0.01
 """In which the seconds of a process are counted."""
 FETCH_BYTES = 1 << 20
@@ -254,9 +258,20 @@ class CostBench:
             some = [NewTopic(name, partitions, 1) for name in names[at : at + 100]]
             for made in admin.create_topics(some, operation_timeout=120).values():
                 made.result(120)
-        time.sleep(2)  # Kafka answers before its new partitions take records
+        # Kafka answers before its new partitions are known and take records.
+        wait_for(lambda: _have_leaders(admin, names, partitions), LEADERS_S, 0.5)
         self._made.add((broker.name, names[0]))
         return True
+
+
+def _have_leaders(admin: Any, names: list[str], partitions: int) -> bool:
+    known = admin.list_topics(timeout=30).topics
+    return all(
+        name in known
+        and sum(one.leader >= 0 for one in known[name].partitions.values())
+        == partitions
+        for name in names
+    )
 
 
 def _transactions_name(partitions: int, clients: int) -> str:
