@@ -64,6 +64,17 @@ def test_a_key_in_hexadecimal_digits_is_told(world: World, digits: str) -> None:
     assert past.in_log(scene.root, b"per") == past.in_log(scene.root, b"son") == []
 
 
+def test_a_key_as_spark_writes_it_into_a_predicate_is_told(world: World) -> None:
+    scene = Scene(world)
+    scene.put([b"person-9", b"a"])
+    of_spark = {"predicate": '["(key#774 = 0x706572736F6E2D39)"]'}
+    said = deltalake.CommitProperties(custom_metadata=of_spark)
+    scene.table.delete("offset = 0", commit_properties=said)
+    [sentence] = past.in_log(scene.root, b"person-9")
+    assert "says of itself" in sentence
+    assert past.in_log(scene.root, b"person-") == []
+
+
 def test_a_key_in_what_an_owner_writes_beside_a_commit_is_told(world: World) -> None:
     scene = Scene(world)
     scene.put([PERSON, b"a"])
