@@ -8,6 +8,7 @@ Source: ``service ThriftHiveMetastore`` in ``hive_metastore.thrift`` of Hive 2.3
 field numbers of arguments, results and exceptions these are.
 """
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
@@ -52,6 +53,8 @@ _REFUSED: Final[Mapping[str, int]] = {
 }
 """Calls that change something -> the field of their results that is a MetaException."""
 
+PATTERN_CHARACTERS_MAX: Final = 1_000
+"""Of which names are wanted: each is held against each part of it."""
 Answer = Callable[[Content, Mapping[int, Any]], Awaitable[bytes]]
 
 
@@ -65,7 +68,7 @@ async def answer(content: Content, call: Call) -> bytes:
             return refusal(call, str(error))
         except KafkaException as error:
             return refusal(call, error.args[0].str())
-        except (LookupError, AttributeError, TypeError) as error:
+        except (LookupError, AttributeError, TypeError, ValueError) as error:
             return refusal(call, f"arguments of {call.name}: {error!r}")
     if call.name in _REFUSED:
         return reply(call, _raised(_REFUSED[call.name], READ_ONLY))
@@ -82,7 +85,10 @@ def _raised(number: int, why: str) -> bytes:
 
 def _matching(pattern: str, names: Sequence[str]) -> list[str]:
     """Those that a pattern of Hive's names: ``*`` is anything, ``|`` stands between
-    patterns; so is ``.*``, which its client makes of it."""
+    patterns; so is ``.*``, which its client makes of it. Raises ValueError for one that
+    is too long."""
+    if len(pattern) > PATTERN_CHARACTERS_MAX:
+        raise ValueError(f"a pattern has at most {PATTERN_CHARACTERS_MAX} characters")
     patterns = [_like(one) for one in (pattern or "*").lower().split("|")]
     wanted = re.compile("|".join(f"(?:{one})" for one in patterns))
     return [name for name in names if wanted.fullmatch(name)]
@@ -102,6 +108,13 @@ def _said(argument: Any) -> str:
     return decoded
 
 
+async def _chosen(names: Sequence[str], asked: Mapping[int, Any]) -> bytes:
+    """Those that the pattern names, which is the second argument: of ten thousand, so
+    on a thread."""
+    pattern = _said(asked.get(2, b"*"))
+    return _gives(LIST, texts(await asyncio.to_thread(_matching, pattern, names)))
+
+
 async def _databases(content: Content, asked: Mapping[int, Any]) -> bytes:
     names = _matching(_said(asked.get(1, b"*")), content.databases())
     return _gives(LIST, texts(names))
@@ -116,13 +129,13 @@ async def _database(content: Content, asked: Mapping[int, Any]) -> bytes:
 
 async def _tables(content: Content, asked: Mapping[int, Any]) -> bytes:
     names = await content.tables(_said(asked[1]))
-    return _gives(LIST, texts(_matching(_said(asked.get(2, b"*")), names)))
+    return await _chosen(names, asked)
 
 
 async def _typed_tables(content: Content, asked: Mapping[int, Any]) -> bytes:
     kind = _said(asked.get(3, b""))
     names = await content.typed(_said(asked[1]), kind)
-    return _gives(LIST, texts(_matching(_said(asked.get(2, b"*")), names)))
+    return await _chosen(names, asked)
 
 
 async def _table(content: Content, asked: Mapping[int, Any]) -> bytes:

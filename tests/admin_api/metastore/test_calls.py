@@ -49,6 +49,15 @@ def test_tables_are_listed_by_patterns(
     assert ask("get_tables", "lakelog", pattern) == ("gives", {0: names})
 
 
+def test_a_pattern_that_is_very_long_is_refused(ask: Ask) -> None:
+    parts = "|".join(["flights"] * 10_000)
+    for name in ("get_tables", "get_tables_by_type"):
+        kind, said = ask(name, "lakelog", parts)
+        assert kind == "refuses"
+        assert b"at most 1000 characters" in said[1]
+    assert ask("get_databases", parts)[0] == "refuses"
+
+
 def test_tables_are_listed_by_their_type(ask: Ask) -> None:
     views = ask("get_tables_by_type", "lakelog", "*", "VIRTUAL_VIEW")
     assert views == ("gives", {0: [b"tables"]})
