@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
+from lakehouse.checkpoint import SIDECARS
 from lakehouse.delta_log import LOG_DIRECTORY
 from lakehouse.location import directory_name
 from lakehouse.provenance import is_ours
@@ -69,7 +70,11 @@ def of_deleted_topics(data_dir: Path, topic: str) -> list[str]:
 
 def _actions(log: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """(Name of an entry or checkpoint, what it says of files and of itself)."""
-    for name in sorted(os.listdir(log)):
+    names = sorted(os.listdir(log))
+    with suppress(FileNotFoundError):  # of v2 checkpoints
+        inside = sorted(os.listdir(os.path.join(log, SIDECARS)))
+        names += [os.path.join(SIDECARS, name) for name in inside]
+    for name in names:
         path = os.path.join(log, name)
         try:
             if name.endswith(".json"):

@@ -1,5 +1,7 @@
 """What cannot be taken out is told."""
 
+from pathlib import Path
+
 import deltalake
 import pytest
 
@@ -27,6 +29,24 @@ def test_statistics_of_other_columns_are_told(world: World) -> None:
     assert "least and greatest values" in sentence
     assert "topic" in sentence
     scene.table.create_checkpoint()
+    assert past.in_log(scene.root, PERSON) == [sentence]
+
+
+def test_statistics_that_are_in_a_v2_checkpoint_alone_are_told(world: World) -> None:
+    scene = Scene(world)
+    scene.put([PERSON])
+    scene.table.alter.set_table_properties(
+        {"delta.dataSkippingStatsColumns": "offset,topic"}
+    )
+    scene.table.update({"timestampType": "0"})
+    [sentence] = past.in_log(scene.root, PERSON)
+    scene.table.create_checkpoint()
+    log = Path(scene.root, "_delta_log")
+    (log / "_sidecars").mkdir()
+    [checkpoint] = log.glob("*.checkpoint.parquet")
+    checkpoint.rename(log / "_sidecars" / "016ae953.parquet")
+    for entry in log.glob("*.json"):
+        entry.unlink()
     assert past.in_log(scene.root, PERSON) == [sentence]
 
 
