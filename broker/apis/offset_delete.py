@@ -2,6 +2,7 @@
 
 Behavior: of a group with members only offsets of topics that none of them reads, and
 only if they are consumers (NON_EMPTY_GROUP); GROUP_SUBSCRIBED_TO_TOPIC for the others.
+During a rebalance what was read in the last generation counts.
 Answered when the deletion is durable. There is one version; it is never flexible.
 """
 

@@ -156,6 +156,7 @@ class GenerationBegan(_Passing):
         group.generation = self.generation
         group.protocol_name = self.protocol_name
         group.unsynced.update(member.member_id for member in group.roster)
+        group.said = group.metadata()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ test can hold a group against its replay. ``events.py`` has the changes, ``class
 decides them; the views here are what administrators, retention and the catalog see.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -71,7 +71,8 @@ class Group:
     ``unsynced`` are those who were told of this generation and have not synced: gone if
     they never do. While an empty group fills, ``initial_remaining_ms`` is what is left
     of the initial wait, and ``arrived`` whether somebody came since it was extended.
-    ``writing`` has what goes on when a write is done, by its serial.
+    ``writing`` has what goes on when a write is done, by its serial. ``said`` is what
+    members had said for the assignor when the generation began, None before the first.
     """
 
     group_id: str
@@ -88,6 +89,7 @@ class Group:
     arrived: bool = False
     writes: int = 0
     writing: dict[int, Purpose] = field(default_factory=dict)
+    said: tuple[bytes, ...] | None = None
 
     @classmethod
     def restored(cls, group_id: str, snapshot: GroupSnapshot) -> "Group":
@@ -99,7 +101,12 @@ class Group:
             group.roster.put(Member(*stored, is_new=False))
         if snapshot.members:
             group.state = GroupState.STABLE  # the one state that is not moved into
+        group.said = group.metadata()
         return group
+
+    def metadata(self) -> tuple[bytes, ...]:
+        """What each member says for the assignor that was chosen."""
+        return tuple(member.metadata(self.protocol_name) for member in self.roster)
 
     def apply(self, event: GroupEvent) -> None:
         """Change by one event."""
@@ -173,23 +180,20 @@ class Group:
         return empty or self.protocol_type == CONSUMER
 
     def reads(self, topic_name: str) -> bool:
-        """Whether some member reads a topic; yes, if that is not known."""
+        """Whether some member reads a topic, as of when the generation began; yes, if
+        that is not known (``ClassicGroup.isSubscribedToTopic``)."""
         if not len(self.roster):
             return False
-        topics = self.subscribed()
+        if self.protocol_type != CONSUMER or self.said is None:
+            return True
+        topics = _topics_of(self.said)
         return topics is None or topic_name in topics
 
     def subscribed(self) -> frozenset[str] | None:
         """Topics that some consumer reads; None when that cannot be known."""
         if self.protocol_type != CONSUMER or not self.protocol_name:
             return None
-        topics: set[str] = set()
-        for member in self.roster:
-            found = subscribed_topics(member.metadata(self.protocol_name))
-            if found is None:
-                return None
-            topics |= found
-        return frozenset(topics)
+        return _topics_of(self.metadata())
 
     def retention_state(self) -> RetentionState:
         """What the retention of its offsets depends on (KIP-211)."""
@@ -217,3 +221,14 @@ class Group:
     def never_used(self) -> bool:
         """Whether nobody ever was in it, so that nothing is lost with it."""
         return self.abandoned() and not self.generation
+
+
+def _topics_of(said: Iterable[bytes]) -> frozenset[str] | None:
+    """The topics of all subscriptions; None if one of them is none."""
+    topics: set[str] = set()
+    for metadata in said:
+        found = subscribed_topics(metadata)
+        if found is None:
+            return None
+        topics |= found
+    return frozenset(topics)

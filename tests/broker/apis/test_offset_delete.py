@@ -1,7 +1,14 @@
 """OffsetDelete, over the wire."""
 
+import asyncio
+
 from broker.groups.offsets import Committed
 from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
+from broker.protocol.messages.leave_group import LeaveGroupRequest
 from broker.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -9,7 +16,7 @@ from broker.protocol.messages.offset_delete import (
 )
 from broker.runtime.coordination.coordinator_offsets import CHANGED_A_TURN
 from tests.support.coordinating import FLIGHTS, House, housed, story
-from tests.support.members import stable
+from tests.support.members import a_join, stable
 
 
 def a_deletion(*names: str, partitions=(0,), group_id="g") -> OffsetDeleteRequest:
@@ -53,6 +60,72 @@ def test_of_consumers_only_topics_that_nobody_reads(tmp_path):
             assert list(house.groups.fetch("g")) == [(1, 0)]
             again = await house.ask(a_deletion("flights"), 0)
             assert codes(again) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
+
+    story(play)
+
+
+WEATHER_READ = b"\x00\x00\x00\x00\x00\x01\x00\x07weather"
+SUBSCRIBED = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+
+
+def reading_weather(member_id: str = "") -> JoinGroupRequest:
+    said = [JoinGroupRequestProtocol("range", WEATHER_READ)]
+    return a_join(member_id, protocols=said)
+
+
+def test_during_a_rebalance_what_was_read_in_the_last_generation_counts(tmp_path):
+    """As an Apache Kafka 4.3.1 answers: ``ClassicGroup.isSubscribedToTopic``."""
+
+    async def play():
+        async with housed(tmp_path) as house:
+            await two_committed(house)
+            first = await stable(house)
+            second = await house.asking(reading_weather(), 3)
+            answer = await house.ask(a_deletion("flights", "weather"), 0)
+            assert codes(answer) == [SUBSCRIBED, ErrorCode.NONE]
+            await house.ask(reading_weather(first), 3)
+            await second
+            answer = await house.ask(a_deletion("flights", "weather"), 0)
+            assert codes(answer) == [ErrorCode.NONE, SUBSCRIBED]
+
+    story(play)
+
+
+def test_what_a_member_says_anew_counts_from_the_next_generation_on(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            await two_committed(house)
+            first = await stable(house)
+            given = (await house.ask(a_join(), 5)).member_id  # is waited for
+            parked = await house.asking(reading_weather(first), 5)
+            assert not parked.done()
+            answer = await house.ask(a_deletion("flights", "weather"), 0)
+            assert codes(answer) == [SUBSCRIBED, ErrorCode.NONE]
+            both = await asyncio.gather(parked, house.ask(a_join(given), 5))
+            assert {one.generation_id for one in both} == {2}
+            answer = await house.ask(a_deletion("flights", "weather"), 0)
+            assert codes(answer) == [SUBSCRIBED, SUBSCRIBED]
+
+    story(play)
+
+
+def test_a_group_that_was_empty_has_read_nothing_until_all_have_joined(tmp_path):
+    async def play():
+        async with housed(tmp_path, initial_rebalance_delay_ms=1_000) as house:
+            await two_committed(house)
+            parked = await house.asking(a_join(), 3)
+            answer = await house.ask(a_deletion("flights", "weather"), 0)
+            assert codes(answer) == [SUBSCRIBED, SUBSCRIBED]  # nobody knows yet
+            await house.pass_time(1_000)
+            member = (await parked).member_id
+            answer = await house.ask(a_deletion("flights", "weather"), 0)
+            assert codes(answer) == [SUBSCRIBED, ErrorCode.NONE]
+            await house.ask(LeaveGroupRequest("g", member), 2)
+            parked = await house.asking(a_join(), 3)
+            answer = await house.ask(a_deletion("flights"), 0)
+            assert codes(answer) == [ErrorCode.NONE]
+            await house.pass_time(1_000)
+            await parked
 
     story(play)
 

@@ -29,7 +29,7 @@ def group_after(*happened) -> Group:
         ([events.MoreJoined(), events.WaitExtended(0)], {}),
         (
             [events.GenerationBegan(1, "range")],
-            {"generation": 1, "protocol_name": "range"},
+            {"generation": 1, "protocol_name": "range", "said": ()},
         ),
         ([events.MembersPut(())], {}),
         (
