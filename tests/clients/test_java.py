@@ -29,6 +29,14 @@ CLIENTS = [
     Client(NAME, "3.9.1", ALL),
     Client(NAME, "4.3.1", ALL),
 ]
+ZOOKEEPER = BARE | {"time", "group"}
+"""Where groups lived."""
+SCALA = [
+    Client("kafka (Scala)", "0.8.1.1", OLD[:2], ZOOKEEPER),  # no snappy since Java 16
+    Client("kafka (Scala)", "0.8.2.2", OLD, ZOOKEEPER),
+    Client("kafka (Scala)", "0.9.0.1", OLD, ZOOKEEPER),
+    Client("kafka (Scala)", "0.10.2.2", OLD, ZOOKEEPER),
+]
 
 
 def sources(client: Client) -> list[Path]:
@@ -47,13 +55,29 @@ def sources(client: Client) -> list[Path]:
 def test_kafka_clients_make_the_journey(
     site: Site, tmp_path: Path, client: Client
 ) -> None:
+    _travel(site, tmp_path, client, SOURCES, sources(client))
+
+
+@pytest.mark.parametrize("client", SCALA, ids=str)
+def test_the_clients_before_them_make_the_journey(
+    site: Site, tmp_path: Path, client: Client
+) -> None:
+    """The producer that was written in Scala, and SimpleConsumer."""
+    names = ["common/Lines", "scala/Producing", "scala/Consuming"]
+    files = [SOURCES / f"{name}.java" for name in names]
+    _travel(site, tmp_path, client, SOURCES / "scala", files)
+
+
+def _travel(
+    site: Site, tmp_path: Path, client: Client, pom: Path, files: list[Path]
+) -> None:
     maven, javac = toolchain("Maven", "mvn"), toolchain("JDK", "javac")
     version = f"-Dkafka.version={client.version}"
     to = f"-DoutputDirectory={tmp_path}/libs"
-    build(maven, "-q", "-B", version, COPY, to, cwd=SOURCES)
+    build(maven, "-q", "-B", version, COPY, to, cwd=pom)
     path = f"{tmp_path}/classes:{tmp_path}/libs/*"
-    files = map(str, sources(client))
-    build(javac, "-d", f"{tmp_path}/classes", "-cp", path, *files, cwd=SOURCES)
+    words = ("-d", f"{tmp_path}/classes", "-cp", path, *map(str, files))
+    build(javac, *words, cwd=SOURCES)
     runner = tmp_path / "run"
     runner.write_text(
         "#!/bin/sh\n[ $1 = produce ] && class=Producing || class=Consuming\n"
