@@ -39,12 +39,12 @@ HUNTS = {
     ),
     "a retry is taken for a duplicate": Hunt(
         sabotage.checkpoints_of_what_is_in_flight,
-        ("idempotent", "idempotent", "plain"), ("full",) * 4, 4, range(8, 60),
+        ("idempotent", "idempotent", "plain"), ("full",) * 4, 4, range(9, 60),
     ),
     "a producer is forgotten": Hunt(
         sabotage.checkpoints_of_what_is_in_flight,
         ("idempotent", "idempotent", "impatient", "impatient"),
-        ("ambush_seal",) * 8, 3, range(28, 60),
+        ("ambush_seal",) * 8, 3, range(31, 60),
     ),
     "requests overtake each other": Hunt(
         sabotage.requests_that_overtake,
@@ -68,11 +68,11 @@ HUNTS = {
     ),
     "what was not synced is called damaged": Hunt(
         sabotage.what_was_written_counts_as_synced,
-        ("relaxed",), ("power",) * 3, 3, range(8),
+        ("relaxed",), ("power",) * 3, 3, range(2, 10),
     ),
     "pending offsets are lost": Hunt(
         sabotage.pending_offsets_that_a_start_forgets,
-        ("transactions", "transactions"), ("kill",) * 4, 3, range(1, 9),
+        ("transactions", "transactions"), ("kill",) * 4, 3, range(3, 11),
     ),
     "sequences are not checked": Hunt(
         sabotage.sequences_unchecked,
