@@ -130,6 +130,22 @@ def of_validation(error: RequestValidationError | ValidationError) -> Problem:
     return Problem(400, f"{named}: {first['msg']}")
 
 
+def of_media_type(request: Request, error: Exception) -> Problem | None:
+    """415 for a body that is not said to be JSON, which is what is wrong with it then:
+    `curl -d` says that it is a form."""
+    said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if said == "application/json" or said.endswith("+json"):
+        return None
+    if not isinstance(error, RequestValidationError):
+        return None
+    first = error.errors()[0]
+    if first["loc"] != ("body",) or not isinstance(first.get("input"), bytes):
+        return None
+    return Problem(
+        415, "HTTP 415 Unsupported Media Type: say Content-Type: application/json."
+    )
+
+
 _CONVERTERS: dict[type[Exception], Callable[[Any], Problem]] = {
     Problem: lambda error: error,
     KafkaException: lambda error: of_kafka(error.args[0]),
@@ -162,11 +178,12 @@ _HEADERS = {401: {"www-authenticate": "Bearer"}, 408: {"connection": "close"}}
 def install(app: FastAPI) -> None:
     """Render every error of ``app`` in the one shape."""
 
-    async def handler(_request: Request, error: Exception) -> JSONResponse:
-        problem = problem_of(error)
+    async def handler(request: Request, error: Exception) -> JSONResponse:
+        problem = of_media_type(request, error) or problem_of(error)
         message = printable(problem.message)
         body = {"error_code": problem.error_code, "message": message}
-        headers = _HEADERS.get(problem.status)
+        headers = dict(getattr(error, "headers", None) or {})  # what is allowed here
+        headers |= _HEADERS.get(problem.status, {})
         return JSONResponse(body, status_code=problem.status, headers=headers)
 
     for kind in _CONVERTERS:

@@ -54,3 +54,24 @@ def test_paths_and_methods_that_are_not_there(lonely, method, path, status):
     answer = lonely.ask(method, path)
     assert answer.status_code == answer.json()["error_code"] == status
     assert answer.json().keys() == {"error_code", "message"}
+
+
+def test_a_method_that_is_not_there_is_answered_with_those_that_are(lonely):
+    assert lonely.ask("PUT", "/livez").headers["allow"] == "GET"
+
+
+@pytest.mark.parametrize("said", ["application/x-www-form-urlencoded", "text/plain"])
+def test_json_that_is_not_said_to_be_json_is_a_415(plane, said):
+    """As `curl -d` says it if nothing else is asked for."""
+    url, body = (
+        f"{plane.cluster}/topics",
+        '{"topic_name": "said", "validate_only": true}',
+    )
+    answer = plane.ask("POST", url, content=body, headers={"content-type": said})
+    assert answer.status_code == answer.json()["error_code"] == 415
+    assert "Content-Type: application/json" in answer.json()["message"]
+    for known in ("application/json; charset=utf-8", "application/x.y+json"):
+        headers = {"content-type": known}
+        assert plane.ask("POST", url, content=body, headers=headers).is_success
+    answer = plane.ask("POST", url, content="[]", headers={"content-type": known})
+    assert answer.status_code == 400
