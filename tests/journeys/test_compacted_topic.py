@@ -36,6 +36,8 @@ ROUNDS_MIN = 3
 def whole(tmp_path, request):
     part = request.param(tmp_path / "data", *SETTINGS)
     part.start()
+    if request.param is WholePart:
+        part.hear("compactor ready")
     yield part
     part.end()
 
