@@ -87,11 +87,11 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def compress_gzip_fast(data: Buffer) -> bytes:
-    """One member of gzip, at level 1: four times as fast as a producer's level 6, and a
-    sixth larger. For conversions, which are paid for by the broker."""
-    import cramjam
+    """One member of gzip, at level 1: ten times as fast as a producer's level 6, and a
+    tenth larger. For conversions, which are paid for by the broker."""
+    from isal import igzip
 
-    return bytes(cramjam.gzip.compress(data, level=1))
+    return bytes(igzip.compress(data, 1, mtime=0))
 
 
 def declared_size(data: Buffer, limit: int) -> int:
@@ -111,11 +111,13 @@ def _damaged(why: str) -> KafkaError:
 
 
 def _gzip(data: Buffer, limit: int) -> Buffer:
+    from isal import isal_zlib
+
     parts: list[bytes] = []
     size = position = 0
     view = memoryview(data)
     while position < len(view) or not position:
-        member = zlib.decompressobj(_GZIP_WINDOW)
+        member = isal_zlib.decompressobj(_GZIP_WINDOW)
         # In small steps: what is behind the end of a member is copied each time, and
         # fifty thousand empty members fit into a megabyte.
         while not member.eof:

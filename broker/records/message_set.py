@@ -11,7 +11,7 @@ with. Keys, values, nulls, order, timestamps stay; magic 0 has no timestamps, an
 records have none. Down, headers and all that magic 2 added are left out, and batches
 of control records altogether.
 
-The price is a second in CPU for some hundreds of megabytes (of gzip one hundred), and
+The price is a second in CPU for some hundreds of megabytes (of gzip two), and
 memory for the decompressed set and the new one (both bounded by `limits`): call it on a
 thread.
 
