@@ -82,8 +82,9 @@ class Repeat:
         records = self._records(frame)
         if records is None or self._partition.deleted:
             return None
-        if self._partition.target is not None:
-            return None  # it may have to be compressed anew, which takes a thread
+        target = self._partition.target
+        if target is not None and target.differs_from(records):
+            return None  # it is compressed anew, which takes a thread
         repeated = Repeated(self, correlation_id)
         self._partition.append(
             records,

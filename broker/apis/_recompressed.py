@@ -3,13 +3,18 @@
 The problem: compressing a batch again takes milliseconds for each megabyte, and up to
 64 MiB while it is decompressed. The idea: as old message sets are converted: on
 threads, few at once in the whole broker, one batch of a request after another; a
-connection's next request waits until all have their place. The price: who produces in
-another codec than the topic's is not pipelined; in the same codec it costs one look.
+connection's next request waits until all have their place. What comes of them takes
+bytes of one budget until it is answered, and nothing is compressed before there is
+room for it. The price: who produces in another codec than the topic's is not pipelined,
+and waits for the two places that conversions have; in the same codec it costs one look.
 
 Source: Kafka's ``LogValidator``, which does it for the thread of the request.
 """
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 from broker.apis._produce_again import partition_of
 from broker.dispatch.context import Context
@@ -18,7 +23,9 @@ from broker.protocol.buffers import Buffer
 from broker.protocol.errors import KafkaError
 from broker.protocol.messages.produce import ProduceRequest
 from broker.records.batch import CODEC_ZSTD
-from broker.records.recompress import codec_of, recompressed
+from broker.records.limits import UNCOMPRESSED_BYTES_MAX
+from broker.records.recompress import TooLarge, codec_of, recompressed
+from broker.runtime.budget import Reservation
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.services import Broker
 
@@ -46,26 +53,59 @@ def is_wanted(request: ProduceRequest, context: Context) -> Steps[bool]:
     return False
 
 
+class Kept(NamedTuple):
+    """A batch as it is to be appended, and the version of Produce it may be looked at
+    as; or ``error``, for which it is refused, once its transaction has been asked.
+    ``release`` is called when it is answered."""
+
+    records: Buffer | None
+    version: int
+    release: Callable[[], None] | None = None
+    error: TooLarge | None = None
+
+
 async def as_kept(
     records: Buffer | None, partition: Partition, version: int, broker: Broker
-) -> tuple[Buffer | None, int]:
-    """A batch in its topic's codec, and the version of Produce it may be looked at as.
+) -> Kept:
+    """A batch in its topic's codec.
 
     What is no sound batch, or in a codec that the version has not, stays as it is: it
     is refused where it is appended.
     """
     target = partition.target
     if records is None or target is None or not target.differs_from(records):
-        return records, version
+        return Kept(records, version)
     if version < ZSTD_SINCE and codec_of(records) == CODEC_ZSTD:
-        return records, version
-    async with broker.conversions:
-        loop = asyncio.get_running_loop()
-        bytes_max = partition.config.max_message_bytes
-        try:
-            again = await loop.run_in_executor(
+        return Kept(records, version)
+    bytes_max = partition.config.max_message_bytes
+    reserved = await _reserved(broker, min(bytes_max, UNCOMPRESSED_BYTES_MAX))
+    try:
+        async with broker.conversions:
+            again = await asyncio.get_running_loop().run_in_executor(
                 None, recompressed, records, target, bytes_max
             )
-        except KafkaError:
-            return records, version
-    return again, max(version, ZSTD_SINCE)
+    except BaseException as error:
+        reserved.release()
+        if isinstance(error, TooLarge):
+            return Kept(records, version, error=error)
+        if isinstance(error, KafkaError):
+            return Kept(records, version)
+        raise
+    reserved.resize(len(again))
+    return Kept(again, max(version, ZSTD_SINCE), reserved.release)
+
+
+async def _reserved(broker: Broker, size: int) -> Reservation:
+    """So many bytes, once there is room for them and for all who came before."""
+    budget = broker.recompressed
+    async with broker.room:
+        while not budget.try_take(size):
+            room = asyncio.get_running_loop().create_future()
+            budget.wait(partial(_wake, room), size)
+            await room
+    return Reservation(budget, size)
+
+
+def _wake(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)

@@ -21,20 +21,19 @@ Topics are not created here.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 from broker.apis._message_sets import converted
 from broker.apis._produce_again import partition_of, repeat
 from broker.apis._produce_refused import BATCHES_SINCE, refuse
 from broker.apis._produce_transactional import ProducedTransaction
-from broker.apis._recompressed import as_kept, is_wanted
+from broker.apis._recompressed import Kept, as_kept, is_wanted
 from broker.dispatch.context import Context
 from broker.dispatch.encoded import Wide
 from broker.dispatch.pending import Pending
 from broker.dispatch.registry import serves
 from broker.dispatch.turns import Steps
 from broker.protocol.api_keys import ApiKey
-from broker.protocol.buffers import Buffer
 from broker.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from broker.protocol.messages.produce import (
     PartitionProduceData,
@@ -100,11 +99,18 @@ class Answer(Pending[Given | None]):
                 parts.append(PartitionProduceResponse(one.index))
                 yield data, one, parts[-1]
 
-    def reply_to(self, answer: PartitionProduceResponse, partition: Partition) -> Reply:
-        """Notified of what became of one batch."""
+    def reply_to(
+        self,
+        answer: PartitionProduceResponse,
+        partition: Partition,
+        release: Callable[[], None] | None = None,
+    ) -> Reply:
+        """Notified of what became of one batch; ``release`` is called then."""
         self.open += 1
 
         def reply(base_offset: int, stamp_ms: int, error: KafkaError | None) -> None:
+            if release is not None:
+                release()
             if error is None:
                 answer.base_offset = base_offset
                 answer.log_append_time_ms = stamp_ms
@@ -159,7 +165,8 @@ def produce_in_turns(
     for count, entry in enumerate(answer.entries(request), 1):
         if entry is not None:
             data, one, to = entry
-            _append_one(data, one.records, to, request, context, answer, now_ms)
+            kept = Kept(one.records, answer.version)
+            _append_one(data, kept, to, request, context, answer, now_ms)
         if count % APPENDED_A_TURN == 0:
             yield
     return _asked(answer)
@@ -210,16 +217,17 @@ async def _append_as_kept(
     entry: Entry, request: ProduceRequest, context: Context, answer: Answer
 ) -> None:
     data, one, to = entry
-    records, version, broker = one.records, answer.version, context.broker
+    version, broker = answer.version, context.broker
+    kept = Kept(one.records, version)
     try:
         partition = partition_of(data, to.index, version, broker.partitions)
         partition.check_stored()
     except KafkaError:
         pass  # it is refused below
     else:
-        records, version = await as_kept(records, partition, version, broker)
+        kept = await as_kept(one.records, partition, version, broker)
     now_ms = broker.clock.now_ms()
-    _append_one(data, records, to, request, context, answer, now_ms, version)
+    _append_one(data, kept, to, request, context, answer, now_ms)
 
 
 async def _convert_and_append(
@@ -246,14 +254,12 @@ async def _convert_one(
         partition = partition_of(data, to.index, answer.version, partitions)
         partition.check_stored()
         records = await converted(one.records, partition, context.broker)
+        kept = await as_kept(records, partition, answer.version, context.broker)
     except KafkaError as error:
         answer.refuse(to, bare(error))
     else:
-        records, version = await as_kept(
-            records, partition, answer.version, context.broker
-        )
         now_ms = context.broker.clock.now_ms()
-        _append_one(data, records, to, request, context, answer, now_ms, version)
+        _append_one(data, kept, to, request, context, answer, now_ms)
 
 
 def _append(
@@ -263,51 +269,45 @@ def _append(
     for entry in answer.entries(request):
         if entry is not None:
             data, one, to = entry
-            _append_one(data, one.records, to, request, context, answer, now_ms)
+            kept = Kept(one.records, answer.version)
+            _append_one(data, kept, to, request, context, answer, now_ms)
     return _asked(answer)
 
 
 def _append_one(
     data: TopicProduceData,
-    records: Buffer | None,
+    kept: Kept,
     to: PartitionProduceResponse,
     request: ProduceRequest,
     context: Context,
     answer: Answer,
     now_ms: int,
-    batch_version: int = -1,
 ) -> None:
-    """``batch_version``: the version of Produce that the batch is looked at as, if it
-    is not the one that the client sent."""
-    version = answer.version if batch_version < 0 else batch_version
+    records, version, release, too_large = kept
+    transaction = answer.transaction
     try:
         partition = partition_of(
             data, to.index, answer.version, context.broker.partitions
         )
+        in_transaction = transaction is not None and transaction.verify(
+            partition, records
+        )
+        if too_large is not None:
+            raise too_large
     except KafkaError as error:
-        answer.refuse(to, error)
+        if release is not None:
+            release()
+        answer.refuse(to, bare(error))
         return
-    # who asks for no answer is held back until it is on disk, however long
-    timeout_ms = NO_TIMEOUT if request.acks == NO_ACKS else request.timeout_ms
-    transaction = answer.transaction
-    if transaction is None:
-        reply = answer.reply_to(to, partition)
-        partition.append(records, version, now_ms, reply, timeout_ms)
-        return
-    try:
-        in_transaction = transaction.verify(partition, records)
-    except KafkaError as error:
-        answer.refuse(to, error)
-        return
-    reply = answer.reply_to(to, partition)
     partition.append(
         records,
         version,
         now_ms,
-        reply,
-        timeout_ms,
+        answer.reply_to(to, partition, release),
+        # who asks for no answer is held back until it is on disk, however long
+        NO_TIMEOUT if request.acks == NO_ACKS else request.timeout_ms,
         in_transaction=in_transaction,
-        starts_at_zero=transaction.adds,
+        starts_at_zero=transaction is not None and transaction.adds,
     )
 
 

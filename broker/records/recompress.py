@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from broker.protocol.buffers import Buffer
+from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import (
     CODEC_GZIP,
     CODEC_LZ4,
@@ -68,19 +69,49 @@ def codec_of(records: Buffer) -> int:
     return int(records[ATTRIBUTES_AT + 1]) & _CODEC_MASK
 
 
+class TooLarge(KafkaError):
+    """The batch would be larger in the target's codec than its topic takes."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            "in the codec of the topic's compression.type the batch is larger than its "
+            "max.message.bytes",
+        )
+
+
 def recompressed(records: Buffer, target: Target, bytes_max: int) -> bytearray:
     """The batch of a producer in the target's codec; ``records`` is not changed.
 
-    Raises KafkaError, as ``check_produced`` and ``decompress``: what is no sound batch
-    of ``bytes_max`` at most is to be refused as it came.
+    Raises TooLarge if it would have more than ``bytes_max`` bytes; KafkaError, as
+    ``check_produced`` and ``decompress``: what is no sound batch of ``bytes_max`` at
+    most is to be refused as it came.
     """
     header = check_produced(records, bytes_max, _NEWEST_VERSION, in_transaction=True)
     packed = memoryview(records)[HEADER_BYTES:]
-    plain = decompress(header.codec, packed, UNCOMPRESSED_BYTES_MAX)
-    body = compress(target.codec, plain, target.level)
-    batch = bytearray(memoryview(records)[:HEADER_BYTES]) + body
+    body = _body(header.codec, packed, target, bytes_max - HEADER_BYTES)
+    batch = bytearray(HEADER_BYTES + len(body))
+    batch[:HEADER_BYTES], batch[HEADER_BYTES:] = records[:HEADER_BYTES], body
     attributes = header.attributes & ~_CODEC_MASK | target.codec
     _INT16.pack_into(batch, ATTRIBUTES_AT, attributes)
     _INT32.pack_into(batch, LENGTH_AT, len(batch) - LOG_OVERHEAD_BYTES)
     seal(batch)
     return batch
+
+
+def _body(codec: int, packed: Buffer, target: Target, bytes_max: int) -> Buffer:
+    """Records in the target's codec, without making what is too large: each copy of
+    64 MiB holds the interpreter's lock, and with it the loop."""
+    if target.codec != CODEC_NONE:
+        plain = decompress(codec, packed, UNCOMPRESSED_BYTES_MAX)
+        body = compress(target.codec, plain, target.level)
+        if len(body) > bytes_max:
+            raise TooLarge
+        return body
+    try:
+        return decompress(codec, packed, min(UNCOMPRESSED_BYTES_MAX, bytes_max))
+    except KafkaError as error:
+        is_beyond = error.code == ErrorCode.INVALID_RECORD  # the limit
+        if is_beyond and bytes_max <= UNCOMPRESSED_BYTES_MAX:
+            raise TooLarge from None
+        raise

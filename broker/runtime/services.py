@@ -29,6 +29,7 @@ from broker.settings import Settings
 from broker.storage.wal import Wal
 from broker.timing.delayed import DelayedOperations, Timers
 
+RECOMPRESSED_BYTES_MAX: Final = 64 << 20
 CONVERSIONS_MAX: Final = 2
 """Each may take some 200 MiB for a moment, if a hostile client wants it to."""
 
@@ -64,8 +65,17 @@ class Broker:
     fetched: Budget = field(init=False)
     """Bytes of records that fetches read into memory and that are not sent yet."""
     conversions: asyncio.Semaphore = field(init=False)
-    """Of old message sets, in both directions: so many run at once."""
+    """Of old message sets, in both directions, and of batches into their topics'
+    codecs: so many run at once."""
+    recompressed: Budget = field(init=False)
+    """Bytes of batches that were compressed anew and are not on disk yet: a few
+    kilobytes may become a megabyte."""
+    room: asyncio.Lock = field(init=False)
+    """Held by who waits for room in ``recompressed``: in the order of arrival, so that
+    neither do the small overtake the large, nor are all woken for one."""
 
     def __post_init__(self) -> None:
         self.conversions = asyncio.Semaphore(CONVERSIONS_MAX)
+        self.recompressed = Budget(RECOMPRESSED_BYTES_MAX)
+        self.room = asyncio.Lock()
         self.fetched = Budget(self.settings.network.fetched_bytes_max)

@@ -1,14 +1,18 @@
 """Topics that keep their batches in a codec of their own, by Produce of every age."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
+from broker.apis._produce_again import Repeat
 from broker.apis.produce import produce
 from broker.protocol.errors import ErrorCode
 from broker.records.batch import read_header
 from broker.records.recompress import CODECS
+from broker.runtime.budget import Budget
+from broker.storage.files import PosixFiles
 from tests.support.batches import Record, make_batch, patch, read_batch
 from tests.support.message_sets import produced
 from tests.support.rig import (
@@ -244,3 +248,97 @@ def test_without_an_answer_it_is_kept_all_the_same(tmp_path: Path) -> None:
             assert read_header(batch).codec == CODECS["zstd"]
 
     run(scenario)
+
+
+class HungDisk(PosixFiles):
+    """Syncs wait while ``goes_on`` is not set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+
+    def fdatasync(self, file: int) -> None:
+        self.goes_on.wait()
+        super().fdatasync(file)
+
+
+def test_what_a_few_kilobytes_become_waits_in_bounded_memory_for_the_disk(
+    tmp_path: Path,
+) -> None:
+    files, room = HungDisk(), 3 << 20
+    bomb = batch_of(bytes(900_000), codec=4)
+    request = produce_request("t", *((0, bytearray(bomb)) for _ in range(20)))
+
+    async def scenario() -> None:
+        async with rig(tmp_path, files=files) as broker:
+            partition = await create(broker, "t", compression_type="uncompressed")
+            broker.recompressed = Budget(room)
+            files.goes_on.clear()
+            try:
+                later = asyncio.ensure_future(call(produce, request, broker, 9))
+                while broker.recompressed.room > 1_100_000:
+                    await asyncio.sleep(0.01)
+                await asyncio.sleep(0.2)
+                waiting = sum(len(one.batch) for one in partition._waiting)
+                assert 900_000 < waiting <= room
+                assert not later.done()
+            finally:
+                files.goes_on.set()
+            answers = (await later).responses[0].partition_responses
+            assert [one.base_offset for one in answers] == [*range(20)]
+            assert broker.recompressed.taken == 0
+
+    assert len(bomb) < 1_000
+    run(scenario)
+
+
+def test_what_is_refused_gives_its_room_back(tmp_path: Path) -> None:
+    """Also where the disk, or the log, refuses what was compressed anew."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            configs = {"compression_type": "lz4", "max_message_bytes": "2000"}
+            await create(broker, "t", **configs)
+            for sent in (
+                batch_of(b"x" * 100),
+                make_batch(RECORDS[:2], codec=1, producer=(7, 0, 5)),
+                batch_of(b"x" * 5000, codec=1),
+                patch(batch_of(b"a", codec=1), ">i", 57, 3),
+                make_batch(RECORDS[:2], codec=1, producer=(7, 0, 9)),
+            ):
+                await produce_one(broker, "t", sent)
+                assert broker.recompressed.taken == 0
+
+    run(scenario)
+
+
+def test_over_a_connection_the_topics_codec_keeps_the_short_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+    start_repeat = Repeat.start
+
+    def noted(self: Repeat, frame: memoryview, correlation_id: int) -> object:
+        found = start_repeat(self, frame, correlation_id)
+        started.append(found is not None)
+        return found
+
+    monkeypatch.setattr(Repeat, "start", noted)
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", compression_type="lz4")
+            async with serving((), broker) as server:
+                wire = await Wire.open(server.address)
+                for codec in (3, 3, 3, 1, 3):
+                    request = produce_request("t", (0, batch_of(b"a", codec=codec)))
+                    wire.send(frame_of(request, 9))
+                    _, answer = await wire.response(int(request.API_KEY), 9)
+                    [part] = answer.responses[0].partition_responses
+                    assert part.error_code == 0
+            batches = batches_in(await fetch_one(broker, "t", 0))
+            assert {read_header(one).codec for one in batches} == {3}
+
+    on_loop(scenario)
+    assert started == [True, True, False, True]
