@@ -11,6 +11,7 @@ with them.
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,8 @@ from broker.storage.files import Files
 from lakehouse.location import warehouse_of
 
 MARK: Final = ".lakelog-warehouse"
-"""In the warehouse: the id of the only data directory whose tables these are."""
+"""In both, the same id."""
+_BEGUN: Final = f"{MARK}.begun"
 _LINK: Final = "tables"
 _MARK_BYTES_MAX: Final = 64
 
@@ -43,10 +45,11 @@ def use_warehouse(
     if warehouse is not None:
         place = Path(os.path.abspath(warehouse))
         _check_place(data_dir, place)
-        if Path(os.path.realpath(data_dir / _LINK)) != Path(os.path.realpath(place)):
+        is_there = os.path.realpath(data_dir / _LINK) == os.path.realpath(place)
+        if not is_there or (data_dir / _LINK).is_symlink():
             _place(data_dir, place, new_id)
     check_warehouse(data_dir)
-    if not (data_dir / _LINK).is_symlink():
+    if not (data_dir / _LINK).is_symlink() or _read(data_dir / MARK) is None:
         return None
     lock = files.lock(data_dir / _LINK / MARK)
     if lock is None:
@@ -58,15 +61,23 @@ def use_warehouse(
 def check_warehouse(data_dir: Path) -> None:
     """Raise DirectoryRefused if the tables lie in a warehouse of their own which is not
     there, as where a disk is not mounted, or is not this data directory's."""
-    link = data_dir / _LINK
-    if not link.is_symlink():
-        return
-    place, own = link.readlink(), _read(data_dir / MARK)
-    found = _read(place / MARK)
-    if found is None:
+    link, own = data_dir / _LINK, _read(data_dir / MARK)
+    if own is None:
+        if link.is_symlink():
+            _check_leads(link)
+        if not link.is_symlink() or _read(link / MARK) is None:
+            return  # no setting made it
+    place, found = os.path.realpath(link), _read(link / MARK)
+    if found is None and link.is_symlink():
         raise DirectoryRefused(
             f"the tables of {data_dir} lie in {place}, which has no {MARK}: is its "
             "disk mounted? If it was moved, set lake.warehouse to where it is"
+        )
+    if found is None:
+        raise DirectoryRefused(
+            f"the tables of {data_dir} lie in a warehouse of their own, and {link} is "
+            "no link to it: set lake.warehouse to where it is; if they were moved "
+            f"back here, their {MARK} is to be beside them"
         )
     if found != own:
         raise DirectoryRefused(f"{place} is the warehouse of another data directory")
@@ -86,18 +97,30 @@ def _check_place(data_dir: Path, place: Path) -> None:
 
 
 def _place(data_dir: Path, place: Path, new_id: Callable[[], bytes]) -> None:
-    link = data_dir / _LINK
-    _check_movable(link, place)
+    """The warehouse has its mark before the data directory has, so that one without it
+    was never in use; whose a mark is that was made before a kill, a third file says."""
+    link, own = data_dir / _LINK, _read(data_dir / MARK)
+    _check_movable(link, place, own)
     place.mkdir(parents=True, exist_ok=True)
-    own, found = _read(data_dir / MARK), _read(place / MARK)
-    if found is not None and found != own:
+    with suppress(OSError):
+        _sync(place.parent)
+    begun, found = _read(data_dir / _BEGUN), _read(place / MARK)
+    if found is not None and found not in {own, begun}:
         raise DirectoryRefused(f"{place} is the warehouse of another data directory")
     if own is None:
-        own = new_id().hex()
-        _write(data_dir / MARK, own)
-    if found is None:
-        _write(place / MARK, own)
-    new = data_dir / f"{_LINK}.new"
+        if begun is None:
+            begun = new_id().hex()
+            _write(data_dir / _BEGUN, begun)
+        if found is None:
+            _write(place / MARK, begun)
+        (data_dir / _BEGUN).rename(data_dir / MARK)
+        _sync(data_dir)
+    if os.path.realpath(link) != os.path.realpath(place):
+        _lead(data_dir, place)
+
+
+def _lead(data_dir: Path, place: Path) -> None:
+    link, new = data_dir / _LINK, data_dir / f"{_LINK}.new"
     new.unlink(missing_ok=True)
     new.symlink_to(place)
     if not link.is_symlink() and link.exists():
@@ -106,23 +129,37 @@ def _place(data_dir: Path, place: Path, new_id: Callable[[], bytes]) -> None:
     _sync(data_dir)
 
 
-def _check_movable(link: Path, place: Path) -> None:
+def _check_movable(link: Path, place: Path, own: str | None) -> None:
     """Nothing is moved by a start: tables stand where they are, or where an operator
     brought them with their mark."""
-    if not link.is_symlink():
-        if link.exists() and any(link.iterdir()):
+    if own is not None:
+        if _read(place / MARK) is None:
             raise DirectoryRefused(
-                f"there are tables in {link}: move all that is in it to {place}, "
-                "hidden files too, before lake.warehouse says that they lie there"
+                f"{place} has no {MARK}: is its disk mounted? Tables that lie "
+                "elsewhere are moved there with all that is beside them, hidden files "
+                "too"
             )
-    elif _read(place / MARK) is None:
+        if link.is_symlink():
+            return
+    elif link.is_symlink():  # which an operator made
+        _check_leads(link)
+        if os.path.realpath(link) == os.path.realpath(place):
+            return
+    if link.exists() and any(link.iterdir()):
         raise DirectoryRefused(
-            f"the tables lie in {link.readlink()}: move all that is in it to {place}, "
-            "hidden files too, before lake.warehouse says that they lie there"
+            f"there are tables in {os.path.realpath(link)}: move all that is in it to "
+            f"{place}, hidden files too, before lake.warehouse says that they lie there"
         )
 
 
+def _check_leads(link: Path) -> None:
+    if not link.is_dir():
+        place = os.path.realpath(link)
+        raise DirectoryRefused(f"{link} leads to {place}, where nothing is")
+
+
 def _read(path: Path) -> str | None:
+    """The id in a mark; None: there is no mark."""
     try:
         with path.open("rb") as file:
             return file.read(_MARK_BYTES_MAX).decode(errors="replace").strip()

@@ -54,16 +54,93 @@ def test_a_warehouse_is_made_and_known_by_the_data_directory_alone(
     check_contained(str(table))
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3, 4])
 def test_a_start_that_was_killed_half_way_is_made_up_for(
+    data: Path, away: Path, steps: int
+) -> None:
+    start(data)
+    begun = data / f"{MARK}.begun"
+    begun.write_text("an id\n")
+    if steps > 1:
+        away.mkdir(parents=True)
+        (away / MARK).write_text("an id\n")
+    if steps > 2:
+        begun.rename(data / MARK)
+    if steps > 3:
+        (data / "tables.new").symlink_to("/nowhere")
+        (data / "tables").rmdir()
+    start(data, away)
+    assert warehouse_of(data) == away
+    assert (away / MARK).read_text() == (data / MARK).read_text() == "an id\n"
+    assert not begun.exists()
+
+
+def test_a_link_that_is_gone_is_not_a_directory_without_tables(
+    data: Path, away: Path
+) -> None:
+    """As behind a copy by a tool that leaves links out."""
+    start(data, away)
+    (away / "t").mkdir()
+    (data / "tables").unlink()
+    for refused in (check_warehouse, start):
+        with pytest.raises(DirectoryRefused, match="is no link to it"):
+            refused(data)
+    with pytest.raises(DirectoryRefused, match="is its disk mounted"):
+        start(data, away.parent / "elsewhere")
+    start(data, away)
+    assert (data / "tables" / "t").is_dir()
+
+
+def test_tables_that_were_moved_back_are_where_they_were_at_first(
+    data: Path, away: Path
+) -> None:
+    start(data, away)
+    (away / "t").mkdir()
+    (data / "tables").unlink()
+    move(away, data / "tables")
+    start(data)
+    assert warehouse_of(data) == data / "tables"
+
+
+def test_a_link_that_an_operator_made_stays_and_may_become_a_setting(
     data: Path, away: Path
 ) -> None:
     start(data)
-    (data / MARK).write_text("an id\n")
-    (data / "tables.new").symlink_to("/nowhere")
+    (data / "tables" / "t").mkdir()
+    move(data / "tables", away)
     (data / "tables").rmdir()
+    (data / "tables").symlink_to(Path("..") / "far" / "away")
+    start(data)
+    assert not (away / MARK).exists()
+    for warehouse in (away, None):
+        start(data, warehouse)
+        assert (away / MARK).read_text() == (data / MARK).read_text()
+    (data / "tables").unlink()
+    (data / MARK).unlink()
+    (data / "tables").symlink_to("nowhere")
+    for warehouse in (None, data / "nowhere", away):
+        with pytest.raises(DirectoryRefused):
+            start(data, warehouse)
+    assert not (data / "nowhere").exists()
+
+
+def test_tables_that_were_brought_into_another_data_directory_are_its_own(
+    data: Path, away: Path, tmp_path: Path
+) -> None:
+    """As for a rebuild: they are inside of it, whatever their mark says."""
     start(data, away)
-    assert warehouse_of(data) == away
-    assert (away / MARK).read_text() == "an id\n"
+    (away / "t").mkdir()
+    other = tmp_path / "other"
+    move(away, other / "tables")
+    start(other)
+    assert (other / "tables" / "t").is_dir()
+
+
+def test_a_data_directory_at_the_same_path_is_another(data: Path, away: Path) -> None:
+    start(data, away)
+    data.rename(data.with_name("before"))
+    with pytest.raises(DirectoryRefused, match="warehouse of another data directory"):
+        start(data, away)
 
 
 def test_tables_are_not_left_behind(data: Path, away: Path, tmp_path: Path) -> None:
@@ -76,8 +153,9 @@ def test_tables_are_not_left_behind(data: Path, away: Path, tmp_path: Path) -> N
     start(data, away)
     assert (data / "tables" / "t").is_dir()
     farther = tmp_path / "farther"
-    with pytest.raises(DirectoryRefused, match=r"the tables lie in .*away: move all"):
+    with pytest.raises(DirectoryRefused, match=r"farther has no .*: is its disk"):
         start(data, farther)
+    assert not farther.exists()
     move(away, farther)
     with pytest.raises(DirectoryRefused, match="is its disk mounted"):
         start(data)
