@@ -8,7 +8,10 @@ somebody says that others may come.
 A session keeps its connection for as long as it lives, and may ask nothing for hours;
 its client connects again when it is ended. So nobody is ended for asking nothing, while
 there is room. But who comes says within seconds what he wants, and where it is full the
-one goes who was silent longest, those first who never asked.
+one goes who was silent longest: of those who never asked and had a second for it; else
+of those who asked for nothing for a minute; else of all, those first who never asked.
+So the silent keep nobody out, and those who come at once end each other only where all
+others are busy.
 """
 
 import asyncio
@@ -30,6 +33,10 @@ from broker.clock import SystemClock
 CONNECTIONS_MAX: Final = 256
 CALL_S: Final = 30.0
 """So long a client may take for its first call, and for a call that it began."""
+FIRST_CALL_S: Final = 1.0
+"""So long who has just come is left to say something where others were silent long."""
+IDLE_S: Final = 60.0
+"""After this a session that asks for nothing gives way to who comes."""
 UNREAD_S: Final = 60.0
 """So long a client may take to read an answer, of which the view of thousands of
 tables is some megabytes."""
@@ -80,10 +87,18 @@ class Metastore:
 
     def _make_room(self) -> bool:
         """End who was silent longest; False if all are being answered."""
+        now_s = asyncio.get_running_loop().time()
+
+        def place(one: _Connection) -> tuple[int, float]:
+            assert one.silent_s is not None
+            patience_s = IDLE_S if one.asked else FIRST_CALL_S
+            has_waited = now_s - one.silent_s >= patience_s
+            return 2 * (not has_waited) + (one.asked > 0), one.silent_s
+
         silent = [one for one in self._open if one.silent_s is not None]
         if not silent:
             return False
-        first = min(silent, key=lambda one: (one.asked > 0, one.silent_s))
+        first = min(silent, key=place)
         self._open.discard(first)
         first.writer.transport.abort()
         return True

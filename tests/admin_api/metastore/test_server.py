@@ -74,6 +74,25 @@ def test_those_who_say_nothing_keep_nobody_out(
         assert later.ask("get_all_databases")
 
 
+def test_those_who_come_at_once_to_a_full_house_do_not_end_each_other(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 3)
+    monkeypatch.setattr(server, "IDLE_S", 0.0)
+    with ExitStack() as ending:
+
+        def client() -> MetastoreClient:
+            return ending.enter_context(closing(MetastoreClient(address)))
+
+        sessions = [client() for _ in range(3)]
+        for session in sessions:
+            assert session.ask("get_all_databases")
+        newcomers = [client() for _ in range(3)]
+        for newcomer in newcomers:
+            assert newcomer.ask("get_all_databases")
+        assert all(session.hung_up() for session in sessions)
+
+
 @pytest.mark.parametrize("said", [b"", asked("get_all_databases")[:9]])
 def test_who_does_not_say_what_he_wants_in_time_is_let_go(
     address: str, monkeypatch: pytest.MonkeyPatch, said: bytes
