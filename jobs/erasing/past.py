@@ -29,6 +29,16 @@ _TECHNICAL: Final = frozenset(
     }
 )  # fmt: skip
 """What a commit says of itself that is nobody's choice."""
+_NAMES: Final = frozenset(
+    {
+        "inCommitTimestamp", "isBlindAppend", "job", "notebook", "readVersion", "tags",
+        "timestamp", "userId", "userMetadata", "userName", "version", "clusterId",
+    }
+)  # fmt: skip
+"""Names of what else a commit says of itself; their values may be somebody's choice,
+unless they are numbers."""
+_TELLING_BYTES: Final = 4
+"""A key of so many is known by its hexadecimal digits wherever these stand."""
 _ROWLESS: Final = frozenset(
     {"CREATE TABLE", "OPTIMIZE", "RESTORE", "VACUUM START", "VACUUM END"}
 )
@@ -116,34 +126,46 @@ def _with_statistics(action: Any) -> set[str]:
 
 def _mentions(info: Any, key: bytes | None) -> bool:
     """Whether a commit of an owner's has the key in what he chose to say: as a word, or
-    in hexadecimal digits, as Spark and the library write bytes."""
+    in hexadecimal digits, as Spark and the library write bytes. A text in a text, as
+    where JSON stands in what an owner wrote beside a commit, is searched as it stands
+    there."""
     if not isinstance(info, dict) or not key or is_ours(_compact(info)):
         return False
     said = {name: value for name, value in info.items() if name not in _TECHNICAL}
-    if info.get("operation") in _ROWLESS:
-        said.pop("operationParameters", None)
+    parameters = said.pop("operationParameters", None)
+    chosen = [value for value in said.values() if not isinstance(value, int | float)]
+    if info.get("operation") not in _ROWLESS and isinstance(parameters, dict):
+        chosen += parameters.values()
+    chosen += [name for name in said if name not in _NAMES]
     found = _pattern(key)
-    return any(found.search(text) for text in _texts(said))
+    return any(found.search(text) for text in _texts(chosen))
 
 
 @lru_cache(1)
 def _pattern(key: bytes) -> re.Pattern[str]:
     """A short key is not every number in which its digits stand."""
-    forms = [f"(?:'|0x){key.hex()}(?![0-9a-f])"]
+    before = "(?<![0-9a-f])" if len(key) >= _TELLING_BYTES else r"(?:'|0x|unhex\()"
+    forms = [f"{before}{key.hex()}(?![0-9a-f])", f"0x{key.hex()}(?![0-9a-f])"]
     with suppress(UnicodeDecodeError):
         text = key.decode()
         written = {text, json.dumps(text, ensure_ascii=False)[1:-1]}
-        forms += [rf"(?-i:(?<!\w){re.escape(form)}(?!\w))" for form in written]
+        written |= {text.replace("'", quote) for quote in ("''", r"\'")}
+        written |= {json.dumps(one)[1:-1] for one in written}
+        word = r"(?:(?<!\w)|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{4}))"
+        forms += [rf"(?-i:{word}{re.escape(form)}(?!\w))" for form in written]
     return re.compile("|".join(forms), re.IGNORECASE)
 
 
 def _texts(said: Any) -> Iterator[str]:
-    """All texts in a value of JSON; numbers are counts and times."""
+    """All texts in a value of JSON, names of its fields and numbers among them."""
     if isinstance(said, str):
         yield said
     elif isinstance(said, dict):
-        for value in said.values():
+        for name, value in said.items():
+            yield name
             yield from _texts(value)
+    elif isinstance(said, int | float) and not isinstance(said, bool):
+        yield str(said)
     elif isinstance(said, list):
         for value in said:
             yield from _texts(value)

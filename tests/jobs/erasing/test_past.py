@@ -1,5 +1,6 @@
 """What cannot be taken out is told."""
 
+import json
 from pathlib import Path
 
 import deltalake
@@ -60,7 +61,10 @@ def test_a_key_in_an_owners_predicate_is_told(world: World) -> None:
     assert past.in_log(scene.root, b"\xff") == past.in_log(scene.root, None) == []
 
 
-@pytest.mark.parametrize("key", [b"0", b"1", b"17", b"s", b"people", b"delta"])
+@pytest.mark.parametrize(
+    "key",
+    [b"0", b"1", b"17", b"s", b"people", b"delta", b"predicate", b"tags", b"true"],
+)
 def test_a_short_key_is_not_told_where_numbers_and_names_stand(
     world: World, key: bytes
 ) -> None:
@@ -71,6 +75,7 @@ def test_a_short_key_is_not_told_where_numbers_and_names_stand(
     scene.table.optimize.compact()
     scene.table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     scene.table.delete("cast(key as string) = 'customer-170'")
+    scene.table.delete("offset in (31, 30)")
     assert past.in_log(scene.root, key) == []
 
 
@@ -93,6 +98,44 @@ def test_a_key_as_spark_writes_it_into_a_predicate_is_told(world: World) -> None
     [sentence] = past.in_log(scene.root, b"person-9")
     assert "says of itself" in sentence
     assert past.in_log(scene.root, b"person-") == []
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (b"person-9", {"person-9": "asked"}),
+        (b"17", {"custom": '{"user": 17}'}),
+        (b"person-9", {"why": '{"text": "erase\\nperson-9"}'}),
+        (b"person-9", {"predicate": "(key#774 = unhex(706572736F6E2D39))"}),
+        (b"person-9", {"predicate": "(hex(key#774) = 706572736F6E2D39)"}),
+        (b"O'Brien", {"predicate": "name = 'O''Brien'"}),
+        (b"O'Brien", {"predicate": "name = 'O\\'Brien'"}),
+        (b"O'Brien", {"why": json.dumps({"sql": "name = 'O\\'Brien'"})}),
+        ("M\u00fcller".encode(), {"why": json.dumps({"user": "M\u00fcller"})}),
+        (b"person-9", {"why": json.dumps({"user": "\u00e9person-9"})}),
+        (b"person-9", {"version": "person-9"}),
+    ],
+)
+def test_a_key_is_told_however_an_owner_wrote_it(
+    world: World, key: bytes, said: dict[str, str]
+) -> None:
+    scene = Scene(world)
+    scene.put([PERSON, b"a"])
+    beside = deltalake.CommitProperties(custom_metadata=said)
+    scene.table.delete("offset = 1", commit_properties=beside)
+    [sentence] = past.in_log(scene.root, key)
+    assert "says of itself" in sentence
+
+
+def test_a_number_that_is_a_key_is_told_where_an_owner_wrote_it(world: World) -> None:
+    scene = Scene(world)
+    scene.put([PERSON])
+    said = {"commitInfo": {"timestamp": 17, "operation": "DELETE", "user": {"id": 18}}}
+    entry = Path(scene.root, "_delta_log", f"{2:020d}.json")
+    entry.write_text(json.dumps(said))
+    assert past.in_log(scene.root, b"17") == []
+    [sentence] = past.in_log(scene.root, b"18")
+    assert sentence.endswith(entry.name)
 
 
 def test_a_key_in_what_an_owner_writes_beside_a_commit_is_told(world: World) -> None:
