@@ -13,6 +13,7 @@ Source: RFC 9112, section 9.6, "Tear-down".
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 LINGER_S: Final = 2.0
@@ -48,7 +49,8 @@ class Lingering:
         loop = asyncio.get_running_loop()
         self._until = loop.call_later(LINGER_S, self._transport.close)
         if self._transport.can_write_eof():
-            self._transport.write_eof()
+            with suppress(OSError):  # the client has reset it meanwhile
+                self._transport.write_eof()
         self._transport.resume_reading()
 
     def is_closing(self) -> bool:

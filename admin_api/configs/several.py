@@ -1,4 +1,4 @@
-"""Configurations of many topics, altered with one request.
+"""Configurations of many topics, altered with a request for each hundred.
 
 The problem: all that a request asks the broker has the time of one question, and a
 topic after the other took two answers each: a thousand of them took most of it. The

@@ -6,7 +6,9 @@ So a question ended without a record and without a reason, and its next page ask
 same again. The idea: when time is up and nothing was looked at, the table's log is
 asked for the first file that is due, and whether it is there as the log has it.
 
-Bytes that are wrong within a file of the right length are not seen here.
+Bytes that are wrong within a file of the right length are not seen here. A file of
+which the log does not say what offsets it has may be due or not; it is told if it is
+gone.
 """
 
 import os
@@ -42,16 +44,19 @@ def _check_due(snapshot: Snapshot, partition: int, at: int) -> None:
         for file in snapshot.files.values()
         if file.partition == partition and file.last_offset >= at
     ]
-    if not due:
-        return  # it is in the log still
-    first = min(due, key=lambda file: file.first_offset)
-    why = _fault(os.path.join(snapshot.path, first.relative_path), first)
-    if why:
-        raise Problem(
-            40900,
-            f"Records of {partition}:{at} and on are in a file of the table that {why}"
-            f"; with `at` it is read behind offset {first.last_offset}.",
-        )
+    bounded = (file for file in due if file.is_bounded)
+    first = min(bounded, key=lambda file: file.first_offset, default=None)
+    unbounded = [file for file in due if not file.is_bounded]
+    for file in [*unbounded] if first is None else [first, *unbounded]:
+        why = _fault(os.path.join(snapshot.path, file.relative_path), file)
+        if why:
+            way_on = f"; with `at` it is read behind offset {file.last_offset}"
+            are, way_on = ("are", way_on) if file.is_bounded else ("may be", "")
+            raise Problem(
+                40900,
+                f"Records of {partition}:{at} and on {are} in a file of the table that "
+                f"{why}{way_on}.",
+            )
 
 
 def _fault(path: str, file: DataFile) -> str | None:

@@ -19,8 +19,6 @@ from tests.support.patience import STUCK_S, wait_until
 from tests.support.process import BrokerPart, Part, told
 from tests.support.readers import by_deltalake, consumed
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
 DEPLOY = "org.apache.spark.deploy"
 STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 REGISTERED = "Successfully registered with master"
@@ -85,6 +83,8 @@ def go_on(broker: BrokerPart, first: int) -> None:
     assert by_deltalake(table_path(broker.data_dir / "tables", "t")) == rows
 
 
+@pytest.mark.spark
+@pytest.mark.slow
 def test_rounds_run_on_workers_and_one_may_die(
     tmp_path: Path, cluster: Cluster
 ) -> None:

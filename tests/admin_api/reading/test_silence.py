@@ -1,5 +1,6 @@
 """A table that cannot be read is named where no record came at all."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -77,3 +78,25 @@ def test_what_cannot_be_known_is_no_fault(writer, tmp_path):
     check(tmp_path / "elsewhere")
     make_topic(tmp_path / "young", "orders")
     check(tmp_path / "young")
+
+
+def without_bounds(writer, version):
+    """As an owner's writer leaves files that keeps no statistics; whose file it is."""
+    entry = Path(entry_path(writer.path, version))
+    actions = [json.loads(line) for line in entry.read_text().splitlines()]
+    [add] = [action["add"] for action in actions if "add" in action]
+    add["stats"] = json.dumps({"numRecords": 10})
+    entry.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    return Path(writer.path) / add["path"]
+
+
+def test_a_file_without_bounds_hides_no_other_and_gives_no_advice(writer, tmp_path):
+    gone = file_with(writer, 3)
+    unbounded = without_bounds(writer, 2)
+    check(tmp_path, at=3)
+    gone.unlink()
+    assert gone.name in refusal(tmp_path, at=3)[1]
+    check(tmp_path, at=10)
+    unbounded.unlink()
+    code, why = refusal(tmp_path, at=10)
+    assert (code, unbounded.name in why, "`at`" in why) == (40900, True, False)
