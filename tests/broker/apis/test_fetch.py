@@ -401,6 +401,18 @@ def test_a_fetch_without_partitions_is_answered_at_once(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_who_wants_no_bytes_does_not_wait_for_any(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            request = fetch_request("t", (0, 0), max_wait_ms=ENDLESS_MS, min_bytes=0)
+            async with asyncio.timeout(60):
+                [topic] = (await call(fetch, request, broker, 12)).responses
+            assert topic.partitions[0].error_code == 0
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("version", [12, 13])
 def test_deleting_a_topic_answers_who_waits_for_it(
     tmp_path: Path, version: int
