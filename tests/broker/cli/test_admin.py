@@ -63,8 +63,10 @@ def test_it_asks_for_tokens_from_the_moment_that_one_is_made(part):
 def test_a_peer_says_nothing_of_who_it_is(part):
     plane = part.start().facts["admin"]
     headers = {"X-Forwarded-For": "6.6.6.6", "X-Forwarded-Proto": "https"}
-    with pytest.raises(HTTPError, match="400"):
+    headers["Content-Type"] = "application/json"
+    with pytest.raises(HTTPError, match="400") as refused:
         urlopen(Request(f"{plane}/v1/loggers/x", b"{", headers, method="PUT"))
+    refused.value.close()
     part.stop()
     [line] = [line for line in part.tail().splitlines() if "method=PUT" in line]
     assert "peer=127.0.0.1" in line
