@@ -23,12 +23,14 @@ from broker.protocol.buffers import Buffer
 from broker.protocol.errors import KafkaError
 from broker.protocol.messages.produce import ProduceRequest
 from broker.records.batch import CODEC_ZSTD
-from broker.records.limits import UNCOMPRESSED_BYTES_MAX
 from broker.records.recompress import TooLarge, codec_of, recompressed
 from broker.runtime.budget import Reservation
+from broker.runtime.partitions.overdue import timed_out
 from broker.runtime.partitions.partition import Partition
-from broker.runtime.services import Broker
+from broker.runtime.services import RECOMPRESSED_BYTES_MAX, Broker
 
+RESERVED_BYTES_MAX = RECOMPRESSED_BYTES_MAX // 4
+"""Of a topic that takes larger batches: some of them are under way at once."""
 ZSTD_SINCE = 7
 """Version of Produce. What the broker compresses is in no codec of the client's."""
 
@@ -61,24 +63,34 @@ class Kept(NamedTuple):
     records: Buffer | None
     version: int
     release: Callable[[], None] | None = None
-    error: TooLarge | None = None
+    error: KafkaError | None = None
 
 
 async def as_kept(
-    records: Buffer | None, partition: Partition, version: int, broker: Broker
+    records: Buffer | None,
+    partition: Partition,
+    version: int,
+    broker: Broker,
+    timeout_ms: int,
 ) -> Kept:
-    """A batch in its topic's codec.
+    """A batch in its topic's codec; room for it is waited for so long.
 
-    What is no sound batch, or in a codec that the version has not, stays as it is: it
-    is refused where it is appended.
+    What is no sound batch, or in a codec that the version has not, stays as it is, and
+    so does what the log would not take: it is refused where it is appended.
     """
     target = partition.target
     if records is None or target is None or not target.differs_from(records):
         return Kept(records, version)
     if version < ZSTD_SINCE and codec_of(records) == CODEC_ZSTD:
         return Kept(records, version)
+    if broker.wal.refusal is not None:
+        return Kept(records, version)
     bytes_max = partition.config.max_message_bytes
-    reserved = await _reserved(broker, min(bytes_max, UNCOMPRESSED_BYTES_MAX))
+    try:
+        async with asyncio.timeout(max(timeout_ms, 1) / 1000):
+            reserved = await _reserved(broker, min(bytes_max, RESERVED_BYTES_MAX))
+    except TimeoutError:
+        return Kept(records, version, error=timed_out())
     try:
         async with broker.conversions:
             again = await asyncio.get_running_loop().run_in_executor(

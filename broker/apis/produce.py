@@ -225,7 +225,8 @@ async def _append_as_kept(
     except KafkaError:
         pass  # it is refused below
     else:
-        kept = await as_kept(one.records, partition, version, broker)
+        timeout_ms = request.timeout_ms
+        kept = await as_kept(one.records, partition, version, broker, timeout_ms)
     now_ms = broker.clock.now_ms()
     _append_one(data, kept, to, request, context, answer, now_ms)
 
@@ -254,7 +255,9 @@ async def _convert_one(
         partition = partition_of(data, to.index, answer.version, partitions)
         partition.check_stored()
         records = await converted(one.records, partition, context.broker)
-        kept = await as_kept(records, partition, answer.version, context.broker)
+        kept = await as_kept(
+            records, partition, answer.version, context.broker, request.timeout_ms
+        )
     except KafkaError as error:
         answer.refuse(to, bare(error))
     else:
@@ -283,7 +286,7 @@ def _append_one(
     answer: Answer,
     now_ms: int,
 ) -> None:
-    records, version, release, too_large = kept
+    records, version, release, refused = kept
     transaction = answer.transaction
     try:
         partition = partition_of(
@@ -292,8 +295,8 @@ def _append_one(
         in_transaction = transaction is not None and transaction.verify(
             partition, records
         )
-        if too_large is not None:
-            raise too_large
+        if refused is not None:
+            raise refused
     except KafkaError as error:
         if release is not None:
             release()

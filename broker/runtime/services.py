@@ -68,8 +68,8 @@ class Broker:
     """Of old message sets, in both directions, and of batches into their topics'
     codecs: so many run at once."""
     recompressed: Budget = field(init=False)
-    """Bytes of batches that were compressed anew and are not on disk yet: a few
-    kilobytes may become a megabyte."""
+    """Bytes of batches that were compressed anew and are not answered yet: a
+    few kilobytes may become a megabyte."""
     room: asyncio.Lock = field(init=False)
     """Held by who waits for room in ``recompressed``: in the order of arrival, so that
     neither do the small overtake the large, nor are all woken for one."""

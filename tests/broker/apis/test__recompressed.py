@@ -293,8 +293,59 @@ def test_what_a_few_kilobytes_become_waits_in_bounded_memory_for_the_disk(
     run(scenario)
 
 
+def test_who_waits_for_room_too_long_is_told_so(tmp_path: Path) -> None:
+    files = HungDisk()
+
+    async def scenario() -> None:
+        async with rig(tmp_path, files=files) as broker:
+            partition = await create(broker, "t", compression_type="lz4")
+            broker.recompressed = Budget(1 << 20)
+            files.goes_on.clear()
+            try:
+                first = asyncio.ensure_future(
+                    call(produce, produce_request("t", (0, batch_of(b"a"))), broker, 9)
+                )
+                while not partition._waiting:
+                    await asyncio.sleep(0.01)
+                late = produce_request("t", (0, batch_of(b"b")))
+                late.timeout_ms = 50
+                [part] = (
+                    (await call(produce, late, broker, 9))
+                    .responses[0]
+                    .partition_responses
+                )
+                assert part.error_code == ErrorCode.REQUEST_TIMED_OUT
+            finally:
+                files.goes_on.set()
+            await first
+            assert partition.log.next == 1
+            assert broker.recompressed.taken == 0
+
+    run(scenario)
+
+
+def test_large_batches_may_be_under_way_together(tmp_path: Path) -> None:
+    files = HungDisk()
+
+    async def scenario() -> None:
+        async with rig(tmp_path, files=files) as broker:
+            configs = {"compression_type": "lz4", "max_message_bytes": str(100 << 20)}
+            partition = await create(broker, "t", **configs)
+            files.goes_on.clear()
+            try:
+                request = produce_request("t", *((0, batch_of(b"a")) for _ in range(9)))
+                later = asyncio.ensure_future(call(produce, request, broker, 9))
+                while len(partition._waiting) < 9:
+                    await asyncio.sleep(0.01)
+            finally:
+                files.goes_on.set()
+            await later
+
+    run(scenario)
+
+
 def test_what_is_refused_gives_its_room_back(tmp_path: Path) -> None:
-    """Also where the disk, or the log, refuses what was compressed anew."""
+    """Also where the log refuses what was compressed anew."""
 
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
