@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.storage.files import Files
+from lakehouse.delta_log import LOG_DIRECTORY
 from lakehouse.location import warehouse_of
 
 MARK: Final = ".lakelog-warehouse"
@@ -101,10 +102,13 @@ def _place(data_dir: Path, place: Path, new_id: Callable[[], bytes]) -> None:
     was never in use; whose a mark is that was made before a kill, a third file says."""
     link, own = data_dir / _LINK, _read(data_dir / MARK)
     _check_movable(link, place, own)
+    begun, found = _read(data_dir / _BEGUN), _read(place / MARK)
+    if own is None and found is None:
+        _check_not_lost(data_dir, place)
+    found = found or None  # an empty mark: it may begin without tables
     place.mkdir(parents=True, exist_ok=True)
     with suppress(OSError):
         _sync(place.parent)
-    begun, found = _read(data_dir / _BEGUN), _read(place / MARK)
     if found is not None and found not in {own, begun}:
         raise DirectoryRefused(f"{place} is the warehouse of another data directory")
     if own is None:
@@ -140,6 +144,7 @@ def _check_movable(link: Path, place: Path, own: str | None) -> None:
                 "too"
             )
         if link.is_symlink():
+            _check_one(link, place, own)
             return
     elif link.is_symlink():  # which an operator made
         _check_leads(link)
@@ -149,6 +154,26 @@ def _check_movable(link: Path, place: Path, own: str | None) -> None:
         raise DirectoryRefused(
             f"there are tables in {os.path.realpath(link)}: move all that is in it to "
             f"{place}, hidden files too, before lake.warehouse says that they lie there"
+        )
+
+
+def _check_not_lost(data_dir: Path, place: Path) -> None:
+    """A disk that is not mounted is not where tables were moved to."""
+    is_used = (data_dir / "catalog.db").exists()
+    if is_used and not any(place.glob(f"*/{LOG_DIRECTORY}")):
+        raise DirectoryRefused(
+            f"there are no tables in {place}, and {data_dir} is in use: is its disk "
+            f"mounted? If it is to begin without any, make an empty file {place / MARK}"
+        )
+
+
+def _check_one(link: Path, place: Path, own: str) -> None:
+    """Where tables were copied from is not where they are."""
+    before = os.path.realpath(link)
+    if before != os.path.realpath(place) and _read(link / MARK) == own:
+        raise DirectoryRefused(
+            f"{before} and {place} both have the {MARK} of this data directory: delete "
+            "it where the tables are no more"
         )
 
 

@@ -166,6 +166,49 @@ def test_tables_are_not_left_behind(data: Path, away: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("is_there", [True, False])
+def test_tables_that_were_moved_are_not_missing_where_no_disk_is_mounted(
+    data: Path, away: Path, is_there: bool
+) -> None:
+    start(data)
+    (data / "catalog.db").touch()
+    if is_there:
+        away.mkdir(parents=True)
+    with pytest.raises(DirectoryRefused, match="is its disk mounted"):
+        start(data, away)
+    assert away.exists() == is_there
+    (away / "t" / "_delta_log").mkdir(parents=True)
+    start(data, away)
+    assert (data / "tables" / "t").is_dir()
+
+
+def test_a_warehouse_may_begin_without_tables_if_that_is_said(
+    data: Path, away: Path
+) -> None:
+    start(data)
+    (data / "catalog.db").touch()
+    away.mkdir(parents=True)
+    (away / MARK).touch()
+    start(data, away)
+    assert (away / MARK).read_text() == (data / MARK).read_text() != ""
+
+
+def test_a_place_that_tables_were_copied_from_is_not_gone_back_to(
+    data: Path, away: Path, tmp_path: Path
+) -> None:
+    start(data, away)
+    farther = tmp_path / "farther"
+    farther.mkdir()
+    (farther / MARK).write_text((away / MARK).read_text())
+    for one, other in ((away, farther), (farther, away)):
+        with pytest.raises(DirectoryRefused, match="both have the"):
+            start(data, other)
+        (one / MARK).unlink()
+        start(data, other)
+        assert warehouse_of(data) == other
+        (one / MARK).write_text((other / MARK).read_text())
+
+
+@pytest.mark.parametrize("is_there", [True, False])
 def test_a_disk_that_is_not_mounted_is_not_an_empty_warehouse(
     data: Path, away: Path, is_there: bool
 ) -> None:
