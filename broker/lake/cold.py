@@ -10,8 +10,9 @@ while one is sent the next is made. What that does to others is bounded
 
 What can go wrong on the way: a file that its owner vacuumed is looked for again in the
 newest log entries, once. A table that cannot be read gives KAFKA_STORAGE_ERROR, whose
-message says why. An offset that is not in the table is a gap. A row at the table's end
-or above is its owner's INSERT: that offset is, or will be, another record's.
+message says why; what stands before the file that is gone or damaged is served. An
+offset that is not in the table is a gap. A row at the table's end or above is its
+owner's INSERT: that offset is, or will be, another record's.
 
 The price: rebuilt batches are not compressed, and not those that were produced.
 """
@@ -21,7 +22,7 @@ import contextlib
 from bisect import bisect_left
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from broker.lake.cache import Cache
 from broker.lake.cpu_throttle import CpuThrottle
@@ -37,6 +38,9 @@ CROSS_BELOW_BYTES = 256 << 10
 AHEAD_CHUNKS = 2
 REST_S = 10.0
 """What was kept for readers goes when nobody has read old offsets for so long."""
+
+_UNREADABLE: Final = (LakehouseError, ValueError, OSError)
+"""What a file raises that is gone or damaged."""
 
 T = TypeVar("T")
 
@@ -221,20 +225,24 @@ class ColdReader:
         batches: list[memoryview] = []
         size, position, table_end = 0, offset, view.ends.get(partition, 0)
         while size < bytes_max and position < table_end:
-            found = self._table_reader().find(
-                table.path, view.files(partition), position
-            )
-            if found is None:
-                position = table_end
-                break
-            ready = self._cache.is_ready(_name(found, table_end))
-            if size >= CROSS_BELOW_BYTES and not ready:
-                break
             try:
+                found = self._table_reader().find(
+                    table.path, view.files(partition), position
+                )
+                if found is None:
+                    position = table_end
+                    break
+                ready = self._cache.is_ready(_name(found, table_end))
+                if size >= CROSS_BELOW_BYTES and not ready:
+                    break
                 rebuilt = self._rebuilt(found, table_end)
             except ChunkTooLarge as error:
                 self._table_reader().split(found, error.fits)
                 continue
+            except _UNREADABLE:
+                if not batches:
+                    raise
+                break  # who reads on from there meets it
             start, end = rebuilt.take(position, bytes_max - size, greedy=not batches)
             batches += rebuilt.batches[start:end]
             size += sum(map(len, rebuilt.batches[start:end]))
@@ -319,7 +327,7 @@ def _with_retry(table: TopicTable, work: Callable[[View], T]) -> T:
         except FileVanished:
             table.search()
             return work(_readable(table))
-    except (LakehouseError, ValueError, OSError) as error:
+    except _UNREADABLE as error:
         raise _storage_error(table, str(error)) from error
 
 

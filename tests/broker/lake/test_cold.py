@@ -351,6 +351,33 @@ def test_damaged_bytes_are_a_storage_error_and_not_served(writer: Writer) -> Non
     asyncio.run(check())
 
 
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_what_stands_before_a_file_that_cannot_be_read_is_served(
+    writer: Writer, is_gone: bool
+) -> None:
+    writer.add(0, 0, 20)
+    writer.add(0, 20, 40)
+    files = load(writer.path).files.values()
+    [path] = [one.relative_path for one in files if one.first_offset == 20]
+    bad = Path(writer.path, path)
+    if is_gone:
+        bad.unlink()
+    else:
+        bad.write_bytes(bytes(bad.stat().st_size))
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            read = await lake.read(TOPIC.number, 0, 0, MEBI)
+            records = [r for batch in read.batches for r in read_batch(batch)]
+            assert [r.offset for r in records] == list(range(20))
+            assert read.next_offset == 20
+            with pytest.raises(KafkaError) as caught:
+                await lake.read(TOPIC.number, 0, 20, MEBI)
+            assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    asyncio.run(check())
+
+
 def test_a_protocol_that_cannot_be_read_is_told(writer: Writer) -> None:
     writer.add(0, 0, 100)
     features = '{"protocol":{"minReaderVersion":3,"minWriterVersion":7,'
