@@ -26,11 +26,13 @@ class Outcome:
     def __init__(self) -> None:
         self.is_dry_run = False
         """It was only asked what a change would do."""
+        self.is_void = False
+        """Nothing of it could be done, though its status is none of an error."""
 
     def named(self, status: int) -> str:
         """Whether something was changed; who is told of a fault or that time ran out
         cannot know."""
-        if 400 <= status < 500:
+        if 400 <= status < 500 or self.is_void:
             return "not changed"
         if self.is_dry_run:
             return "dry run"

@@ -107,6 +107,7 @@ async def alter_topics_configs(
     failures = await alter_topics(kafka, cluster, body)
     if not failures:
         return Response(status_code=204)
+    outcome.is_void = len(failures) == len(body.data)
     answer = TopicFailures(failures=failures).model_dump_json()
     return Response(answer, status_code=207, media_type="application/json")
 

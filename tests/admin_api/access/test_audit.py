@@ -65,6 +65,19 @@ def test_a_change_that_nothing_came_of_is_not_called_one(plane):
     assert (event["event"], event["status"]) == ("not changed", 404)
 
 
+def test_topics_of_which_none_could_be_altered_are_not_called_changed(plane):
+    plane.create("unaltered")
+    path = f"{plane.cluster}/topics/-/configs:alter"
+    entry = {"name": "retention.ms", "value": "1"}
+    no_topic = {"topic_name": "nowhere", "configs": [entry]}
+    no_number = {"topic_name": "unaltered", "configs": [entry | {"value": "x"}]}
+    [event] = logged(plane, "POST", path, json={"data": [no_topic, no_number]})
+    assert (event["event"], event["status"]) == ("not changed", 207)
+    one = {"topic_name": "unaltered", "configs": [entry]}
+    [event] = logged(plane, "POST", path, json={"data": [no_topic, one]})
+    assert (event["event"], event["status"]) == ("changed", 207)
+
+
 def test_a_dry_run_is_not_called_a_change(plane):
     topic, entry = plane.create("rehearsed"), {"name": "retention.ms", "value": "1"}
     alter = {"data": [entry], "validate_only": True}
