@@ -48,6 +48,14 @@ class Judge:
         self._transactions: dict[str, TransactionModel] = {}
         self._offered: dict[str, Event] = {}
         self._known: dict[int, list[int]] = {}
+        self._began: dict[str, int] = {}
+        """Transaction -> when its first record was sent."""
+        self._ending_of: dict[str, Event] = {}
+        """Instance -> the end that it asked for last."""
+        self._delivered: set[str] = set()
+        """Transactions of which a record was acknowledged."""
+        self._ran = -1
+        """When the broker ran again after its last kill."""
 
     def hear(self, events: Iterable[Event]) -> None:
         """All histories, in order. Raises Violation."""
@@ -110,6 +118,7 @@ class Judge:
         part.send(value, event["who"], event["number"])
         if event["transaction"]:
             part.transactions[value] = self._transaction(event)
+            self._began.setdefault(event["transaction"], event["t"])
 
     def _transaction(self, event: Event) -> TransactionModel:
         name = event["transaction"]
@@ -121,8 +130,10 @@ class Judge:
     def _acked(self, event: Event) -> None:
         self._check_fence(event, f"{event['value']} was acknowledged")
         self.model.acknowledged += 1
-        value, how = event["value"].encode(), f"acknowledged to {event['who']}"
-        self._part(event).note(event["offset"], value, how)
+        part, value = self._part(event), event["value"].encode()
+        part.note(event["offset"], value, f"acknowledged to {event['who']}")
+        if value in part.transactions:
+            self._delivered.add(part.transactions[value].name)
 
     def _failed(self, event: Event) -> None:
         """Not delivered, as far as the library knows; of a transaction it may be so."""
@@ -160,7 +171,7 @@ class Judge:
     def _refused(self, event: Event) -> None:
         """Something that the library does not try again; the end of an instance only
         if another may have got its epoch since."""
-        if not event["is_over"]:
+        if not event["is_over"] or self._aborts_what_never_began(event):
             return
         mine = self._life(event["who"])
         others = [one for one in self._instances[event["id"]] if one is not mine]
@@ -170,12 +181,31 @@ class Judge:
         if event["error"] not in FENCED or not may_be_fenced:
             raise Violation(f"{mine.name} is told {event['error']}: {event['text']}")
 
+    def _aborts_what_never_began(self, event: Event) -> bool:
+        """The transaction's first request was lost with a broker that was killed, so
+        that to the next one there is nothing to abort: after a commit Kafka answers
+        INVALID_TXN_STATE as well, and librdkafka 2.16 takes it for the end."""
+        ending = self._ending_of.get(event["who"])
+        if event["error"] != "INVALID_TXN_STATE" or ending is None or ending["commit"]:
+            return False
+        name = ending["transaction"]
+        began = self._began.get(name)
+        is_over_a_kill = began is not None and began < self._ran
+        return is_over_a_kill and name not in self._delivered
+
+    def _kills(self, event: Event) -> None:
+        """The broker is about to be killed."""
+
+    def _runs(self, event: Event) -> None:
+        self._ran = event["t"]
+
     def _hangs(self, event: Event) -> None:
         """The library does not come back; its process killed itself."""
 
     def _ending(self, event: Event) -> None:
         transaction = self._transaction(event)
         transaction.commit_asked |= event["commit"]
+        self._ending_of[event["who"]] = event
 
     def _ended(self, event: Event) -> None:
         transaction = self._transaction(event)

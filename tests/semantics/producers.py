@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -24,7 +25,13 @@ TRY_S = 5.0
 HANGS_S = 2 * TRY_S
 """An attempt that takes so long does not end."""
 FATAL = (KafkaError._FATAL, KafkaError._FENCED)
+PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 STAGES = ("begun", "sent", "offered", "ending")
+
+
+def kills_path(directory: Path) -> Path:
+    """Where the story notes when it kills the broker and when that runs again."""
+    return directory / "kills.jsonl"
 
 
 class Over(Exception):
@@ -41,6 +48,8 @@ class Participant:
         self.partitions: int = plan["partitions"]
         self.stopping = threading.Event()
         self.number = 0
+        self.purged = False
+        """Records of this transaction were taken back by the library."""
 
     def run(self) -> None:
         raise NotImplementedError
@@ -99,6 +108,7 @@ class Writer(Participant):
                 self.history.note("acked", offset=offset, asked=asked, **facts)
             else:
                 self.history.note("failed", error=error.name(), **facts)
+                self.purged |= error.code() in PURGED
 
         self.producer.produce(topic, value, partition=partition, on_delivery=told)
 
@@ -187,6 +197,7 @@ class Transactor(Writer):
     # a transaction
 
     def transact(self) -> None:
+        kills, self.purged = self.kills(), False
         try:
             self.transactions += 1
             self.transaction = f"{self.name}/{self.transactions}"
@@ -197,7 +208,19 @@ class Transactor(Writer):
             is_kept = self.end(commit=commit)
         except (KafkaException, SystemError) as error:
             is_kept = self.give_up(error)
+        if self.purged and self.kills() != kills:
+            raise Over
         self.closed(is_kept=is_kept)
+
+    def kills(self) -> int:
+        """Grows before the broker is killed, and when it runs again.
+
+        What librdkafka 2.16 purges at an abort it takes for never sent. If the broker
+        had it and was killed before it said so, the next transaction would come under
+        the same sequence numbers: refused, or taken for what was purged. So whoever
+        purged over a kill leaves, and the next life has an epoch of its own.
+        """
+        return kills_path(Path(self.plan["history"]).parent).stat().st_size
 
     def fill(self) -> None:
         for _ in range(self.chance.randint(1, 6)):

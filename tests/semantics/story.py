@@ -25,6 +25,7 @@ from tests.crash.workload import QUICK, create_topic
 from tests.semantics.consumers import PROCESSORS, SINK, SOURCE, Reader
 from tests.semantics.history import Recorder, read
 from tests.semantics.judge import Judge
+from tests.semantics.producers import kills_path
 from tests.simulation.model import Violation
 from tests.support.patience import IDLE_S, Patience, wait_until
 
@@ -69,6 +70,7 @@ class Story:
         """How often something was done to somebody."""
         self._calm = False
         self._log = directory / "participants.log"
+        self._history = Recorder(kills_path(directory), "story")
 
     def tell(self) -> None:
         """All of it. Raises Violation; that it does not go on is one as well."""
@@ -104,6 +106,7 @@ class Story:
             self._until_something_happened()
             what()
         self._until_something_happened()
+        self._until_a_member_committed()
 
     def _plan(self) -> list[tuple[float, Callable[[], None]]]:
         """What is done, and how long after the thing before."""
@@ -122,9 +125,11 @@ class Story:
 
     def _kill_broker(self) -> None:
         self._count("kills of the broker")
+        self._history.note("kills")
         self.house.broker.kill()
         self._until(self.chance.uniform(0, 0.5))
         self.house.broker.start()
+        self._history.note("runs")
 
     def _kill_somebody(self) -> None:
         slot = self.chance.choice(self.slots[:-1])
@@ -167,11 +172,24 @@ class Story:
             assert patience.lasts(now), "no transaction goes on"
             self._until(0.05)
 
+    def _until_a_member_committed(self) -> None:
+        """A short story may be over before the group had a quiet moment."""
+        patience = Patience()
+        while b'"what": "committed"' not in (said := self._said("member")):
+            assert patience.lasts(len(said)), "no member commits"
+            self._until(0.05)
+
     def _written(self) -> int:
         """The size of the histories of who makes transactions."""
-        ids = [slot.name for slot in self.slots if slot.kind in WITH_IDS]
+        return sum(path.stat().st_size for path in self._histories(*WITH_IDS))
+
+    def _said(self, kind: str) -> bytes:
+        return b"".join(path.read_bytes() for path in self._histories(kind))
+
+    def _histories(self, *kinds: str) -> list[Path]:
+        names = [slot.name for slot in self.slots if slot.kind in kinds]
         paths = self.directory.glob("*.jsonl")
-        return sum(p.stat().st_size for p in paths if p.name.split(".")[0] in ids)
+        return [path for path in paths if path.name.split(".")[0] in names]
 
     # participants
 

@@ -225,6 +225,45 @@ def test_nobody_is_fenced_by_nobody(history: Writing) -> None:
         history.judged()
 
 
+@pytest.mark.parametrize(
+    ("killed", "acknowledged", "commit", "is_right"),
+    [
+        (True, False, False, True),
+        (False, False, False, False),
+        (True, True, False, False),
+        (True, False, True, False),
+    ],
+)
+def test_only_a_kill_leaves_nothing_to_abort(
+    history: Writing, killed: bool, acknowledged: bool, commit: bool, is_right: bool
+) -> None:
+    begun(history, "one")
+    asked = history.send("a", "one/1", who="one")
+    if acknowledged:
+        history.line("acked", "one", value="a", offset=0, asked=asked)
+    if killed:
+        history.line("runs", "story")
+    history.line("ending", "one", transaction="one/1", commit=commit)
+    facts = {"id": "x", "is_over": True, "text": "", "error": "INVALID_TXN_STATE"}
+    history.line("refused", "one", **facts)
+    if is_right:
+        history.judged()
+    else:
+        with pytest.raises(Violation, match="INVALID_TXN_STATE"):
+            history.judged()
+
+
+def test_a_kill_of_before_is_no_excuse(history: Writing) -> None:
+    begun(history, "one")
+    history.line("runs", "story")
+    history.send("a", "one/1", who="one")
+    history.line("ending", "one", transaction="one/1", commit=False)
+    facts = {"id": "x", "is_over": True, "text": "", "error": "INVALID_TXN_STATE"}
+    history.line("refused", "one", **facts)
+    with pytest.raises(Violation, match="INVALID_TXN_STATE"):
+        history.judged()
+
+
 def test_a_producer_that_is_refused_what_was_in_order(history: Writing) -> None:
     history.send("a")
     history.line("failed", value="a", error="OUT_OF_ORDER_SEQUENCE_NUMBER")
