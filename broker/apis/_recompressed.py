@@ -31,6 +31,7 @@ from broker.runtime.services import RECOMPRESSED_BYTES_MAX, Broker
 
 RESERVED_BYTES_MAX = RECOMPRESSED_BYTES_MAX // 4
 """Of a topic that takes larger batches: some of them are under way at once."""
+NO_ACKS = 0
 ZSTD_SINCE = 7
 """Version of Produce. What the broker compresses is in no codec of the client's."""
 
@@ -66,14 +67,22 @@ class Kept(NamedTuple):
     error: KafkaError | None = None
 
 
+def waits_until_s(request: ProduceRequest) -> float | None:
+    """Until when all batches of a request that begins now may wait for room, on the
+    loop's clock; None: who asks for no answer is held back, however long."""
+    if request.acks == NO_ACKS:
+        return None
+    return asyncio.get_running_loop().time() + max(request.timeout_ms, 1) / 1000
+
+
 async def as_kept(
     records: Buffer | None,
     partition: Partition,
     version: int,
     broker: Broker,
-    timeout_ms: int,
+    until_s: float | None,
 ) -> Kept:
-    """A batch in its topic's codec; room for it is waited for so long.
+    """A batch in its topic's codec; room for it is waited for as `waits_until_s`.
 
     What is no sound batch, or in a codec that the version has not, stays as it is, and
     so does what the log would not take: it is refused where it is appended.
@@ -87,7 +96,7 @@ async def as_kept(
         return Kept(records, version)
     bytes_max = partition.config.max_message_bytes
     try:
-        async with asyncio.timeout(max(timeout_ms, 1) / 1000):
+        async with asyncio.timeout_at(until_s):
             reserved = await _reserved(broker, min(bytes_max, RESERVED_BYTES_MAX))
     except TimeoutError:
         return Kept(records, version, error=timed_out())

@@ -27,7 +27,13 @@ from broker.apis._message_sets import converted
 from broker.apis._produce_again import partition_of, repeat
 from broker.apis._produce_refused import BATCHES_SINCE, refuse
 from broker.apis._produce_transactional import ProducedTransaction
-from broker.apis._recompressed import Kept, as_kept, is_wanted
+from broker.apis._recompressed import (
+    NO_ACKS,
+    Kept,
+    as_kept,
+    is_wanted,
+    waits_until_s,
+)
 from broker.dispatch.context import Context
 from broker.dispatch.encoded import Wide
 from broker.dispatch.pending import Pending
@@ -48,7 +54,6 @@ from broker.runtime.partitions.overdue import NO_TIMEOUT
 from broker.runtime.partitions.partition import Partition, Reply, bare
 from broker.runtime.partitions.reads import to_its_end
 
-NO_ACKS = 0
 ACKS = (-1, NO_ACKS, 1)
 APPENDED_A_TURN = 200
 """Some ten microseconds each, where a partition is used for the first time."""
@@ -65,7 +70,7 @@ class Answer(Pending[Given | None]):
 
     __slots__ = (
         "acks", "asked", "errors_left", "is_wide", "open", "refused", "response",
-        "transaction", "version",
+        "transaction", "version", "waits_until_s",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +89,8 @@ class Answer(Pending[Given | None]):
         """So many records at fault may still be named."""
         self.asked = False
         """Whether each of its partitions has been asked."""
+        self.waits_until_s: float | None = None
+        """See `waits_until_s`."""
 
     def entries(self, request: ProduceRequest) -> Iterator[Entry | None]:
         """Each partition of the request, and its part of the response; None for a
@@ -201,6 +208,7 @@ async def _prepare_and_append(
     """What the transaction lacks becomes part of it, durably, before anything is
     appended, and what a topic keeps in another codec is compressed anew; the
     connection's next request waits until all have their place."""
+    answer.waits_until_s = waits_until_s(request)
     if adds:
         assert answer.transaction is not None
         await answer.transaction.add_lacking()
@@ -225,8 +233,8 @@ async def _append_as_kept(
     except KafkaError:
         pass  # it is refused below
     else:
-        timeout_ms = request.timeout_ms
-        kept = await as_kept(one.records, partition, version, broker, timeout_ms)
+        until_s = answer.waits_until_s
+        kept = await as_kept(one.records, partition, version, broker, until_s)
     now_ms = broker.clock.now_ms()
     _append_one(data, kept, to, request, context, answer, now_ms)
 
@@ -237,6 +245,7 @@ async def _convert_and_append(
     """Each set is appended, or refused, before the next is converted: what a few
     kilobytes became is never kept for the sake of its neighbours. What nobody takes is
     refused before."""
+    answer.waits_until_s = waits_until_s(request)
     for count, entry in enumerate(answer.entries(request), 1):
         if entry is not None:
             await _convert_one(entry, request, context, answer)
@@ -256,7 +265,7 @@ async def _convert_one(
         partition.check_stored()
         records = await converted(one.records, partition, context.broker)
         kept = await as_kept(
-            records, partition, answer.version, context.broker, request.timeout_ms
+            records, partition, answer.version, context.broker, answer.waits_until_s
         )
     except KafkaError as error:
         answer.refuse(to, bare(error))

@@ -9,6 +9,7 @@ import pytest
 from broker.apis._produce_again import Repeat
 from broker.apis.produce import produce
 from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.produce import ProduceRequest
 from broker.records.batch import read_header
 from broker.records.recompress import CODECS
 from broker.runtime.budget import Budget
@@ -320,6 +321,67 @@ def test_who_waits_for_room_too_long_is_told_so(tmp_path: Path) -> None:
             await first
             assert partition.log.next == 1
             assert broker.recompressed.taken == 0
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [2, 9])
+def test_all_batches_of_a_request_wait_for_room_in_its_time_together(
+    tmp_path: Path, version: int
+) -> None:
+    def asked(count: int, timeout_ms: int) -> ProduceRequest:
+        old = [produced([Record(value=b"a")], 1, 0) for _ in range(count)]
+        sent = old if version == 2 else [batch_of(b"a") for _ in range(count)]
+        request = produce_request("t", *((0, one) for one in sent))
+        request.timeout_ms = timeout_ms
+        return request
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t", compression_type="lz4")
+            room = broker.recompressed
+            room.take(room.bytes_max)
+            many, longer = (
+                asyncio.ensure_future(call(produce, request, broker, version))
+                for request in (asked(100, 200), asked(1, 10_000))
+            )
+            answer = await many
+            assert not longer.done()
+            parts = answer.responses[0].partition_responses
+            codes = {part.error_code for part in parts}
+            assert codes == {ErrorCode.REQUEST_TIMED_OUT}
+            room.give(room.bytes_max)
+            [part] = (await longer).responses[0].partition_responses
+            assert (part.base_offset, part.error_code) == (0, 0)
+            assert partition.log.next == 1
+            assert room.taken == 0
+
+    run(scenario)
+
+
+def test_who_asks_for_no_answer_is_held_back_until_there_is_room(
+    tmp_path: Path,
+) -> None:
+    """As he is without a codec: he would be closed, with all that he sent since."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t", compression_type="lz4")
+            room = broker.recompressed
+            room.take(room.bytes_max)
+            unasked = produce_request("t", (0, batch_of(b"a")), acks=0)
+            unasked.timeout_ms = 50
+            held = asyncio.ensure_future(call(produce, unasked, broker, 9))
+            await asyncio.sleep(0)
+            behind = produce_request("t", (0, batch_of(b"b")))
+            behind.timeout_ms = 500
+            answer = await call(produce, behind, broker, 9)
+            [part] = answer.responses[0].partition_responses
+            assert part.error_code == ErrorCode.REQUEST_TIMED_OUT
+            assert not held.done()
+            room.give(room.bytes_max)
+            assert await held is None
+            assert partition.log.next == 1
 
     run(scenario)
 
