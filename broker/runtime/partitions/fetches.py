@@ -428,10 +428,9 @@ class Fetch(DelayedOperation):
         return max(later, self._wanted)
 
     async def _fill(self, reading: Reading, reservation: Reservation) -> None:
-        later = [place for place in self._places if place.is_later]
         try:
             await reading
-            size = sum(place.size for place in later)
+            size = sum(place.size for place in self._places if place.is_later)
             reservation.resize(max(size, self._wanted))
             self._finish(reservation)
         except Exception as error:  # noqa: BLE001 - whoever awaits the answer is given it

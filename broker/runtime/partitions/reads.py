@@ -45,6 +45,8 @@ LOOKS_MAX = 4
 BATCHES_MAX = 1_500
 """Of one partition in one answer. More tiny batches would hold up the loop for
 milliseconds; the client comes again at once."""
+ROUNDS_MAX = 20
+"""So often does one answer go on to those behind what cannot be read."""
 
 
 Reading = Coroutine[Any, Any, None]
@@ -63,6 +65,17 @@ def to_its_end(steps: Steps[T]) -> T:
         except StopIteration as end:
             made: T = end.value
             return made
+
+
+async def _in_turns(steps: Steps[T]) -> T:
+    """As `to_its_end`, with a turn for others at each yield."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            made: T = end.value
+            return made
+        await asyncio.sleep(0)
 
 
 class Place:
@@ -144,6 +157,12 @@ class Reader:
     ) -> Steps[Reading | None]:
         """Fill ``buffers`` of each place; returns what reads the rest, None if all is
         there. Yields after each ``TURN_PLACES``."""
+        later = yield from self._plan_in_turns(places, bytes_max)
+        return self._read_later(places, bytes_max) if later else None
+
+    def _plan_in_turns(self, places: Sequence[Place], bytes_max: int) -> Steps[bool]:
+        """Take what is in memory, and plan the rest; whether anything is left to be
+        read. Yields after each ``TURN_PLACES``."""
         room, nothing_yet, later = bytes_max, True, False
         for count, place in enumerate(places):
             if count and count % TURN_PLACES == 0:
@@ -157,7 +176,7 @@ class Reader:
                 nothing_yet = False
                 room -= size
                 later = later or place.is_later
-        return self._read_later(places, bytes_max) if later else None
+        return later
 
     def _table_end(self, partition: Partition) -> int:
         return self._lake.table_end(partition.number, partition.index)
@@ -200,6 +219,18 @@ class Reader:
         return sum(length for _, length in spans)
 
     async def _read_later(self, places: Sequence[Place], bytes_max: int) -> None:
+        """Read what is planned. Where nothing comes of it, as of files that are gone,
+        what found no room behind it has its turn: who reads on elsewhere must not be
+        kept from it by what cannot be read."""
+        for _ in range(ROUNDS_MAX):
+            if await self._read_planned(places, bytes_max):
+                return
+            places = [place for place in places if not place.is_later]
+            if not await _in_turns(self._plan_in_turns(places, bytes_max)):
+                return
+
+    async def _read_planned(self, places: Sequence[Place], bytes_max: int) -> bool:
+        """Read it, and keep what the limits allow; whether that is anything."""
         later = [place for place in places if place.is_later]
         tasks = []
         for place in later:
@@ -217,6 +248,7 @@ class Reader:
             size = place.size
             room -= size
             nothing_yet = nothing_yet and size == 0
+        return not nothing_yet
 
     async def _fill(self, place: Place) -> None:
         partition = place.partition

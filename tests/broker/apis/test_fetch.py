@@ -8,13 +8,15 @@ import pytest
 from broker.apis.delete_topics import delete_topics
 from broker.apis.fetch import fetch
 from broker.apis.produce import produce
-from broker.protocol.errors import ErrorCode
+from broker.lake.cold import ColdRead
+from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.fetch import FetchRequest, PartitionData, ReplicaState
 from broker.records.batch import read_header
 from broker.runtime.partitions.reads import BATCHES_MAX, TURN_PLACES
 from broker.runtime.services import Broker
 from tests.support.batches import patch
+from tests.support.fetching import SessionClient
 from tests.support.rig import (
     ENDLESS_MS,
     Tables,
@@ -566,5 +568,48 @@ def test_a_table_that_cannot_be_read_is_an_error_of_its_partition(
                 broken, fine = response.responses[0].partitions
                 assert (broken.error_code, broken.records) == (code, b"")
                 assert values_in(fine) == [b"fine"]
+
+    run(scenario)
+
+
+class Lost(Tables):
+    """Of the first partition, whose file is gone, nothing can be read."""
+
+    async def read(
+        self, number: int, partition: int, offset: int, bytes_max: int
+    ) -> ColdRead:
+        if partition == 0:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "gone")
+        return await super().read(number, partition, offset, bytes_max)
+
+
+@pytest.mark.parametrize("is_cold", [True, False])
+def test_a_table_that_cannot_be_read_takes_nobodys_place_in_an_answer(
+    tmp_path: Path, *, is_cold: bool
+) -> None:
+    """Who follows others beside it gets their records, however small his answers."""
+
+    async def scenario() -> None:
+        tables = Lost()
+        async with rig(tmp_path, tables=tables) as broker:
+            lost = await create(broker, "t", partitions=3)
+            fine = broker.partitions.named("t", 1)
+            await produce_one(broker, "t", batch_of(b"lost"))
+            for value in (b"a", b"b"):
+                await produce_one(broker, "t", batch_of(value), partition=1)
+            tables.compact(broker, lost)
+            if is_cold:
+                tables.compact(broker, fine)
+            request = fetch_request("t", (0, 0), (2, 0), (1, 0))
+            response = await call(fetch, request, broker, 12)
+            one, empty, other = response.responses[0].partitions
+            assert one.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert values_in(empty) == []
+            assert values_in(other) == [b"a", b"b"]
+            client = SessionClient(broker, "t")
+            found = await client.fetch((0, 0), (2, 0), (1, 0))
+            assert values_in(found[1]) == [b"a", b"b"]
+            found = await client.fetch((1, 1))
+            assert values_in(found[1])[-1] == b"b"
 
     run(scenario)
