@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from broker.storage.files import Files
 from lakehouse.delta_log import LOG_DIRECTORY
@@ -81,7 +81,7 @@ def check_warehouse(data_dir: Path) -> None:
             f"back here, their {MARK} is to be beside them"
         )
     if found != own:
-        raise DirectoryRefused(f"{place} is the warehouse of another data directory")
+        _refuse_as_anothers(Path(place))
 
 
 def _check_place(data_dir: Path, place: Path) -> None:
@@ -91,10 +91,13 @@ def _check_place(data_dir: Path, place: Path) -> None:
         return
     if own == found or own in found.parents or found in own.parents:
         raise DirectoryRefused(f"lake.warehouse={place} and {data_dir} share a place")
-    if (found.parent / "catalog.db").exists():
-        raise DirectoryRefused(
-            f"lake.warehouse={place} lies in the data directory {found.parent}"
-        )
+    for parent in found.parents:
+        kinds = (("data directory", "catalog.db"), ("warehouse", MARK))
+        for kind, sign in kinds:
+            if (parent / sign).exists():
+                raise DirectoryRefused(
+                    f"lake.warehouse={place} lies in the {kind} {parent}"
+                )
 
 
 def _place(data_dir: Path, place: Path, new_id: Callable[[], bytes]) -> None:
@@ -110,13 +113,13 @@ def _place(data_dir: Path, place: Path, new_id: Callable[[], bytes]) -> None:
     with suppress(OSError):
         _sync(place.parent)
     if found is not None and found not in {own, begun}:
-        raise DirectoryRefused(f"{place} is the warehouse of another data directory")
+        _refuse_as_anothers(place)
     if own is None:
         if begun is None:
             begun = new_id().hex()
             _write(data_dir / _BEGUN, begun)
         if found is None:
-            _write(place / MARK, begun)
+            _mark(place, begun)
         (data_dir / _BEGUN).rename(data_dir / MARK)
         _sync(data_dir)
     if os.path.realpath(link) != os.path.realpath(place):
@@ -181,6 +184,28 @@ def _check_leads(link: Path) -> None:
     if not link.is_dir():
         place = os.path.realpath(link)
         raise DirectoryRefused(f"{link} leads to {place}, where nothing is")
+
+
+def _mark(place: Path, text: str) -> None:
+    """Only where there is none by now, or an empty one: of two brokers that start at
+    the same time each would take the warehouse for its own."""
+    ours = place / f"{MARK}.{text}"
+    _write(ours, text)
+    try:
+        os.link(ours, place / MARK)
+    except FileExistsError:
+        if _read(place / MARK):
+            _refuse_as_anothers(place)
+        _write(place / MARK, text)
+    except OSError:  # of a file system without links
+        _write(place / MARK, text)
+    finally:
+        ours.unlink()
+    _sync(place)
+
+
+def _refuse_as_anothers(place: Path) -> NoReturn:
+    raise DirectoryRefused(f"{place} is the warehouse of another data directory")
 
 
 def _read(path: Path) -> str | None:

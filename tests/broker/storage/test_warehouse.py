@@ -6,7 +6,12 @@ import pytest
 
 from broker.storage.directory import DataDirectory
 from broker.storage.files import PosixFiles
-from broker.storage.warehouse import MARK, DirectoryRefused, check_warehouse
+from broker.storage.warehouse import (
+    MARK,
+    DirectoryRefused,
+    check_warehouse,
+    use_warehouse,
+)
 from lakehouse.location import check_contained, table_path, warehouse_of
 
 
@@ -248,15 +253,38 @@ def test_a_copy_of_a_data_directory_is_not_used_beside_it(
     start(copy)
 
 
+def test_of_two_first_starts_at_once_one_has_the_warehouse(
+    data: Path, away: Path, tmp_path: Path
+) -> None:
+    running: list[DataDirectory] = []
+
+    def meanwhile() -> bytes:
+        running.append(claim(tmp_path / "other", away))
+        return bytes(16)
+
+    start(data)
+    with pytest.raises(DirectoryRefused, match="warehouse of another data directory"):
+        use_warehouse(PosixFiles(), data, away, meanwhile)
+    check_warehouse(tmp_path / "other")
+    assert [one.name for one in away.iterdir()] == [MARK]
+    running[0].close()
+    start(tmp_path / "other", away)
+    start(data)
+
+
 @pytest.mark.parametrize(
     ("place", "why"),
     [(".", "share a place"), ("data/wal", "share a place"), ("data", "share a place"),
-     ("other/tables", "lies in the data directory")],
+     ("other/tables", "lies in the data directory"),
+     ("other/tables/t", "lies in the data directory"),
+     ("far/away/t", "lies in the warehouse")],
 )  # fmt: skip
-def test_a_warehouse_is_no_part_of_a_data_directory(
-    data: Path, tmp_path: Path, place: str, why: str
+def test_a_warehouse_is_no_part_of_a_data_directory_or_of_another(
+    data: Path, away: Path, tmp_path: Path, place: str, why: str
 ) -> None:
+    """Whose topic may be called as it is, and be deleted."""
     (tmp_path / "other").mkdir()
+    start(tmp_path / "another", away)
     (tmp_path / "other" / "catalog.db").touch()
     with pytest.raises(DirectoryRefused, match=why):
         start(data, tmp_path / place)
