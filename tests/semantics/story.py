@@ -38,6 +38,9 @@ SLOTS = (
 )  # fmt: skip
 WITH_IDS = ("transactor", "processor")
 PARTITIONS = 3
+AT_ITS_END = {"fetch.wait.max.ms": 20}
+"""Whoever asks on one connection is answered in turn: behind a Fetch that waits for
+records of which there will be none."""
 BYTES_OF_SOME = 4_000
 """Of lines about a handful of transactions."""
 
@@ -232,12 +235,15 @@ class Story:
     # the end
 
     def _end_in_peace(self) -> None:
-        """Nothing goes wrong any more; what is open is ended, what is left is done."""
+        """Nothing goes wrong any more; what is open is ended, what is left is done.
+
+        By lives that began in peace: one that dies leaves the others of its group to
+        wait for the end of its session.
+        """
         self._calm = True
         processors = [slot for slot in self.slots if slot.kind == "processor"]
-        others = [slot for slot in self.slots if slot.kind != "processor"]
-        self._stop(others)
-        self._abort_what_is_open(others)
+        self._stop(self.slots)
+        self._abort_what_is_open(self.slots)
         self._catch_up(processors)
         self._stop(processors)
         self._abort_what_is_open(processors)
@@ -306,7 +312,7 @@ class Story:
     def _reader(self, topic: str, when: str, *, committed: bool) -> Reader:
         name = f"look at {topic}, {when}, {committed}"
         history = Recorder(self.directory / f"{name}.jsonl", name)
-        config = QUICK | {"bootstrap.servers": self.house.broker.bootstrap}
+        config = QUICK | AT_ITS_END | {"bootstrap.servers": self.house.broker.bootstrap}
         return Reader(config, history, topic, PARTITIONS, committed=committed)
 
     def _look(self) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.house import House
+from tests.crash.house import SMALL, House
+from tests.semantics.consumers import SESSION_MS
 from tests.semantics.story import Story
 from tests.simulation.model import Violation
 
@@ -23,7 +24,8 @@ pytestmark = pytest.mark.crash
 def tell(path: Path, seed: int, seconds: float, kills: int, defect: str = "") -> Story:
     """A whole story; with a defect in its broker."""
     (path / "histories").mkdir()
-    house = House(path / "data")
+    settings = (*SMALL, f"groups.min_session_timeout_ms={SESSION_MS}")
+    house = House(path / "data", settings=settings)
     if defect:
         house.broker.program = ["tests.semantics.altered", defect]
     story = Story(house, path / "histories", seed, seconds, kills)
