@@ -114,6 +114,15 @@ def test_reading_and_producing_are_not_logged(plane):
     assert logged(plane, "GET", "/v1/topics/quiet/records") == []
 
 
+def test_what_is_done_to_a_topic_called_records_is_logged(plane):
+    topic = plane.create("records")
+    [event] = logged(plane, "PATCH", topic, json={"partitions_count": 2})
+    assert (event["event"], event["status"]) == ("changed", 200)
+    [event] = logged(plane, "DELETE", topic)
+    assert (event["event"], event["status"]) == ("changed", 204)
+    assert event["path"].endswith("/topics/records")
+
+
 def test_a_request_that_fails_is_logged_as_what_it_is_answered():
     async def app(_scope, _receive, _send):
         raise RuntimeError("s3cret")
