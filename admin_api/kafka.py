@@ -56,6 +56,15 @@ GONE = frozenset(
     }
 )
 """What is said of a topic or a partition that is not there (any more)."""
+OF_ONE_GROUP = frozenset(
+    {
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_ID_NOT_FOUND,
+        KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+        KafkaError.INVALID_GROUP_ID,
+    }
+)
+"""What is said of a group that cannot be asked for while others can."""
 T = TypeVar("T")
 
 
@@ -283,25 +292,54 @@ class Kafka:
             for spec, level in questions
         ]
 
-    async def groups(self) -> list[str]:
-        """The ids of all consumer groups. Raises what one broker could not answer."""
+    async def groups(self) -> dict[str, Any]:
+        """All consumer groups by their ids, as librdkafka's ConsumerGroupListing. It
+        ends an id at a zero in it, so that one may come twice. Raises what one broker
+        could not answer."""
         asked = self._client.list_consumer_groups(request_timeout=self.timeout_s)
         found = await self._answer(asked)
         for error in found.errors:
             raise KafkaException(error)
-        return [group.group_id for group in found.valid]
+        return {group.group_id: group for group in found.valid}
+
+    async def describe_group(self, group_id: str) -> Any:
+        """The group, as librdkafka's ConsumerGroupDescription."""
+        [found] = await self.describe_groups([group_id])
+        if isinstance(found, KafkaException):
+            raise found
+        return found
 
     async def describe_groups(self, ids: Sequence[str]) -> list[Any]:
-        """The groups, as librdkafka's ConsumerGroupDescription."""
+        """The groups, as librdkafka's ConsumerGroupDescription; or why not, for one
+        that cannot be described while others can."""
         if not ids:
             return []
         asked = self._client.describe_consumer_groups(
             list(ids), request_timeout=PATIENT_S
         )
-        return [await self._from_coordinator(asked[group_id]) for group_id in ids]
+        return [await self._described(group_id, asked[group_id]) for group_id in ids]
+
+    async def _described(self, group_id: str, asked: "Future[Any]") -> Any:
+        try:
+            return await self._from_coordinator(asked)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._DESTROY:
+                # librdkafka's word for an answer that it cannot read
+                why = (
+                    f"A member of the group {group_id} has an assignment that is not "
+                    "written as those of Kafka's consumers."
+                )
+                code = KafkaError.INCONSISTENT_GROUP_PROTOCOL
+                return KafkaException(KafkaError(code, why))
+            if error.args[0].code() in OF_ONE_GROUP:
+                return error
+            raise
 
     async def committed(self, group_id: str) -> dict[tuple[str, int], int]:
         """The offset that the group committed of each partition that it did for."""
+        if not group_id:
+            why = "librdkafka asks for no offsets of a group whose id is empty."
+            raise KafkaException(KafkaError(KafkaError.INVALID_GROUP_ID, why))
         asked = self._client.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group_id)], request_timeout=PATIENT_S
         )
@@ -311,6 +349,17 @@ class Kafka:
             for one in found.topic_partitions
             if one.offset >= 0
         }
+
+    async def committed_or_none(
+        self, group_id: str
+    ) -> dict[tuple[str, int], int] | None:
+        """The same; None for a group that cannot be asked for while others can."""
+        try:
+            return await self.committed(group_id)
+        except KafkaException as error:
+            if error.args[0].code() not in OF_ONE_GROUP:
+                raise
+            return None
 
     async def commit(
         self, group_id: str, offsets: Mapping[tuple[str, int], int]

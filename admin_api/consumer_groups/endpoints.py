@@ -45,7 +45,7 @@ async def _known(
     """Kafka describes a group that is not there as dead, or says so."""
     unknown = Problem(404, f"Consumer group {consumer_group_id} could not be found.")
     try:
-        [found] = await kafka.describe_groups([consumer_group_id])
+        found = await kafka.describe_group(consumer_group_id)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
             raise unknown from None
@@ -88,13 +88,21 @@ async def _lags(kafka: Kafka, group: Any) -> list[Lag]:
 async def list_groups(
     cluster: ClusterDep, kafka: KafkaDep, page: PageDep
 ) -> ConsumerGroupList:
-    """All groups, sorted by id; or a page of them."""
-    chosen = cut(await kafka.groups(), page)
+    """All groups, sorted by id; or a page of them. One that cannot be described is
+    shown without its assignor."""
+    listed = await kafka.groups()
+    chosen = cut(listed, page)
     found = await kafka.describe_groups(chosen.keys)
-    return ConsumerGroupList(
-        metadata=cluster.place.listed("consumer-groups", chosen.following),
-        data=[schemas.group(cluster.place, cluster.id, one) for one in found],
-    )
+    data = [
+        schemas.undescribed(
+            cluster.place, cluster.id, listed[name], cluster.controller_id
+        )
+        if isinstance(one, KafkaException)
+        else schemas.group(cluster.place, cluster.id, one)
+        for name, one in zip(chosen.keys, found, strict=True)
+    ]
+    metadata = cluster.place.listed("consumer-groups", chosen.following)
+    return ConsumerGroupList(metadata=metadata, data=data)
 
 
 @router.get(OF_GROUP, summary="Get a consumer group")

@@ -95,16 +95,25 @@ class ConsumerGroupLagSummary(Resource):
 
 def group(place: Place, cluster_id: str, found: Any) -> ConsumerGroup:
     """A group from librdkafka's ConsumerGroupDescription."""
+    shown = undescribed(place, cluster_id, found, found.coordinator.id)
+    shown.partition_assignor = found.partition_assignor or ""
+    return shown
+
+
+def undescribed(
+    place: Place, cluster_id: str, found: Any, coordinator: int
+) -> ConsumerGroup:
+    """A group of which no more is known than librdkafka's ConsumerGroupListing."""
     own = place.at("consumer-groups", found.group_id)
     return ConsumerGroup(
         metadata=own.metadata(),
         cluster_id=cluster_id,
         consumer_group_id=found.group_id,
         is_simple=found.is_simple_consumer_group,
-        partition_assignor=found.partition_assignor or "",
+        partition_assignor="",
         state=STATES.get(found.state, found.state.name),
         type=found.type.name,
-        coordinator=place.at("brokers", found.coordinator.id).link(),
+        coordinator=place.at("brokers", coordinator).link(),
         consumers=own.link("consumers"),
         lag_summary=own.link("lag-summary"),
     )

@@ -1,8 +1,8 @@
 """Asks the broker for all groups' lags once a minute and keeps them for six hours.
 
 Groups are asked one after another, by name, and no more than the ring has room for;
-what is left out is counted. A broker that does not answer leaves a gap; the plane's own
-end ends the recorder.
+what is left out is counted, and so is a group that cannot be asked for. A broker that
+does not answer leaves a gap; the plane's own end ends the recorder.
 """
 
 import asyncio
@@ -50,8 +50,10 @@ class LagRecorder:
         committed: dict[Key, int] = {}
         groups, asked = sorted(await self._kafka.groups()), 0
         for group in groups[:GROUPS_MAX]:
-            for own, offset in (await self._kafka.committed(group)).items():
-                committed[group, *own] = offset
+            offsets = await self._kafka.committed_or_none(group)
+            if offsets is None:
+                continue
+            committed |= {(group, *own): offset for own, offset in offsets.items()}
             asked += 1
             if len(committed) > SERIES_MAX:
                 break

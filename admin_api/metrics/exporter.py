@@ -105,10 +105,10 @@ class Exporter:
         chosen = dict(list(every.items())[:PARTITIONS_MAX])
         marks = await kafka.watermarks(list(chosen), TIMEOUT_S)
         groups = sorted(await kafka.groups())
-        described = await kafka.describe_groups(groups[:GROUPS_MAX])
-        committed, too_many = await self._committed([g.group_id for g in described])
-        left_out = len(every) - len(chosen) + len(groups) - len(described) + too_many
-        members = {one.group_id: len(one.members) for one in described}
+        members = await self._members(groups[:GROUPS_MAX])
+        committed = await self._committed(groups[:GROUPS_MAX])
+        whole = members.keys() & committed.keys()
+        left_out = len(every) - len(chosen) + len(groups) - len(whole)
         bytes_in = await self._bytes_in({topic for topic, _ in chosen})
         return Figures(
             tuple(nodes), chosen, marks, committed, members, left_out, bytes_in
@@ -122,19 +122,24 @@ class Exporter:
             return {}
         return {row["topic"]: row["bytes_in"] for row in rows if row["topic"] in topics}
 
-    async def _committed(
-        self, groups: list[str]
-    ) -> tuple[dict[str, dict[Key, int]], int]:
-        """The offsets of the groups that fit into `OFFSETS_MAX`; how many do not."""
+    async def _members(self, groups: list[str]) -> dict[str, int]:
+        """How many each of the groups has that can be described."""
+        described = await self._kafka.describe_groups(groups)
+        known = (one for one in described if not isinstance(one, KafkaException))
+        return {one.group_id: len(one.members) for one in known}
+
+    async def _committed(self, groups: list[str]) -> dict[str, dict[Key, int]]:
+        """The offsets of the groups that can be asked for and fit into
+        `OFFSETS_MAX`."""
         found: dict[str, dict[Key, int]] = {}
         room = OFFSETS_MAX
         for group in groups:
-            offsets = await self._kafka.committed(group)
-            if len(offsets) > room:
+            offsets = await self._kafka.committed_or_none(group)
+            if offsets is None or len(offsets) > room:
                 continue
             found[group] = offsets
             room -= len(offsets)
-        return found, len(groups) - len(found)
+        return found
 
 
 def families(found: Figures, age_s: float = 0.0) -> Iterator[Metric]:
@@ -157,7 +162,7 @@ def families(found: Figures, age_s: float = 0.0) -> Iterator[Metric]:
     yield info
     yield GaugeMetricFamily(
         "lakelog_metrics_left_out",
-        "Partitions and groups that are too many to be shown.",
+        "Partitions and groups that are not all shown: too many, or not to be asked.",
         float(found.left_out),
     )
     yield from _topics(found)

@@ -39,7 +39,7 @@ async def reset(kafka: Kafka, group: str, wanted: ResetOffsets, now_ms: int) -> 
 
 async def _check_inactive(kafka: Kafka, group: str) -> None:
     try:
-        [found] = await kafka.describe_groups([group])
+        found = await kafka.describe_group(group)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
             return

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.confluent import Member, produce_all, until
+from tests.support.odd_groups import FOREIGN, odd_groups
 
 RECORDS = [(None, b"%d" % number, None, number % 2) for number in range(10)]
 
@@ -127,3 +128,22 @@ def test_a_partition_that_a_consumer_does_not_have_is_a_404(plane, group):
 def test_names_that_cannot_be_are_a_400(plane, group, path):
     answer = plane.get(f"{plane.cluster}/consumer-groups/{path}")
     assert answer.status_code == 400
+
+
+def test_a_group_that_cannot_be_described_is_listed_beside_the_others(plane, group):
+    with odd_groups(plane.bootstrap, "grouped"):
+        listed = plane.get(f"{plane.cluster}/consumer-groups")
+        page = plane.get(f"{plane.cluster}/consumer-groups?page_size=3").json()
+        answer = plane.get(f"{plane.cluster}/consumer-groups/{FOREIGN}")
+    assert listed.status_code == 200, listed.text
+    by_id = {one["consumer_group_id"]: one for one in listed.json()["data"]}
+    assert {"", "readers", "sound", "twice", FOREIGN} <= by_id.keys()
+    assert len(by_id) == len(listed.json()["data"])
+    assert page["data"] == [by_id[name] for name in sorted(by_id)[:3]]
+    foreign = by_id[FOREIGN]
+    assert (foreign["state"], foreign["type"]) == ("STABLE", "CLASSIC")
+    assert (foreign["partition_assignor"], foreign["is_simple"]) == ("", False)
+    assert foreign.keys() == by_id["sound"].keys()
+    assert plane.get(foreign["coordinator"]["related"]).status_code == 200
+    assert (answer.status_code, answer.json()["error_code"]) == (409, 40900)
+    assert "assignment" in answer.json()["message"]

@@ -7,6 +7,7 @@ from confluent_kafka import KafkaException
 from structlog.testing import capture_logs
 
 from admin_api.lag_history import recorder
+from tests.support.odd_groups import odd_groups
 
 
 def test_without_a_broker_nothing_is_kept_and_it_goes_on(lonely, monkeypatch):
@@ -45,6 +46,15 @@ def test_of_a_group_with_very_many_offsets_no_more_are_asked_for_than_kept(
     monkeypatch.setattr(recording._kafka, "offsets", noted)
     asyncio.run(recording.record())
     assert len(asked) == 4
+
+
+def test_a_group_that_cannot_be_asked_for_leaves_no_gap_for_others(plane):
+    plane.create("oddly-kept")
+    recording = plane.app.state.lag_recorder
+    with odd_groups(plane.bootstrap, "oddly-kept"):
+        asyncio.run(recording.record())
+    assert [one.topic for one in recording.ring.series("sound")] == ["oddly-kept"]
+    assert recording.left_out.groups == 1
 
 
 def test_a_fault_of_ours_is_logged_and_does_not_end_it(lonely, monkeypatch):

@@ -11,6 +11,7 @@ from admin_api.metrics import exporter
 from admin_api.metrics.exporter import Exporter, Figures, families
 from tests.support.clock import ManualClock
 from tests.support.confluent import produce_all
+from tests.support.odd_groups import FOREIGN, odd_groups
 from tests.support.patience import IDLE_S, Patience
 
 
@@ -160,3 +161,20 @@ def test_series_of_topics_can_be_switched_off(plane):
     assert "lakelog_broker_up" in without
     assert not [name for name in without if name.startswith("kafka_topic")]
     assert not [name for name in without if name.startswith("kafka_consumergroup")]
+
+
+def test_a_group_that_cannot_be_asked_for_hides_no_other(plane):
+    plane.create("oddly-read")
+    produce_all(plane.bootstrap, "oddly-read", [(None, b"v", None, 0)] * 3)
+    asking = exporter_of(plane)
+    before = asyncio.run(asking.figures()).left_out
+    with odd_groups(plane.bootstrap, "oddly-read"):
+        found = asyncio.run(exporter_of(plane).figures())
+        assert plane.get("/metrics").status_code == 200
+    shown = samples(found)
+    for group in ("sound", "twice", FOREIGN):
+        assert shown["kafka_consumergroup_lag", group, "oddly-read", "0"] == 3
+    assert shown["kafka_consumergroup_members", "sound"] == 0
+    assert ("kafka_consumergroup_members", FOREIGN) not in shown
+    assert shown["kafka_topic_partition_current_offset", "oddly-read", "0"] == 3
+    assert found.left_out == before + 2  # that without a name, and the foreign one
