@@ -22,6 +22,8 @@ from broker.catalog.errors import CatalogError, CatalogMissing
 BUSY_MS: Final = 5_000
 """How long to wait for another process. One that holds the lock for longer was stopped
 inside its transaction, and everybody's commits stand until it goes on or is killed."""
+PAGE_BYTES_MIN: Final = 512
+"""No database is smaller."""
 WRITING: Final = "lakelog_writing"
 """Execution option: the transaction will write, and takes the lock at its begin."""
 
@@ -32,13 +34,17 @@ def open_engine(
     """An engine for the SQLite file at ``location``.
 
     Raises CatalogMissing if it is to be read and is not there, CatalogError if the
-    location is a URL of another kind of database.
+    location is a URL of another kind of database, or the file is cut off and has its
+    log beside it: SQLite would take it for a new one, and delete the log.
     """
     if "://" in str(location):
         raise CatalogError(f"only a SQLite file can be a catalog yet, not {location}")
     path = Path(location)
     if read_only and not path.exists():
         raise CatalogMissing(f"there is no catalog at {path}")
+    has_log = path.with_name(f"{path.name}-wal").exists()
+    if has_log and path.exists() and path.stat().st_size < PAGE_BYTES_MIN:
+        raise CatalogError(f"the catalog {path} cannot be opened: it is cut off")
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
         connect_args={"timeout": busy_ms / 1000, "check_same_thread": False},

@@ -11,6 +11,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from broker.catalog.engine import PAGE_BYTES_MIN
 from broker.catalog.errors import CatalogMissing
 
 
@@ -35,6 +36,9 @@ def _is_empty(path: Path) -> bool:
     and so does who copies a young one without its write-ahead log."""
     if not path.exists():
         return True
+    size = path.stat().st_size
+    if size < PAGE_BYTES_MIN:  # SQLite would delete its write-ahead log
+        return size == 0
     try:
         with closing(sqlite3.connect(path)) as opened:
             [tables] = opened.execute("SELECT count(*) FROM sqlite_master").fetchone()

@@ -6,10 +6,12 @@ file would be played into it. The idea: the new one is made under another name, 
 so that it is one file, and synced; then what was there moves aside, the file before its
 log; and then the new one gets its name. Killed in between there is no catalog, and a
 broker does not start without one where there are records (`broker.catalog.missing`).
-Nothing is deleted but what an earlier try left under the other name.
+Nothing is deleted but what an earlier try left under the other name. What it had begun
+to move aside is moved on under the same name: a log belongs to its file.
 """
 
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +29,21 @@ from broker.transactions.snapshot import encode
 NAME: Final = "catalog.db"
 STAGED: Final = "catalog.db.rebuilding"
 _PARTS: Final = ("", "-wal", "-shm", "-journal")
+_ASIDE: Final = re.compile(rf"{re.escape(NAME)}\.lost-(\d+)")
+
+
+def aside_name(data_dir: Path, now_ms: int) -> str:
+    """What the names begin with that lost files get. To be asked before `stage`, which
+    deletes what tells that an earlier try was killed."""
+    is_begun = (data_dir / STAGED).exists() and not (data_dir / NAME).exists()
+    left = [part for part in _PARTS if (data_dir / f"{NAME}{part}").exists()]
+    earlier = [found for path in data_dir.iterdir()
+               if (found := _ASIDE.fullmatch(path.name))]  # fmt: skip
+    if is_begun and left and earlier:
+        name = max(earlier, key=lambda found: int(found[1]))[0]
+        if not any((data_dir / f"{name}{part}").exists() for part in left):
+            return name
+    return f"{NAME}.lost-{now_ms}"
 
 
 def stage(
@@ -51,6 +68,7 @@ def stage(
     if left:
         raise OSError(f"{path} is not one file: {', '.join(left)} did not go")
     _sync(path)
+    passing("rebuild.synced")
     return path
 
 
@@ -68,24 +86,27 @@ def _filled(
         for one in orphans:
             value = encode(one.metadata)
             transactions.store(connection, one.transactional_id, value)
+        passing("rebuild.filled")
 
     return fill
 
 
 def place(data_dir: Path, staged: Path, aside: str) -> list[Path]:
     """Move what is in the catalog's place to names that begin with ``aside``, and the
-    staged one there; what was moved. Durable when this returns. Raises OSError."""
-    moved = []
+    staged one there; what lies under these names. Durable when this returns. Raises
+    OSError."""
     for part in _PARTS:
         old, target = data_dir / f"{NAME}{part}", data_dir / f"{aside}{part}"
         if old.exists():
             os.rename(old, target)
-            moved.append(target)
+            passing("rebuild.part_aside")
     _sync(data_dir)
     passing("rebuild.aside")
     os.rename(staged, data_dir / NAME)
+    passing("rebuild.placed")
     _sync(data_dir)
-    return moved
+    found = [data_dir / f"{aside}{part}" for part in _PARTS]
+    return [path for path in found if path.exists()]
 
 
 def _sync(path: Path) -> None:

@@ -26,10 +26,11 @@ from broker.catalog import topics as stored_topics
 from broker.catalog.catalog import Catalog
 from broker.catalog.errors import CatalogError, CatalogTooNew
 from broker.clock import Clock
+from broker.failpoints import passing
 from broker.ids import PartitionNumber, TopicPartition
 from broker.runtime.rebuilding.found_log import Place, find_orphans, found_log
 from broker.runtime.rebuilding.found_tables import find_tables
-from broker.runtime.rebuilding.new_catalog import NAME, place, stage
+from broker.runtime.rebuilding.new_catalog import NAME, aside_name, place, stage
 from broker.runtime.rebuilding.orphans import Ended, ended
 from broker.runtime.rebuilding.plan import NO_ANSWERS, Answers, Plan, plan_topics
 from broker.status import file as status_file
@@ -84,9 +85,11 @@ def rebuild(
     with closing(directory):
         _check_no_compactor(data_dir, clock)
         _check_lost(data_dir, is_forced=force)
+        passing("rebuild.begun")
         made = _found(directory, clock.now_ms(), answers, new_id)
         if made.plan.unanswered:
             raise NotRebuilt("\n".join(made.plan.problems + made.plan.unanswered))
+        passing("rebuild.planned")
         return made if dry_run else _make(data_dir, made, clock.now_ms())
 
 
@@ -121,6 +124,7 @@ def _found(
 
 
 def _make(data_dir: Path, made: Rebuilt, now_ms: int) -> Rebuilt:
+    aside = aside_name(data_dir, now_ms)
     try:
         staged = stage(
             data_dir,
@@ -132,7 +136,7 @@ def _make(data_dir: Path, made: Rebuilt, now_ms: int) -> Rebuilt:
         )
     except CatalogError as error:
         raise NotRebuilt(str(error)) from error
-    return made._replace(aside=place(data_dir, staged, f"{NAME}.lost-{now_ms}"))
+    return made._replace(aside=place(data_dir, staged, aside))
 
 
 def _check_no_compactor(data_dir: Path, clock: Clock) -> None:

@@ -8,7 +8,20 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from broker.catalog.engine import WRITING, open_engine
+from broker.catalog.errors import CatalogError
 from tests.support.patience import IDLE_S
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_the_log_of_a_catalog_that_is_cut_off_is_not_deleted(
+    tmp_path: Path, read_only: bool
+) -> None:
+    """It may have all that there was."""
+    (tmp_path / "x.db").write_bytes(b"")
+    (tmp_path / "x.db-wal").write_bytes(b"its log")
+    with pytest.raises(CatalogError, match="it is cut off"):
+        open_engine(tmp_path / "x.db", read_only=read_only)
+    assert (tmp_path / "x.db-wal").read_bytes() == b"its log"
 
 
 def test_a_savepoint_takes_back_its_own(tmp_path: Path) -> None:

@@ -37,3 +37,17 @@ def test_a_catalog_that_is_damaged_is_there(tmp_path):
     (tmp_path / "wal" / "checkpoint").write_text("")
     (tmp_path / "catalog.db").write_bytes(b"rubbish" * 1_000)
     check_not_lost(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"cut off"])
+def test_a_look_leaves_the_log_of_a_catalog_that_is_cut_off(tmp_path, content):
+    (tmp_path / "wal").mkdir()
+    (tmp_path / "wal" / "checkpoint").write_text("")
+    (tmp_path / "catalog.db").write_bytes(content)
+    (tmp_path / "catalog.db-wal").write_bytes(b"its log")
+    if content:
+        check_not_lost(tmp_path)
+    else:
+        with pytest.raises(CatalogMissing, match="put it back"):
+            check_not_lost(tmp_path)
+    assert (tmp_path / "catalog.db-wal").read_bytes() == b"its log"

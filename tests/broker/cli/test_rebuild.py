@@ -62,15 +62,22 @@ def test_an_answer_that_says_nothing_is_bad_usage(data_dir, words):
     assert told("rebuild", "--data-dir", str(data_dir), *words).code == 2
 
 
-@pytest.mark.parametrize("point", ["rebuild.staged", "rebuild.aside"])
+@pytest.mark.parametrize(
+    "point", ["rebuild.filled", "rebuild.part_aside", "rebuild.aside"]
+)
 def test_who_is_killed_in_the_middle_leaves_no_half(data_dir, point, monkeypatch):
-    (data_dir / "catalog.db").write_bytes(b"damaged")
+    """At each step, one after the other: `tests.crash.test_rebuild_kills`."""
+    lost = {"catalog.db": b"damaged", "catalog.db-wal": b"its log"}
+    for name, content in lost.items():
+        (data_dir / name).write_bytes(content)
     words = ("rebuild", "--data-dir", str(data_dir))
     with monkeypatch.context() as patch:
         patch.setenv("LAKELOG_FAILPOINTS", point)
         assert told(*words).code == -9
-    kept = [path for path in data_dir.glob("catalog.db*") if path.stat().st_size == 7]
-    assert [path.read_bytes() for path in kept] == [b"damaged"]
     assert told(*words).code == 0
     assert told(*words).code == 1
-    assert not (data_dir / "catalog.db.rebuilding").exists()
+    [kept] = data_dir.glob("catalog.db.lost-*[0-9]")
+    assert kept.read_bytes() == b"damaged"
+    assert kept.with_name(f"{kept.name}-wal").read_bytes() == b"its log"
+    names = {path.name for path in data_dir.glob("catalog.db*")}
+    assert names == {"catalog.db", kept.name, f"{kept.name}-wal"}

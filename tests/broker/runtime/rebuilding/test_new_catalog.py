@@ -6,7 +6,7 @@ import pytest
 
 from broker.catalog import producers, topics, transactions
 from broker.catalog.catalog import Catalog
-from broker.runtime.rebuilding.new_catalog import STAGED, place, stage
+from broker.runtime.rebuilding.new_catalog import STAGED, aside_name, place, stage
 from broker.runtime.rebuilding.orphans import OpenPart, ended
 from broker.runtime.rebuilding.plan import Plan, PlannedTopic
 from broker.topics.topic import Topic
@@ -67,3 +67,26 @@ def test_a_topic_that_cannot_be_stored_leaves_no_catalog(tmp_path):
     with pytest.raises(Exception, match="UNIQUE"):
         made(tmp_path, twice)
     assert not (tmp_path / "catalog.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("there", "name"),
+    [
+        ([], "catalog.db.lost-9"),
+        (["catalog.db", "catalog.db-wal", STAGED], "catalog.db.lost-9"),
+        ([STAGED, "catalog.db-wal", "catalog.db.lost-7"], "catalog.db.lost-7"),
+        ([STAGED, "catalog.db-wal", "catalog.db.lost-7", "catalog.db.lost-10"],
+         "catalog.db.lost-10"),
+        ([STAGED, "catalog.db-shm", "catalog.db.lost-7", "catalog.db.lost-7-wal"],
+         "catalog.db.lost-7"),
+        ([STAGED, "catalog.db-wal", "catalog.db.lost-7", "catalog.db.lost-7-wal"],
+         "catalog.db.lost-9"),
+        ([STAGED, "catalog.db.lost-7"], "catalog.db.lost-9"),
+        (["catalog.db-wal", "catalog.db.lost-7"], "catalog.db.lost-9"),
+    ],
+)  # fmt: skip
+def test_what_a_killed_one_had_begun_to_move_keeps_its_name(tmp_path, there, name):
+    """A log under another name than its file's would be lost with what it says."""
+    for one in there:
+        (tmp_path / one).touch()
+    assert aside_name(tmp_path, 9) == name
