@@ -125,7 +125,7 @@ def run(data_dir: Path, asked: Asked, timeout_s: float) -> Erasure:
             left = segments.renew(data_dir, extents, timeout_s)
             passing("erase.after_segments")
             left += _left_in_table(root, topic_id, wanted)
-        left += past.in_log(root, asked.key)
+        left += past.in_log(root, asked.key, asked.where)
         left += past.of_deleted_topics(data_dir, asked.topic)
         known = records.last_version(data_dir, digest)
         after = check_erasable(root, topic_id).version

@@ -7,7 +7,7 @@ kept, or wrote a predicate; deleted topics of the same name have tables of their
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
+from jobs.erasing.literals import Literal, literals
 from lakehouse.checkpoint import SIDECARS
 from lakehouse.delta_log import LOG_DIRECTORY
 from lakehouse.location import directory_name
@@ -45,13 +46,16 @@ _ROWLESS: Final = frozenset(
 """Operations of which no parameter quotes a row: columns, names, sizes, versions."""
 
 
-def in_log(root: str, key: bytes | None) -> list[str]:
-    """One sentence for what the table's log may still say of erased rows."""
+def in_log(root: str, key: bytes | None, where: str | None = None) -> list[str]:
+    """One sentence for what the table's log may still say of rows that were erased: by
+    their key, or where an expression of Spark's SQL was true."""
+    wanted = [Literal(key)] if key else literals(where or "")
+    pattern = _pattern(tuple(wanted), is_exact=where is None) if wanted else None
     columns, entries = set[str](), list[str]()
     for name, actions in _actions(os.path.join(root, LOG_DIRECTORY)):
         for action in actions:
             columns |= _with_statistics(action) - _HARMLESS
-            if _mentions(action.get("commitInfo"), key):
+            if pattern and _mentions(action.get("commitInfo"), pattern):
                 entries.append(name)
     found = []
     if columns:
@@ -62,9 +66,8 @@ def in_log(root: str, key: bytes | None) -> list[str]:
         )
     if entries:
         named = ", ".join(entries[:NAMED_MAX])
-        found.append(
-            f"the key stands in what an owner's commit says of itself: {named}"
-        )
+        what = "the key" if where is None else "a value that the expression names"
+        found.append(f"{what} stands in what an owner's commit says of itself: {named}")
     return found
 
 
@@ -124,12 +127,11 @@ def _with_statistics(action: Any) -> set[str]:
     return found
 
 
-def _mentions(info: Any, key: bytes | None) -> bool:
-    """Whether a commit of an owner's has the key in what he chose to say: as a word, or
-    in hexadecimal digits, as Spark and the library write bytes. A text in a text, as
-    where JSON stands in what an owner wrote beside a commit, is searched as it stands
-    there."""
-    if not isinstance(info, dict) or not key or is_ours(_compact(info)):
+def _mentions(info: Any, pattern: re.Pattern[str]) -> bool:
+    """Whether a commit of an owner's has a value in what he chose to say. A text in a
+    text, as where JSON stands in what an owner wrote beside a commit, is searched as it
+    stands there."""
+    if not isinstance(info, dict) or is_ours(_compact(info)):
         return False
     said = {name: value for name, value in info.items() if name not in _TECHNICAL}
     parameters = said.pop("operationParameters", None)
@@ -137,23 +139,36 @@ def _mentions(info: Any, key: bytes | None) -> bool:
     if info.get("operation") not in _ROWLESS and isinstance(parameters, dict):
         chosen += parameters.values()
     chosen += [name for name in said if name not in _NAMES]
-    found = _pattern(key)
-    return any(found.search(text) for text in _texts(chosen))
+    return any(pattern.search(text) for text in _texts(chosen))
 
 
 @lru_cache(1)
-def _pattern(key: bytes) -> re.Pattern[str]:
-    """A short key is not every number in which its digits stand."""
-    before = "(?<![0-9a-f])" if len(key) >= _TELLING_BYTES else r"(?:'|0x|unhex\()"
-    forms = [f"{before}{key.hex()}(?![0-9a-f])", f"0x{key.hex()}(?![0-9a-f])"]
+def _pattern(wanted: Sequence[Literal], *, is_exact: bool) -> re.Pattern[str]:
+    """Any of the values: as a word, or in hexadecimal digits, as Spark and the library
+    write bytes. ``is_exact``: small letters are not capitals."""
+    forms = [form for one in wanted for form in _forms(one, is_exact=is_exact)]
+    return re.compile("|".join(forms), re.IGNORECASE)
+
+
+def _forms(one: Literal, *, is_exact: bool) -> Iterator[str]:
+    """A short value is not every number in which its digits stand, nor a part of every
+    word."""
+    value = one.value
+    is_telling = len(value) >= _TELLING_BYTES
+    is_open = is_telling and one.is_open_before, is_telling and one.is_open_behind
+    digit, behind = "(?<![0-9a-f])", "" if is_open[1] else "(?![0-9a-f])"
+    before = digit if is_telling else r"(?:'|0x|unhex\()"
+    yield f"{'' if is_open[0] else before}{value.hex()}{behind}"
+    yield f"0x{value.hex()}{behind}"
     with suppress(UnicodeDecodeError):
-        text = key.decode()
+        text = value.decode()
         written = {text, json.dumps(text, ensure_ascii=False)[1:-1]}
         written |= {text.replace("'", quote) for quote in ("''", r"\'")}
-        written |= {json.dumps(one)[1:-1] for one in written}
+        written |= {json.dumps(form)[1:-1] for form in written}
         word = r"(?:(?<!\w)|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{4}))"
-        forms += [rf"(?-i:{word}{re.escape(form)}(?!\w))" for form in written]
-    return re.compile("|".join(forms), re.IGNORECASE)
+        first, last = "" if is_open[0] else word, "" if is_open[1] else r"(?!\w)"
+        case = "(?-i:" if is_exact else "(?:"
+        yield from (f"{case}{first}{re.escape(form)}{last})" for form in written)
 
 
 def _texts(said: Any) -> Iterator[str]:

@@ -61,6 +61,60 @@ def test_a_key_in_an_owners_predicate_is_told(world: World) -> None:
     assert past.in_log(scene.root, b"\xff") == past.in_log(scene.root, None) == []
 
 
+def owners_delete(scene: Scene, predicate: str) -> None:
+    """One of the first row that is left, which says that it was of this predicate."""
+    said = deltalake.CommitProperties(custom_metadata={"predicate": predicate})
+    scene.table.delete(f"offset = {scene.shown[0][0]}", commit_properties=said)
+
+
+@pytest.mark.parametrize(
+    ("where", "predicate"),
+    [
+        ("key = 'person-9'", "cast(key as string) = 'person-9'"),
+        ("key = X'706572736F6E2D39'", "cast(key as string) = 'person-9'"),
+        ("key = 'person-9'", "key = X'706572736f6e2d39'"),
+        ("value LIKE '%anna@%'", "cast(value as string) = 'anna@x.org'"),
+        ("lower(value) LIKE 'anna@%'", "cast(value as string) = 'Anna@x.org'"),
+        ("get_json_object(value, '$.id') = 17", "offset = 1 and offset < 17"),
+        ("contains(value, 'anna')", "cast(value as string) = 'Joanna B'"),
+    ],
+)
+def test_a_value_of_an_expression_in_an_owners_predicate_is_told(
+    world: World, where: str, predicate: str
+) -> None:
+    scene = Scene(world)
+    scene.put([PERSON, b"a"])
+    assert past.in_log(scene.root, None, where) == []
+    owners_delete(scene, predicate)
+    [sentence] = past.in_log(scene.root, None, where)
+    assert sentence == (
+        "a value that the expression names stands in what an owner's commit says of "
+        "itself: 00000000000000000002.json"
+    )
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "key IS NULL",
+        "key = 'person'",
+        "offset = 1 AND key = 'another'",
+        "partition = 0 and offset in (1, 2)",
+        "value LIKE 'an%'",
+        "get_json_object(value, '$.id') = 11111",
+        "id = 7 and predicate = 'tags'",
+    ],
+)
+def test_an_expression_of_other_values_has_nothing_to_tell(
+    world: World, where: str
+) -> None:
+    scene = Scene(world)
+    scene.put([PERSON, b"a"])
+    owners_delete(scene, "key = 'person9' and get_json_object(value, '$.id') = 8")
+    owners_delete(scene, "value = 'anna' and offset < 11")
+    assert past.in_log(scene.root, None, where) == []
+
+
 @pytest.mark.parametrize(
     "key",
     [b"0", b"1", b"17", b"s", b"people", b"delta", b"predicate", b"tags", b"true"],
