@@ -15,6 +15,9 @@ A hole in the offsets is legal in the log if it is that of a refused batch (the
 checkpoint knows those), and in a table (its owner's DELETE): holes are counted. Any
 other hole from the end of a table on, before the first batch that is left or between
 two, is not: records are missing.
+
+Tables that lie on a disk which is not mounted, or is another data directory's, are not
+verified, and that is the one thing said of them.
 """
 
 import re
@@ -27,11 +30,12 @@ from broker.catalog import offsets as catalog_offsets
 from broker.catalog import topics as catalog_topics
 from broker.catalog.catalog import Catalog
 from broker.catalog.errors import CatalogError
-from broker.ids import TopicPartition
+from broker.ids import TopicNumber, TopicPartition
 from broker.log.partition import LogSnapshot
 from broker.storage.files import PosixFiles
 from broker.storage.manifest import ManifestDamaged
 from broker.storage.store import LocalSegmentStore, SegmentStore
+from broker.storage.warehouse import DirectoryRefused, check_warehouse
 from broker.topics.topic import Topic
 from jobs.check_report import Report
 from jobs.check_segments import SegmentsFound, check_segments
@@ -76,12 +80,11 @@ def _check(data_dir: Path, catalog: Catalog, report: Report) -> None:
     known = _checkpointed(store, report)
     segments = check_segments(store, report)
     topics = catalog.read(catalog_topics.load)
-    tables = {
-        topic.number: check_table(data_dir / "tables", topic, report)
-        for topic in topics
-    }
-    starts = catalog.read(catalog_topics.load_log_starts)
     report.count("topics", len(topics))
+    tables = _check_tables(data_dir, topics, report)
+    if tables is None:
+        return
+    starts = catalog.read(catalog_topics.load_log_starts)
     ends: dict[TopicPartition, int] = {}
     for topic in topics:
         for partition in range(topic.partitions):
@@ -91,6 +94,24 @@ def _check(data_dir: Path, catalog: Catalog, report: Report) -> None:
                 starts.get(key, 0), known.get(key, NOTHING_KNOWN), report,
             )  # fmt: skip
     _check_committed(catalog, topics, ends, report)
+
+
+def _check_tables(
+    data_dir: Path, topics: list[Topic], report: Report
+) -> dict[TopicNumber, TableFound] | None:
+    """The tables by topic; None if their disk is not there, or went meanwhile: nobody
+    knows then what they hold, and that alone is reported."""
+    before, found = len(report.problems), dict[TopicNumber, TableFound]()
+    try:
+        check_warehouse(data_dir)
+        for topic in topics:
+            found[topic.number] = check_table(data_dir / "tables", topic, report)
+        check_warehouse(data_dir)
+    except (DirectoryRefused, OSError) as error:
+        del report.problems[before:]
+        report.problems.append(f"no table was verified: {error}")
+        return None
+    return found
 
 
 def _checkpointed(store: SegmentStore, report: Report) -> Known:

@@ -11,6 +11,8 @@ import pytest
 
 from broker.catalog import offsets
 from broker.catalog.offsets import CommittedOffset
+from broker.storage.directory import DataDirectory
+from broker.storage.files import PosixFiles
 from broker.storage.store import LocalSegmentStore
 from jobs.check import check_data_directory
 from jobs.check_report import Report
@@ -34,6 +36,11 @@ def topic(world: World) -> Any:
 
 def check(world: World) -> Report:
     return check_data_directory(world.data_dir)
+
+
+def claim_elsewhere(data_dir: Path, away: Path) -> None:
+    """A data directory whose tables lie elsewhere."""
+    DataDirectory.claim(PosixFiles(), data_dir, "a test", away).close()
 
 
 def problem(world: World) -> str:
@@ -66,6 +73,37 @@ def test_a_sound_directory_is_counted(world: World, topic: Any) -> None:
 
 def test_no_data_directory(tmp_path: Path) -> None:
     assert not check_data_directory(tmp_path / "nothing").ok
+
+
+@pytest.mark.parametrize("there", ["nothing", "an empty place", "another's"])
+def test_tables_on_a_disk_that_is_not_there_are_not_called_lost_or_whole(
+    tmp_path: Path, there: str
+) -> None:
+    away, data_dir = tmp_path / "far" / "away", tmp_path / "data"
+    claim_elsewhere(data_dir, away)
+    world = World(data_dir)
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    assert check(world).ok
+    for is_released in (False, True):
+        if is_released:
+            world.release()
+        away.rename(away.with_name("unmounted"))
+        if there == "an empty place":
+            away.mkdir()
+        if there == "another's":
+            claim_elsewhere(tmp_path / "other", away)
+        [sentence] = check(world).problems
+        assert sentence.startswith("no table was verified: ")
+        why = {"another's": "is the warehouse of another data directory"}
+        assert why.get(there, "is its disk mounted?") in sentence
+        if away.exists():
+            shutil.rmtree(away)
+        shutil.rmtree(tmp_path / "other", ignore_errors=True)
+        away.with_name("unmounted").rename(away)
+    assert check(world).ok
+    world.close()
 
 
 def test_a_flipped_byte_in_a_segment(world: World, topic: Any) -> None:
