@@ -31,6 +31,7 @@ from broker.clock import Clock
 from broker.ids import TopicNumber, TopicPartition
 from broker.settings import Settings
 from broker.status.schema import CompactorStatus
+from broker.storage.files import PosixFiles
 from broker.topics.topic import Topic
 from jobs import planner
 from jobs.backlog import Backlog
@@ -55,6 +56,7 @@ from jobs.space import little_left
 from jobs.status import Counters, problems_of, table_states
 from jobs.stuck import WHOLE_TOPIC, Stuck
 from jobs.tables import Table, Tables
+from jobs.warehouse import Warehouse
 
 LOG_AGAIN_MS: Final = 60_000
 MERGE_ENDS_S: Final = 2.0
@@ -79,7 +81,11 @@ class Compactor:
     ) -> None:
         self._settings, self._catalog, self._clock = settings, catalog, clock
         self._backlog, self._spread, self._cores = backlog, spread, cores
-        self._holds_lease = holds_lease
+        self._warehouse = Warehouse(
+            PosixFiles(), settings.data_dir, holds_lease, settings.wal.low_space_bytes
+        )
+        self._may_write = self._warehouse.is_ours
+        self._full: str | None = None
         warehouse = str(settings.data_dir / "tables")
         self._tables = Tables(warehouse)
         lake = settings.lake
@@ -137,6 +143,7 @@ class Compactor:
         if self._rewrites is not None:
             self._rewrites.stop(MERGE_ENDS_S)
         self._back.close()
+        self._warehouse.close()
 
     def round_failed(self, why: str) -> None:
         """Count a step that failed as a whole, and say so until one succeeds."""
@@ -151,16 +158,16 @@ class Compactor:
         Raises OSError, SQLAlchemyError, KafkaError, StaleSegment (try again later) and
         whatever Spark raises when it is gone.
         """
-        if not self._holds_lease():
-            self.set_state("another compactor has the lease")
+        if not self._may_write():
+            self._status = self._warehouse.kept_out(self._status)
             return False
         now_ms = self._clock.monotonic_ms()
         topics = {t.number: t for t in self._catalog.read(catalog_topics.load)}
         self._stand_back(topics)
         if self._rewrites is not None:
-            self._rewrites.finish(topics, self._free_table, self._holds_lease)
+            self._rewrites.finish(topics, self._free_table, self._may_write)
         self._maintain(list(topics.values()), now_ms)
-        self._checkpoints.make(self._holds_lease)
+        self._checkpoints.make(self._may_write)
         asked = self._catalog.read(requests.pending)
         self._hasten(topics, asked, now_ms)
         self._backlog.refresh(now_ms)
@@ -169,8 +176,11 @@ class Compactor:
             self._stuck.clear(*key)
         asked_for = self._requests.topics
         free = [one for one in waiting if not self._back.bars(one.key[0], asked_for)]
+        self._full = self._warehouse.full()
         self._report(waiting, topics, now_ms)
         self._log_held()
+        if self._full is not None:
+            return False
         by_key = {one.key: one for one in waiting}
         new = first_of_new(free, self._tables.absent, self._stuck)
         new = self._without_missing(new, by_key)
@@ -336,7 +346,7 @@ class Compactor:
         begun_ms = self._clock.monotonic_ms()
         try:
             outcome = run_round(
-                plan, tables, self._spread, attempt, self._holds_lease, pace.niceness,
+                plan, tables, self._spread, attempt, self._may_write, pace.niceness,
                 self._is_free,
             )  # fmt: skip
         except BaseException:
@@ -419,6 +429,7 @@ class Compactor:
         oldest = min((one.since_ms for one in waiting), default=now_ms)
         unreadable = self._tables.unreadable
         problems = [f"the log is damaged: {place}" for place in self._backlog.damage]
+        problems += [] if self._full is None else [self._full]
         self._status = replace(
             self._status,
             state="running",
@@ -475,7 +486,7 @@ class Compactor:
         self._maintain_at_ms = now_ms + self._maintain_every_ms
         free = {topic.number for topic in topics if not self._back.bars(topic.number)}
         self._maintenance.run(
-            topics, self._clock.now_ms(), self._holds_lease, free.__contains__
+            topics, self._clock.now_ms(), self._may_write, free.__contains__
         )
 
 

@@ -256,7 +256,10 @@ class Maintenance:
         self._rests = {n: ms for n, ms in self._rests.items() if n in known}
         is_short = self._is_short()
         if is_short:
-            log.warning("little space on the disk: nothing is kept for time travel")
+            log.warning(
+                "little space on the disk of the tables: nothing is kept for time "
+                "travel", tables=self._warehouse,
+            )  # fmt: skip
         for table in self._tables.present(topics):
             if not go_on():
                 return

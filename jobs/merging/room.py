@@ -21,4 +21,4 @@ def check_room(directory: str) -> None:
     """Raise NoRoom if a merge is to take no more of the disk of a directory."""
     free = little_left(directory, ROOM_BYTES)
     if free is not None:
-        raise NoRoom(f"only {free} bytes are free on the disk")
+        raise NoRoom(f"only {free} bytes are free on the disk of {directory}")

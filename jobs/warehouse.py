@@ -1,0 +1,146 @@
+"""Being the one compactor that writes to a warehouse, and seeing how full its disk is.
+
+The problem: the lease (`jobs.lease`) is in the catalog, and keeps compactors of one
+data directory apart. A copy of that has a catalog of its own, and its tables may lie in
+the same warehouse; and under a compactor that runs a disk may go, and another one stand
+in its place. The idea: who has the lease locks a file in the warehouse, too, and looks
+before each commit whether that file is still the one that lies there. It goes with the
+lease, so that who lost that stands in nobody's way, and it keeps the disk from being
+unmounted. The price: a look at a file before each commit; and a compactor that was
+stopped for longer than its lease holds up the next one until it goes on or is killed.
+
+Tables that lie in the data directory need no lock. On another disk than the log they
+make it no room, so that one has a mark of its own, below which nothing is added: what
+makes room there are commits, too.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import structlog
+
+from broker.status.schema import CompactorStatus
+from broker.storage.files import Files
+from broker.storage.warehouse import MARK, DirectoryRefused, check_warehouse
+from lakehouse.location import warehouse_of
+
+LOCK: Final = f"{MARK}.compactor"
+SHARE: Final = 20
+"""The mark is such a part of the disk at most, as the log's (`broker.storage`)."""
+_MIB: Final = 1 << 20
+
+log = structlog.get_logger("lakelog.compactor")
+
+
+class Volume(NamedTuple):
+    """A file system: which one, and how many of its bytes are free."""
+
+    device: int
+    free: int
+    total: int
+
+
+class Warehouse:
+    """Where the tables of a data directory lie, and whether it is ours to write to."""
+
+    def __init__(
+        self,
+        files: Files,
+        data_dir: Path,
+        holds_lease: Callable[[], bool],
+        low_bytes: int,
+    ) -> None:
+        self._files, self._data_dir, self._low_bytes = files, data_dir, low_bytes
+        self._holds_lease = holds_lease
+        self._link = data_dir / "tables"
+        self._lock: int | None = None
+        self.refusal: str | None = None
+        """Why it is not ours although we have the lease, as of the last asking."""
+
+    def is_ours(self) -> bool:
+        """Whether anything may be committed to tables now. Blocks for a moment."""
+        if not self._holds_lease():
+            self.close()
+            return False
+        if self._lock is not None and self._is_there():
+            return True
+        before, self.refusal = self.refusal, self._take()
+        if self.refusal is not None and self.refusal != before:
+            log.error("nothing is written to tables", why=self.refusal)
+        return self.refusal is None
+
+    def full(self) -> str | None:
+        """One sentence if tables lie on a disk of their own which is nearly full."""
+        try:
+            tables, log_ = _volume(self._link), _volume(self._data_dir)
+        except OSError:
+            return None  # whoever writes there will tell
+        place = str(warehouse_of(self._data_dir))
+        return full_sentence(place, tables, log_, self._low_bytes)
+
+    def kept_out(self, status: CompactorStatus) -> CompactorStatus:
+        """``status`` of one to whom it is not, as of the last asking."""
+        if self.refusal is None:
+            state = "another compactor has the lease"
+            return replace(status, state=state, problems=())
+        return replace(status, state="kept out", problems=(self.refusal,))
+
+    def close(self) -> None:
+        """Another one may have it."""
+        self.refusal = None
+        self._unlock()
+
+    def _unlock(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            self._files.close(lock)
+
+    def _take(self) -> str | None:
+        """Lock it if that is needed; why it is not ours."""
+        self._unlock()
+        try:
+            check_warehouse(self._data_dir)
+            if not self._link.is_symlink():
+                return None
+            self._lock = self._files.lock(self._link / LOCK)
+            if self._lock is None:
+                place = warehouse_of(self._data_dir)
+                return f"the warehouse {place} is in use by another compactor"
+            check_warehouse(self._data_dir)  # nothing moves it from now on unseen
+        except (DirectoryRefused, OSError) as error:
+            self._unlock()
+            return str(error)
+        return None if self._is_there() else f"{self._link} leads elsewhere now"
+
+    def _is_there(self) -> bool:
+        """Whether the file that is locked is the one that lies in the warehouse."""
+        assert self._lock is not None
+        try:
+            return os.path.samestat(os.stat(self._link / LOCK), os.fstat(self._lock))
+        except OSError:
+            return False
+
+
+def full_sentence(
+    place: str, tables: Volume, log_: Volume, low_bytes: int
+) -> str | None:
+    """Why nothing is added to tables at ``place``; None if they lie on the log's disk,
+    or there is space."""
+    mark = min(low_bytes, tables.total // SHARE)
+    if tables.device == log_.device or tables.free >= mark:
+        return None
+    return (
+        f"the disk of the tables, {place}, has {tables.free / _MIB:.1f} MiB left, and "
+        f"{mark / _MIB:.1f} MiB are kept for what makes room: records wait in the log"
+    )
+
+
+def _volume(directory: Path) -> Volume:
+    found = os.statvfs(directory)
+    unit = found.f_frsize
+    return Volume(
+        os.stat(directory).st_dev, found.f_bavail * unit, found.f_blocks * unit
+    )
