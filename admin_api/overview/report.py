@@ -12,15 +12,17 @@ from admin_api.overview.schemas import (
     DiskHealth,
     Health,
     Status,
+    TablesDiskHealth,
 )
 from admin_api.status import StatusFiles
 from broker.status.schema import BrokerStatus, CompactorStatus
+from lakehouse.location import warehouse_of
 
 
 async def report(kafka: Kafka, status: StatusFiles) -> Health:
     """How all parts are now; waits two seconds at most for the broker."""
     silent = await unreachable(kafka)
-    broker, compactor, disk = await asyncio.to_thread(_read, status)
+    broker, compactor, disk, tables_disk = await asyncio.to_thread(_read, status)
     reasons = [*silent, *problems_of(broker)]
     warnings = warnings_of(broker, compactor)
     return Health(
@@ -30,13 +32,21 @@ async def report(kafka: Kafka, status: StatusFiles) -> Health:
         broker=_broker(broker, answers=not silent),
         compactor=None if compactor is None else _compactor(compactor),
         disk=disk,
+        tables_disk=tables_disk,
     )
 
 
 def _read(
     status: StatusFiles,
-) -> tuple[BrokerStatus | None, CompactorStatus | None, DiskHealth | None]:
-    return status.broker(), status.compactor(), disk_of(status.data_dir)
+) -> tuple[
+    BrokerStatus | None,
+    CompactorStatus | None,
+    DiskHealth | None,
+    TablesDiskHealth | None,
+]:
+    directory = status.data_dir
+    of_tables = tables_disk_of(directory)
+    return status.broker(), status.compactor(), disk_of(directory), of_tables
 
 
 def disk_of(data_dir: Path) -> DiskHealth | None:
@@ -49,6 +59,21 @@ def disk_of(data_dir: Path) -> DiskHealth | None:
         data_dir=str(data_dir.absolute()),
         total_bytes=found.total,
         free_bytes=found.free,
+    )
+
+
+def tables_disk_of(data_dir: Path) -> TablesDiskHealth | None:
+    """The file system of tables that lie elsewhere; None if they do not, or if nobody
+    can tell."""
+    if not (data_dir / "tables").is_symlink():
+        return None
+    place = warehouse_of(data_dir)
+    try:
+        found = shutil.disk_usage(place)
+    except OSError:
+        return None
+    return TablesDiskHealth(
+        warehouse=str(place), total_bytes=found.total, free_bytes=found.free
     )
 
 

@@ -52,6 +52,14 @@ class DiskHealth(BaseModel):
     free_bytes: int
 
 
+class TablesDiskHealth(BaseModel):
+    """The file system of tables that lie outside of the data directory."""
+
+    warehouse: str
+    total_bytes: int
+    free_bytes: int
+
+
 class Health(BaseModel):
     """How all parts are, with reasons in sentences."""
 
@@ -61,3 +69,7 @@ class Health(BaseModel):
     broker: BrokerHealth
     compactor: CompactorHealth | None = Field(description="null: none is running.")
     disk: DiskHealth | None = Field(description="null: it cannot be looked at.")
+    tables_disk: TablesDiskHealth | None = Field(
+        description="null: tables lie in the data directory, or their disk cannot be "
+        "looked at."
+    )

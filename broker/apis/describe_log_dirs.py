@@ -1,18 +1,26 @@
 """DescribeLogDirs: how large what is kept here is.
 
 Behavior: one directory, the data directory. A partition's size is what its segments
-and its table hold of it; there are no future replicas.
+and its table hold of it; there are no future replicas. Where tables lie in a warehouse
+of their own that is a second directory: it has the sizes of the tables, of partitions
+that have one, and the data directory those of the segments, so that each size is of
+the disk that it takes. A warehouse that is not there has KAFKA_STORAGE_ERROR, as a
+directory that is offline has in Kafka.
 Version notes: v3 a top-level error; v4 the size of the volume (KIP-827); v5 cordoned
 directories (KIP-1066): never.
 """
 
+import asyncio
 import shutil
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, completed, in_turns
+from broker.ids import PartitionNumber, TopicNumber
 from broker.protocol.api_keys import ApiKey
+from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -22,41 +30,84 @@ from broker.protocol.messages.describe_log_dirs import (
 )
 from broker.runtime.services import Broker
 from broker.topics.topic import Topic
+from lakehouse.location import warehouse_of
+
+Size = Callable[[TopicNumber, PartitionNumber], int]
 
 
 @serves(ApiKey.DESCRIBE_LOG_DIRS, versions=(0, 5))
 def describe_log_dirs(
     request: DescribeLogDirsRequest, context: Context
 ) -> DescribeLogDirsResponse | Awaitable[DescribeLogDirsResponse]:
-    return in_turns(_directory(request, context))
-
-
-def _directory(
-    request: DescribeLogDirsRequest, context: Context
-) -> Steps[DescribeLogDirsResponse]:
     broker = context.broker
-    directory = str(broker.settings.data_dir)
-    volume = shutil.disk_usage(directory)
+    if (broker.settings.data_dir / "tables").is_symlink():
+        return _two_directories(request, broker)
+    return in_turns(_one_directory(request, broker))
+
+
+def _one_directory(
+    request: DescribeLogDirsRequest, broker: Broker
+) -> Steps[DescribeLogDirsResponse]:
+    partitions = broker.partitions
+
+    def size(number: TopicNumber, index: PartitionNumber) -> int:
+        return partitions.log_bytes(number, index) + partitions.table_bytes(
+            number, index
+        )
+
+    result = _volume(broker.settings.data_dir)
+    result.topics = yield from _topics(request, broker, size)
+    return DescribeLogDirsResponse(results=[result])
+
+
+async def _two_directories(
+    request: DescribeLogDirsRequest, broker: Broker
+) -> DescribeLogDirsResponse:
+    """A disk that hangs holds up this answer alone."""
+    partitions, loop = broker.partitions, asyncio.get_running_loop()
+    data_dir = broker.settings.data_dir
+    log, tables = await loop.run_in_executor(
+        None, lambda: (_volume(data_dir), _volume(warehouse_of(data_dir)))
+    )
+    log.topics = await completed(_topics(request, broker, partitions.log_bytes))
+    if not tables.error_code:
+        steps = _topics(request, broker, partitions.table_bytes, empty_too=False)
+        tables.topics = await completed(steps)
+    return DescribeLogDirsResponse(results=[log, tables])
+
+
+def _volume(directory: Path) -> DescribeLogDirsResult:
+    """Of a directory, without what is in it."""
+    try:
+        found = shutil.disk_usage(directory)
+    except OSError:
+        return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, str(directory))
+    return DescribeLogDirsResult(
+        log_dir=str(directory), total_bytes=found.total, usable_bytes=found.free
+    )
+
+
+def _topics(
+    request: DescribeLogDirsRequest,
+    broker: Broker,
+    size: Size,
+    *,
+    empty_too: bool = True,
+) -> Steps[list[DescribeLogDirsTopic]]:
     topics: list[DescribeLogDirsTopic] = []
     looked_at = 0
     for topic, indexes in _asked(request, broker):
         partitions: list[DescribeLogDirsPartition] = []
-        topics.append(DescribeLogDirsTopic(topic.name, partitions))
         for index in indexes:
-            partitions.append(_described(topic, index, broker))
+            size_bytes = size(*topic.key(index))
+            if size_bytes or empty_too:
+                partitions.append(DescribeLogDirsPartition(index, size_bytes))
             looked_at += 1
             if looked_at % ITEMS_A_TURN == 0:
                 yield
-    return DescribeLogDirsResponse(
-        results=[
-            DescribeLogDirsResult(
-                log_dir=directory,
-                topics=topics,
-                total_bytes=volume.total,
-                usable_bytes=volume.free,
-            )
-        ]
-    )
+        if partitions:
+            topics.append(DescribeLogDirsTopic(topic.name, partitions))
+    return topics
 
 
 def _asked(
@@ -74,12 +125,3 @@ def _asked(
         there = [i for i in asked.partitions if 0 <= i < known.partitions]
         if there:
             yield known, dict.fromkeys(there)
-
-
-def _described(topic: Topic, index: int, broker: Broker) -> DescribeLogDirsPartition:
-    return DescribeLogDirsPartition(
-        partition_index=index,
-        partition_size=broker.partitions.bytes_of(*topic.key(index)),
-        offset_lag=0,
-        is_future_key=False,
-    )

@@ -12,7 +12,8 @@ plenty. The mark is a setting, but never more than a twentieth of the disk; the 
 is a quarter of it, and never more than some commits need.
 
 The price. So much of the disk is never used; a look is one statvfs, four times a second
-on the recycler's thread.
+on the recycler's thread. Tables on a disk of their own are the compactor's to watch
+(`jobs.warehouse`).
 """
 
 import contextlib
@@ -76,10 +77,13 @@ class Space:
             self.refusal = None
             return
         if self.refusal is None:
-            log.error("the disk is nearly full: writes are refused", free=self._free)
+            log.error(
+                "the disk of the log is nearly full: writes are refused",
+                free=self._free, directory=str(self._directory),
+            )  # fmt: skip
         self.refusal = KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"the disk has {self._free / _MIB:.1f} MiB left, and "
+            f"the disk of the log has {self._free / _MIB:.1f} MiB left, and "
             f"{self._low / _MIB:.1f} MiB are kept for what makes room",
         )
 

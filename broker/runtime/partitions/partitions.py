@@ -381,13 +381,18 @@ class Partitions:
                 looked_at = 0
                 await asyncio.sleep(0)
 
-    def bytes_of(self, number: TopicNumber, index: PartitionNumber) -> int:
-        """Bytes that a partition takes: in segments, and in its table's files."""
+    def log_bytes(self, number: TopicNumber, index: PartitionNumber) -> int:
+        """Bytes that a partition takes in segments."""
         if not self._has(number, index):
             return 0
         made = self._by_topic[number][index]
-        held_bytes = 0 if made is None else made.log.index.bytes
-        return held_bytes + self._lake.table_bytes(number, index)
+        return 0 if made is None else made.log.index.bytes
+
+    def table_bytes(self, number: TopicNumber, index: PartitionNumber) -> int:
+        """Bytes that it takes in its table's files."""
+        if not self._has(number, index):
+            return 0
+        return self._lake.table_bytes(number, index)
 
     def _note_moved(self, partition: Partition) -> None:
         """Check at the end of this turn who waits for the partition; what of sessions

@@ -2,18 +2,24 @@
 
 import asyncio
 import os
+import shutil
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
 from admin_api.kafka import Kafka
 from admin_api.overview import report as module
-from admin_api.overview.report import disk_of, report
+from admin_api.overview.report import disk_of, report, tables_disk_of
 from admin_api.overview.schemas import Status
 from admin_api.status import StatusFiles
 from broker.status.file import encode, path_of
 from broker.status.schema import BrokerStatus, CompactorStatus, WalState
 from tests.support.ports import nobody
+
+MEMORY = Path("/dev/shm")
+ANOTHER_DISK = MEMORY if MEMORY.is_dir() else None
 
 
 def say(data_dir, status):
@@ -71,3 +77,19 @@ def test_reasons_are_worse_than_warnings(reasons, warnings, status):
 
 def test_a_disk_that_is_not_there(tmp_path):
     assert disk_of(tmp_path / "nowhere") is None
+
+
+def test_the_disk_of_tables_that_lie_elsewhere_is_measured_too(tmp_path):
+    with tempfile.TemporaryDirectory(dir=ANOTHER_DISK) as away:
+        (tmp_path / "tables").symlink_to(away)
+        found = reported(tmp_path)
+        assert found.tables_disk.warehouse == os.path.realpath(away)
+        there = shutil.disk_usage(away)
+        assert found.tables_disk.total_bytes == there.total
+        assert found.disk.total_bytes == shutil.disk_usage(tmp_path).total
+    assert tables_disk_of(tmp_path) is None  # it is not mounted
+
+
+def test_tables_in_the_data_directory_have_no_disk_of_their_own(tmp_path):
+    (tmp_path / "tables").mkdir()
+    assert reported(tmp_path).tables_disk is None

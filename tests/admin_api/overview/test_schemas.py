@@ -4,5 +4,5 @@ from admin_api.overview.schemas import Health
 
 
 def test_parts_that_may_be_null_say_when():
-    for name in ("compactor", "disk"):
+    for name in ("compactor", "disk", "tables_disk"):
         assert Health.model_fields[name].description.startswith("null: ")

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from broker.apis.describe_log_dirs import describe_log_dirs
+from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
@@ -28,6 +31,42 @@ def test_sizes_count_segments_and_tables(tmp_path: Path) -> None:
             assert internal.name == "__consumer_offsets"
             sizes = {p.partition_index: p.partition_size for p in topic.partitions}
             assert sizes == {0: 2 * len(batch), 1: 0}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_tables_that_lie_elsewhere_are_counted_there(
+    tmp_path: Path, is_there: bool
+) -> None:
+    away, tables = tmp_path / "away", Tables()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "tables").symlink_to(away)
+    if is_there:
+        away.mkdir()
+
+    async def scenario() -> None:
+        async with rig(tmp_path / "data", tables=tables) as broker:
+            partition = await create(broker, "t", partitions=2)
+            batch = batch_of(b"x" * 100)
+            await produce_one(broker, "t", batch)
+            tables.compact(broker, partition)
+            await produce_one(broker, "t", batch_of(b"x" * 10))
+            request = DescribeLogDirsRequest(None)
+            response = await call(describe_log_dirs, request, broker)
+            log, elsewhere = response.results
+            of_log = {topic.name: topic.partitions for topic in log.topics}
+            small = len(batch_of(b"x" * 10))
+            assert [p.partition_size for p in of_log["t"]] == [small, 0]
+            assert elsewhere.log_dir == str(away)
+            if is_there:
+                assert elsewhere.total_bytes >= elsewhere.usable_bytes > 0
+                [topic] = elsewhere.topics
+                sizes = {p.partition_index: p.partition_size for p in topic.partitions}
+                assert (topic.name, sizes) == ("t", {0: len(batch)})
+            else:
+                assert elsewhere.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+                assert (elsewhere.topics, elsewhere.total_bytes) == ([], -1)
 
     run(scenario)
 

@@ -39,6 +39,7 @@ def test_writes_are_refused_below_the_mark_and_taken_well_above_it(
     space.look()
     assert space.refusal is not None
     assert space.refusal.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "the disk of the log has 0.0 MiB left" in str(space.refusal)
 
 
 def test_the_mark_is_never_more_than_a_twentieth_of_the_disk(
