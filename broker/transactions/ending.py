@@ -17,6 +17,9 @@ a retry or is fenced, by this table ("retry": the epoch before the current one):
     "ends": there is nothing to abort that we know of, but the epoch is bumped, so that
     what the producer is not sure to have sent is fenced
 
+While an end is being completed its own retry hears 51 (CONCURRENT_TRANSACTIONS), and so
+does the producer as it is called afterwards: over a restart it knows that already.
+
 Source: Kafka's ``TransactionCoordinator.endTransaction``, ``endTransactionWithTV1``,
 ``TransactionMetadata.prepareAbortOrCommit`` and ``prepareComplete``.
 """
@@ -180,6 +183,8 @@ def _refusal_v1(transaction: Transaction, command: End) -> ErrorCode | None:
 
 def _refusal_v2(transaction: Transaction, command: End) -> ErrorCode | None:
     metadata = transaction.metadata
+    if metadata.is_ahead(command.producer_id, command.producer_epoch):
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     rotated = _rotated_since(metadata, command)
     if metadata.is_new or (command.producer_id != metadata.producer_id and not rotated):
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING

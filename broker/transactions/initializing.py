@@ -51,13 +51,11 @@ def needs_producer_id(metadata: TransactionMetadata) -> bool:
 def _refusal(draft: Draft, command: InitProducer) -> ErrorCode:
     if not 0 < command.timeout_ms <= draft.limits.timeout_max_ms:
         return ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    if draft.transaction.is_pending:
-        return ErrorCode.CONCURRENT_TRANSACTIONS
     metadata = draft.transaction.metadata
+    if draft.transaction.is_pending or metadata.is_prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     if not _is_known(metadata, command):
         return ErrorCode.PRODUCER_FENCED
-    if metadata.is_prepared:
-        return ErrorCode.CONCURRENT_TRANSACTIONS
     return ErrorCode.NONE
 
 

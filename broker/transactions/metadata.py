@@ -92,6 +92,18 @@ class TransactionMetadata(NamedTuple):
         is_above = self.last_epoch == self.producer_epoch - 1 > NO_EPOCH
         return is_above or self.producer_epoch == EPOCH_MAX
 
+    def is_ahead(self, producer_id: ProducerId, producer_epoch: int) -> bool:
+        """Whether this is the producer as it is called once its end is complete.
+
+        It was answered then; but Complete is written behind, and a broker that starts
+        completes again what its row calls prepared.
+        """
+        if not self.is_prepared:
+            return False
+        rotates = self.next_producer_id != NO_PRODUCER_ID
+        after = (self.next_producer_id, 0) if rotates else self[:2]
+        return (producer_id, producer_epoch) == after
+
     @property
     def open_partitions(self) -> frozenset[TopicPartition]:
         """The partitions of a transaction that is not over."""

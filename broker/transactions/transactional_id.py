@@ -107,6 +107,8 @@ def verify(
 def _mismatch(
     metadata: TransactionMetadata, producer_id: ProducerId, producer_epoch: int
 ) -> ErrorCode:
+    if metadata.is_ahead(producer_id, producer_epoch):
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     if metadata.is_new or metadata.producer_id != producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if metadata.producer_epoch != producer_epoch:

@@ -11,6 +11,7 @@ from broker.transactions.metadata import (
 )
 from broker.transactions.states import TransactionState
 from broker.transactions.transaction import owed_by
+from broker.transactions.transactional_id import verify
 from tests.broker.transactions.book import Book, ongoing, refused
 
 CONCURRENT = refused("CONCURRENT_TRANSACTIONS")
@@ -197,6 +198,31 @@ def test_at_the_last_epoch_the_producer_goes_on_under_a_new_id() -> None:
     assert book.add(Initialized(50, 0), 1, version=2) == Added()
     assert book.commit(producer, version=2) != Ended(50, 0)
     assert book.state == "Ongoing"
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_who_was_answered_waits_over_a_crash_until_its_end_is_complete_again(
+    is_last: bool,
+) -> None:
+    """The row says Prepare a while longer than the producer knows its next epoch."""
+    book = Book(version=2)
+    book, producer = (
+        at_the_last_epoch() if is_last else (book, ongoing(book, version=2))
+    )
+    current = book.commit(producer, version=2)
+    named = current.producer_id, current.producer_epoch
+    book.holds_markers = True
+    book.crash()
+    assert book.state == "PrepareCommit"
+    assert book.abort(current, version=2) == CONCURRENT
+    assert book.commit(current, version=2) == CONCURRENT
+    assert book.add(current, 1, version=2) == CONCURRENT
+    assert book.init(*named) == CONCURRENT
+    assert verify(book.transaction, *named, (1, 1)) is CONCURRENT.code
+    book.write_markers()
+    book.holds_markers = False
+    assert book.commit(current, version=2) == INVALID
+    assert isinstance(book.abort(current, version=2), Ended)
 
 
 def test_who_is_fenced_at_the_last_epoch_is_not_taken_for_one_that_asks_again() -> None:
