@@ -140,6 +140,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """At its end the interpreter collects all, or libraries say that they leak."""
+    gc.unfreeze()
+
+
 def starts_spark(item: pytest.Item) -> bool:
     """Whether it will; the long forms are not run where they are not asked for."""
     left_out = "not slow" in item.config.option.markexpr
