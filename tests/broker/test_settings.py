@@ -54,6 +54,13 @@ def test_what_no_answer_to_a_client_can_hold_is_refused(
         load({name: str(largest + 1)}, environment=NOWHERE)
 
 
+@pytest.mark.parametrize("name", ["node_id", "node.id", "broker.id"])
+def test_a_brokers_number_is_not_negative(name: str) -> None:
+    assert load({name: "0"}, environment=NOWHERE).node_id == 0
+    with pytest.raises(SettingsError, match="greater than or equal to 0"):
+        load({name: "-1"}, environment=NOWHERE)
+
+
 @pytest.mark.parametrize(
     ("key", "least"),
     [

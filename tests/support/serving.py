@@ -61,11 +61,13 @@ async def serving(
         counters=Counters(),
     )
     listener = Listener(hub)
-    yield Serving(hub, listener, await listener.start("127.0.0.1", 0))
-    listener.close()
-    await listener.drain(0)
-    if isinstance(running, LoopTimers):
-        running.close()
+    try:
+        yield Serving(hub, listener, await listener.start("127.0.0.1", 0))
+    finally:  # or a story that failed does not end
+        listener.close()
+        await listener.drain(0)
+        if isinstance(running, LoopTimers):
+            running.close()
 
 
 async def until(true: Callable[[], bool]) -> None:

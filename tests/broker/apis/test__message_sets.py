@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,10 @@ from broker.protocol.messages.produce import (
 )
 from broker.records import message_set
 from broker.runtime.partitions.reads import TURN_PLACES
-from broker.runtime.services import Broker
+from broker.runtime.services import CONVERSIONS_MAX, Broker
 from tests.support.batches import Record, make_batch
 from tests.support.message_sets import consumed, message, produced
+from tests.support.patience import IDLE_S
 from tests.support.rig import (
     Tables,
     batch_of,
@@ -466,6 +469,56 @@ def test_few_are_converted_at_once(tmp_path: Path) -> None:
             broker.conversions.release()
             assert (await held).responses[0].partition_responses[0].error_code == 0
             assert len(messages_in(await reading)) == 1
+
+    run(scenario)
+
+
+def test_conversions_run_beside_the_loop_and_two_at_a_time(
+    tmp_path, monkeypatch
+) -> None:
+    """They end only after the loop has answered something else meanwhile."""
+    went_on, lock = threading.Event(), threading.Lock()
+    running, most = 0, 0
+
+    def held(convert: Callable[..., Any]) -> Callable[..., Any]:
+        def converting(*given: Any) -> Any:
+            nonlocal running, most
+            with lock:
+                running += 1
+                most = max(most, running)
+            heard = went_on.wait(IDLE_S)
+            with lock:
+                running -= 1
+            assert heard, "the loop stands still"
+            return convert(*given)
+
+        return converting
+
+    for name in ("to_batch", "to_message_set"):
+        convert = held(getattr(_message_sets, name))
+        monkeypatch.setattr(_message_sets, name, convert)
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", 6)
+            await produce_one(broker, "t", batch_of(b"a"))
+            produced = [
+                produce_one(broker, "t", set_of(b"b"), 1, partition)
+                for partition in range(1, 6)
+            ]
+            read = [fetched(broker, 0, version) for version in OLD_FETCH]
+            for asked in (produced, read):
+                went_on.clear()
+                under_way = [asyncio.ensure_future(one) for one in asked]
+                while running < CONVERSIONS_MAX:
+                    await asyncio.sleep(0.001)
+                for _ in range(10):
+                    assert values_in(await fetched(broker, 0, 12)) == [b"a"]
+                assert not any(one.done() for one in under_way)
+                went_on.set()
+                answers = await asyncio.gather(*under_way)
+                assert [one.error_code for one in answers] == [0] * len(answers)
+            assert most == CONVERSIONS_MAX
 
     run(scenario)
 

@@ -1,7 +1,9 @@
 """Metadata: what is told of brokers and topics, and what asking creates."""
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,9 +12,21 @@ from broker.apis.metadata import metadata
 from broker.dispatch.dispatcher import Route
 from broker.dispatch.encoded import Encoded
 from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.describe_cluster import DescribeClusterRequest
+from broker.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    PartitionData,
+    TopicData,
+)
+from broker.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.runtime.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from broker.runtime.services import Broker
+from tests.support.coordinating import House, housed, story
 from tests.support.rig import NODE_ID, call, create, rig, run
 
 NOT_ASKED = -(1 << 31)
@@ -34,6 +48,51 @@ def test_brokers_cluster_and_controller_are_told(tmp_path: Path) -> None:
             assert response.topics == []
 
     run(scenario)
+
+
+def test_each_answer_has_the_same_number_for_the_broker_and_after_a_restart_too(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        for _ in range(2):
+            async with housed(tmp_path) as house:
+                assert {number async for number in numbers_told(house)} == {7}
+
+    story(play)
+
+
+async def numbers_told(house: House) -> AsyncIterator[int]:
+    """Each number of a broker that answers to clients and administrators name."""
+    told = await house.ask(MetadataRequest(None), 8)
+    yield told.controller_id
+    for broker in told.brokers:
+        yield broker.node_id
+    for number in replicas_told(told.topics):
+        yield number
+    cluster = await house.ask(DescribeClusterRequest(), 0)
+    yield cluster.controller_id
+    for broker in cluster.brokers:
+        yield broker.broker_id
+    for kind in (0, 1):
+        yield (await house.ask(FindCoordinatorRequest("g", kind), 1)).node_id
+    asked = [TopicRequest("flights"), TopicRequest("weather")]
+    described = await house.ask(DescribeTopicPartitionsRequest(asked), 0)
+    for number in replicas_told(described.topics):
+        yield number
+    metadata = TopicData("__cluster_metadata", [PartitionData(0)])
+    quorum = await house.ask(DescribeQuorumRequest([metadata]), 2)
+    [partition] = quorum.topics[0].partitions
+    yield partition.leader_id
+    for voter in partition.current_voters:
+        yield voter.replica_id
+    for node in quorum.nodes:
+        yield node.node_id
+
+
+def replicas_told(topics: list[Any]) -> Iterator[int]:
+    for topic in topics:
+        for part in topic.partitions:
+            yield from (part.leader_id, *part.replica_nodes, *part.isr_nodes)
 
 
 def test_a_topic_is_told_with_its_id_and_partitions(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """OffsetCommit, over the wire; what was acknowledged survives."""
 
 import asyncio
+import struct
 
 import pytest
 
 from broker.dispatch.turns import ITEMS_A_TURN
-from broker.groups.offsets import Committed
+from broker.groups.offsets import NO_EXPIRY, Committed
+from broker.protocol.api_keys import ApiKey
+from broker.protocol.codec import request_decoder
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from broker.protocol.messages.offset_commit import (
@@ -113,6 +116,61 @@ def test_version_1_has_a_timestamp_and_versions_2_to_4_a_retention(tmp_path):
                 assert committed.expires_ms == now_ms + 1_000
 
     story(play)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_only_version_1_tells_a_time_and_only_versions_2_to_4_how_long(
+    tmp_path, version
+):
+    async def play():
+        async with housed(tmp_path) as house:
+            asked = a_commit(at(0, commit_timestamp=77), retention_time_ms=1_000)
+            assert await codes(house, asked, version) == [0]
+            found, now_ms = house.groups.fetch("g")[1, 0], house.clock.now_ms()
+            assert found.committed_ms == (77 if version == 1 else now_ms)
+            retained = now_ms + 1_000 if version in (2, 3, 4) else NO_EXPIRY
+            assert found.expires_ms == retained
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_version_0_is_that_of_nobody_though_a_member_sends_it(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            member = await stable(house)
+            mine = {"generation_id_or_member_epoch": 1, "member_id": member}
+            stranger = ErrorCode.UNKNOWN_MEMBER_ID
+            expected = ErrorCode.NONE if version else stranger
+            assert await codes(house, a_commit(at(0), **mine), version) == [expected]
+            assert bool(house.groups.fetch("g")) == bool(version)
+
+    story(play)
+
+
+def test_the_first_three_versions_are_read_as_their_clients_wrote_them():
+    offset, time = struct.pack(">q", 5), struct.pack(">q", 77)
+    of_one = b"\0\0\0\1"
+    begin = of_one + b"\0\7flights" + of_one + b"\0\0\0\2" + offset
+    member = b"\0\0\0\3" + b"\0\1m"
+    for version, body in enumerate(
+        (
+            b"\0\1g" + begin + b"\0\1x",
+            b"\0\1g" + member + begin + time + b"\0\1x",
+            b"\0\1g" + member + time + begin + b"\0\1x",
+        )
+    ):
+        key = int(ApiKey.OFFSET_COMMIT)
+        read = request_decoder(key, version)(memoryview(body), 0)
+        known = (3, "m") if version else (-1, "")
+        assert (read.generation_id_or_member_epoch, read.member_id) == known
+        assert read.retention_time_ms == (77 if version == 2 else -1)
+        [topic] = read.topics
+        [partition] = topic.partitions
+        assert (topic.name, partition.partition_index) == ("flights", 2)
+        assert partition.committed_offset == 5
+        assert partition.commit_timestamp == (77 if version == 1 else -1)
+        assert partition.committed_metadata == "x"
 
 
 @pytest.mark.parametrize("retention_ms", [2**63 - 1, -(2**63)])

@@ -281,6 +281,7 @@ def test_a_pending_id_that_leaves_a_stable_group_starts_nothing(group):
     group >> join("b", requires_member_id=True)
     group << refused("b", "MEMBER_ID_REQUIRED") >> leave("b") << left("NONE")
     assert group.group.state is GroupState.STABLE
+    group >> tick(9_000) << nothing >> heartbeat("a", 1) << alive("a")
 
 
 def test_simple_commits_are_taken_by_an_empty_group_only(group):

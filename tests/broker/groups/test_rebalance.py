@@ -97,6 +97,29 @@ def test_a_later_rebalance_waits_no_longer_than_its_members_need(group):
     group >> again("a") << joined("a", generation=2) << joined("b", generation=2)
 
 
+def test_who_polls_too_late_costs_one_rebalance_going_and_one_coming_back(group):
+    stable(group, "a", "b")
+    group >> leave("b") << left("NONE")
+    group >> heartbeat("a", 1) << refused("a", "REBALANCE_IN_PROGRESS")
+    group >> again("a") << joined("a", generation=2)
+    group >> sync("a", 2, {"a": b"all"}) << synced("a", b"all")
+    beats_for_minutes(group, 2, "a")
+    group >> join("b2") << nothing
+    group >> heartbeat("a", 2) << refused("a", "REBALANCE_IN_PROGRESS")
+    group >> again("a") << joined("a", generation=3) << joined("b2", generation=3)
+    group >> sync("b2", 3) << nothing >> sync("a", 3, {"a": b"1", "b2": b"2"})
+    group << synced("a", b"1") << synced("b2", b"2")
+    beats_for_minutes(group, 3, "a", "b2")
+
+
+def beats_for_minutes(book: Playbook, generation: int, *members: str) -> None:
+    """Longer than each timeout there is, nothing calls the members together again."""
+    for _ in range(100):
+        book >> tick(3_000) << nothing
+        for member in members:
+            book >> heartbeat(member, generation) << alive(member)
+
+
 def test_who_has_not_rejoined_in_the_longest_timeout_is_out(group):
     stable(group, "a", "b", "c", session_timeout_ms=600_000)
     (

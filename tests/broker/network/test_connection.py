@@ -22,9 +22,11 @@ from broker.protocol.messages.produce import (
     TopicProduceData,
 )
 from tests.support.beats import PING, Beats, beat
+from tests.support.clock import ManualClock
 from tests.support.patience import IDLE_S
 from tests.support.rig import create, rig
 from tests.support.serving import on_loop, serving, until
+from tests.support.timers import ManualTimers
 from tests.support.wire import Wire, frame_of
 
 
@@ -209,6 +211,36 @@ def test_requests_that_wait_for_others_do_not_keep_the_others_waiting(
             assert len(view.members) == len(wires)
             for answer in answers:
                 answer.cancel()
+
+    on_loop(story)
+
+
+def test_a_parked_join_holds_up_what_comes_behind_it_and_no_other_connection(
+    tmp_path: Path,
+) -> None:
+    """A client has a connection of its own for its group, and others for records."""
+
+    async def story() -> None:
+        timers = ManualTimers(ManualClock())
+        metadata = JoinGroupRequestProtocol("range", b"")
+        join = JoinGroupRequest(
+            "g", 10_000, 600_000, protocol_type="consumer", protocols=[metadata]
+        )
+        async with (
+            rig(tmp_path, timers=timers, clock=timers.clock) as broker,
+            serving(broker=broker) as server,
+        ):
+            group, records = [await Wire.open(server.address) for _ in range(2)]
+            group.send(frame_of(join, 3, 1), frame_of(PING, 3, 2))
+            behind = asyncio.create_task(group.correlation_ids(2))
+            await until(lambda: broker.groups.describe("g") is not None)
+            for request, version in ((PING, 3), (MetadataRequest(), 5)):
+                asked = records.ask(request, version)
+                answer = await asyncio.wait_for(asked, IDLE_S)
+                assert answer.throttle_time_ms == 0
+            assert not behind.done()
+            timers.advance(broker.groups.limits.initial_rebalance_delay_ms)
+            assert await behind == [1, 2]
 
     on_loop(story)
 
