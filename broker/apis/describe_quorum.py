@@ -4,7 +4,8 @@ Behavior: as ``KafkaRaftClient.handleDescribeQuorumRequest``. Kafka's metadata l
 partition, ``__cluster_metadata`` 0, and a request must name that one and nothing else.
 Here they are in the catalog, so what its log would say is what tools can live with: the
 leader is this node since the beginning (epoch 0), the log ends where the catalog does
-(-1: there are no offsets), and the leader has caught up, now.
+(-1: there are no offsets), in no directory of its own, and the leader has caught
+up, now.
 Version notes: v1 when replicas last fetched (KIP-836); v2 messages, directories of
 replicas and where the voters listen (KIP-853).
 """

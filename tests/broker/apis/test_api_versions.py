@@ -177,6 +177,20 @@ def test_transactions_of_the_new_kind_are_a_feature() -> None:
     assert TransactionLimits().version == 2, "as the coordinator goes by"
 
 
+def test_of_kafkas_features_those_are_told_that_are_here_at_kafkas_levels() -> None:
+    """What Apache Kafka 4.3.1 supports by itself; the rest is in no version here."""
+    kafkas = {
+        "eligible.leader.replicas.version": (0, 1), "group.version": (0, 1),
+        "kraft.version": (0, 1), "metadata.version": (7, 30), "share.version": (0, 1),
+        "streams.version": (0, 1), "transaction.version": (0, 2),
+    }  # fmt: skip
+    answer = api_versions(ApiVersionsRequest("a", "1"), context(4))
+    told = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
+    here = {"metadata.version", "transaction.version"}
+    assert told == {name: kafkas[name] for name in here}
+    assert {one.name for one in answer.finalized_features} == here
+
+
 def test_a_feature_whose_lowest_level_is_0_is_supported_since_version_4() -> None:
     """Java clients before 3.9 cannot read it (KAFKA-17011)."""
     metadata = SupportedFeatureKey("metadata.version", 7, 30)

@@ -53,6 +53,24 @@ def test_producers_are_told_with_where_their_transaction_begins(tmp_path):
     story(play)
 
 
+def test_the_time_is_the_brokers_and_the_coordinator_never_another(tmp_path):
+    """Kafka shows the record's time, and of the last marker its coordinator's epoch."""
+
+    async def play():
+        async with housed(tmp_path) as house:
+            partition = house.broker.partitions.named("flights", 0)
+            await record(partition, 70)
+            asked = DescribeProducersRequest([TopicRequest("flights", [0])])
+            for end in (False, True):
+                if end:
+                    await marker(partition, 70, commit=True)
+                answer = await house.ask(asked, 0)
+                [found] = answer.topics[0].partitions[0].active_producers
+                assert (found.last_timestamp, found.coordinator_epoch) == (NOW_MS, -1)
+
+    story(play)
+
+
 def test_what_is_not_durable_yet_is_not_told(tmp_path):
     async def play():
         async with housed(tmp_path) as house:
