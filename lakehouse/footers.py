@@ -9,9 +9,11 @@ Any thread may ask.
 """
 
 import os
+import re
 import threading
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,7 @@ from lakehouse.deletion_vectors import DeletedRows
 from lakehouse.errors import TableUnreadable
 from lakehouse.plain import numbers
 from lakehouse.repeated import once_of, open_parquet, repeated
+from lakehouse.schema import READ
 
 CACHE_BYTES = 16 << 20
 FOOTER_BYTES = 13_000
@@ -31,6 +34,8 @@ WHOLE_BYTES_MAX = 64 << 20
 NO_OFFSET = -(1 << 63)
 """Of a row that is no record: its owner's, who left the offset out, or deleted the row.
 It lies in no range that anybody asks for."""
+_MADE_OF_THE_LOG: Final = re.compile(r"\d{20}-\d{20}(-[0-9a-f]+){3}\.parquet")
+"""What the compactor calls its files; those that it merged have what owners left."""
 VALUE_BYTES = 32
 """What a header takes in memory beside its bytes, with all that is made of it."""
 
@@ -161,6 +166,7 @@ def _memory_bytes(footer: Footer) -> int:
 
 def _read(path: str) -> Footer:
     with open_parquet(path, buffered=True) as file:
+        _check_columns(path, file.schema_arrow.names)
         metadata = file.metadata
         groups: list[RowGroup] = []
         first_row = 0
@@ -178,6 +184,20 @@ def _read(path: str) -> Footer:
             )
             first_row += group.num_rows
     return Footer(metadata, groups)
+
+
+def _check_columns(path: str, names: Sequence[str]) -> None:
+    """Raise TableUnreadable if a file that was made of the log lacks a column.
+
+    Whoever reads takes a column that is not there for one of nulls, as Delta says.
+    Pages have a checksum and the footer has none: one bit of a name makes tombstones of
+    all records of a file.
+    """
+    name = os.path.basename(path)
+    if _MADE_OF_THE_LOG.fullmatch(name):
+        for column in READ:
+            if column not in names:
+                raise TableUnreadable(f"{name} is damaged: it has no column {column}")
 
 
 def _column(group: Any, name: str) -> int | None:

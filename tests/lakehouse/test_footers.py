@@ -9,7 +9,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from lakehouse.errors import TableUnreadable
 from lakehouse.footers import Footers
+from lakehouse.schema import READ
 from tests.support.tables import rows
 
 PROGRAM = """
@@ -87,3 +89,25 @@ def test_what_was_dropped_is_read_again(tmp_path: Path) -> None:
     assert footers.size_bytes == 0
     assert footers.get(path).groups == dropped.groups
     assert footers.size_bytes > 0
+
+
+@pytest.mark.parametrize("column", READ)
+def test_a_file_made_of_the_log_whose_column_lost_its_name_is_damaged(
+    tmp_path: Path, column: str
+) -> None:
+    """A bit of the footer, which has no checksum; else all of it would be null."""
+    name = f"{0:020d}-{200:020d}-138b-1a20acdf693-2.parquet"
+    path = tmp_path / name
+    whole = Path(written(path)).read_bytes()
+    Footers().get(str(path))
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    named = bytes([len(column)]) + column.encode()
+    at = whole.index(named, footer) + len(column)
+    other = tmp_path / "an owners.parquet"
+    for place in (path, other):
+        flipped = whole[at : at + 1][0] ^ 4
+        place.write_bytes(whole[:at] + bytes([flipped]) + whole[at + 1 :])
+    with pytest.raises(TableUnreadable):
+        Footers().get(str(path))
+    if column == "value":
+        Footers().get(str(other))
