@@ -25,6 +25,7 @@ from lakehouse.actions import (
     protocol_of,
 )
 from lakehouse.checksums import Checksum, NotAsWritten, read_verified
+from lakehouse.regular import check_file, open_file
 
 _NAME = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 _V2_NAME = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:parquet|json)")
@@ -75,7 +76,7 @@ def hinted_version(log_directory: str) -> int | None:
     The library passes over a hint that says nothing, not over one that is an error.
     """
     try:
-        with open(os.path.join(log_directory, HINT), "rb") as file:
+        with open_file(os.path.join(log_directory, HINT)) as file:
             said = json.loads(file.read())["version"]
     except (FileNotFoundError, ValueError, LookupError, TypeError):
         return None
@@ -146,7 +147,7 @@ def _read(
 
 def _read_json(path: str, state: Commit) -> list[str]:
     """Add what a V2 checkpoint in JSON says; the names of its sidecars."""
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         text = file.read()
     part = parse_commit(state.version, text)
     actions = [json.loads(line) for line in text.split(b"\n") if line.strip()]
@@ -179,6 +180,7 @@ def _table(path: str, known: Checksum | None) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    check_file(path)
     # What is verified is what is read, whatever the disk says another time.
     source = path if known is None else pa.BufferReader(read_verified(path, known))
     # Unlike read_table, a ParquetFile never looks at directories beside the file.

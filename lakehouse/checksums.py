@@ -23,6 +23,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from lakehouse.durable import sync_directory, sync_file
+from lakehouse.regular import open_file
 
 NAME: Final = ".lakelog_checkpoints"
 KEPT: Final = 100
@@ -58,7 +59,7 @@ def read_verified(path: str, known: Checksum) -> bytes:
 
 
 def _read(path: str) -> tuple[bytes, Checksum]:
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         modified_ns, data = os.fstat(file.fileno()).st_mtime_ns, file.read()
     found = Checksum(len(data), hashlib.sha256(data).hexdigest(), modified_ns)
     return data, found
@@ -98,7 +99,7 @@ def noted(log_directory: str) -> dict[str, Checksum]:
 def _decoded(log_directory: str) -> dict[str, Checksum] | None:
     """The same; None if it is damaged."""
     try:
-        with open(os.path.join(log_directory, NAME), "rb") as file:
+        with open_file(os.path.join(log_directory, NAME)) as file:
             digest, _, text = file.read().partition(b"\n")
         if hashlib.sha256(text).hexdigest().encode() != digest:
             return None

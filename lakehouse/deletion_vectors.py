@@ -27,6 +27,7 @@ import numpy as np
 from lakehouse.actions import Vector
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.location import path_inside
+from lakehouse.regular import open_file
 from lakehouse.roaring import Numbers, numbers_of
 
 KEPT_BYTES: Final = 16 << 20
@@ -134,7 +135,7 @@ def _read(vector: Vector) -> Numbers:
 def _stored(vector: Vector) -> bytes:
     """The bytes of a vector in a file, proven by their checksum. Raises OSError and
     ValueError."""
-    with open(vector.place, "rb") as file:
+    with open_file(vector.place) as file:
         file.seek(vector.offset or 0)
         framed = file.read(vector.size + 8)
     if len(framed) != vector.size + 8:

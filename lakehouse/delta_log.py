@@ -37,6 +37,7 @@ from lakehouse.checksums import Checksum, noted, written_anew
 from lakehouse.ends import LOOKED_BACK, counted, ends_of, looked_back, uncounted
 from lakehouse.errors import LogDamaged, TableMissing
 from lakehouse.properties import DELTA, TOPIC_ID
+from lakehouse.regular import open_entry
 
 LOG_DIRECTORY = "_delta_log"
 _ENTRY = re.compile(r"(\d{20})\.json")
@@ -221,14 +222,15 @@ def entry_path(path: str, version: int) -> str:
 
 
 def read_entry(path: str, version: int) -> bytes:
-    """The bytes of a log entry. Raises FileNotFoundError."""
-    with open(entry_path(path, version), "rb") as file:
+    """The bytes of a log entry. Raises FileNotFoundError, and LogDamaged where
+    something else than a file stands there."""
+    with open_entry(entry_path(path, version)) as file:
         return file.read()
 
 
 def read_marked(path: str, version: int) -> tuple[bytes, Mark]:
-    """The same, and the mark of what was read. Raises FileNotFoundError."""
-    with open(entry_path(path, version), "rb") as file:
+    """The same, and the mark of what was read. Raises as `read_entry`."""
+    with open_entry(entry_path(path, version)) as file:
         return file.read(), _mark_of(os.fstat(file.fileno()))
 
 

@@ -20,6 +20,8 @@ import os
 from contextlib import suppress
 from typing import Any, Final
 
+from lakehouse.regular import open_descriptor
+
 PIECE_BYTES: Final = 512 << 10
 _WRITE_AND_WAIT: Final = 7
 """WAIT_BEFORE, WRITE and WAIT_AFTER."""
@@ -41,16 +43,15 @@ class SyncFailed(OSError):
 def sync_file(path: str) -> None:
     """Flush the bytes of a file. Raises SyncFailed, or OSError if it cannot be opened:
     then nothing was lost, and it may be tried again."""
-    _sync(path, os.O_RDONLY | os.O_CLOEXEC, in_pieces=True)
+    _sync(open_descriptor(path), path, in_pieces=True)
 
 
 def sync_directory(path: str) -> None:
     """Flush the entries of a directory. Raises as `sync_file`."""
-    _sync(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _sync(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), path)
 
 
-def _sync(path: str, flags: int, *, in_pieces: bool = False) -> None:
-    descriptor = os.open(path, flags)
+def _sync(descriptor: int, path: str, *, in_pieces: bool = False) -> None:
     try:
         if in_pieces:
             _write_back(descriptor)

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.plain import numbers
+from lakehouse.regular import check_file
 
 BUFFER_BYTES = 1 << 20
 DICTIONARY_BYTES_MAX = 2 << 20
@@ -50,6 +51,7 @@ def open_parquet(
     Raises FileVanished or TableUnreadable.
     """
     try:
+        check_file(path)
         return pq.ParquetFile(
             path, metadata=metadata, pre_buffer=False,
             read_dictionary=list(once),

@@ -13,7 +13,7 @@ from admin_api.resources import printable
 from lakehouse.actions import Commit as Entry
 from lakehouse.actions import parse_commit
 from lakehouse.delta_log import Snapshot, read_entry
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, LogDamaged
 from lakehouse.properties import (
     CLEANED,
     DESCRIBED,
@@ -47,6 +47,9 @@ def history(snapshot: Snapshot, below: int | None, size: int) -> History:
             text = read_entry(snapshot.path, version)
         except FileNotFoundError:
             break
+        except LogDamaged as error:  # no file stands there
+            commits.append(_empty(version, problem=printable(str(error))))
+            continue
         commits.append(_commit(snapshot.path, version, text))
     return History(commits, None)
 

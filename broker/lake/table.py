@@ -32,6 +32,7 @@ from lakehouse.delta_log import (
 from lakehouse.errors import LakehouseError, TableMissing
 from lakehouse.index import OffsetIndex, PartitionFiles
 from lakehouse.location import check_contained
+from lakehouse.regular import open_file
 
 log = structlog.get_logger("lakelog.lake")
 
@@ -143,7 +144,7 @@ class TopicTable:
 
     def _is_behind(self, version: int) -> bool:
         try:
-            with open(self._log_path("_last_checkpoint"), "rb") as file:
+            with open_file(self._log_path("_last_checkpoint")) as file:
                 text = file.read()
         except OSError:
             return False

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -264,6 +265,38 @@ def test_a_whole_entry_that_nobody_understands_is_its_owners(
     assert follow(followed) == []
     writer.add(0, 10, 20)
     assert_agrees(writer)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_in_an_entrys_place_is_damage_and_not_waited_for(
+    writer: Writer, make: Callable[[str], None]
+) -> None:
+    writer.add(0, 0, 10)
+    followed = load(writer.path)
+    make(entry_path(writer.path, 2))
+    for read in (lambda: follow(followed), lambda: load(writer.path)):
+        with pytest.raises(LogDamaged, match=r"2\.json is no file but"):
+            read()
+    os.rename(entry_path(writer.path, 2), entry_path(writer.path, 3))
+    with pytest.raises(LogDamaged):
+        load(writer.path)
+    assert follow(followed) == []
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_in_a_checkpoints_place_is_passed_over(
+    writer: Writer, make: Callable[[str], None]
+) -> None:
+    writer.add(0, 0, 10)
+    log = Path(writer.path, "_delta_log")
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    [checkpoint] = log.glob("*.checkpoint.parquet")
+    for path in (checkpoint, log / "_last_checkpoint"):
+        path.unlink()
+        make(str(path))
+    snapshot = load(writer.path)
+    assert (snapshot.version, snapshot.checkpoint) == (1, -1)
+    assert checkpoint.name in snapshot.damaged
 
 
 def test_a_torn_first_entry_is_no_table(tmp_path: Path) -> None:

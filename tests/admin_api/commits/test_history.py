@@ -1,6 +1,7 @@
 """Commits out of the log: whose they are and what they say."""
 
 import json
+import os
 from pathlib import Path
 
 import deltalake
@@ -137,3 +138,14 @@ def test_an_entry_that_cannot_be_read_says_so(writer):
     broken, created = history(snapshot, None, 5).commits
     assert "cannot be understood" in broken.problem
     assert created.problem is None
+
+
+def test_where_no_file_stands_in_an_entrys_place_the_others_are_told(writer):
+    for first in (0, 10):
+        writer.add(0, first, first + 10)
+    snapshot, entry = load(writer.path), Path(entry_path(writer.path, 1))
+    entry.unlink()
+    os.mkfifo(entry)
+    newest, damaged, created = history(snapshot, None, 100).commits
+    assert [one.problem for one in (newest, created)] == [None, None]
+    assert damaged.problem == f"{entry} is no file but a FIFO"

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import deltalake
@@ -16,6 +16,7 @@ from broker.lake.table import TopicTable
 from broker.topics.topic import Topic
 from lakehouse.delta_log import entry_path
 from lakehouse.location import table_path
+from tests.support.patience import wait_until
 from tests.support.tables import TOPIC_ID, Writer
 
 TOPIC = Topic(TopicNumber(7), bytes.fromhex(TOPIC_ID), "orders", 2)
@@ -115,6 +116,31 @@ def test_an_owners_change_is_told_once_and_when_the_table_can_be_read(
     spoilt.unlink()
     table_of(lake).reload()
     assert lake.take_changed() == [NUMBER]
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_in_the_log_of_one_table_holds_up_no_other(
+    tmp_path: Path, make: Callable[[str], None]
+) -> None:
+    """One thread goes around all tables; who opens a FIFO waits for a writer."""
+    other = Topic(TopicNumber(8), b"o" * 16, "other", 1)
+    writers = [Writer(str(tmp_path)), Writer(str(tmp_path), "other", other.id.hex())]
+    for writer in writers:
+        writer.add(0, 0, 10)
+    lake = Lake(tmp_path, call_soon=lambda _: None, follow_ms=10)
+    lake.start([TOPIC, other])
+    try:
+        entry = entry_path(writers[0].path, 2)
+        make(entry)
+        wait_until(lambda: lake.problems() != [])
+        assert f"{entry} is no file but" in lake.problems()[0]
+        writers[1].add(0, 10, 20)
+        wait_until(lambda: lake.table_end(other.number, 0) == 20)
+        assert lake.table_end(NUMBER, 0) == 10
+        os.rename(entry, f"{entry}.away")
+        wait_until(lambda: lake.problems() == [])
+    finally:
+        lake.close()
 
 
 def test_why_records_are_missing_is_one_sentence(lake: Lake, tmp_path: Path) -> None:
