@@ -164,7 +164,7 @@ class Node:
         maintenance.on_rest = lambda: loop.run_in_executor(None, self._rest)
         tables = assembly.tables
         self._troubles = lambda: [*tables.problems(), *maintenance.missing]
-        self._unreadable = tables.unreadable_topics
+        self._unreadable = tables.unserved_topics
         await self._listen(assembly)
         self._state = "serving"
 
@@ -320,7 +320,8 @@ class Node:
         )
 
     def _unreadable_tables(self) -> tuple[TableState, ...]:
-        """The tables whose rows cannot be served, why, and since when we know."""
+        """The tables of whose rows some cannot be served, why, and since when we
+        know."""
         topics, before = self.broker.topics, self._unreadable_since
         found = self._unreadable()
         now_ms = self._clock.now_ms()

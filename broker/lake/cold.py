@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from broker.lake.cache import Cache
 from broker.lake.cpu_throttle import CpuThrottle
+from broker.lake.faults import LOOK_S, Fault, Faults
 from broker.lake.table import TopicTable, View
 from broker.memory import give_back_compiler
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -111,6 +112,9 @@ class ColdReader:
         self._read_s = 0.0
         self._times, self._bytes_out = Histogram(TIMES), 0
         self._watch: asyncio.TimerHandle | None = None
+        self.faults = Faults()
+        """Where a read came to nothing, until it comes to something again."""
+        self._looked_s = 0.0
 
     async def read(
         self, table: TopicTable, partition: int, offset: int, bytes_max: int
@@ -121,12 +125,39 @@ class ColdReader:
         """
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
-        found = await self._run(
-            table, lambda view: self._read(table, view, partition, offset, bytes_max)
-        )
+        try:
+            found = await self._run(
+                table,
+                lambda view: self._read(table, view, partition, offset, bytes_max),
+            )
+        except KafkaError as error:
+            if isinstance(error.__cause__, _UNREADABLE):
+                self.faults.add(Fault(table, partition, offset, _why(error.__cause__)))
+            raise
         self._times.add_time(int((loop.time() - begun_s) * 1e9))
         self._bytes_out += sum(map(len, found.batches))
         return found
+
+    def look_again(self) -> None:
+        """Try again what came to nothing, on a thread, if that is some seconds ago."""
+        if not self.faults:
+            return
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._looked_s < LOOK_S:
+            return
+        self._looked_s = now_s
+        with contextlib.suppress(RuntimeError):  # closing
+            self._pool.submit(self._look_again)
+
+    def _look_again(self) -> None:
+        for fault in self.faults.all():
+            table, partition, offset, _ = fault
+            view = table.view
+            if view.unreadable is not None:
+                continue
+            with contextlib.suppress(*_UNREADABLE):
+                self._collect(table, view, partition, offset, bytes_max=1)
+                self.faults.drop(fault)
 
     def figures(self) -> ColdFigures:
         """What was counted until now."""
@@ -222,6 +253,13 @@ class ColdReader:
     def _read(
         self, table: TopicTable, view: View, partition: int, offset: int, bytes_max: int
     ) -> ColdRead:
+        found = self._collect(table, view, partition, offset, bytes_max)
+        self._read_ahead(table, view, partition, found.next_offset)
+        return found
+
+    def _collect(
+        self, table: TopicTable, view: View, partition: int, offset: int, bytes_max: int
+    ) -> ColdRead:
         batches: list[memoryview] = []
         size, position, table_end = 0, offset, view.ends.get(partition, 0)
         while size < bytes_max and position < table_end:
@@ -250,7 +288,6 @@ class ColdReader:
                 position = rebuilt.lasts[end - 1] + 1 if end > start else position
                 break
             position = min(found.chunk.last_offset + 1, table_end)
-        self._read_ahead(table, view, partition, position)
         return ColdRead(batches, position)
 
     def _rebuilt(self, found: Any, table_end: int) -> Rebuilt:
@@ -328,7 +365,12 @@ def _with_retry(table: TopicTable, work: Callable[[View], T]) -> T:
             table.search()
             return work(_readable(table))
     except _UNREADABLE as error:
-        raise _storage_error(table, str(error)) from error
+        raise _storage_error(table, _why(error)) from error
+
+
+def _why(error: BaseException) -> str:
+    """A file's path is all that some errors say."""
+    return f"{error} is not there" if isinstance(error, FileVanished) else str(error)
 
 
 def _readable(table: TopicTable) -> View:

@@ -144,10 +144,22 @@ class Lake:
             if table.view.unreadable is not None
         }
 
+    def unserved_topics(self) -> dict[TopicNumber, str]:
+        """The same, and those of whose rows some could not be served."""
+        numbers = {id(table): number for number, table in self._follower.items()}
+        found = {
+            numbers[id(fault.table)]: fault.sentence
+            for fault in reversed(self._cold.faults.all())
+            if id(fault.table) in numbers
+        }
+        return found | self.unreadable_topics()
+
     def problems(self) -> list[str]:
         """One sentence for each table whose rows cannot be served, or some of them, or
-        whose log says what is not so."""
-        found = []
+        whose log says what is not so. Where a read came to nothing is tried again."""
+        self._forget_dropped()
+        self._cold.look_again()
+        found = [fault.sentence for fault in self._cold.faults.all()]
         for table in [table for _, table in self._follower.items()]:
             view = table.view
             if view.unreadable is not None:
@@ -237,6 +249,15 @@ class Lake:
         """Numbers of the topics whose tables had a problem when they were verified."""
         verifiers = list(self._verifiers.items())
         return [number for number, each in verifiers if each.problem is not None]
+
+    def _forget_dropped(self) -> None:
+        """A deleted topic's table is nobody's any more."""
+        if not self._cold.faults:
+            return
+        followed = {id(table) for _, table in self._follower.items()}
+        for fault in self._cold.faults.all():
+            if id(fault.table) not in followed:
+                self._cold.faults.drop(fault)
 
     def _table(self, topic: Topic) -> TopicTable:
         return TopicTable(topic.id.hex(), table_place(self._warehouse, topic.name))

@@ -76,6 +76,9 @@ class Tables(Protocol):
     def unreadable_topics(self) -> Mapping[TopicNumber, str]:
         """Topic number -> one sentence, for each whose rows cannot be served."""
 
+    def unserved_topics(self) -> Mapping[TopicNumber, str]:
+        """The same, and those of whose rows some could not be."""
+
     def verified_ends(self, number: TopicNumber, /) -> Mapping[int, int]:
         """Partition -> end below which all is in the table for sure, but for what is
         `lacking`. Blocks."""

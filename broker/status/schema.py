@@ -95,7 +95,7 @@ class BrokerStatus:
     connections_open: int = _says("Connections that are open.")
     wal: WalState = field(default_factory=WalState)
     tables: tuple[TableState, ...] = ()
-    """Tables that cannot be read."""
+    """Tables that cannot be read, or not as a whole."""
     partitions_held: int = _says("Partitions with a transaction that is open.")
     transaction_oldest_ms: int = _says("Age of the oldest transaction that is open.")
     transactions: tuple[OpenTransaction, ...] = ()

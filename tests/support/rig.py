@@ -92,6 +92,9 @@ class Tables:
     def unreadable_topics(self) -> dict[int, str]:
         return {}
 
+    def unserved_topics(self) -> dict[int, str]:
+        return self.unreadable_topics()
+
     def table_end(self, number: int, partition: int) -> int:
         return self.ends.get((number, partition), 0)
 

@@ -16,45 +16,20 @@ from broker.lake import table as table_module
 from broker.lake.lake import Lake
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import read_header
-from broker.topics.topic import Topic
 from lakehouse import chunks, large_groups
 from lakehouse.delta_log import Snapshot, load
 from lakehouse.reader import Found, TableReader
 from tests.support.batches import Record, read_batch
+from tests.support.lake_following import TOPIC, following
 from tests.support.patience import Patience
-from tests.support.tables import FIRST_MS, TOPIC_ID, Writer, headers, rows, value
+from tests.support.tables import FIRST_MS, Writer, headers, rows, value
 
-TOPIC = Topic(7, bytes.fromhex(TOPIC_ID), "orders", 2)
 MEBI = 1 << 20
 
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Writer:
     return Writer(str(tmp_path))
-
-
-class Following:
-    """A lake over the writer's warehouse, started and stopped by the test's loop."""
-
-    def __init__(self, warehouse: str, **options: int) -> None:
-        self._warehouse, self._options = warehouse, options
-
-    async def __aenter__(self) -> Lake:
-        self.lake = Lake(
-            Path(self._warehouse),
-            call_soon=asyncio.get_running_loop().call_soon_threadsafe,
-            follow_ms=10,
-            **self._options,
-        )
-        self.lake.start([TOPIC])
-        return self.lake
-
-    async def __aexit__(self, *_: object) -> None:
-        self.lake.close()
-
-
-def following(writer: Writer, **options: int) -> Following:
-    return Following(os.path.dirname(writer.path), **options)
 
 
 def expected(offset: int) -> Record:
