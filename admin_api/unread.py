@@ -16,6 +16,10 @@ is there and reads nothing while he sends.)
 
 Who was answered may ask again for a while; his clients would send into a connection
 that is being closed if that were a few seconds. While very many are connected it is.
+
+Who closes only his sending half has said all and waits for his answers: he gets them,
+and then it is over. Nothing tells him from one who closed both until something is sent
+to him; so what has no end by itself ends there (`ENDLESS`). TLS has no halves here.
 """
 
 import asyncio
@@ -28,6 +32,7 @@ from typing import Any, Final, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from admin_api.framing import Framed
 from admin_api.lingering import Lingering
 
 UNREAD_S: Final = 30.0
@@ -47,6 +52,8 @@ _TCP_INFO: Final = (
 _UNACKED_AT, _HEARD_AT, _INFO_BYTES = 24, 56, 60
 """Where ``struct tcp_info`` of Linux has the segments that are not acknowledged, and
 the milliseconds since anything was."""
+ENDLESS: Final = "lakelog.endless"
+"""In the state of a request: its answer ends when its client says no more."""
 _BUSY: Final = object()
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 
@@ -56,6 +63,8 @@ class Connection(H11Protocol):
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
+        self.conn = Framed(h11.SERVER)
+        self._has_said_all = False
         self._check: asyncio.TimerHandle | None = None
         self._head_check: asyncio.TimerHandle | None = None
         self._last: object = None
@@ -74,8 +83,8 @@ class Connection(H11Protocol):
         served = cast("asyncio.Transport", self._ending)
         super().connection_made(served)  # first: a handshake's last bytes may wait
         _ask_whether_alive(transport.get_extra_info("socket"))
-        is_tls = transport.get_extra_info("sslcontext") is not None
-        transport.set_write_buffer_limits(1 if is_tls else 0)
+        self._is_tls = transport.get_extra_info("sslcontext") is not None
+        transport.set_write_buffer_limits(1 if self._is_tls else 0)
         self._check_head_later()
 
     def data_received(self, data: bytes) -> None:
@@ -84,6 +93,11 @@ class Connection(H11Protocol):
         if self._ending.is_lingering:
             return
         super().data_received(data)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client sends no more; whether it still waits for answers."""
+        self._has_said_all = not self._is_tls and self._is_to_be_answered()
+        return self._has_said_all
 
     def pause_writing(self) -> None:
         """Something waits for the client from now on."""
@@ -96,7 +110,9 @@ class Connection(H11Protocol):
         self.timeout_keep_alive = (
             BRIEF_S if is_brief else self.config.timeout_keep_alive
         )
-        super().on_response_complete()
+        super().on_response_complete()  # begins with the next one, if it came already
+        if self._has_said_all and not self._is_to_be_answered():
+            self.transport.close()
 
     def resume_writing(self) -> None:
         """Nothing waits for it any more."""
@@ -111,9 +127,16 @@ class Connection(H11Protocol):
             self._head_check.cancel()
         super().connection_lost(exc)
 
+    def _is_to_be_answered(self) -> bool:
+        """Whether a whole request has no whole answer yet, which has an end."""
+        if self.cycle is None or self.cycle.response_complete:
+            return False
+        is_endless = self.cycle.scope["state"].get(ENDLESS, False)
+        return not (self.cycle.more_body or is_endless)
+
     def _is_sent_to(self) -> bool:
-        """Whether the client still sends a body."""
-        return self.conn.their_state is h11.SEND_BODY
+        """Whether the client still sends a body, or what was not understood."""
+        return self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
 
     def _check_head_later(self) -> None:
         self._head_check = self.loop.call_later(UNREAD_S, self._check_head)

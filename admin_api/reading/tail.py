@@ -26,6 +26,7 @@ from admin_api.reading.filters import Predicate
 from admin_api.reading.gather import TURN_S, raise_unless_passing, subject_of
 from admin_api.reading.readers import Reader
 from admin_api.reading.schemas import render
+from admin_api.unread import ENDLESS
 
 TURN_RECORDS: Final = 20
 TURN_BYTES: Final = 64 << 10
@@ -62,6 +63,7 @@ class Tail(StreamingResponse):
         self._most_s = duration_ms / 1000 + UNREAD_S
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope.setdefault("state", {})[ENDLESS] = True
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._most_s):

@@ -287,3 +287,56 @@ def test_what_is_left_unread_keeps_no_connection(plane, address, monkeypatch, pa
         ended = select.poll()
         ended.register(client, 0)  # errors are told, unread bytes are not
         assert ended.poll(STUCK_S * 1000)
+
+
+def heard(client):
+    """All that comes until the plane closes the connection."""
+    found = b""
+    while some := client.recv(1 << 16):
+        found += some
+    return found
+
+
+def test_who_says_no_more_is_answered_all_that_he_asked(plane, address):
+    plane.create("halves")
+    asked = "GET /v1/topics/halves/records HTTP/1.1\r\nHost: plane\r\n\r\n"
+    with socket.create_connection(address, STUCK_S) as client:
+        client.sendall(2 * asked.encode())
+        client.shutdown(socket.SHUT_WR)
+        found = heard(client)
+    assert found.count(b"HTTP/1.1 200 ") == 2
+    assert found.count(b'"ended_by":"END"') == 2
+
+
+def test_who_says_no_more_is_told_what_became_of_his_records(plane, address):
+    own = plane.create("halved")
+    record = b'{"value":{"type":"STRING","data":"v"}}'
+    head = f"POST {own.removeprefix('http://plane')}/records HTTP/1.1\r\n"
+    chunked = b"Host: plane\r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = b"".join(b"%x\r\n%b\r\n" % (len(record), record) for _ in range(3))
+    with socket.create_connection(address, STUCK_S) as client:
+        client.sendall(head.encode() + chunked + body + b"0\r\n\r\n")
+        client.shutdown(socket.SHUT_WR)
+        found = heard(client)
+    assert [f'"offset":{n}'.encode() in found for n in range(3)] == [True] * 3, found
+
+
+def test_who_says_no_more_within_a_request_is_left(address):
+    with socket.create_connection(address, STUCK_S) as client:
+        client.sendall(
+            b"POST /v3/clusters HTTP/1.1\r\nHost: plane\r\nContent-Length: 9\r\n\r\n{"
+        )
+        client.shutdown(socket.SHUT_WR)
+        assert b"200" not in heard(client)
+
+
+def test_a_tail_ends_when_its_client_says_no_more(plane, address):
+    """Else each that was left would keep a reader until something is sent to it."""
+    plane.create("halved-tail")
+    readers = plane.app.state.readers
+    wait_until(lambda: readers.open == 0)
+    with tail(address, "halved-tail") as client:
+        wait_until(lambda: readers.open == 1)
+        client.shutdown(socket.SHUT_WR)
+        heard(client)
+    wait_until(lambda: readers.open == 0)
