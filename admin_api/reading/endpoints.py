@@ -1,5 +1,6 @@
 """Read records of a topic, or follow what comes."""
 
+import asyncio
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -18,9 +19,11 @@ from admin_api.dependencies import (
 from admin_api.reading.filters import Predicate, compile_filter
 from admin_api.reading.following import Following
 from admin_api.reading.gather import Limits
-from admin_api.reading.plan import Wanted, from_the_end, plan
+from admin_api.reading.plan import PARTITIONS_MAX, Wanted, from_the_end, plan
+from admin_api.reading.progress import Progress
 from admin_api.reading.schemas import RecordList
 from admin_api.reading.session import Question, read
+from admin_api.reading.silence import check_places
 from admin_api.reading.tail import Tail, TailLimits, follow
 
 router = APIRouter(prefix="/v1/topics/{topic_name}", tags=["Records"])
@@ -34,7 +37,11 @@ STREAM = {
 
 PartitionsQuery = Annotated[
     list[Annotated[int, Query(ge=0, le=ID_MAX)]] | None,
-    Query(alias="partition", description="These only; may be said several times."),
+    Query(
+        alias="partition",
+        description="These only; may be said several times. A topic with more than "
+        f"{PARTITIONS_MAX} is refused unless some are chosen, as many at most.",
+    ),
 ]
 PlacesQuery = Annotated[
     list[str] | None,
@@ -172,6 +179,7 @@ async def tail_records(
     kafka: KafkaDep,
     readers: ReadersDep,
     clock: ClockDep,
+    lake: LakeDep,
     wanted: Annotated[Wanted, Depends(_following)],
     limits: Annotated[TailLimits, Depends(_tail_limits)],
     condition: ConditionDep,
@@ -181,17 +189,23 @@ async def tail_records(
     Who was interrupted says `at` to go on where he was; else what came meanwhile is
     passed over. Without chosen partitions those that are added are followed, too. It
     ends when the token is revoked or expires, and when the topic is deleted, also where
-    it is made again: whoever wants the new one asks again. At most 32 clients read at a
-    time, and 429 is the answer to more.
+    it is made again: whoever wants the new one asks again; and where the table's file
+    with the next records is gone, with how to read behind it. At most 32 clients read
+    at a time, and 429 is the answer to more.
     """
     followed = await from_the_end(kafka, name, wanted)
     reader = readers.reader(name, followed.starts)
     following = Following(kafka, name, reader, followed)
+    progress = Progress(followed.starts, clock.monotonic_ms)
     asking: Asking = request.scope[CALLER]
 
     async def check() -> None:
         await asking.require_still(Role.VIEWER)
         await following.look(all_of_it=not (wanted.partitions or wanted.places))
+        if stalled := progress.stalled():
+            await asyncio.to_thread(check_places, lake, name, stalled)
 
-    events = follow(reader, limits, condition.wanted, clock.monotonic_ms, check)
+    events = follow(
+        reader, limits, condition.wanted, clock.monotonic_ms, check, progress
+    )
     return Tail(reader, events, limits.duration_ms)

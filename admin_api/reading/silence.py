@@ -6,6 +6,9 @@ So a question ended without a record and without a reason, and its next page ask
 same again. The idea: when time is up and nothing was looked at, the table's log is
 asked for the first file that is due, and whether it is there as the log has it.
 
+A tail has no end of time. It is asked for the same where it came no further for some
+seconds although it had not come to the end.
+
 Bytes that are wrong within a file of the right length are not seen here. A file of
 which the log does not say what offsets it has may be due or not; it is told if it is
 gone.
@@ -19,7 +22,7 @@ from admin_api.problems import Problem
 from admin_api.reading.plan import Spans
 from broker.catalog.errors import CatalogError
 from lakehouse.actions import DataFile
-from lakehouse.delta_log import Snapshot
+from lakehouse.delta_log import Snapshot, table_ends
 from lakehouse.errors import TableMissing
 
 
@@ -29,13 +32,29 @@ def check_table(
     """Raises Problem 40900 for a file that is due and not there as it was, and
     LakehouseError for a log that cannot be read; blocks. What it cannot know, as
     without a catalog, is no fault."""
-    try:
-        snapshot = lake.snapshot(lake.topic(name))
-    except (CatalogError, TableMissing, Problem):
+    snapshot = _snapshot(lake, name)
+    if snapshot is None:
         return
     for partition, at in sorted(positions.items()):
         if at < spans[partition][1]:
             _check_due(snapshot, partition, at)
+
+
+def check_places(lake: Lake, name: str, places: Mapping[int, int]) -> None:
+    """The same for offsets by partition, each of which stands in the table or behind
+    it."""
+    snapshot = _snapshot(lake, name)
+    ends = {} if snapshot is None else table_ends(snapshot)
+    for partition, at in sorted(places.items()):
+        if snapshot is not None and at < ends.get(partition, 0):
+            _check_due(snapshot, partition, at)
+
+
+def _snapshot(lake: Lake, name: str) -> Snapshot | None:
+    try:
+        return lake.snapshot(lake.topic(name))
+    except (CatalogError, TableMissing, Problem):
+        return None
 
 
 def _check_due(snapshot: Snapshot, partition: int, at: int) -> None:

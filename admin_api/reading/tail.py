@@ -24,9 +24,11 @@ from admin_api.access.callers import Refused
 from admin_api.problems import Problem, problem_of
 from admin_api.reading.filters import Predicate
 from admin_api.reading.gather import TURN_S, raise_unless_passing, subject_of
+from admin_api.reading.progress import Progress
 from admin_api.reading.readers import Reader
 from admin_api.reading.schemas import render
 from admin_api.unread import ENDLESS
+from lakehouse.errors import LakehouseError
 
 TURN_RECORDS: Final = 20
 TURN_BYTES: Final = 64 << 10
@@ -78,11 +80,13 @@ async def follow(
     wanted: Predicate,
     now_ms: Callable[[], int],
     check: Callable[[], Awaitable[object]],
+    progress: Progress,
 ) -> AsyncIterator[bytes]:
     """Events: ``record`` for each wanted one, at the end ``end`` or ``problem``.
 
     ``check`` is asked every two seconds. It raises KafkaException or Problem once there
-    is nothing to follow any more, Refused once whoever follows may no more.
+    is nothing to follow any more, LakehouseError where the table cannot be read,
+    Refused once whoever follows may no more. ``progress`` is told how far it came.
     """
     yield FOLLOWING
     end_ms = now_ms() + limits.duration_ms
@@ -92,7 +96,7 @@ async def follow(
             if now_ms() - checked_ms >= CHECK_MS:
                 await check()
                 checked_ms = now_ms()
-            turn = _Turn(wanted, min(left, TURN_RECORDS))
+            turn = _Turn(wanted, min(left, TURN_RECORDS), progress)
             events = await reader.run(turn.take)
             left -= len(events)
             if not events and now_ms() - said_ms < HEARTBEAT_MS:
@@ -101,7 +105,7 @@ async def follow(
             said = b"".join(events) or _HEARTBEAT
             for first in range(0, len(said), TURN_BYTES):
                 yield said[first : first + TURN_BYTES]  # TLS shows no less of it move
-    except (KafkaException, Problem, Refused) as error:
+    except (KafkaException, Problem, LakehouseError, Refused) as error:
         problem = problem_of(error)
         named = {"error_code": problem.error_code, "message": problem.message}
         yield _event("problem", named)
@@ -117,6 +121,7 @@ class _Turn:
 
     wanted: Predicate
     records_max: int
+    progress: Progress
 
     def take(self, consumer: Any, _stop: threading.Event) -> list[bytes]:
         """Events of at most so many records; none if none comes."""
@@ -130,12 +135,20 @@ class _Turn:
             error = message.error()
             if error is not None:
                 _raise_if_final(message)
-            elif self.wanted(subject_of(message)):
+            self._note(message)
+            if error is None and self.wanted(subject_of(message)):
                 found.append(_record(message))
                 size += len(found[-1])
             if size >= TURN_BYTES:
                 break
         return found
+
+    def _note(self, message: Any) -> None:
+        error, number = message.error(), message.partition()
+        if error is None:
+            self.progress.came_to(number, message.offset() + 1, is_end=False)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self.progress.came_to(number, message.offset(), is_end=True)
 
 
 def _raise_if_final(message: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from admin_api.lake import Lake
 from admin_api.problems import Problem
-from admin_api.reading.silence import check_table
+from admin_api.reading.silence import check_places, check_table
 from lakehouse.delta_log import entry_path
 from lakehouse.errors import LogDamaged
 from tests.support.laked import make_table, make_topic
@@ -88,6 +88,15 @@ def without_bounds(writer, version):
     add["stats"] = json.dumps({"numRecords": 10})
     entry.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
     return Path(writer.path) / add["path"]
+
+
+def test_of_a_place_behind_the_table_nothing_is_due(writer, tmp_path):
+    lake, gone = Lake(tmp_path), file_with(writer, 12)
+    gone.unlink()
+    check_places(lake, "orders", {0: 20, 1: 3})
+    check_places(lake, "other", {0: 0})
+    with pytest.raises(Problem, match=gone.name):
+        check_places(lake, "orders", {1: 3, 0: 19})
 
 
 def test_a_file_without_bounds_hides_no_other_and_gives_no_advice(writer, tmp_path):

@@ -1,7 +1,6 @@
 """Following a topic: what comes is sent, and nothing is left when the client goes."""
 
 import asyncio
-import json
 import threading
 from types import SimpleNamespace
 
@@ -11,10 +10,13 @@ from confluent_kafka import TopicPartition
 from admin_api.access.tokens import Role, Tokens
 from admin_api.reading import tail
 from admin_api.reading.filters import compile_filter
+from admin_api.reading.progress import Progress
+from broker.clock import SystemClock
 from tests.admin_api.conftest import Plane
 from tests.support.confluent import produce_all
 from tests.support.patience import STUCK_S, wait_until
 from tests.support.process import BrokerPart
+from tests.support.server_sent import events
 
 
 class Client:
@@ -71,20 +73,6 @@ class Client:
             self.headers = dict(message["headers"])
         else:
             self._parts.put_nowait(message.get("body", b""))
-
-
-def events(text):
-    """(id, name, data) of each event."""
-    found = []
-    for block in text.decode().split("\n\n"):
-        lines = dict(
-            line.split(": ", 1)
-            for line in block.splitlines()
-            if not line.startswith(":")
-        )
-        if lines:
-            found.append((lines.get("id"), lines["event"], json.loads(lines["data"])))
-    return found
 
 
 def told(story):
@@ -334,7 +322,8 @@ def test_a_turn_holds_so_many_bytes_and_one_record_more(plane):
     record_bytes = tail.TURN_BYTES * 5 // 8
     produce(plane, "large", *[bytes([65 + n]) * record_bytes for n in range(10)])
     consumer = plane.app.state.readers._consumer([TopicPartition("large", 0, 0)])
-    turn, seen = tail._Turn(compile_filter(""), tail.TURN_RECORDS), 0
+    progress = Progress({0: 0}, SystemClock().monotonic_ms)
+    turn, seen = tail._Turn(compile_filter(""), tail.TURN_RECORDS, progress), 0
     try:
         while seen < 10:
             found = turn.take(consumer, threading.Event())
@@ -356,7 +345,9 @@ def test_a_record_of_many_bytes_is_sent_in_pieces():
     async def pieces():
         reader = SimpleNamespace(run=take, stopping=threading.Event())
         limits = tail.TailLimits(1, 1_000)
-        return [p async for p in tail.follow(reader, limits, None, lambda: 0, nothing)]
+        progress = Progress({}, lambda: 0)
+        events = tail.follow(reader, limits, None, lambda: 0, nothing, progress)
+        return [piece async for piece in events]
 
     first, *sent, _ = asyncio.run(pieces())
     assert first == tail.FOLLOWING
