@@ -33,11 +33,20 @@ OFFSET_UNKNOWN = -1
 """As Java's producer says it: a batch was sent again because its answer was lost, and
 the broker says that it has it (DUPLICATE_SEQUENCE_NUMBER), or has what came behind."""
 
-_GIVEN_UP = {
+_LATE = (
+    "The broker did not confirm the record in time: it may have been written all the "
+    "same, or be written yet."
+)
+_IN_WORDS = {
     KafkaError._PURGE_QUEUE: "The record was given up before it was sent.",
     KafkaError._PURGE_INFLIGHT: "The record was given up before the broker confirmed "
     "it: whether it is there is not known.",
+    KafkaError._MSG_TIMED_OUT: _LATE,
+    KafkaError._TIMED_OUT: _LATE,
+    KafkaError.REQUEST_TIMED_OUT: _LATE,
 }
+"""What librdkafka says of a record that failed, and a client could take for a record
+that is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +203,8 @@ class RecordProducer:
 
 
 def _in_words(error: KafkaError) -> KafkaError:
-    """librdkafka has two words for what was given up."""
-    why = _GIVEN_UP.get(error.code())
+    """librdkafka has two words for what was given up, and three for what is late."""
+    why = _IN_WORDS.get(error.code())
     return error if why is None else KafkaError(error.code(), why)
 
 

@@ -1,6 +1,7 @@
 """The shared producer, on a real broker and on none."""
 
 import ctypes
+import signal
 import threading
 
 import pytest
@@ -57,6 +58,24 @@ def test_a_topic_that_is_not_there_is_not_made(plane):
     unknown = (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
     assert caught.value.args[0].code() in unknown
     assert "never-made" not in plane.get(f"{plane.cluster}/topics").text
+
+
+def test_a_record_that_was_not_confirmed_in_time_may_have_been_written(plane):
+    """The broker hangs when it comes, and writes it when it goes on."""
+    plane.create("late")
+    producer = RecordProducer(plane.bootstrap, 2.0)
+    try:
+        assert producer.send(outgoing("late", b"first")).result(IDLE_S).offset == 0
+        plane.broker.process.send_signal(signal.SIGSTOP)
+        try:
+            with pytest.raises(KafkaException, match="may have been written") as caught:
+                producer.send(outgoing("late", b"second")).result(IDLE_S)
+        finally:
+            plane.broker.go_on()
+    finally:
+        producer.close()
+    assert caught.value.args[0].code() == KafkaError._MSG_TIMED_OUT
+    assert [one.value() for one in read(plane.bootstrap, "late", 2)][1] == b"second"
 
 
 class Dead:
