@@ -15,7 +15,11 @@ from confluent_kafka import Consumer, TopicPartition
 from admin_api.problems import Problem
 
 READERS_MAX: Final = 32
-QUEUED_KBYTES_MAX: Final = 8 << 10
+QUEUED_BYTES_MAX: Final = 32 << 20
+"""What waits in librdkafka for all readers together, a batch for each aside: a tail
+whose client reads nothing holds its part for as long as it lasts."""
+QUEUED_RECORDS_MIN: Final = 1_000
+"""A reader that has fewer fetches more; each takes some hundred bytes of ours."""
 FETCH_BYTES_MAX: Final = 16 << 10
 """librdkafka decompresses all that came before it counts what waits: 64 MiB of zeros
 come as 3 kB. A batch that is larger comes alone."""
@@ -47,7 +51,8 @@ class Readers:
             "fetch.message.max.bytes": FETCH_BYTES_MAX,
             "fetch.max.bytes": FETCH_BYTES_MAX,
             "message.max.bytes": FETCH_BYTES_MAX,  # else fetches are raised to it
-            "queued.max.messages.kbytes": QUEUED_KBYTES_MAX,
+            "queued.max.messages.kbytes": QUEUED_BYTES_MAX // readers_max >> 10,
+            "queued.min.messages": QUEUED_RECORDS_MIN,
             "fetch.queue.backoff.ms": 20,  # a second if nothing is said
             "log_level": 2,
             "error_cb": lambda _error: None,

@@ -1,17 +1,25 @@
 """Readers: never too many, each closed once its work is done."""
 
 import asyncio
+import json
 import os
 import threading
+import time
 
 import psutil
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from admin_api.problems import Problem
-from admin_api.reading.readers import Readers
+from admin_api.reading.readers import (
+    QUEUED_BYTES_MAX,
+    QUEUED_RECORDS_MIN,
+    READERS_MAX,
+    Readers,
+)
 from tests.support.batches import Record, make_batch
-from tests.support.patience import IDLE_S, wait_until
+from tests.support.confluent import produce_all
+from tests.support.patience import IDLE_S, Patience, wait_until
 from tests.support.peer import Peer, produce_request
 
 
@@ -135,3 +143,35 @@ def test_what_was_compressed_a_thousand_times_over_comes_a_batch_at_a_time(plane
             assert process.memory_info().rss - before < 150e6
     finally:
         consumer.close()
+
+
+def test_who_is_not_read_from_holds_few_records_however_small_they_are(plane):
+    """Of 20 bytes each it held 100,000, which took 40 MB."""
+    plane.create("small")
+    records = [(None, b"v" * 20, None, 0)] * 20_000
+    produce_all(plane.bootstrap, "small", records, **{"batch.num.messages": 100})
+    held = []
+
+    def note(text):
+        topics = json.loads(text)["topics"]
+        parts = topics.get("small", {"partitions": {}})["partitions"]
+        held.append(parts.get("0", {"fetchq_cnt": 0})["fetchq_cnt"])
+
+    config = Readers(plane.bootstrap)._config
+    noting = {"statistics.interval.ms": 100, "stats_cb": note}
+    consumer = Consumer(config | noting)
+    patience = Patience()
+    try:
+        consumer.assign([TopicPartition("small", 0, 0)])
+        while len(held) < 2 or held[-1] == 0 or held[-1] > held[-2]:
+            assert patience.lasts(len(held))
+            consumer.poll(0)
+            time.sleep(0.02)
+    finally:
+        consumer.close()
+    assert held[-1] <= 2 * QUEUED_RECORDS_MIN
+
+
+def test_what_waits_for_all_of_them_is_bounded_together():
+    each = Readers("nowhere")._config["queued.max.messages.kbytes"] << 10
+    assert each * READERS_MAX == QUEUED_BYTES_MAX
