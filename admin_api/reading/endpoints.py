@@ -19,6 +19,7 @@ from admin_api.dependencies import (
 from admin_api.reading.filters import Predicate, compile_filter
 from admin_api.reading.following import Following
 from admin_api.reading.gather import Limits
+from admin_api.reading.lookback import COUNTED_MAX, Lookback
 from admin_api.reading.plan import PARTITIONS_MAX, Wanted, from_the_end, plan
 from admin_api.reading.progress import Progress
 from admin_api.reading.schemas import RecordList
@@ -110,7 +111,14 @@ def _wanted(
     ] = None,
     last: Annotated[
         int | None,
-        Query(ge=0, le=OFFSET_MAX, description="So many offsets before the end."),
+        Query(
+            ge=0,
+            le=OFFSET_MAX,
+            description="The last so many records of each partition, a filter aside. "
+            f"Of more than {COUNTED_MAX} of all together, or where half of the time is "
+            "not enough to count them: so many offsets, of which some may be no "
+            "records.",
+        ),
     ] = None,
 ) -> Wanted:
     return Wanted(partitions or (), offset, timestamp_ms, last, places or ())
@@ -159,8 +167,9 @@ async def read_records(
     """
 
     async def found() -> Response:
-        spans = await plan(kafka, name, wanted)
-        question = Question(name, spans, limits, condition.wanted, condition.text)
+        spans, firsts = await plan(kafka, name, wanted)
+        back = None if wanted.last is None else Lookback(wanted.last, firsts)
+        question = Question(name, spans, limits, condition.wanted, condition.text, back)
         return await read(question, readers, clock, lake, base)
 
     asking: Asking = request.scope[CALLER]

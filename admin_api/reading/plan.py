@@ -21,6 +21,13 @@ Spans = dict[int, tuple[int, int]]
 """Partition -> [first offset, end offset)."""
 
 
+class Planned(NamedTuple):
+    """What is to be read, and where the logs of its partitions begin."""
+
+    spans: Spans
+    firsts: dict[int, int]
+
+
 class Followed(NamedTuple):
     """A topic, by the text of its id, and from where its partitions are followed."""
 
@@ -47,8 +54,9 @@ class Wanted:
             raise Problem(400, "at names the partitions itself: leave partition out.")
 
 
-async def plan(kafka: Kafka, topic: str, wanted: Wanted) -> Spans:
-    """What is to be read. Raises Problem, and KafkaException."""
+async def plan(kafka: Kafka, topic: str, wanted: Wanted) -> Planned:
+    """What is to be read; of the last records as many offsets. Raises Problem, and
+    KafkaException."""
     wanted.check()
     starts = _places(wanted.places)
     chosen = _chosen(await _topic(kafka, topic), topic, starts or wanted.partitions)
@@ -60,9 +68,10 @@ async def plan(kafka: Kafka, topic: str, wanted: Wanted) -> Spans:
     elif wanted.last is not None:
         ends = {number: mark.last_stable_offset for number, mark in marks.items()}
         starts = {number: max(0, end - wanted.last) for number, end in ends.items()}
-    return {
+    spans = {
         number: _span(number, starts.get(number, 0), marks[number]) for number in chosen
     }
+    return Planned(spans, {number: marks[number].log_start for number in chosen})
 
 
 async def from_the_end(kafka: Kafka, topic: str, wanted: Wanted) -> Followed:

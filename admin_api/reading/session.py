@@ -1,13 +1,14 @@
 """One question for records, from the plan to the answer."""
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
 from admin_api.lake import Lake
 from admin_api.reading.filters import Predicate
 from admin_api.reading.gather import Gathered, Limits, gather
+from admin_api.reading.lookback import Lookback
 from admin_api.reading.page import Page
 from admin_api.reading.plan import Spans
 from admin_api.reading.readers import Readers
@@ -19,13 +20,15 @@ from broker.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is read, which of it is wanted, and the filter as it was written."""
+    """What is read, which of it is wanted, and the filter as it was written; with
+    ``lookback`` the spans begin where so many records come."""
 
     topic: str
     spans: Spans
     limits: Limits
     wanted: Predicate
     text: str
+    lookback: Lookback | None = None
 
 
 async def read(
@@ -38,18 +41,19 @@ async def read(
     """
 
     def work(consumer: Any, stop: threading.Event) -> bytes:
+        spans, limits = _begun(question, consumer, stop, clock)
         found = gather(
             consumer,
             stop,
             question.topic,
-            question.spans,
-            question.limits,
+            spans,
+            limits,
             question.wanted,
             clock.monotonic_ms,
         )
         consumer.unassign()  # or it fetched on while the answer is sent
         if found.ended_by == Ending.TIMEOUT and not found.scanned:
-            check_table(lake, question.topic, question.spans, found.positions)
+            check_table(lake, question.topic, spans, found.positions)
         return _encoded(answer(question, found, base))
 
     starts = {n: start for n, (start, end) in question.spans.items() if start < end}
@@ -62,6 +66,26 @@ async def read(
     except BaseException:
         reader.close()
         raise
+
+
+def _begun(
+    question: Question, consumer: Any, stop: threading.Event, clock: Clock
+) -> tuple[Spans, Limits]:
+    """The spans from where they begin, and the limits with the time that is left."""
+    limits, back = question.limits, question.lookback
+    if back is None or not back.is_counted(question.spans):
+        return question.spans, limits
+    begun_ms = clock.monotonic_ms()
+    spans = back.begin(
+        consumer,
+        stop,
+        question.topic,
+        question.spans,
+        limits.timeout_ms // 2,
+        clock.monotonic_ms,
+    )
+    left_ms = limits.timeout_ms - (clock.monotonic_ms() - begun_ms)
+    return spans, replace(limits, timeout_ms=max(1, left_ms))
 
 
 def answer(question: Question, found: Gathered, base: str) -> RecordList:

@@ -26,7 +26,9 @@ def topic(plane):
 
 
 def planned(plane, name, **wanted):
-    return asyncio.run(plan(plane.app.state.kafka, name, Wanted(**wanted)))
+    found = asyncio.run(plan(plane.app.state.kafka, name, Wanted(**wanted)))
+    assert found.firsts.keys() == found.spans.keys()
+    return found.spans
 
 
 @pytest.mark.parametrize(
