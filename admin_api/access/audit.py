@@ -28,6 +28,8 @@ class Outcome:
         """It was only asked what a change would do."""
         self.is_void = False
         """Nothing of it could be done, though its status is none of an error."""
+        self.is_in_doubt = False
+        """Nobody knows whether anything of it was done, though its status is none."""
 
     def named(self, status: int) -> str:
         """Whether something was changed; who is told of a fault or that time ran out
@@ -36,7 +38,8 @@ class Outcome:
             return "not changed"
         if self.is_dry_run:
             return "dry run"
-        return "changed" if status < 400 else "perhaps changed"
+        is_done = status < 400 and not self.is_in_doubt
+        return "changed" if is_done else "perhaps changed"
 
 
 def _outcome(request: Request) -> Outcome:

@@ -107,7 +107,9 @@ async def alter_topics_configs(
     failures = await alter_topics(kafka, cluster, body)
     if not failures:
         return Response(status_code=204)
-    outcome.is_void = len(failures) == len(body.data)
+    if len(failures) == len(body.data):
+        outcome.is_in_doubt = any(one.is_in_doubt for one in failures)
+        outcome.is_void = not outcome.is_in_doubt
     answer = TopicFailures(failures=failures).model_dump_json()
     return Response(answer, status_code=207, media_type="application/json")
 

@@ -112,6 +112,11 @@ class TopicFailure(BaseModel):
     error_code: int
     message: str
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether it may have been altered all the same, as where time ran out."""
+        return Problem(self.error_code, self.message).status >= 500
+
 
 class TopicFailures(BaseModel):
     """The topics whose alterations failed."""

@@ -1,6 +1,7 @@
 """A line for each change and each refusal, without what was sent."""
 
 import asyncio
+import signal
 
 import httpx
 import pytest
@@ -8,6 +9,9 @@ from structlog.testing import capture_logs
 
 from admin_api.access.audit import Audit
 from admin_api.access.tokens import Role
+from tests.admin_api.conftest import Plane
+from tests.support.patience import IDLE_S, wait_until
+from tests.support.process import BrokerPart
 
 
 def logged(plane, method, path, **more):
@@ -76,6 +80,34 @@ def test_topics_of_which_none_could_be_altered_are_not_called_changed(plane):
     one = {"topic_name": "unaltered", "configs": [entry]}
     [event] = logged(plane, "POST", path, json={"data": [no_topic, one]})
     assert (event["event"], event["status"]) == ("changed", 207)
+
+
+def test_topics_that_may_have_been_altered_though_nobody_said_so_are_told(
+    tmp_path, monkeypatch
+):
+    part = BrokerPart(tmp_path / "data")
+    part.start()
+    plane = Plane(part.bootstrap, part.data_dir)
+    topic, kafka = plane.create("altered-late"), plane.app.state.kafka
+    path, alter = f"{plane.cluster}/topics/-/configs:alter", kafka.alter_configs
+    entry = {"name": "retention.ms", "value": "12345"}
+
+    async def unanswered(*said):
+        part.process.send_signal(signal.SIGSTOP)
+        assert part.stopped(IDLE_S)
+        with monkeypatch.context() as hasty:
+            hasty.setattr(kafka, "timeout_s", 0.2)
+            return await alter(*said)
+
+    monkeypatch.setattr(kafka, "alter_configs", unanswered)
+    body = {"data": [{"topic_name": "altered-late", "configs": [entry]}]}
+    [event] = logged(plane, "POST", path, json=body)
+    part.go_on()
+    assert (event["event"], event["status"]) == ("perhaps changed", 207)
+    url = f"{topic}/configs/retention.ms"
+    wait_until(lambda: plane.get(url).json().get("value") == "12345")
+    plane.close()
+    part.end()
 
 
 def test_a_dry_run_is_not_called_a_change(plane):
