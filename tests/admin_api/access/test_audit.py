@@ -96,7 +96,7 @@ def test_topics_that_may_have_been_altered_though_nobody_said_so_are_told(
         part.process.send_signal(signal.SIGSTOP)
         assert part.stopped(IDLE_S)
         with monkeypatch.context() as hasty:
-            hasty.setattr(kafka, "timeout_s", 0.2)
+            hasty.setattr(kafka, "timeout_s", 2.0)
             return await alter(*said)
 
     monkeypatch.setattr(kafka, "alter_configs", unanswered)
