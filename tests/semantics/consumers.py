@@ -19,7 +19,14 @@ from confluent_kafka import (
 )
 
 from tests.semantics.history import Recorder, now
-from tests.semantics.producers import SOURCE, TRY_S, Over, Participant, Transactor
+from tests.semantics.producers import (
+    SOURCE,
+    TRY_S,
+    Over,
+    Participant,
+    Transactor,
+    die,
+)
 from tests.support.patience import Patience
 
 SINK = "out"
@@ -162,6 +169,7 @@ class Place:
 
     def __init__(self, who: Participant, group: str) -> None:
         self.group, self._history = group, who.history
+        self._stopping = who.stopping
         self.positions = Positions(who.history, SOURCE, committed=True)
         self._stood = 0
         self.consumer = Consumer(
@@ -218,6 +226,8 @@ class Place:
             try:
                 found = self.consumer.committed(wanted, timeout=TRY_S)
             except KafkaException:
+                if self._stopping.is_set():
+                    die()  # it may wait for whom only its own follower can abort
                 assert patience.lasts(), "nobody says where the group stands"
                 continue
             offsets = {one.partition: max(one.offset, -1) for one in found}
