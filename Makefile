@@ -27,7 +27,7 @@ test-all: .venv/ready  ## the tests with their long forms
 	@$(BIN)/python -m pytest -q tests/benchmarks
 
 test-clients: .venv/ready  ## clients in Go, Java and others (each where its toolchain is); writes the README's table
-	@$(BIN)/python -m pytest -q -m foreign -p no:xdist tests/clients; \
+	@$(BIN)/python -m pytest -q -m foreign -p no:xdist tests/clients tests/semantics; \
 	ended=$$?; $(BIN)/python -m infra.clients_table && exit $$ended
 
 coverage: .venv/ready  ## lines and branches of the pure core that its own tests run

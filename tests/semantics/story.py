@@ -7,6 +7,7 @@ while. What then meets what is the machine's affair: a seed repeats decisions, n
 """
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -29,7 +30,12 @@ from tests.semantics.producers import kills_path
 from tests.simulation.model import Violation
 from tests.support.patience import IDLE_S, Patience, wait_until
 
-SLOTS = (
+SEEDS = int(os.environ.get("LAKELOG_SEMANTICS_SEEDS", "5"))
+FIRST = int(os.environ.get("LAKELOG_SEMANTICS_FIRST", "1"))
+"""Of the long forms."""
+Cast = tuple[tuple[str, str], ...]
+"""Of each slot: what is there, and the first letter of its name."""
+SLOTS: Cast = (
     ("writer", "w"), ("writer", "w"),
     ("transactor", "t"), ("transactor", "t"), ("transactor", "t"),
     ("processor", "p"), ("processor", "p"),
@@ -41,6 +47,8 @@ PARTITIONS = 3
 AT_ITS_END = {"fetch.wait.max.ms": 20}
 """Whoever asks on one connection is answered in turn: behind a Fetch that waits for
 records of which there will be none."""
+TERMINATED = (-signal.SIGTERM, 128 + signal.SIGTERM)
+"""How who was asked to go before it listened for that has ended: another, a JVM."""
 BYTES_OF_SOME = 4_000
 """Of lines about a handful of transactions."""
 
@@ -58,6 +66,8 @@ class Slot:
 class Story:
     """``seconds`` in which things go wrong, ``kills`` of the broker among them."""
 
+    cast: ClassVar[Cast] = SLOTS
+
     def __init__(
         self, house: House, directory: Path, seed: int, seconds: float, kills: int
     ) -> None:
@@ -67,7 +77,7 @@ class Story:
         self.judge = Judge(PARTITIONS)
         self.slots = [
             Slot(kind, f"{letter}{number}")
-            for number, (kind, letter) in enumerate(SLOTS)
+            for number, (kind, letter) in enumerate(self.cast)
         ]
         self.counts: dict[str, int] = {}
         """How often something was done to somebody."""
@@ -205,7 +215,7 @@ class Story:
     def _bury(self, slot: Slot) -> None:
         for process in [one for one in slot.living if one.poll() is not None]:
             slot.living.remove(process)
-            asked = self._calm and process.returncode == -signal.SIGTERM
+            asked = self._calm and process.returncode in TERMINATED
             if not asked and process.returncode not in (0, -signal.SIGKILL):
                 said = self._log.read_text(errors="replace")[-3000:]
                 raise Violation(f"{slot.name} ended with {process.returncode}: {said}")
@@ -225,12 +235,11 @@ class Story:
             "only_begins": only_begins,
         }
         with self._log.open("ab") as log:
-            slot.living.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "tests.semantics", json.dumps(plan)],
-                    stderr=log,
-                )
-            )
+            slot.living.append(subprocess.Popen(self._command(plan), stderr=log))
+
+    def _command(self, plan: dict[str, Any]) -> list[str]:
+        """What starts this participant."""
+        return [sys.executable, "-m", "tests.semantics", json.dumps(plan)]
 
     # the end
 
@@ -343,3 +352,12 @@ class Story:
             if found != wanted:
                 wrong = sorted(found.items() ^ wanted.items())[:3]
                 raise Violation(f"the table of {topic} differs, first in {wrong}")
+
+
+def is_telling(story: Story) -> None:
+    """Things happened in it that could have gone wrong."""
+    ends = {one.is_committed for one in story.judge.model.transactions}
+    assert ends >= {True, False}
+    assert story.judge.model.acknowledged
+    assert story.judge.counts["committed"]
+    assert story.counts["kills of the broker"]

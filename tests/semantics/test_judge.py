@@ -264,6 +264,29 @@ def test_a_kill_of_before_is_no_excuse(history: Writing) -> None:
         history.judged()
 
 
+@pytest.mark.parametrize(
+    ("version", "commit", "rival"),
+    [(1, True, True), (2, False, True), (2, True, False)],
+)
+def test_a_commit_of_version_2_may_meet_the_abort_that_fences_it(
+    history: Writing, version: int, commit: bool, rival: bool
+) -> None:
+    def told(*, version: int, commit: bool, rival: bool) -> None:
+        begun(history, "one")
+        history.send("a", "one/1", who="one")
+        history.line("ending", "one", transaction="one/1", commit=commit)
+        if rival:
+            history.line("begins", "two", id="x")
+        facts = {"id": "x", "is_over": True, "text": "", "version": version}
+        history.line("refused", "one", error="INVALID_TXN_STATE", **facts)
+        history.judged()
+
+    told(version=2, commit=True, rival=True)
+    history.events.clear()
+    with pytest.raises(Violation, match="is told INVALID_TXN_STATE"):
+        told(version=version, commit=commit, rival=rival)
+
+
 def test_a_producer_that_is_refused_what_was_in_order(history: Writing) -> None:
     history.send("a")
     history.line("failed", value="a", error="OUT_OF_ORDER_SEQUENCE_NUMBER")

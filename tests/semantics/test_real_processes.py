@@ -4,18 +4,15 @@ The short form is one seed. The long form has more of them, longer; and stories 
 the real broker has a defect, which the judge must find.
 """
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.crash.house import SMALL, House
 from tests.semantics.consumers import SESSION_MS
-from tests.semantics.story import Story
+from tests.semantics.story import FIRST, SEEDS, Story, is_telling
 from tests.simulation.model import Violation
 
-SEEDS = int(os.environ.get("LAKELOG_SEMANTICS_SEEDS", "5"))
-FIRST = int(os.environ.get("LAKELOG_SEMANTICS_FIRST", "1"))
 DEFECTS = ("nobody_is_fenced", "the_first_open_record_is_stable")
 
 pytestmark = pytest.mark.crash
@@ -34,15 +31,6 @@ def tell(path: Path, seed: int, seconds: float, kills: int, defect: str = "") ->
     finally:
         house.end()
     return story
-
-
-def is_telling(story: Story) -> None:
-    """Things happened in it that could have gone wrong."""
-    ends = {one.is_committed for one in story.judge.model.transactions}
-    assert ends >= {True, False}
-    assert story.judge.model.acknowledged
-    assert story.judge.counts["committed"]
-    assert story.counts["kills of the broker"]
 
 
 def test_no_promise_is_broken(tmp_path):

@@ -31,8 +31,8 @@ from broker.storage.active_segment import ActiveSegment
 from broker.storage.committed_position import CommittedPosition, CommittedPositionFile
 from broker.storage.wal import Wal
 from broker.topics.topic import Topic
-from broker.transactions import transactional_id
-from broker.transactions.metadata import TransactionMetadata
+from broker.transactions import ending, transactional_id
+from broker.transactions.metadata import NO_EPOCH, TransactionMetadata
 
 
 @contextlib.contextmanager
@@ -184,6 +184,24 @@ def nobody_is_fenced() -> Iterator[None]:
         return ErrorCode.NONE
 
     with _replaced(transactional_id, "_mismatch", mismatch):
+        yield
+
+
+@contextlib.contextmanager
+def ends_that_bump_no_epoch() -> Iterator[None]:
+    """In version 2 an epoch lasts as long as its producer, as in version 1."""
+    prepared = ending.prepared
+
+    def unbumped(
+        metadata: TransactionMetadata, now_ms: int, **how: Any
+    ) -> TransactionMetadata:
+        found = prepared(metadata, now_ms, **how)
+        if how.get("fences"):
+            return found
+        epoch = metadata.producer_epoch
+        return found._replace(producer_epoch=epoch, last_epoch=NO_EPOCH)
+
+    with _replaced(ending, "prepared", unbumped):
         yield
 
 
