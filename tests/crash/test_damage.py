@@ -71,7 +71,7 @@ class Life:
         patience = Patience()
         while waiting:
             assert patience.lasts((len(found), len(waiting)))
-            for message in consumer.consume(1000, timeout=0.5):
+            for message in consumer.consume(1000, timeout=0.05):
                 error = message.error()
                 if error is None:
                     found[message.partition(), message.offset()] = message.value()

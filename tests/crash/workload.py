@@ -195,7 +195,7 @@ def read_everything(
     while waiting:
         if not patience.lasts((len(found), len(waiting))):  # refused, not skipped
             raise Lost(f"no end of partitions {waiting}")
-        messages = consumer.consume(1000, timeout=0.5)
+        messages = consumer.consume(1000, timeout=0.1)
         if not messages and lost():
             raise Lost(lost())
         for message in messages:

@@ -51,7 +51,7 @@ def read(bootstrap: str, topic: str, count: int, partitions: int = 1) -> list:
     )
     found, patience = [], Patience()
     while len(found) < count and patience.lasts(len(found)):
-        for message in consumer.consume(1000, timeout=0.5):
+        for message in consumer.consume(1000, timeout=0.05):
             assert message.error() is None, message.error()
             found.append(message)
     consumer.close()

@@ -52,7 +52,7 @@ def consumed(
     found, waiting, patience = [], set(range(partitions)), Patience()
     while waiting:
         assert patience.lasts((len(found), len(waiting))), f"no end of {waiting}"
-        for message in consumer.consume(1000, timeout=0.2):
+        for message in consumer.consume(1000, timeout=0.05):
             if message.error() is None:
                 found.append(row(message))
             else:

@@ -85,7 +85,7 @@ def read_all(bootstrap: str, topic: str, level: str, partitions: int = 1) -> lis
     consumer.assign(parts)
     found, ended, patience = [], set(), Patience()
     while len(ended) < partitions and patience.lasts((len(found), len(ended))):
-        for message in consumer.consume(1000, timeout=0.5):
+        for message in consumer.consume(1000, timeout=0.05):
             if message.error() is None:
                 found.append(message)
             else:
