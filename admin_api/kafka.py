@@ -238,9 +238,22 @@ class Kafka:
     ) -> dict[tuple[str, int], int]:
         """The offset that ``spec`` means, of each partition that is there: among those
         that are committed, unless ``isolation`` says otherwise."""
-        wanted = {TopicPartition(*one): spec for one in partitions}
-        if not wanted:
+        places = list(partitions)
+        try:
+            return await self._offsets(places, spec, isolation)
+        except KafkaException as error:
+            left = await self._left_of(places, error)
+        return await self._offsets(left, spec, isolation)
+
+    async def _offsets(
+        self,
+        places: Sequence[tuple[str, int]],
+        spec: OffsetSpec,
+        isolation: IsolationLevel,
+    ) -> dict[tuple[str, int], int]:
+        if not places:
             return {}
+        wanted = {TopicPartition(*one): spec for one in places}
         asked = self._client.list_offsets(
             wanted,
             isolation_level=isolation,
@@ -256,6 +269,22 @@ class Kafka:
             else:
                 found[partition.topic, partition.partition] = answer.offset
         return found
+
+    async def _left_of(
+        self, asked: Sequence[tuple[str, int]], error: KafkaException
+    ) -> list[tuple[str, int]]:
+        """Those partitions that are there, where librdkafka found a leader of none: so
+        it says it of topics that are just being deleted. Raises the error if it says
+        another thing, or all of them are there."""
+        if error.args[0].code() != KafkaError._NOENT:
+            raise error
+        names = list(dict.fromkeys(topic for topic, _ in asked))
+        found = await self.describe_topics(names, missing_ok=True)
+        there = {(one.name, part.id) for one in found for part in one.partitions}
+        left = [one for one in asked if one in there]
+        if len(left) == len(asked):
+            raise error
+        return left
 
     async def watermarks(
         self, partitions: Sequence[tuple[str, int]], timeout_s: float
@@ -273,7 +302,11 @@ class Kafka:
             with suppress(TimeoutError):  # together asked, together answered
                 last = _heard([*one.values()][-1])
                 await asyncio.wait_for(last, deadline_s + _GRACE_S)
-        return await self._within(asyncio.to_thread(_marks_of, asked), deadline_s)
+        try:
+            return await self._within(asyncio.to_thread(_marks_of, asked), deadline_s)
+        except KafkaException as error:
+            left = await self._left_of(partitions, error)
+        return await self.watermarks(left, timeout_s)
 
     def _ask_watermarks(
         self, partitions: Sequence[tuple[str, int]], timeout_s: float

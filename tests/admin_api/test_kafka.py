@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
@@ -326,3 +326,44 @@ def test_the_deadline_of_an_answer_is_not_that_of_the_request_behind_it(
         client.sendall("\r\n".join(asked).encode() + b"Connection: close\r\n\r\n")
         said = b"".join(iter(lambda: client.recv(1 << 16), b""))
     assert b"event: end" in said, said
+
+
+class Leaderless:
+    """A real client that finds no leader of any partition, the first so many times: it
+    says so in some moments of a topic's deletion."""
+
+    def __init__(self, client, times):
+        self._client, self._left = client, times
+
+    def __getattr__(self, name):
+        return getattr(self._client, name)
+
+    def list_offsets(self, wanted, **named):
+        if not self._left:
+            return self._client.list_offsets(wanted, **named)
+        self._left -= 1
+        failed = Future()
+        failed.set_exception(KafkaException(KafkaError(KafkaError._NOENT, "no leader")))
+        return dict.fromkeys(wanted, failed)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_of_a_topic_without_a_leader_it_is_asked_whether_it_is_there(plane, times):
+    name = f"led-{times}"
+    plane.create(name)
+    kafka = Kafka(plane.bootstrap)
+    own, led = kafka._client, (name, 0)
+
+    async def asked(places):
+        kafka._client = Leaderless(own, 1)
+        offsets = await kafka.offsets(places, OffsetSpec.latest())
+        kafka._client = Leaderless(own, times)
+        marks = await kafka.watermarks(places, IDLE_S)
+        return offsets, marks
+
+    gone = ("deleted", 0)
+    assert asyncio.run(asked([gone])) == ({}, {})
+    there = {led: 0}, {led: Watermarks(0, 0, 0)}
+    assert asyncio.run(asked([gone, led])) == there
+    with pytest.raises(KafkaException, match="no leader"):
+        asyncio.run(asked([led]))
