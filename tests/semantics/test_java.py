@@ -14,6 +14,9 @@ from tests.simulation.model import Violation
 
 pytestmark = [pytest.mark.crash, pytest.mark.foreign]
 
+LATE = 0.03
+"""Requests that come when their client has given them up, as a share."""
+
 
 @pytest.fixture(scope="session")
 def java(tmp_path_factory: pytest.TempPathFactory) -> Java:
@@ -42,6 +45,18 @@ def test_no_promise_of_version_2_is_broken(
     story.tell()
     is_telling(story)
     speaks_version_2(story)
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+def test_what_comes_late_ends_and_writes_nothing(
+    java: Java, tmp_path: Path, seed: int
+) -> None:
+    """Requests that were asked again arrive a second time, seconds later."""
+    story = JavaStory(java, tmp_path, seed, seconds=30, kills=2, late=LATE)
+    story.tell()
+    is_telling(story)
+    speaks_version_2(story)
+    assert story.relay.kept
 
 
 @pytest.mark.parametrize("defect", ["ends_that_bump_no_epoch"])
