@@ -59,14 +59,19 @@ def test_what_comes_late_ends_and_writes_nothing(
     assert story.relay.kept
 
 
-@pytest.mark.parametrize("defect", ["ends_that_bump_no_epoch"])
+@pytest.mark.parametrize(
+    ("defect", "late"),
+    [("ends_that_bump_no_epoch", 0.0), ("ends_of_any_epoch", 2 * LATE)],
+)
 def test_a_defect_of_version_2_is_found(
-    java: Java, tmp_path: Path, defect: str
+    java: Java, tmp_path: Path, defect: str, late: float
 ) -> None:
     def is_found(seed: int) -> bool:
         path = tmp_path / str(seed)
         path.mkdir()
-        story = JavaStory(java, path, seed, seconds=20, kills=2, defect=defect)
+        story = JavaStory(
+            java, path, seed, seconds=20, kills=2, late=late, defect=defect
+        )
         return _breaks(story.tell)
 
     assert any(is_found(seed) for seed in range(5))

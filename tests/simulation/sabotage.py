@@ -32,7 +32,10 @@ from broker.storage.committed_position import CommittedPosition, CommittedPositi
 from broker.storage.wal import Wal
 from broker.topics.topic import Topic
 from broker.transactions import ending, transactional_id
+from broker.transactions.commands import End
 from broker.transactions.metadata import NO_EPOCH, TransactionMetadata
+from broker.transactions.states import TransactionState
+from broker.transactions.transaction import Transaction
 
 
 @contextlib.contextmanager
@@ -202,6 +205,23 @@ def ends_that_bump_no_epoch() -> Iterator[None]:
         return found._replace(producer_epoch=epoch, last_epoch=NO_EPOCH)
 
     with _replaced(ending, "prepared", unbumped):
+        yield
+
+
+@contextlib.contextmanager
+def ends_of_any_epoch() -> Iterator[None]:
+    """In version 2 an EndTxn ends what is open, be it delayed from an earlier one."""
+    refusal = ending._refusal_v2
+
+    def ends_it(transaction: Transaction, command: End) -> ErrorCode | None:
+        metadata = transaction.metadata
+        is_its = command.producer_id == metadata.producer_id
+        is_open = metadata.state is TransactionState.ONGOING
+        if is_its and is_open and not transaction.is_pending:
+            return None
+        return refusal(transaction, command)
+
+    with _replaced(ending, "_refusal_v2", ends_it):
         yield
 
 
