@@ -3,6 +3,10 @@
 librdkafka batches what comes at the same time and keeps the order of each partition.
 Its delivery reports come on a thread of ours, which begins with the first record.
 Partitions are chosen by key as Java's producer chooses them.
+
+After a record that was not confirmed in time librdkafka takes a new epoch, and sends
+what else is on its way again under it: the broker cannot tell that it has it already.
+So one late record takes all others with it, and none is there twice.
 """
 
 import threading
@@ -33,14 +37,20 @@ OFFSET_UNKNOWN = -1
 """As Java's producer says it: a batch was sent again because its answer was lost, and
 the broker says that it has it (DUPLICATE_SEQUENCE_NUMBER), or has what came behind."""
 
+LATE = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT})
+"""After these librdkafka takes a new epoch."""
+
 _LATE = (
     "The broker did not confirm the record in time: it may have been written all the "
     "same, or be written yet."
 )
+_GIVEN_UP = (
+    "The record was given up before the broker confirmed it: whether it is there is "
+    "not known."
+)
 _IN_WORDS = {
-    KafkaError._PURGE_QUEUE: "The record was given up before it was sent.",
-    KafkaError._PURGE_INFLIGHT: "The record was given up before the broker confirmed "
-    "it: whether it is there is not known.",
+    KafkaError._PURGE_QUEUE: _GIVEN_UP,
+    KafkaError._PURGE_INFLIGHT: _GIVEN_UP,
     KafkaError._MSG_TIMED_OUT: _LATE,
     KafkaError._TIMED_OUT: _LATE,
     KafkaError.REQUEST_TIMED_OUT: _LATE,
@@ -106,6 +116,8 @@ class RecordProducer:
         self._producer: Any = None
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
+        self._is_late = False
+        """A record was not confirmed in time, and what goes with it is not given up."""
         self._known: dict[str, Identity] = {}
         """What the topics were when librdkafka last looked for our sake."""
 
@@ -159,6 +171,7 @@ class RecordProducer:
             if error is None:
                 delivered.set_result(_delivered(message))
             else:
+                self._is_late |= error.code() in LATE
                 self._missed(record.topic, error)
                 delivered.set_exception(KafkaException(_in_words(error)))
 
@@ -199,6 +212,9 @@ class RecordProducer:
     def _poll(self) -> None:
         while not self._closed.is_set():
             self._producer.poll(POLL_S)
+            if self._is_late:
+                self._is_late = False
+                self.give_up()
         self._producer.flush()
 
 

@@ -3,14 +3,18 @@
 import ctypes
 import signal
 import threading
+import time
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from admin_api.records.producer import Outgoing, RecordProducer
+from tests.crash.workload import create_topic
+from tests.support.between import Between
 from tests.support.confluent import read
 from tests.support.patience import IDLE_S
 from tests.support.ports import nobody
+from tests.support.process import BrokerPart
 
 
 def outgoing(topic, value, partition=None, key=None):
@@ -78,6 +82,40 @@ def test_a_record_that_was_not_confirmed_in_time_may_have_been_written(plane):
     assert [one.value() for one in read(plane.bootstrap, "late", 2)][1] == b"second"
 
 
+def test_what_goes_with_a_late_record_is_not_written_twice(tmp_path):
+    """librdkafka would send it again under another epoch, and report it once."""
+    between = Between()
+    broker = BrokerPart(tmp_path / "data")
+    broker.arguments = ["--listener", f"127.0.0.1:{between.port}"]
+    broker.arguments += ["--advertised", between.address]
+    broker.start()
+    create_topic(between.address, "t", 2)
+    producer = RecordProducer(between.address, 4.0)
+    try:
+        for number in range(2):
+            producer.send(outgoing("t", b"first", number)).result(IDLE_S)
+        between.hears.clear()
+        late = producer.send(outgoing("t", b"late", 0))
+        time.sleep(2)  # so that these are not late as well
+        young = [producer.send(outgoing("t", b"%d" % n, 1)) for n in range(3)]
+        with pytest.raises(KafkaException, match="may have been written"):
+            late.result(IDLE_S)
+        between.cut()
+        for one in young:
+            with pytest.raises(KafkaException, match="is there is not known"):
+                one.result(IDLE_S)
+        last = [producer.send(outgoing("t", b"last", n)) for n in range(2)]
+        count = sum(one.result(IDLE_S).offset + 1 for one in last)
+        found = [one.value() for one in read(between.address, "t", count, 2)]
+    finally:
+        producer.close()
+        broker.end()
+        between.close()
+    assert sorted(found) == sorted(
+        [b"first", b"first", b"late", b"0", b"1", b"2", b"last", b"last"]
+    )
+
+
 class Dead:
     """A producer that took one record and then failed for good."""
 
@@ -119,7 +157,7 @@ def test_what_is_given_up_fails_at_once_and_in_words():
         producer = RecordProducer(address, IDLE_S)
         sent = producer.send(outgoing("t", b""))
         producer.give_up()
-        with pytest.raises(KafkaException, match="given up before it was sent"):
+        with pytest.raises(KafkaException, match="given up before the broker"):
             sent.result(IDLE_S)
         producer.close()
 

@@ -1,0 +1,60 @@
+"""Who stands between clients and a broker, and may keep its answers to himself."""
+
+import socket
+import threading
+from contextlib import suppress
+
+
+class Between:
+    """Clients come to ``address``; the broker, told of it as its own, is at ``port``.
+
+    While ``hears`` is not set what the broker answers stays here.
+    """
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port: int = free.getsockname()[1]
+        self.hears = threading.Event()
+        self.hears.set()
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        """All connections are gone; what was kept is lost."""
+        for one in self._open:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        self._open.clear()
+        self.hears.set()
+
+    def close(self) -> None:
+        """Nobody comes any more."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._socket.accept()
+                try:
+                    broker = socket.create_connection(("127.0.0.1", self.port))
+                except OSError:
+                    client.close()
+                    continue
+                self._open += [client, broker]
+                for ends in ((client, broker), (broker, client)):
+                    threading.Thread(target=self._copy, args=ends, daemon=True).start()
+
+    def _copy(self, source: socket.socket, to: socket.socket) -> None:
+        with suppress(OSError), source:
+            is_answer = source.getpeername()[1] == self.port
+            while data := source.recv(1 << 16):
+                if is_answer:
+                    self.hears.wait()
+                to.sendall(data)
+        with suppress(OSError):
+            to.shutdown(socket.SHUT_RDWR)
