@@ -24,6 +24,12 @@ BUSY_MS: Final = 5_000
 inside its transaction, and everybody's commits stand until it goes on or is killed."""
 PAGE_BYTES_MIN: Final = 512
 """No database is smaller."""
+_OUT_OF_REACH: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY,
+    }
+)  # fmt: skip
 WRITING: Final = "lakelog_writing"
 """Execution option: the transaction will write, and takes the lock at its begin."""
 
@@ -56,9 +62,19 @@ def open_engine(
 
 def is_locked(error: BaseException) -> bool:
     """Whether another process holds the write lock."""
-    cause = getattr(error, "orig", None)
-    code = getattr(cause, "sqlite_errorcode", 0)
-    return code & 0xFF == sqlite3.SQLITE_BUSY
+    return _code(error) == sqlite3.SQLITE_BUSY
+
+
+def is_out_of_reach(error: BaseException) -> bool:
+    """Whether it is us who cannot read the file now, such as for want of a permission
+    or for another's lock: nothing is said of what is in it."""
+    return _code(error) in _OUT_OF_REACH
+
+
+def _code(error: BaseException) -> int:
+    """SQLite's primary result code; 0: the error is none of its."""
+    code: int = getattr(getattr(error, "orig", None), "sqlite_errorcode", 0)
+    return code & 0xFF
 
 
 def set_busy_ms(connection: Connection, busy_ms: int) -> None:

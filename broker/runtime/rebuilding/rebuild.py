@@ -24,6 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from broker.catalog import topics as stored_topics
 from broker.catalog.catalog import Catalog
+from broker.catalog.engine import is_out_of_reach
 from broker.catalog.errors import CatalogError, CatalogTooNew
 from broker.clock import Clock
 from broker.failpoints import passing
@@ -152,7 +153,7 @@ def _lives(pid: int) -> bool:
 
 
 def _check_lost(data_dir: Path, *, is_forced: bool) -> None:
-    """Raise NotRebuilt if there is a catalog that can be read."""
+    """Raise NotRebuilt if there is a catalog that can be read, or that others can."""
     path = data_dir / NAME
     if is_forced or not path.exists():
         return
@@ -164,7 +165,12 @@ def _check_lost(data_dir: Path, *, is_forced: bool) -> None:
             )
     except CatalogTooNew as error:
         raise NotRebuilt(str(error)) from error
-    except (CatalogError, SQLAlchemyError, ValueError):
+    except (CatalogError, SQLAlchemyError, ValueError) as error:
+        if is_out_of_reach(error) or is_out_of_reach(error.__cause__ or error):
+            raise NotRebuilt(
+                f"{path} may be whole, and cannot be read by this process now: "
+                f"{error}. --force makes a new one all the same, and keeps this aside"
+            ) from error
         return
     if damage == "ok":
         raise NotRebuilt(

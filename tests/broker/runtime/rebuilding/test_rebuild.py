@@ -2,7 +2,11 @@
 
 import json
 import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,6 +119,42 @@ def test_a_catalog_that_can_be_read_stays_unless_it_is_forced(world):
     made = again(world, force=True)
     with Catalog.open(made.aside[0], read_only=True) as kept:
         assert kept.read(topics.load) == before
+    opened(world)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """As by a shell that has it to itself."""
+    with closing(sqlite3.connect(path)) as holder:
+        holder.execute("PRAGMA locking_mode=EXCLUSIVE")
+        holder.execute("BEGIN IMMEDIATE")
+        holder.commit()
+        holder.execute("SELECT count(*) FROM topics").fetchone()
+        yield
+
+
+@contextmanager
+def not_to_be_opened(path: Path) -> Iterator[None]:
+    """As by a user who may not; it is so for root as well."""
+    beside = path.with_name(f"{path.name}-wal")
+    beside.mkdir()
+    yield
+    beside.rmdir()
+
+
+@pytest.mark.parametrize("kept", [locked, not_to_be_opened])
+def test_a_catalog_that_only_we_cannot_read_is_not_called_lost(
+    world, kept: Callable[..., Any], monkeypatch
+):
+    monkeypatch.setitem(Catalog.open.__func__.__kwdefaults__, "busy_ms", 10)
+    world.wal.close()
+    world.catalog.close()
+    path = world.data_dir / "catalog.db"
+    content = path.read_bytes()
+    with kept(path), pytest.raises(NotRebuilt, match=r"may be whole.* --force"):
+        again(world)
+    assert path.read_bytes() == content
+    assert list(world.data_dir.glob("catalog.db.*")) == []
     opened(world)
 
 
