@@ -19,8 +19,8 @@ pytestmark = pytest.mark.crash
 
 POINTS = (
     "rebuild.begun", "rebuild.planned", "rebuild.filled", "rebuild.staged",
-    "rebuild.synced", "rebuild.part_aside", "rebuild.part_aside", "rebuild.aside",
-    "rebuild.placed",
+    "rebuild.synced", "rebuild.ready", "rebuild.part_aside", "rebuild.part_aside",
+    "rebuild.aside", "rebuild.placed",
 )  # fmt: skip
 """In the order in which they are passed; both files of the lost one move aside."""
 LOST = {"catalog.db": b"damaged", "catalog.db-wal": b"its log"}

@@ -3,11 +3,12 @@
 The problem: whoever is killed in the middle must leave either what was there or all of
 the new, and a catalog of SQLite is up to three files, of which an old log beside a new
 file would be played into it. The idea: the new one is made under another name, closed,
-so that it is one file, and synced; then what was there moves aside, the file before its
-log; and then the new one gets its name. Killed in between there is no catalog, and a
-broker does not start without one where there are records (`broker.catalog.missing`).
-Nothing is deleted but what an earlier try left under the other name. What it had begun
-to move aside is moved on under the same name: a log belongs to its file.
+so that it is one file, and synced; then it gets a name that says under which one what
+was there moves aside, the file before its log; and then its own. Killed in between
+there is no catalog, and a broker does not start without one where there are records
+(`broker.catalog.missing`). Nothing is deleted but what an earlier try made. What it had
+begun to move aside is moved on under the same name: a log belongs to its file, and to
+none that was kept before, into which SQLite would play it.
 """
 
 import os
@@ -29,21 +30,24 @@ from broker.transactions.snapshot import encode
 NAME: Final = "catalog.db"
 STAGED: Final = "catalog.db.rebuilding"
 _PARTS: Final = ("", "-wal", "-shm", "-journal")
-_ASIDE: Final = re.compile(rf"{re.escape(NAME)}\.lost-(\d+)")
+_READY: Final = ".new"
+_BEGUN: Final = re.compile(rf"({re.escape(NAME)}\.lost-\d+){re.escape(_READY)}")
+"""The new catalog, while what was there moves to this name."""
 
 
 def aside_name(data_dir: Path, now_ms: int) -> str:
-    """What the names begin with that lost files get. To be asked before `stage`, which
-    deletes what tells that an earlier try was killed."""
-    is_begun = (data_dir / STAGED).exists() and not (data_dir / NAME).exists()
+    """What the names begin with that lost files get: those that an earlier try, which
+    was killed, had begun to give them."""
     left = [part for part in _PARTS if (data_dir / f"{NAME}{part}").exists()]
-    earlier = [found for path in data_dir.iterdir()
-               if (found := _ASIDE.fullmatch(path.name))]  # fmt: skip
-    if is_begun and left and earlier:
-        name = max(earlier, key=lambda found: int(found[1]))[0]
+    for name in _begun(data_dir):
         if not any((data_dir / f"{name}{part}").exists() for part in left):
             return name
     return f"{NAME}.lost-{now_ms}"
+
+
+def _begun(data_dir: Path) -> list[str]:
+    found = (_BEGUN.fullmatch(path.name) for path in data_dir.iterdir())
+    return [one[1] for one in found if one]
 
 
 def stage(
@@ -95,6 +99,13 @@ def place(data_dir: Path, staged: Path, aside: str) -> list[Path]:
     """Move what is in the catalog's place to names that begin with ``aside``, and the
     staged one there; what lies under these names. Durable when this returns. Raises
     OSError."""
+    ready = data_dir / f"{aside}{_READY}"
+    os.rename(staged, ready)
+    for name in _begun(data_dir):
+        if name != aside:
+            os.unlink(data_dir / f"{name}{_READY}")
+    _sync(data_dir)
+    passing("rebuild.ready")
     for part in _PARTS:
         old, target = data_dir / f"{NAME}{part}", data_dir / f"{aside}{part}"
         if old.exists():
@@ -102,7 +113,7 @@ def place(data_dir: Path, staged: Path, aside: str) -> list[Path]:
             passing("rebuild.part_aside")
     _sync(data_dir)
     passing("rebuild.aside")
-    os.rename(staged, data_dir / NAME)
+    os.rename(ready, data_dir / NAME)
     passing("rebuild.placed")
     _sync(data_dir)
     found = [data_dir / f"{aside}{part}" for part in _PARTS]

@@ -63,7 +63,8 @@ def test_an_answer_that_says_nothing_is_bad_usage(data_dir, words):
 
 
 @pytest.mark.parametrize(
-    "point", ["rebuild.filled", "rebuild.part_aside", "rebuild.aside"]
+    "point",
+    ["rebuild.filled", "rebuild.ready", "rebuild.part_aside", "rebuild.aside"],
 )
 def test_who_is_killed_in_the_middle_leaves_no_half(data_dir, point, monkeypatch):
     """At each step, one after the other: `tests.crash.test_rebuild_kills`."""

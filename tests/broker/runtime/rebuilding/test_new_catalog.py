@@ -18,6 +18,9 @@ PLAN = Plan(
     last_number=9,
 )
 
+READY = "catalog.db.lost-7.new"
+"""The new catalog of one that was killed while it moved what was there."""
+
 
 def made(data_dir, plan=PLAN, orphans=()):
     return stage(
@@ -74,15 +77,15 @@ def test_a_topic_that_cannot_be_stored_leaves_no_catalog(tmp_path):
     [
         ([], "catalog.db.lost-9"),
         (["catalog.db", "catalog.db-wal", STAGED], "catalog.db.lost-9"),
-        ([STAGED, "catalog.db-wal", "catalog.db.lost-7"], "catalog.db.lost-7"),
-        ([STAGED, "catalog.db-wal", "catalog.db.lost-7", "catalog.db.lost-10"],
-         "catalog.db.lost-10"),
-        ([STAGED, "catalog.db-shm", "catalog.db.lost-7", "catalog.db.lost-7-wal"],
+        (["catalog.db-wal", "catalog.db.lost-7", READY], "catalog.db.lost-7"),
+        (["catalog.db", "catalog.db-wal", READY], "catalog.db.lost-7"),
+        (["catalog.db-shm", "catalog.db.lost-7", "catalog.db.lost-7-wal", READY],
          "catalog.db.lost-7"),
-        ([STAGED, "catalog.db-wal", "catalog.db.lost-7", "catalog.db.lost-7-wal"],
+        (["catalog.db-wal", "catalog.db.lost-7", "catalog.db.lost-7-wal", READY],
          "catalog.db.lost-9"),
-        ([STAGED, "catalog.db.lost-7"], "catalog.db.lost-9"),
+        (["catalog.db.lost-7", READY], "catalog.db.lost-7"),
         (["catalog.db-wal", "catalog.db.lost-7"], "catalog.db.lost-9"),
+        ([STAGED, "catalog.db-wal", "catalog.db.lost-7"], "catalog.db.lost-9"),
     ],
 )  # fmt: skip
 def test_what_a_killed_one_had_begun_to_move_keeps_its_name(tmp_path, there, name):
@@ -90,3 +93,20 @@ def test_what_a_killed_one_had_begun_to_move_keeps_its_name(tmp_path, there, nam
     for one in there:
         (tmp_path / one).touch()
     assert aside_name(tmp_path, 9) == name
+
+
+def test_a_log_is_not_laid_beside_a_catalog_that_was_kept_before(tmp_path):
+    """SQLite would play it into that."""
+    (tmp_path / "catalog.db.lost-7").write_text("kept by an earlier rebuild")
+    (tmp_path / "catalog.db-wal").write_text("of a later one")
+    made(tmp_path)  # and killed
+    moved = place(tmp_path, made(tmp_path), aside_name(tmp_path, 9))
+    assert [path.name for path in moved] == ["catalog.db.lost-9-wal"]
+
+
+def test_what_is_left_of_a_killed_one_goes(tmp_path):
+    for name in ("catalog.db", "catalog.db.lost-7", READY):
+        (tmp_path / name).touch()
+    place(tmp_path, made(tmp_path), aside_name(tmp_path, 9))
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"catalog.db", "catalog.db.lost-7", "catalog.db.lost-9"}
