@@ -5,7 +5,9 @@ The files and what is in them are fixed in `broker.status`.
 
 import time
 from pathlib import Path
+from typing import Any
 
+from broker.shared_look import SharedLook
 from broker.status import file
 from broker.status.schema import BrokerStatus, CompactorStatus
 
@@ -15,6 +17,8 @@ class StatusFiles:
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
+        self.tables_disk = SharedLook[Any]()
+        """How full the disk of tables is that lie elsewhere; it may hang."""
 
     def broker(self) -> BrokerStatus | None:
         """The broker's status."""

@@ -2,7 +2,10 @@
 
 import asyncio
 import shutil
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from admin_api.health.reasons import problems_of, unreachable, warnings_of
 from admin_api.kafka import Kafka
@@ -18,11 +21,15 @@ from admin_api.status import StatusFiles
 from broker.status.schema import BrokerStatus, CompactorStatus
 from lakehouse.location import warehouse_of
 
+LOOK_S: Final = 2.0
+"""So long is waited for the disk of tables that lie elsewhere."""
+
 
 async def report(kafka: Kafka, status: StatusFiles) -> Health:
-    """How all parts are now; waits two seconds at most for the broker."""
-    silent = await unreachable(kafka)
-    broker, compactor, disk, tables_disk = await asyncio.to_thread(_read, status)
+    """How all parts are now; waits two seconds at most for the broker, and for a disk
+    of tables that hangs."""
+    silent, tables_disk = await asyncio.gather(unreachable(kafka), _tables_disk(status))
+    broker, compactor, disk = await asyncio.to_thread(_read, status)
     reasons = [*silent, *problems_of(broker)]
     warnings = warnings_of(broker, compactor)
     return Health(
@@ -38,15 +45,18 @@ async def report(kafka: Kafka, status: StatusFiles) -> Health:
 
 def _read(
     status: StatusFiles,
-) -> tuple[
-    BrokerStatus | None,
-    CompactorStatus | None,
-    DiskHealth | None,
-    TablesDiskHealth | None,
-]:
-    directory = status.data_dir
-    of_tables = tables_disk_of(directory)
-    return status.broker(), status.compactor(), disk_of(directory), of_tables
+) -> tuple[BrokerStatus | None, CompactorStatus | None, DiskHealth | None]:
+    return status.broker(), status.compactor(), disk_of(status.data_dir)
+
+
+async def _tables_disk(status: StatusFiles) -> TablesDiskHealth | None:
+    """As `tables_disk_of`; None as well if the disk does not say it in `LOOK_S`."""
+    look = partial(tables_disk_of, status.data_dir)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LOOK_S):
+            found: TablesDiskHealth | None = await status.tables_disk.result(look)
+            return found
+    return None
 
 
 def disk_of(data_dir: Path) -> DiskHealth | None:

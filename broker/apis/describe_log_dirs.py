@@ -10,9 +10,9 @@ Version notes: v3 a top-level error; v4 the size of the volume (KIP-827); v5 cor
 directories (KIP-1066): never.
 """
 
-import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Iterable
+from copy import copy
 from pathlib import Path
 
 from broker.dispatch.context import Context
@@ -63,12 +63,12 @@ def _one_directory(
 async def _two_directories(
     request: DescribeLogDirsRequest, broker: Broker
 ) -> DescribeLogDirsResponse:
-    """A disk that hangs holds up this answer alone."""
-    partitions, loop = broker.partitions, asyncio.get_running_loop()
-    data_dir = broker.settings.data_dir
-    log, tables = await loop.run_in_executor(
-        None, lambda: (_volume(data_dir), _volume(warehouse_of(data_dir)))
+    """A disk that hangs holds up these answers alone, and one thread."""
+    partitions, data_dir = broker.partitions, broker.settings.data_dir
+    found = await broker.disks.result(
+        lambda: (_volume(data_dir), _volume(warehouse_of(data_dir)))
     )
+    log, tables = map(copy, found)
     log.topics = await completed(_topics(request, broker, partitions.log_bytes))
     if not tables.error_code:
         steps = _topics(request, broker, partitions.table_bytes, empty_too=False)

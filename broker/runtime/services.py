@@ -9,7 +9,7 @@ consists of.
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from broker.catalog.catalog import Catalog
 from broker.clock import Clock
@@ -26,6 +26,7 @@ from broker.runtime.process.status import Counters
 from broker.runtime.process.telemetry import Telemetry
 from broker.runtime.topics.topics import Topics
 from broker.settings import Settings
+from broker.shared_look import SharedLook
 from broker.storage.wal import Wal
 from broker.timing.delayed import DelayedOperations, Timers
 
@@ -73,9 +74,12 @@ class Broker:
     room: asyncio.Lock = field(init=False)
     """Held by who waits for room in ``recompressed``: in the order of arrival, so that
     neither do the small overtake the large, nor are all woken for one."""
+    disks: SharedLook[Any] = field(init=False)
+    """How full the disks are, where that of the tables is another than the log's."""
 
     def __post_init__(self) -> None:
         self.conversions = asyncio.Semaphore(CONVERSIONS_MAX)
         self.recompressed = Budget(RECOMPRESSED_BYTES_MAX)
         self.room = asyncio.Lock()
+        self.disks = SharedLook()
         self.fetched = Budget(self.settings.network.fetched_bytes_max)

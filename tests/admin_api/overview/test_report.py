@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -88,6 +89,32 @@ def test_the_disk_of_tables_that_lie_elsewhere_is_measured_too(tmp_path):
         assert found.tables_disk.total_bytes == there.total
         assert found.disk.total_bytes == shutil.disk_usage(tmp_path).total
     assert tables_disk_of(tmp_path) is None  # it is not mounted
+
+
+def test_a_disk_of_tables_that_hangs_holds_up_no_report(tmp_path, monkeypatch):
+    """However often it is asked for, it takes one thread."""
+    goes_on, looks = threading.Event(), []
+
+    def hangs(data_dir):
+        looks.append(data_dir)
+        goes_on.wait()
+
+    monkeypatch.setattr(module, "tables_disk_of", hangs)
+    monkeypatch.setattr(module, "LOOK_S", 0.01)
+
+    async def story(kafka):
+        status = StatusFiles(tmp_path)
+        try:
+            for _ in range(3):
+                found = await report(kafka, status)
+                assert found.tables_disk is None
+                assert found.disk is not None
+        finally:
+            goes_on.set()
+
+    with nobody() as address:
+        asyncio.run(story(Kafka(address, 0.2)))
+    assert looks == [tmp_path]
 
 
 def test_tables_in_the_data_directory_have_no_disk_of_their_own(tmp_path):

@@ -1,6 +1,11 @@
 """DescribeLogDirs: one directory, and how much of it each partition takes."""
 
+import asyncio
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +15,7 @@ from broker.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
 )
+from tests.support.patience import IDLE_S
 from tests.support.rig import Tables, batch_of, call, create, produce_one, rig, run
 
 
@@ -67,6 +73,48 @@ def test_tables_that_lie_elsewhere_are_counted_there(
             else:
                 assert elsewhere.error_code == ErrorCode.KAFKA_STORAGE_ERROR
                 assert (elsewhere.topics, elsewhere.total_bytes) == ([], -1)
+
+    run(scenario)
+
+
+def test_a_disk_of_tables_that_hangs_takes_one_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often tools ask, and give up: others read the log on these threads."""
+    away, goes_on, look = tmp_path / "away", threading.Event(), shutil.disk_usage
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "tables").symlink_to(away)
+    away.mkdir()
+
+    def hangs(path: Path) -> Any:
+        if path == away:
+            goes_on.wait()
+        return look(path)
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(2))
+        async with rig(tmp_path / "data") as broker:
+            monkeypatch.setattr(shutil, "disk_usage", hangs)
+            try:
+                asked = [
+                    asyncio.ensure_future(
+                        call(describe_log_dirs, DescribeLogDirsRequest(None), broker)
+                    )
+                    for _ in range(4)
+                ]
+                await asyncio.sleep(0.01)
+                asked.pop().cancel()
+                await asyncio.wait_for(loop.run_in_executor(None, look, "/"), IDLE_S)
+                assert not any(one.done() for one in asked)
+            finally:
+                goes_on.set()
+            for one in asked:
+                assert [r.error_code for r in (await one).results] == [0, 0]
+            response = await call(
+                describe_log_dirs, DescribeLogDirsRequest(None), broker
+            )
+            assert len(response.results) == 2
 
     run(scenario)
 
