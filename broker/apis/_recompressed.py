@@ -122,8 +122,12 @@ async def _reserved(broker: Broker, size: int) -> Reservation:
     async with broker.room:
         while not budget.try_take(size):
             room = asyncio.get_running_loop().create_future()
-            budget.wait(partial(_wake, room), size)
-            await room
+            wake = partial(_wake, room)
+            budget.wait(wake, size)
+            try:
+                await room
+            finally:
+                budget.forget(wake)
     return Reservation(budget, size)
 
 

@@ -87,6 +87,11 @@ class Budget:
         self._arrivals += 1
         heapq.heappush(self._waiting, (size, self._arrivals, wake))
 
+    def forget(self, wake: Callable[[], None]) -> None:
+        """Not to call it any more: who waited has given up. It may have been called."""
+        self._waiting = [one for one in self._waiting if one[2] is not wake]
+        heapq.heapify(self._waiting)
+
 
 class Reservation:
     """Bytes of a budget that one answer takes, until they are given back."""

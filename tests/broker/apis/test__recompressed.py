@@ -359,6 +359,26 @@ def test_all_batches_of_a_request_wait_for_room_in_its_time_together(
     run(scenario)
 
 
+def test_of_who_gave_up_waiting_nothing_is_kept(tmp_path: Path) -> None:
+    """While a disk hangs clients ask again and again."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", compression_type="lz4")
+            room = broker.recompressed
+            room.take(room.bytes_max)
+            for _ in range(3):
+                late = produce_request("t", (0, batch_of(b"a")))
+                late.timeout_ms = 1
+                answer = await call(produce, late, broker, 9)
+                [part] = answer.responses[0].partition_responses
+                assert part.error_code == ErrorCode.REQUEST_TIMED_OUT
+                assert not room.is_awaited
+            room.give(room.bytes_max)
+
+    run(scenario)
+
+
 def test_who_asks_for_no_answer_is_held_back_until_there_is_room(
     tmp_path: Path,
 ) -> None:

@@ -103,3 +103,16 @@ def test_one_who_steps_back_lets_the_others_in() -> None:
     budget.step_back(gone)
     assert woken == [1]
     assert budget.try_take(1)
+
+
+def test_who_gave_up_is_not_woken() -> None:
+    budget, woken = Budget(100), list[int]()
+    wakes = [lambda n=n: woken.append(n) for n in range(3)]  # type: ignore[misc]
+    budget.take(100)
+    for size, wake in enumerate(wakes):
+        budget.wait(wake, 3 - size)
+    budget.forget(wakes[1])
+    budget.give(100)
+    assert woken == [2, 0]
+    budget.forget(wakes[0])
+    assert not budget.is_awaited
