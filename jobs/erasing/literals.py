@@ -61,13 +61,16 @@ def literals(expression: str) -> list[Literal]:
     found: dict[Literal, None] = {}
     tokens = list(_tokens(expression))
     searches = any(kind == "name" and text in _SEARCHES for kind, text in tokens)
-    at = 0
+    at = patterns_end = 0
     while at < len(tokens):
         kind, text = tokens[at]
-        if kind == "name" and text in PLACES:
+        is_field = at > 0 and tokens[at - 1][1] in {".", ":"}
+        if kind == "name" and text in PLACES and not is_field:
             at = _behind_comparison(tokens, at + 1)
             continue
-        is_pattern = any(t in _LIKE for _, t in tokens[max(0, at - 2) : at])
+        if kind == "name" and text in _LIKE:
+            patterns_end = _behind_patterns(tokens, at + 1)
+        is_pattern = at < patterns_end
         for one in _literals_of(kind, text, is_pattern=is_pattern):
             is_part = searches and kind == "string"
             found[one._replace(is_open_before=True, is_open_behind=True)
@@ -84,6 +87,20 @@ def _tokens(expression: str) -> Iterator[tuple[str, str]]:
             yield kind, match["name"].strip("`").lower()
         elif kind != "skip":
             yield kind, match[kind]
+
+
+def _behind_patterns(tokens: list[tuple[str, str]], at: int) -> int:
+    """Where ends what stands behind LIKE: one pattern, or those in brackets behind ANY,
+    ALL or SOME."""
+    if at == len(tokens) or tokens[at][1] not in {"any", "all", "some"}:
+        return at + 2
+    depth = 0
+    for end in range(at + 1, len(tokens)):
+        text = tokens[end][1]
+        depth += (text == "(") - (text == ")")
+        if depth == 0:
+            return end
+    return len(tokens)
 
 
 def _behind_comparison(tokens: list[tuple[str, str]], at: int) -> int:

@@ -35,6 +35,11 @@ def test_values_are_found(expression: str, values: list[bytes]) -> None:
         (r"value ilike '100\%_'", [Literal(b"100%", False, True)]),
         ("startswith(value, 'anna') or id = 17", [
             Literal(b"anna", True, True), Literal(b"17")]),
+        ("key LIKE ANY ('%anna%', 'bo_') or id = 17", [
+            Literal(b"anna", True, True), Literal(b"bo", False, True), Literal(b"17")]),
+        ("key NOT ILIKE ALL('%anna')", [Literal(b"anna", True, False)]),
+        ("key like some (lower('%anna'), 'bo%')", [
+            Literal(b"anna", True, False), Literal(b"bo", False, True)]),
         ("value = 'a%b_c'", [Literal(b"a%b_c")]),
         (r"value = 'a\%b'", [Literal(b"a%b")]),
     ],
@@ -62,6 +67,11 @@ def test_where_a_record_stands_says_nothing_of_anybody(place: str) -> None:
     assert literals(place) == []
     assert literals(f"({place}) AND value = 'anna'") == [Literal(b"anna")]
     assert literals(f"value = 'anna' AND {place}") == [Literal(b"anna")]
+
+
+@pytest.mark.parametrize("field", ["v.offset", "v:partition", "v.`timestamp`"])
+def test_a_field_of_a_value_is_no_place(field: str) -> None:
+    assert literals(f"{field} = 'anna'") == [Literal(b"anna")]
 
 
 @pytest.mark.parametrize(
