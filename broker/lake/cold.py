@@ -21,7 +21,7 @@ import asyncio
 import contextlib
 from bisect import bisect_left
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, TypeVar
 
 from broker.lake.cache import Cache
@@ -114,6 +114,7 @@ class ColdReader:
         self._watch: asyncio.TimerHandle | None = None
         self.faults = Faults()
         """Where a read came to nothing, until it comes to something again."""
+        self._look: Future[None] | None = None
         self._looked_s = 0.0
 
     async def read(
@@ -139,15 +140,17 @@ class ColdReader:
         return found
 
     def look_again(self) -> None:
-        """Try again what came to nothing, on a thread, if that is some seconds ago."""
+        """Try again what came to nothing, if that is some seconds ago: on one thread,
+        however long it takes there."""
         if not self.faults:
             return
         now_s = asyncio.get_running_loop().time()
-        if now_s - self._looked_s < LOOK_S:
-            return
-        self._looked_s = now_s
-        with contextlib.suppress(RuntimeError):  # closing
-            self._pool.submit(self._look_again)
+        if self._look is not None and not self._look.done():
+            self._looked_s = now_s
+        elif now_s - self._looked_s >= LOOK_S:
+            self._looked_s = now_s
+            with contextlib.suppress(RuntimeError):  # closing
+                self._look = self._pool.submit(self._look_again)
 
     def _look_again(self) -> None:
         for fault in self.faults.all():

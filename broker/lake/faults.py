@@ -4,7 +4,8 @@ The problem: a data file that is lost or damaged after it was verified is notice
 whoever reads it, and told to that consumer alone, whose client tries again in silence.
 The idea: each such place is kept and told, and tried again every five seconds, so that
 it is forgotten once the file is back, or its owner took it out of the log. The price:
-what nobody reads is not known; and a damaged row group is read again each time.
+what nobody reads is not known; and a damaged row group is read again each time, by one
+of the threads that serve old offsets.
 """
 
 import threading

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import pytest
@@ -14,7 +16,7 @@ from broker.lake.lake import Lake
 from broker.lake.table import TopicTable
 from broker.protocol.errors import KafkaError
 from tests.support.lake_following import TOPIC, following
-from tests.support.patience import Patience
+from tests.support.patience import IDLE_S, STUCK_S, Patience
 from tests.support.tables import TOPIC_ID, Writer
 
 MEBI = 1 << 20
@@ -102,6 +104,41 @@ def test_what_its_owner_took_out_of_the_log_is_told_no_more(writer: Writer) -> N
                 await read_all(lake)
             assert lake.problems()
             deltalake.DeltaTable(writer.path).repair()
+            await until_well(lake)
+
+    asyncio.run(story())
+
+
+def test_a_look_that_takes_long_holds_up_one_thread_of_readers(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk may try a bad sector again for longer than lies between two looks."""
+    goes_on, looks, collect = threading.Event(), [], cold.ColdReader._collect
+
+    def slow(self: cold.ColdReader, *places: Any, bytes_max: int) -> cold.ColdRead:
+        looks.append(places)
+        assert goes_on.wait(STUCK_S)
+        return collect(self, *places, bytes_max=bytes_max)
+
+    monkeypatch.setattr(cold.ColdReader, "_collect", slow)
+    monkeypatch.setattr(cold.ColdReader, "_read", collect)
+
+    async def story() -> None:
+        async with following(writer, read_threads=2) as lake:
+            file = second_file(writer)
+            whole = file.read_bytes()
+            lose(file)
+            with pytest.raises(KafkaError):
+                await read_all(lake)
+            try:
+                for _ in range(5):
+                    assert lake.problems()
+                async with asyncio.timeout(IDLE_S):
+                    assert (await lake.read(TOPIC.number, 0, 0, MEBI)).batches
+            finally:
+                goes_on.set()
+            assert len(looks) == 1
+            file.write_bytes(whole)
             await until_well(lake)
 
     asyncio.run(story())
