@@ -160,6 +160,14 @@ def test_probes_ask_what_anybody_may_ask():
     assert "http://127.0.0.1:8082/readyz" in health[-1]
 
 
+def test_a_broker_that_is_not_ready_is_reached_and_lives():
+    """It may have lost one table's file, and serve all the rest."""
+    assert manifest("service")["spec"]["publishNotReadyAddresses"] is True
+    for kind in ("startup", "liveness"):
+        probe = CONTAINER[f"{kind}Probe"]
+        assert probe.get("httpGet", {}).get("path") != "/readyz", kind
+
+
 def test_the_manifests_belong_together():
     names = {path.name for path in MANIFESTS.glob("*.yaml")} - {"kustomization.yaml"}
     assert set(manifest("kustomization")["resources"]) == names
