@@ -5,8 +5,11 @@ Its delivery reports come on a thread of ours, which begins with the first recor
 Partitions are chosen by key as Java's producer chooses them.
 
 After a record that was not confirmed in time librdkafka takes a new epoch, and sends
-what else is on its way again under it: the broker cannot tell that it has it already.
-So one late record takes all others with it, and none is there twice.
+what else is on its way and gets no answer again under it: the broker cannot tell that
+it has it already. So where the broker hangs or is away one late record takes all others
+with it, and none is there twice. Where it answers for others, as when it refuses one
+topic's records for as long as that one's table cannot be read, they are its own
+concern, and not theirs.
 """
 
 import threading
@@ -25,6 +28,7 @@ from confluent_kafka import (
 
 from admin_api.kafka import GONE
 from admin_api.problems import Problem
+from broker.clock import Clock, SystemClock
 
 POLL_S = 0.1
 QUEUE_KBYTES_MAX = 64 * 1024
@@ -39,6 +43,10 @@ the broker says that it has it (DUPLICATE_SEQUENCE_NUMBER), or has what came beh
 
 LATE = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT})
 """After these librdkafka takes a new epoch."""
+
+SILENT_S = 0.5
+"""The broker answers within that if it answers; a new connection of one that is back
+takes longer."""
 
 _LATE = (
     "The broker did not confirm the record in time: it may have been written all the "
@@ -96,8 +104,10 @@ class RecordProducer:
         bootstrap: str,
         timeout_s: float,
         make: Callable[[dict[str, Any]], Any] = Producer,
+        clock: Clock | None = None,
     ) -> None:
         self._make, self._timeout_s = make, timeout_s
+        self._clock = clock or SystemClock()
         self._config = {
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
@@ -110,14 +120,17 @@ class RecordProducer:
             "message.max.bytes": BYTES_MAX,
             "queue.buffering.max.kbytes": QUEUE_KBYTES_MAX,
             "log_level": 2,
-            "error_cb": lambda _error: None,
+            "error_cb": self._on_error,
         }
         self._lock = threading.Lock()
         self._producer: Any = None
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
-        self._is_late = False
-        """A record was not confirmed in time, and what goes with it is not given up."""
+        self._late_ms: int | None = None
+        """When a record was not confirmed in time; what goes with it is there still."""
+        self._is_cut = False
+        """A connection was lost since then."""
+        self._answered_ms = 0
         self._known: dict[str, Identity] = {}
         """What the topics were when librdkafka last looked for our sake."""
 
@@ -169,9 +182,10 @@ class RecordProducer:
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None:
+                self._answered_ms = self._clock.monotonic_ms()
                 delivered.set_result(_delivered(message))
             else:
-                self._is_late |= error.code() in LATE
+                self._note_late(error)
                 self._missed(record.topic, error)
                 delivered.set_exception(KafkaException(_in_words(error)))
 
@@ -212,10 +226,27 @@ class RecordProducer:
     def _poll(self) -> None:
         while not self._closed.is_set():
             self._producer.poll(POLL_S)
-            if self._is_late:
-                self._is_late = False
-                self.give_up()
+            if self._late_ms is not None:
+                self._give_up_if_silent(self._late_ms)
         self._producer.flush()
+
+    def _note_late(self, error: KafkaError) -> None:
+        if error.code() in LATE:
+            self._late_ms = self._clock.monotonic_ms()
+
+    def _on_error(self, _error: KafkaError) -> None:
+        """librdkafka has lost a connection, or all of them."""
+        self._is_cut = self._late_ms is not None
+
+    def _give_up_if_silent(self, late_ms: int) -> None:
+        """What goes with a late record is answered under the old epoch, or fails."""
+        now_ms = self._clock.monotonic_ms()
+        is_silent = now_ms - self._answered_ms > SILENT_S * 1000
+        if self._is_cut or is_silent:
+            self.give_up()
+        elif now_ms - late_ms < self._timeout_s * 1000:
+            return  # some of it may be on its way still
+        self._late_ms, self._is_cut = None, False
 
 
 def _in_words(error: KafkaError) -> KafkaError:

@@ -4,10 +4,12 @@ import ctypes
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from admin_api.lake import Lake
 from admin_api.records.producer import Outgoing, RecordProducer
 from tests.crash.workload import create_topic
 from tests.support.between import Between
@@ -15,6 +17,7 @@ from tests.support.confluent import read
 from tests.support.patience import IDLE_S
 from tests.support.ports import nobody
 from tests.support.process import BrokerPart
+from tests.support.tables import Writer
 
 
 def outgoing(topic, value, partition=None, key=None):
@@ -114,6 +117,37 @@ def test_what_goes_with_a_late_record_is_not_written_twice(tmp_path):
     assert sorted(found) == sorted(
         [b"first", b"first", b"late", b"0", b"1", b"2", b"last", b"last"]
     )
+
+
+def test_a_topic_that_takes_no_records_takes_no_others_with_its_late_ones(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("admin_api.records.producer.SILENT_S", IDLE_S)
+    broker = BrokerPart(tmp_path / "data")
+    broker.start()
+    for topic in ("unreadable", "well"):
+        create_topic(broker.bootstrap, topic, 1)
+    broker.stop()
+    topic_id = Lake(broker.data_dir).topic("unreadable").id.hex()
+    writer = Writer(str(broker.data_dir / "tables"), "unreadable", topic_id)
+    writer.add(0, 0, 10)
+    for entry in Path(writer.path, "_delta_log").glob("*.json"):
+        entry.write_text("{")  # nobody knows where it ends: its records wait
+    broker.start()
+    producer = RecordProducer(broker.bootstrap, 3.0)
+    try:
+        late = producer.send(outgoing("unreadable", b"", 0))
+        others = [producer.send(outgoing("well", b"", 0)) for _ in range(100)]
+        while not late.done():
+            others.pop(0).result(IDLE_S)
+            others.append(producer.send(outgoing("well", b"", 0)))
+        for one in others:
+            one.result(IDLE_S)
+        with pytest.raises(KafkaException, match="may have been written"):
+            late.result()
+    finally:
+        producer.close()
+        broker.end()
 
 
 class Dead:
