@@ -99,13 +99,15 @@ def test_what_goes_with_a_late_record_is_not_written_twice(tmp_path):
             producer.send(outgoing("t", b"first", number)).result(IDLE_S)
         between.hears.clear()
         late = producer.send(outgoing("t", b"late", 0))
-        time.sleep(2)  # so that these are not late as well
+        time.sleep(2)  # else these are late as well, and nothing is shown
         young = [producer.send(outgoing("t", b"%d" % n, 1)) for n in range(3)]
         with pytest.raises(KafkaException, match="may have been written"):
             late.result(IDLE_S)
         between.cut()
         for one in young:
-            with pytest.raises(KafkaException, match="is there is not known"):
+            with pytest.raises(
+                KafkaException, match=r"not known|may have been written"
+            ):
                 one.result(IDLE_S)
         last = [producer.send(outgoing("t", b"last", n)) for n in range(2)]
         count = sum(one.result(IDLE_S).offset + 1 for one in last)
