@@ -207,12 +207,18 @@ class Place:
             self._stand(list(self.positions))
 
     def _stand(self, partitions: list[int]) -> None:
+        """Stand where the group stands; at its beginning that is 0.
+
+        librdkafka 2.16, told of the beginning by its name, asks for the offset; an
+        answer that comes after it was told of another place makes it ask again half a
+        second later, and go back to the beginning then.
+        """
         self._stood += 1
         self.positions.clear()
         self.positions |= self._committed(partitions)
         self.consumer.assign(
             [
-                TopicPartition(SOURCE, number, offset or OFFSET_BEGINNING)
+                TopicPartition(SOURCE, number, offset)
                 for number, offset in self.positions.items()
             ]
         )
