@@ -6,10 +6,11 @@ Partitions are chosen by key as Java's producer chooses them.
 
 After a record that was not confirmed in time librdkafka takes a new epoch, and sends
 what else is on its way and gets no answer again under it: the broker cannot tell that
-it has it already. So where the broker hangs or is away one late record takes all others
-with it, and none is there twice. Where it answers for others, as when it refuses one
-topic's records for as long as that one's table cannot be read, they are its own
-concern, and not theirs.
+it has it already. So where the broker hangs or is away, or a connection was lost while
+the record waited or is lost soon after, one late record takes all others with it, and
+none is there twice. Where it answers for others, as when it refuses one topic's records
+for as long as that one's table cannot be read, they are its own concern, and not
+theirs.
 """
 
 import threading
@@ -45,8 +46,8 @@ LATE = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT})
 """After these librdkafka takes a new epoch."""
 
 SILENT_S = 0.5
-"""The broker answers within that if it answers; a new connection of one that is back
-takes longer."""
+"""The broker answers within that if it answers; of a lost connection librdkafka tells,
+and makes a new one in less."""
 
 _LATE = (
     "The broker did not confirm the record in time: it may have been written all the "
@@ -128,8 +129,8 @@ class RecordProducer:
         self._closed = threading.Event()
         self._late_ms: int | None = None
         """When a record was not confirmed in time; what goes with it is there still."""
-        self._is_cut = False
-        """A connection was lost since then."""
+        self._cut_ms: int | None = None
+        """When a connection was lost; what was on its way then may be sent again."""
         self._answered_ms = 0
         self._known: dict[str, Identity] = {}
         """What the topics were when librdkafka last looked for our sake."""
@@ -236,17 +237,18 @@ class RecordProducer:
 
     def _on_error(self, _error: KafkaError) -> None:
         """librdkafka has lost a connection, or all of them."""
-        self._is_cut = self._late_ms is not None
+        self._cut_ms = self._clock.monotonic_ms()
 
     def _give_up_if_silent(self, late_ms: int) -> None:
         """What goes with a late record is answered under the old epoch, or fails."""
-        now_ms = self._clock.monotonic_ms()
+        now_ms, timeout_ms = self._clock.monotonic_ms(), self._timeout_s * 1000
         is_silent = now_ms - self._answered_ms > SILENT_S * 1000
-        if self._is_cut or is_silent:
+        is_cut = self._cut_ms is not None and late_ms - self._cut_ms < timeout_ms
+        if is_cut or is_silent:
             self.give_up()
-        elif now_ms - late_ms < self._timeout_s * 1000:
+        elif now_ms - late_ms < timeout_ms:
             return  # some of it may be on its way still
-        self._late_ms, self._is_cut = None, False
+        self._late_ms = self._cut_ms = None
 
 
 def _in_words(error: KafkaError) -> KafkaError:

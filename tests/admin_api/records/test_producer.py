@@ -13,6 +13,7 @@ from admin_api.lake import Lake
 from admin_api.records.producer import Outgoing, RecordProducer
 from tests.crash.workload import create_topic
 from tests.support.between import Between
+from tests.support.clock import ManualClock
 from tests.support.confluent import read
 from tests.support.patience import IDLE_S
 from tests.support.ports import nobody
@@ -150,6 +151,61 @@ def test_a_topic_that_takes_no_records_takes_no_others_with_its_late_ones(
     finally:
         producer.close()
         broker.end()
+
+
+class Cut:
+    """A producer with two records on their way; the first is late, and the connection
+    is lost, with `apart_ms` between them."""
+
+    def __init__(self, config, clock, first, apart_ms):
+        self._lose, self._clock = config["error_cb"], clock
+        self._first, self._apart_ms = first, apart_ms
+        self.taken, self.is_begun = [], threading.Event()
+
+    def produce(self, *_args, on_delivery, **_more):
+        self.taken.append(on_delivery)
+
+    def poll(self, timeout_s):
+        if len(self.taken) < 2 or self.is_begun.is_set():
+            time.sleep(timeout_s / 10)
+            return
+        what = [self._be_late, self._be_cut]
+        what[self._first != "late"]()
+        self._clock.advance(self._apart_ms)
+        what[self._first == "late"]()
+        self.is_begun.set()
+
+    def _be_late(self):
+        self.taken[0](KafkaError(KafkaError._MSG_TIMED_OUT), None)
+
+    def _be_cut(self):
+        self._lose(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+
+    def purge(self):
+        self.taken[1](KafkaError(KafkaError._PURGE_INFLIGHT), None)
+
+    def flush(self):
+        pass
+
+
+@pytest.mark.parametrize("first", ["late", "cut"])
+@pytest.mark.parametrize("apart_ms", [0, 1000])
+def test_what_was_on_its_way_when_a_connection_was_lost_goes_with_a_late_record(
+    first, apart_ms, monkeypatch
+):
+    """A lost connection is what shows librdkafka that a record is late, perhaps: then
+    it takes the new epoch, and sends all that was not answered once more under that."""
+    monkeypatch.setattr("admin_api.records.producer.SILENT_S", IDLE_S)
+    clock = ManualClock()
+    producer = RecordProducer(
+        "", 10.0, lambda config: Cut(config, clock, first, apart_ms), clock
+    )
+    late, other = [producer.send(outgoing("t", b"", n)) for n in range(2)]
+    with pytest.raises(KafkaException, match="may have been written"):
+        late.result(IDLE_S)
+    with pytest.raises(KafkaException, match="is there is not known"):
+        other.result(IDLE_S)
+    producer.close()
 
 
 class Dead:
