@@ -166,14 +166,17 @@ def _has_room(
 def _with(
     metadata: TransactionMetadata, command: Add, now_ms: int
 ) -> TransactionMetadata:
+    before = metadata.open_partitions
+    # what is part already may have records of it: they are below where it ends now
+    new = {key: start for key, start in command.starts if key not in before}
     return metadata.moved(
         TransactionState.ONGOING,
         now_ms,
-        partitions=metadata.open_partitions | command.partitions,
+        partitions=before | command.partitions,
         groups=metadata.groups | command.groups,
         started_ms=now_ms if metadata.is_idle else metadata.started_ms,
         version=command.version,
-        starts=tuple(sorted((dict(command.starts) | metadata.open_starts).items())),
+        starts=tuple(sorted((new | metadata.open_starts).items())),
     )
 
 

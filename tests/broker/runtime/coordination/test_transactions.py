@@ -420,6 +420,28 @@ def test_the_first_transaction_of_version_2_decides_none_of_version_1(
     run(scenario)
 
 
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("ends_as", [1, 2])
+def test_a_partition_that_is_part_already_begins_no_later_when_it_is_added_again(
+    tmp_path: Path, commit: bool, ends_as: int
+) -> None:
+    """By Produce first, and then with another one by AddPartitionsToTxn."""
+
+    async def scenario() -> None:
+        async with world(tmp_path, version=2) as here:
+            producer = await here.end(await here.init(), False, 2)
+            await here.add(producer, 0, version=2)
+            await here.write(producer, 0)
+            await here.add(producer, 0, 1, version=1)
+            await here.end(producer, commit, ends_as)
+            assert here.log().transactions.undecided == []
+            first = await fetch_one(here.broker, "t", 0, isolation_level=1)
+            assert first.error_code == ErrorCode.NONE
+            assert here.log().aborted(0, 2) == ([] if commit else [(77, 0)])
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("is_noted", [True, False])
 def test_a_partition_that_lost_its_end_lowers_where_an_open_transaction_begins(
     tmp_path: Path, is_noted: bool
