@@ -6,8 +6,8 @@ not counted. Then it runs against each in turn, ``--rounds`` times; only the bro
 under test works, the others idle. Lakelog is there twice: with its compactor, to which
 a run that is not counted has just given something to do, and without. Ratios of medians
 count; absolute figures are this machine's. Results go to ``bench-results/``: a JSON
-line per run, a table, a plot. Costs, the lake and pipelines follow, each with its own
-tables.
+line per run, a table, a plot. Costs, the lake, key compaction and pipelines follow,
+each with its own tables.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from infra.bench import brokers, costs, lake, pipelines, tools
+from infra.bench import brokers, costs, key_compaction, lake, pipelines, tools
 from infra.bench.measures import Bench, Figures, Sizes
 from infra.bench.records import write_json_lines
 from infra.bench.table import Results, shown
@@ -58,6 +58,11 @@ def main() -> None:
     )
     if not given.without_lake:
         lake.measure(out, quick=given.quick, only=given.only)
+        if given.only in "keys":
+            records, keys = key_compaction.sizes(quick=given.quick)
+            key_compaction.measure(
+                out, records=records, keys=keys, without_kafka=given.without_kafka
+            )
         if not given.without_kafka and given.only in "pipelines":
             pipelines.measure(out, quick=given.quick)
 

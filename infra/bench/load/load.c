@@ -2,6 +2,7 @@
  *
  *   load produce BROKER TOPIC PART SIZE COUNT CODEC LINGER_MS   bulk, random bytes
  *   load lines   BROKER TOPIC PART FILE COUNT CODEC LINGER_MS   bulk, a file's lines
+ *   load keyed   BROKER TOPIC PART SIZE COUNT KEYS CODEC LINGER_MS  bulk, random keys
  *   load paced   BROKER TOPIC PART SIZE RATE SECONDS            acknowledgement latency
  *   load e2e     BROKER TOPIC PART SIZE RATE SECONDS            produce -> consume
  *   load consume BROKER TOPIC PART COUNT LAPS                   from the beginning
@@ -149,6 +150,34 @@ static int lines(char **v) {
   return bulk_report(count, bytes, from);
 }
 
+/* splitmix64, so that whoever judges can make the same keys. */
+static uint64_t mixed(uint64_t x) {
+  x += 0x9E3779B97F4A7C15ULL;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
+  return x ^ (x >> 31);
+}
+
+/* Record i has the key mixed(i) % KEYS, as 8 bytes in the machine's order. */
+static int keyed(char **v) {
+  size_t size = atoi(v[5]), count = strtoul(v[6], 0, 10);
+  uint64_t keys = strtoul(v[7], 0, 10);
+  int part = atoi(v[4]);
+  rd_kafka_t *k = client(RD_KAFKA_PRODUCER, v[2], v[8], v[9]);
+  rd_kafka_topic_t *t = rd_kafka_topic_new(k, v[3], NULL);
+  char *pool = random_bytes(POOL_BYTES + size);
+  int64_t from = now_ns();
+  for (size_t i = 0; i < count; i++) {
+    uint64_t key = mixed(i) % keys;
+    char *p = pool + (i * 4099) % POOL_BYTES;
+    while (rd_kafka_produce(t, part, RD_KAFKA_MSG_F_COPY, p, size, &key, 8, NULL) == -1)
+      rd_kafka_poll(k, 5);
+    if (i % 1000 == 0) rd_kafka_poll(k, 0);
+  }
+  rd_kafka_flush(k, 300000);
+  return bulk_report(count, (double)count * (size + 8), from);
+}
+
 static void *poller(void *k) {
   while (!stopping) rd_kafka_poll(k, 50);
   return NULL;
@@ -274,6 +303,7 @@ int main(int c, char **v) {
   const char *mode = c > 1 ? v[1] : "";
   if (!strcmp(mode, "produce") && c == 9) return produce(v);
   if (!strcmp(mode, "lines") && c == 9) return lines(v);
+  if (!strcmp(mode, "keyed") && c == 10) return keyed(v);
   if (!strcmp(mode, "paced") && c == 8) return paced(v, 0);
   if (!strcmp(mode, "e2e") && c == 8) return paced(v, 1);
   if (!strcmp(mode, "consume") && c == 7) return consume(v);
