@@ -51,9 +51,11 @@ class FoundTable(NamedTuple):
 
 @dataclass(slots=True)
 class FoundTables:
-    """``problems`` name tables that cannot be read, ``remarks`` what is no topic's."""
+    """``problems`` name tables that cannot be read, ``remarks`` what is no topic's;
+    ``nameless``: directories of tables of which nobody can read whose they are."""
 
     tables: list[FoundTable] = field(default_factory=list)
+    nameless: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -86,6 +88,8 @@ def _look(path: str, is_deleted: bool, found: FoundTables) -> FoundTable | None:
     if facts is None:
         if problem is None:
             found.remarks.append(f"{path} is no topic's table, and is left alone")
+        else:
+            found.nameless.add(os.path.basename(path))
         return None
     if not is_deleted and os.path.basename(path) != directory_name(facts.name):
         found.remarks.append(

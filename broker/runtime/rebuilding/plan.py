@@ -22,6 +22,7 @@ from broker.runtime.rebuilding.found_tables import FoundTable, FoundTables
 from broker.topics import names
 from broker.topics.configs import validate
 from broker.topics.topic import Topic
+from lakehouse.location import directory_name
 
 Range = tuple[int, int]
 _NONE: Final = TopicNumber(0)
@@ -82,7 +83,7 @@ def plan_topics(
     planned = _Planned(plan, ends, answers, _contested(tables))
     for table in tables.tables:
         planned.add(table)
-    planned.add_named(new_id)
+    planned.add_named(new_id, tables.nameless)
     _ask(plan, held, answers, planned.unnumbered)
     plan.topics.sort(key=lambda one: one.topic.number)
     return plan
@@ -181,8 +182,10 @@ class _Planned:
                 )
         return kept
 
-    def add_named(self, new_id: Callable[[], bytes]) -> None:
-        """Topics of which there are segments alone, and a name by the operator."""
+    def add_named(self, new_id: Callable[[], bytes], nameless: Container[str]) -> None:
+        """Topics of which there are segments alone, and a name by the operator. A table
+        in its place of which nobody can read whose it is may be its own: with another
+        id that would be set aside once it can be read, with all its records."""
         plan = self._plan
         for number, name in sorted(self._names.items()):
             if name in self._given:
@@ -191,6 +194,12 @@ class _Planned:
                 names.validate(name)
             except KafkaError as error:
                 plan.unanswered.append(f"{name!r} cannot be a topic: {error}")
+                continue
+            if directory_name(name) in nameless:
+                plan.unanswered.append(
+                    f"the table in the place of topic {name} cannot be read, and may "
+                    "be its own: put its log right, or move that directory away, first"
+                )
                 continue
             if number in self._numbers or not _partitions(number, self._ends):
                 why = "another topic has" if number in self._numbers else "nothing has"

@@ -82,4 +82,5 @@ def test_of_a_log_of_which_nothing_can_be_read_that_is_said(writer, warehouse):
     found = find_tables(warehouse)
     assert found.tables == []
     assert "(whose it is cannot be read) cannot be read" in found.problems[0]
+    assert found.nameless == {"orders"}
     os.unlink(entry_path(writer.path, 0))

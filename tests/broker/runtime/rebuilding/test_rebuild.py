@@ -230,6 +230,25 @@ def test_a_table_that_cannot_be_read_is_said_and_its_topic_waits_for_it(world):
     assert len(world.rows(after[0])) == 11
 
 
+def test_no_topic_is_made_anew_whose_table_may_be_put_right(world):
+    """Its table would be taken for an earlier topic's then, and set aside."""
+    before = lost(world)
+    log = world.data_dir / "tables" / "table" / "_delta_log"
+    whole = {entry: entry.read_bytes() for entry in log.glob("*.json")}
+    for entry in whole:
+        entry.write_bytes(b"{")
+    named = Answers({before[1].number: "table"})
+    with pytest.raises(NotRebuilt, match="put its log right, or move that directory"):
+        again(world, answers=named)
+    assert not (world.data_dir / "catalog.db").exists()
+    for entry, content in whole.items():
+        entry.write_bytes(content)
+    again(world, answers=named)
+    assert opened(world)[0] == before[1]
+    world.flush(world.compactor())
+    assert len(world.rows(before[1])) == 11
+
+
 def test_what_was_open_is_ended_by_the_next_start(world):
     table = world.catalog.read(lambda c: topics.find(c, "table"))
     transactional(world, table, 11, producer=77)
