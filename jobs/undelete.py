@@ -22,6 +22,7 @@ from sqlalchemy import Connection
 from broker.catalog import leases
 from broker.catalog import topics as catalog_topics
 from broker.catalog.catalog import Catalog
+from broker.catalog.missing import check_not_lost
 from broker.clock import Clock
 from broker.ids import TopicNumber
 from broker.protocol.errors import KafkaError
@@ -58,11 +59,7 @@ def undelete(
         directory = DataDirectory.claim(files, data_dir, owner)
     except DirectoryRefused as error:
         raise NotUndeleted(str(error)) from error
-    with (
-        closing(directory),
-        closing(Catalog.open(data_dir / "catalog.db")) as catalog,
-        _no_compactor(catalog, owner, clock),
-    ):
+    with closing(directory), _opened(data_dir, owner, clock) as catalog:
         found = _undelete(catalog, str(directory.tables), name, topic_id)
         with suppress(LakehouseError, OSError):  # else the compactor has it say so
             describe_topic(found.path, facts_of(found.topic), {}, now_ms=clock.now_ms())
@@ -98,6 +95,18 @@ def _revive(catalog: Catalog, number: TopicNumber) -> Topic:
         )
     except KafkaError as error:
         raise NotUndeleted(str(error)) from error
+
+
+@contextmanager
+def _opened(data_dir: Path, owner: str, clock: Clock) -> Iterator[Catalog]:
+    """The catalog, held against compactors. One that is lost is not made here: a broker
+    would start with it, and take all that the log holds for deleted topics'."""
+    check_not_lost(data_dir)
+    with (
+        closing(Catalog.open(data_dir / "catalog.db")) as catalog,
+        _no_compactor(catalog, owner, clock),
+    ):
+        yield catalog
 
 
 @contextmanager

@@ -11,6 +11,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from broker.catalog import topics as catalog_topics
+from broker.catalog.errors import CatalogMissing
+from broker.catalog.missing import check_not_lost
 from broker.configuration.loading import load
 from broker.node import Node
 from broker.protocol.errors import ErrorCode
@@ -165,6 +167,20 @@ def test_nothing_else_may_run_meanwhile(world: World) -> None:
         bring_back(world)
     PosixFiles().close(lock)
     bring_back(world)
+
+
+def test_no_catalog_is_made_where_one_is_lost(world: World) -> None:
+    """A broker starts with one that is there, and lets go of all that it does not
+    know."""
+    delete(world, grown(world))
+    lost = [*world.data_dir.glob("catalog.db*")]
+    for path in lost:
+        path.unlink()
+    (world.data_dir / "catalog.db").touch()
+    with pytest.raises(CatalogMissing, match="lakelog rebuild"):
+        bring_back(world)
+    with pytest.raises(CatalogMissing):
+        check_not_lost(world.data_dir)
 
 
 def test_a_broker_serves_it_and_goes_on_behind_it(tmp_path: Path) -> None:
