@@ -43,7 +43,6 @@ START = 5
 def whole(tmp_path):
     part = WholePart(tmp_path / "data", *SETTINGS)
     part.start()
-    part.arguments = ["--listener", part.bootstrap, "--admin", "127.0.0.1:0"]
     part.hear("compactor ready")
     yield part
     part.end()

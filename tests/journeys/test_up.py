@@ -16,8 +16,10 @@ from tests.support.process import WholePart, gone
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
-    """For those who leave it as it is: relaxed, in a directory with a space."""
+    """For those who leave it as it is: relaxed, in a directory with a space, at
+    whatever port is free."""
     part = WholePart(tmp_path_factory.mktemp("up") / "my data", "wal.sync=interval")
+    part.arguments = ["--listener", "127.0.0.1:0", *part.arguments[2:]]
     part.arguments.append("--no-compactor")
     part.start()
     yield part

@@ -48,7 +48,6 @@ def test_tables_lie_on_another_disk(tmp_path: Path, disk: Path) -> None:
     whole.start()
     try:
         whole.hear("compactor ready")
-        whole.arguments = ["--listener", whole.bootstrap, "--admin", "127.0.0.1:0"]
         assert whole.facts["tables"] == str(away)
         create(whole.bootstrap, "t", 2)
         go_on(whole, away, 0)

@@ -66,8 +66,7 @@ class JavaStory(Story):
         settings = (*SMALL, f"groups.min_session_timeout_ms={SESSION_MS}")
         house = House(directory / "data", settings=settings)
         self.java, self.relay = java, Relay(late)
-        self.broker = RelayedBroker(house.data_dir, *settings)
-        self.broker.relay = self.relay
+        self.broker = RelayedBroker(house.data_dir, self.relay, *settings)
         if defect:
             self.broker.program = ["tests.semantics.altered", defect]
         house.broker = self.broker

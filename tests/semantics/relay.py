@@ -14,6 +14,7 @@ import threading
 from asyncio import StreamReader, StreamWriter
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from tests.support.process import BrokerPart
@@ -110,15 +111,7 @@ class Relay:
 class RelayedBroker(BrokerPart):
     """A broker that names a relay as its address."""
 
-    relay: Relay
-
-    def wait_ready(self) -> None:
-        """It is started twice at first: to have a port, and to be told the relay's."""
-        if self.relay.broker:
-            super(BrokerPart, self).wait_ready()
-            return
-        super().wait_ready()
-        self.relay.broker = self.bootstrap
-        self.arguments += ["--advertised", self.relay.address]
-        self.kill()
-        self.start()
+    def __init__(self, data_dir: Path, relay: Relay, *settings: str) -> None:
+        super().__init__(data_dir, *settings)
+        relay.broker = self.listener
+        self.arguments += ["--advertised", relay.address]

@@ -6,16 +6,16 @@ from contextlib import suppress
 
 
 class Between:
-    """Clients come to ``address``; the broker, told of it as its own, is at ``port``.
+    """Clients come to ``address``; the broker, told of it as its own, listens at
+    ``broker`` (HOST:PORT).
 
     While ``hears`` is not set what the broker answers stays here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, broker: str) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port: int = free.getsockname()[1]
+        self._port = int(broker.rpartition(":")[2])
         self.hears = threading.Event()
         self.hears.set()
         self._open: list[socket.socket] = []
@@ -41,7 +41,7 @@ class Between:
             while True:
                 client, _ = self._socket.accept()
                 try:
-                    broker = socket.create_connection(("127.0.0.1", self.port))
+                    broker = socket.create_connection(("127.0.0.1", self._port))
                 except OSError:
                     client.close()
                     continue
@@ -51,7 +51,7 @@ class Between:
 
     def _copy(self, source: socket.socket, to: socket.socket) -> None:
         with suppress(OSError), source:
-            is_answer = source.getpeername()[1] == self.port
+            is_answer = source.getpeername()[1] == self._port
             while data := source.recv(1 << 16):
                 if is_answer:
                     self.hears.wait()

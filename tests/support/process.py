@@ -16,6 +16,7 @@ import psutil
 
 from broker.cli.supervisor import ready_facts
 from tests.support.patience import IDLE_S, STUCK_S, becomes_true
+from tests.support.ports import kept_for
 
 START_TIMEOUT_S = STUCK_S
 
@@ -23,8 +24,7 @@ START_TIMEOUT_S = STUCK_S
 class Part:
     """``lakelog broker | compactor | up | admin`` on a data directory.
 
-    Ports are chosen freely at the first start and kept at later ones, so that clients
-    find the broker again. ``settings`` are ``-X`` items.
+    ``settings`` are ``-X`` items.
     """
 
     def __init__(self, name: str, data_dir: Path, *settings: str) -> None:
@@ -143,15 +143,13 @@ class Part:
 
 
 class BrokerPart(Part):
-    """A broker alone; ``bootstrap`` stays the same over restarts."""
+    """A broker alone; its port is its own from now on, so that clients find it again
+    after a restart and never somebody else."""
 
     def __init__(self, data_dir: Path, *settings: str) -> None:
         super().__init__("broker", data_dir, *settings)
-        self.arguments = ["--listener", "127.0.0.1:0"]
-
-    def wait_ready(self) -> None:
-        super().wait_ready()
-        self.arguments = ["--listener", self.bootstrap]
+        self.listener = kept_for(self)
+        self.arguments = ["--listener", self.listener]
 
     @property
     def bootstrap(self) -> str:
@@ -166,9 +164,6 @@ class WholePart(BrokerPart):
         self.name = "up"
         self.log = data_dir.parent / f"{data_dir.name}.up.log"
         self.arguments += ["--admin", "127.0.0.1:0"]
-
-    def wait_ready(self) -> None:
-        Part.wait_ready(self)
 
     def descendants(self) -> dict[str, list[psutil.Process]]:
         """All its processes by what they are: broker, admin, compactor, java, ..."""

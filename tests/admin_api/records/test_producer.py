@@ -88,9 +88,8 @@ def test_a_record_that_was_not_confirmed_in_time_may_have_been_written(plane):
 
 def test_what_goes_with_a_late_record_is_not_written_twice(tmp_path):
     """librdkafka would send it again under another epoch, and report it once."""
-    between = Between()
     broker = BrokerPart(tmp_path / "data")
-    broker.arguments = ["--listener", f"127.0.0.1:{between.port}"]
+    between = Between(broker.listener)
     broker.arguments += ["--advertised", between.address]
     broker.start()
     create_topic(between.address, "t", 2)
