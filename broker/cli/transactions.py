@@ -34,7 +34,7 @@ States = Annotated[
     typer.Option("--state", help="Ongoing, Empty, CompleteCommit, ...; repeatable."),
 ]
 Longer = Annotated[
-    int, typer.Option("--longer-than-ms", help="Only those that began before that.")
+    int, typer.Option("--longer-than-ms", help="Only those that began longer ago.")
 ]
 Pattern = Annotated[
     str | None, typer.Option("--pattern", help="Ids that it matches, as RE2 does.")
