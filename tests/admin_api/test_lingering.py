@@ -18,8 +18,8 @@ PEM = Path(__file__).parent / "access" / "localhost.pem"
 class Answering(asyncio.Protocol):
     """Answers the first word at once, and ends."""
 
-    def __init__(self, is_sending):
-        self._is_sending, self.dropped = is_sending, 0
+    def __init__(self, is_sending, reads):
+        self._is_sending, self._reads, self.dropped = is_sending, reads, 0
         self.lost = asyncio.Event()
 
     def connection_made(self, transport):
@@ -29,6 +29,8 @@ class Answering(asyncio.Protocol):
         if self.ending.is_lingering:
             self.dropped += len(data)
             return
+        if not self._reads:
+            self.ending.pause_reading()
         self.ending.write(b"the end")
         self.ending.close()
         assert self.ending.is_closing()
@@ -50,12 +52,12 @@ def contexts(is_tls):
     return served, asking
 
 
-def told(story, is_tls, *, is_sending=True):
+def told(story, is_tls, *, is_sending=True, reads=True):
     """Run a story with the answering end and a client that said the first word."""
 
     async def whole():
         served, asking = contexts(is_tls)
-        answering = Answering(is_sending)
+        answering = Answering(is_sending, reads)
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: answering, "127.0.0.1", 0, ssl=served)
         address = server.sockets[0].getsockname()
@@ -98,6 +100,21 @@ def test_who_sends_on_is_left_after_a_while(is_tls, monkeypatch):
         await answering.lost.wait()
 
     told(story, is_tls)
+
+
+def test_who_was_not_read_any_more_is_read_again(monkeypatch):
+    """As while its records waited for their turn."""
+    monkeypatch.setattr(lingering, "LINGER_S", STUCK_S)
+
+    async def story(answering, reader, writer):
+        assert await reader.readexactly(7) == b"the end"
+        writer.write(b"more")
+        while not answering.dropped:
+            await asyncio.sleep(0.01)
+        writer.close()
+        await answering.lost.wait()
+
+    told(story, is_tls=False, reads=False)
 
 
 def test_who_has_sent_all_is_not_waited_for(monkeypatch):

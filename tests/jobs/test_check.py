@@ -14,6 +14,7 @@ from broker.catalog.offsets import CommittedOffset
 from broker.storage.directory import DataDirectory
 from broker.storage.files import PosixFiles
 from broker.storage.store import LocalSegmentStore
+from jobs import check as check_module
 from jobs.check import check_data_directory
 from jobs.check_report import Report
 from lakehouse.delta_log import entry_path, load
@@ -103,6 +104,32 @@ def test_tables_on_a_disk_that_is_not_there_are_not_called_lost_or_whole(
         shutil.rmtree(tmp_path / "other", ignore_errors=True)
         away.with_name("unmounted").rename(away)
     assert check(world).ok
+    world.close()
+
+
+def test_a_disk_that_goes_while_tables_are_verified_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away, data_dir, look = (
+        tmp_path / "away",
+        tmp_path / "data",
+        check_module.check_table,
+    )
+    claim_elsewhere(data_dir, away)
+    world = World(data_dir)
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+
+    def last_look(*table: Any) -> Any:
+        found = look(*table)
+        away.rename(away.with_name("unmounted"))
+        return found
+
+    monkeypatch.setattr(check_module, "check_table", last_look)
+    [sentence] = check(world).problems
+    assert sentence.startswith("no table was verified: ")
+    away.with_name("unmounted").rename(away)
     world.close()
 
 

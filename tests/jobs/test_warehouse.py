@@ -182,6 +182,20 @@ def test_a_lock_that_is_held_is_one_look_at_a_file(moved: World, away: Path) -> 
     assert not warehouse.is_ours()
 
 
+def test_a_disk_that_is_swapped_before_it_is_locked_is_not_ours(
+    moved: World, away: Path
+) -> None:
+    class Swapping(PosixFiles):
+        def lock(self, path: Path) -> int | None:
+            (away / MARK).write_text("another id")
+            return super().lock(path)
+
+    warehouse = Warehouse(Swapping(), moved.data_dir, lambda: True, MIB)
+    assert not warehouse.is_ours()
+    assert "warehouse of another data directory" in (warehouse.refusal or "")
+    warehouse.close()
+
+
 def test_a_full_disk_of_the_tables_is_named() -> None:
     mine, theirs = Volume(1, 5 * MIB, 100 * MIB), Volume(2, 5 * MIB, 100 * MIB)
     assert full_sentence("/far", theirs, mine, 4 * MIB) is None

@@ -92,3 +92,13 @@ def test_no_checksums_are_none(tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()  # no read of it succeeds
     assert noted(str(tmp_path)) == {}
     assert differing(str(tmp_path)) == [NAME]
+
+
+def test_what_is_no_file_is_not_waited_for_and_vouches_for_nothing(log: Path) -> None:
+    (log / "a").unlink()
+    os.mkfifo(log / "a")
+    assert differing(str(log)) == ["a"]
+    (log / NAME).unlink()
+    os.mkfifo(log / NAME)
+    assert noted(str(log)) == {}
+    assert differing(str(log)) == [NAME]

@@ -115,3 +115,12 @@ def test_what_was_read_is_kept_within_a_bound(tmp_path: Path) -> None:
     assert kept.of(vectors[4]) is kept.of(vectors[4])
     kept.clear()
     assert (kept.size_bytes, kept.of(None).tolist()) == (0, [])
+
+
+def test_what_is_no_file_in_a_vectors_place_is_not_waited_for(tmp_path: Path) -> None:
+    vector = stored(str(tmp_path), ROWS, UUID_)
+    path = tmp_path / f"deletion_vector_{UUID_}.bin"
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(TableUnreadable, match="no file but a FIFO"):
+        rows_of(tmp_path, vector)

@@ -12,6 +12,7 @@ from lakehouse import durable
 from lakehouse.commit import commit_files, create_table, remove_files
 from lakehouse.delta_log import load
 from lakehouse.durable import PIECE_BYTES, SyncFailed, sync_file, sync_files
+from lakehouse.regular import NotAFile
 from tests.support.syscalls import SystemCalls
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
@@ -28,6 +29,12 @@ def test_files_are_synced_and_every_directory_on_the_way(
     assert calls.events == [
         "sync a/b/file", "sync directory a/b", "sync directory a", "sync directory .",
     ]  # fmt: skip
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(NotAFile):
+        sync_file(str(tmp_path / "fifo"))
 
 
 def test_a_commit_syncs_its_files_then_its_entry_then_the_log(

@@ -34,8 +34,10 @@ def test_what_is_no_file_says_what_it_is(
 
 
 def test_a_device_is_no_file() -> None:
+    before = os.listdir("/proc/self/fd")
     with pytest.raises(NotAFile, match="a device"):
         open_file(os.devnull)
+    assert os.listdir("/proc/self/fd") == before, "it was opened, and is closed"
 
 
 def test_a_file_is_read_and_one_that_is_not_there_is_missing(tmp_path: Path) -> None:

@@ -7,7 +7,15 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from admin_api.access.callers import ANYONE, CALLER, Caller, Callers, Refused, bearer
+from admin_api.access.callers import (
+    ANYONE,
+    CALLER,
+    Asking,
+    Caller,
+    Callers,
+    Refused,
+    bearer,
+)
 from admin_api.access.tokens import FILE, Role, Tokens
 from admin_api.app import create_app
 from broker.settings import Settings
@@ -166,3 +174,17 @@ def test_an_exposed_plane_is_asked_by_any_name_unless_some_are_named(
 
     assert asyncio.run(asked("evil.example")) == status
     assert asyncio.run(asked("plane")) == 200
+
+
+def test_what_is_done_while_it_is_allowed_leaves_nothing_behind(tmp_path):
+    async def story():
+        asking = Asking(
+            {"headers": []}, Tokens(tmp_path), None, ManualClock(), is_closed=False
+        )
+        assert (
+            await asking.while_allowed(Role.VIEWER, asyncio.sleep(0, "done")) == "done"
+        )
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(story())

@@ -1,9 +1,12 @@
 """The metastore's socket: who may come, how many, and what they get."""
 
+import asyncio
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,7 @@ from admin_api.metastore import server
 from admin_api.metastore.server import address_of, beside, bind
 from tests.support.laked import make_table
 from tests.support.metastore import MetastoreClient, asked
-from tests.support.patience import wait_until
+from tests.support.patience import IDLE_S, STUCK_S, wait_until
 
 
 @pytest.fixture
@@ -79,6 +82,7 @@ def test_those_who_come_at_once_to_a_full_house_do_not_end_each_other(
 ) -> None:
     monkeypatch.setattr(server, "CONNECTIONS_MAX", 3)
     monkeypatch.setattr(server, "IDLE_S", 0.0)
+    monkeypatch.setattr(server, "FIRST_CALL_S", STUCK_S)  # however slow they come
     with ExitStack() as ending:
 
         def client() -> MetastoreClient:
@@ -91,6 +95,28 @@ def test_those_who_come_at_once_to_a_full_house_do_not_end_each_other(
         for newcomer in newcomers:
             assert newcomer.ask("get_all_databases")
         assert all(session.hung_up() for session in sessions)
+
+
+def test_who_is_being_answered_is_not_ended_for_who_comes(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, limit in (("CONNECTIONS_MAX", 1), ("IDLE_S", 0.0), ("FIRST_CALL_S", 0.0)):
+        monkeypatch.setattr(server, name, limit)
+    begun, goes_on, answer = threading.Event(), threading.Event(), server.answer
+
+    async def slow(*call: Any) -> bytes:
+        begun.set()
+        assert await asyncio.to_thread(goes_on.wait, IDLE_S)
+        return await answer(*call)
+
+    monkeypatch.setattr(server, "answer", slow)
+    with closing(MetastoreClient(address)) as asking:
+        asking.socket.sendall(asked("get_all_databases"))
+        assert begun.wait(IDLE_S)
+        with closing(MetastoreClient(address)) as comes:
+            assert comes.hung_up()
+        goes_on.set()
+        assert asking._answer()
 
 
 @pytest.mark.parametrize("said", [b"", asked("get_all_databases")[:9]])
@@ -106,8 +132,9 @@ def test_who_does_not_say_what_he_wants_in_time_is_let_go(
 def test_who_has_asked_may_be_silent_but_not_in_the_middle_of_a_call(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "CALL_S", 0.5)
     with closing(MetastoreClient(address)) as client:
+        assert client.ask("get_all_databases")
+        monkeypatch.setattr(server, "CALL_S", 0.5)  # of all that is waited for from now
         assert client.ask("get_all_databases")
         time.sleep(1)
         assert client.ask("get_all_databases")

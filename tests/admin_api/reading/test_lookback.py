@@ -1,13 +1,16 @@
 """The last records of a topic, where not each offset has one."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Producer
 
 from admin_api.reading import lookback
+from admin_api.reading.gather import Gathered
 from admin_api.reading.lookback import Lookback
 from admin_api.reading.readers import Readers
+from admin_api.reading.schemas import Ending
 from broker.clock import SystemClock
 from tests.support.clock import ManualClock
 from tests.support.confluent import produce_all
@@ -82,3 +85,18 @@ def test_where_time_is_over_it_is_as_it_was_asked(plane, ends):
     clock = ManualClock()
     spans = {0: (43, 48)}
     assert begun(plane, spans, 5, clock.monotonic_ms, time_ms=0) == spans
+
+
+def test_what_was_not_read_to_its_end_is_not_counted(plane, ends, monkeypatch):
+    """Its last records are not known: those that were seen are not the last ones."""
+    clock = ManualClock()
+
+    def is_cut_short(_consumer, _stop, _topic, _spans, _limits, note, _now_ms):
+        for offset in (40, 41):
+            note(SimpleNamespace(partition=0, offset=offset))
+        clock.advance(60_000)
+        return Gathered({0: 42}, ended_by=Ending.TIMEOUT)
+
+    monkeypatch.setattr(lookback, "gather", is_cut_short)
+    spans = {0: (40, 48)}
+    assert begun(plane, spans, 2, clock.monotonic_ms) == spans

@@ -1,10 +1,18 @@
 """What each part knows of a table, and what is null where a part says nothing."""
 
+import asyncio
+
 import pytest
 
 from admin_api.kafka import Watermarks
 from admin_api.tables.facts import TableFacts
-from admin_api.tables.survey import Surveyed, _by_topic, partitions_of, summary
+from admin_api.tables.survey import (
+    Surveyed,
+    _by_topic,
+    _from_broker,
+    partitions_of,
+    summary,
+)
 from broker.status.schema import CompactorStatus, TableState
 from broker.topics.topic import Topic
 
@@ -100,3 +108,20 @@ def test_of_a_topic_the_compactor_says_what_it_says_of_all_together():
     assert said("b").tables == (TableState("b", lag_ms=9),)
     assert said("c").tables == ()
     assert _by_topic(None)("a") is None
+
+
+class Patient:
+    """Says nothing, and notes for how long it was waited for."""
+
+    async def watermarks(self, partitions, timeout_s):
+        self.asked = len(partitions), timeout_s
+        return {}
+
+
+@pytest.mark.parametrize(("partitions", "timeout_s"), [(2, 3.0), (10_000, 8.0)])
+def test_for_thousands_of_partitions_the_broker_is_waited_for_longer(
+    partitions, timeout_s
+):
+    kafka, topic = Patient(), Topic(1, b"0" * 16, "orders", partitions)
+    assert asyncio.run(_from_broker(kafka, [topic])) == ({}, None)
+    assert kafka.asked == (partitions, pytest.approx(timeout_s, abs=0.01))

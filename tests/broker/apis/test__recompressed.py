@@ -1,14 +1,20 @@
 """Topics that keep their batches in a codec of their own, by Produce of every age."""
 
 import asyncio
+import errno
 import threading
 from pathlib import Path
 
 import pytest
 
 from broker.apis._produce_again import Repeat
+from broker.apis._recompressed import is_wanted
+from broker.apis.delete_topics import delete_topics
 from broker.apis.produce import produce
+from broker.dispatch.context import Context
+from broker.dispatch.turns import ITEMS_A_TURN
 from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.produce import ProduceRequest
 from broker.records.batch import read_header
 from broker.records.recompress import CODECS
@@ -73,6 +79,34 @@ def test_producer_keeps_what_came_and_a_change_counts_from_then_on(
             batches = batches_in(await fetch_one(broker, "t", 0))
             assert [read_header(one).codec for one in batches] == [1, 3, 1]
             assert not broker.partitions.recompressed
+
+    run(scenario)
+
+
+def test_of_a_topic_that_is_deleted_nothing_is_looked_at(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", compression_type="lz4")
+            assert broker.partitions.recompressed
+            deletion = DeleteTopicsRequest([DeleteTopicState("t")], timeout_ms=1000)
+            await call(delete_topics, deletion, broker)
+            assert not broker.partitions.recompressed
+
+    run(scenario)
+
+
+def test_a_request_of_many_batches_is_looked_through_in_turns(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", compression_type="lz4")
+            kept = batch_of(b"a", codec=3)
+            request = produce_request(
+                "t", *((0, kept) for _ in range(2 * ITEMS_A_TURN))
+            )
+            context = Context(
+                version=9, client_id="", key=0, peer_host="127.0.0.1", broker=broker
+            )
+            assert len(list(is_wanted(request, context))) == 2
 
     run(scenario)
 
@@ -375,6 +409,61 @@ def test_of_who_gave_up_waiting_nothing_is_kept(tmp_path: Path) -> None:
                 assert part.error_code == ErrorCode.REQUEST_TIMED_OUT
                 assert not room.is_awaited
             room.give(room.bytes_max)
+
+    run(scenario)
+
+
+def test_who_comes_later_does_not_pass_who_wants_more(tmp_path: Path) -> None:
+    """Else a large batch would wait for as long as small ones come."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            limits = {"large": "900000", "small": "1000"}
+            for name, most in limits.items():
+                await create(
+                    broker, name, compression_type="lz4", max_message_bytes=most
+                )
+            room = broker.recompressed
+            room.take(room.bytes_max)
+            asked = []
+            for name in limits:
+                request = produce_request(name, (0, batch_of(b"a")))
+                asked.append(asyncio.ensure_future(call(produce, request, broker, 9)))
+                await asyncio.sleep(0)
+            room.give(2_000)
+            await asyncio.sleep(0.05)
+            assert not any(one.done() for one in asked)
+            room.give(room.taken)
+            for one in asked:
+                [part] = (await one).responses[0].partition_responses
+                assert part.error_code == 0
+
+    run(scenario)
+
+
+class FailingDisk(PosixFiles):
+    """Syncs fail once ``fails`` is true."""
+
+    fails = False
+
+    def fdatasync(self, file: int) -> None:
+        if self.fails:
+            raise OSError(errno.EIO, "this disk fails")
+        super().fdatasync(file)
+
+
+def test_what_the_log_refuses_waits_for_no_room(tmp_path: Path) -> None:
+    files = FailingDisk()
+
+    async def scenario() -> None:
+        async with rig(tmp_path, files=files) as broker:
+            await create(broker, "t", compression_type="lz4")
+            files.fails = True
+            answer = await produce_one(broker, "t", batch_of(b"a", codec=3))
+            assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            broker.recompressed.take(broker.recompressed.bytes_max)
+            answer = await produce_one(broker, "t", batch_of(b"a"))
+            assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
     run(scenario)
 

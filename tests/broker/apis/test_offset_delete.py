@@ -130,6 +130,18 @@ def test_a_group_that_was_empty_has_read_nothing_until_all_have_joined(tmp_path)
     story(play)
 
 
+def test_after_a_restart_what_the_stored_generation_reads_counts(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            await two_committed(house)
+            await stable(house)
+        async with housed(tmp_path) as house:
+            answer = await house.ask(a_deletion("flights", "weather"), 0)
+            assert codes(answer) == [SUBSCRIBED, ErrorCode.NONE]
+
+    story(play)
+
+
 def test_other_kinds_of_groups_must_be_empty(tmp_path):
     async def play():
         async with housed(tmp_path) as house:

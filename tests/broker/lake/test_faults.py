@@ -144,6 +144,32 @@ def test_a_look_that_takes_long_holds_up_one_thread_of_readers(
     asyncio.run(story())
 
 
+def test_it_is_tried_again_after_some_seconds_and_not_whenever_it_is_told(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told each second, and a damaged row group takes a while to read."""
+    looks, look = [], cold.ColdReader._look_again
+
+    def counted(self: cold.ColdReader) -> None:
+        looks.append(self)
+        look(self)
+
+    monkeypatch.setattr(cold.ColdReader, "_look_again", counted)
+    monkeypatch.setattr(cold, "LOOK_S", STUCK_S)
+
+    async def story() -> None:
+        async with following(writer) as lake:
+            lose(second_file(writer))
+            with pytest.raises(KafkaError):
+                await read_all(lake)
+            for _ in range(20):
+                assert lake.problems()
+                await asyncio.sleep(0.01)
+            assert len(looks) <= 1
+
+    asyncio.run(story())
+
+
 def test_of_a_topic_that_is_deleted_nothing_is_told(writer: Writer) -> None:
     async def story() -> None:
         async with following(writer) as lake:

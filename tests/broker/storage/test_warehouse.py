@@ -1,5 +1,7 @@
 """Tables may lie on another disk, and are never taken for none or for another's."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,18 @@ def test_a_start_that_was_killed_half_way_is_made_up_for(
     assert warehouse_of(data) == away
     assert (away / MARK).read_text() == (data / MARK).read_text() == "an id\n"
     assert not begun.exists()
+
+
+def test_a_file_system_without_links_has_a_mark_too(
+    data: Path, away: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def has_none(*_: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", has_none)
+    start(data, away)
+    assert (away / MARK).read_text() == (data / MARK).read_text() != ""
+    start(data)
 
 
 def test_a_link_that_is_gone_is_not_a_directory_without_tables(
