@@ -21,7 +21,7 @@ def check_not_lost(data_dir: Path) -> None:
     if not _is_empty(data_dir / "catalog.db"):
         return
     for what, is_there in (
-        ("a log", (data_dir / "wal" / "checkpoint").exists()),
+        ("a log", _has_log(data_dir / "wal")),
         ("tables", _has_tables(data_dir / "tables")),
     ):
         if is_there:
@@ -45,6 +45,11 @@ def _is_empty(path: Path) -> bool:
     except sqlite3.Error:
         return False  # who opens it next says what is wrong with it
     return bool(tables == 0)
+
+
+def _has_log(wal: Path) -> bool:
+    """Also without its checkpoint: what is lost together with a catalog may be that."""
+    return (wal / "checkpoint").exists() or any(wal.glob("segment-*.log"))
 
 
 def _has_tables(warehouse: Path) -> bool:

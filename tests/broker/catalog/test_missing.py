@@ -16,7 +16,12 @@ def test_a_new_directory_lacks_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("path", "what"), [("wal/checkpoint", "a log"), ("tables/t/_delta_log/0", "tables")]
+    ("path", "what"),
+    [
+        ("wal/checkpoint", "a log"),
+        ("wal/segment-0000.log", "a log"),
+        ("tables/t/_delta_log/0", "tables"),
+    ],
 )
 def test_segments_or_tables_without_a_catalog_lost_it(tmp_path, path, what):
     (tmp_path / path).parent.mkdir(parents=True)
