@@ -122,12 +122,11 @@ async def _reserved(broker: Broker, size: int) -> Reservation:
     async with broker.room:
         while not budget.try_take(size):
             room = asyncio.get_running_loop().create_future()
-            wake = partial(_wake, room)
-            budget.wait(wake, size)
+            arrival = budget.wait(partial(_wake, room), size)
             try:
                 await room
             finally:
-                budget.forget(wake)
+                budget.forget(arrival)
     return Reservation(budget, size)
 
 

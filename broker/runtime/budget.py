@@ -14,17 +14,24 @@ is: a limit that can never be met would be a connection that hangs for ever.
 
 import heapq
 from collections.abc import Callable
+from typing import Final
+
+_GONE_MAX: Final = 100
+"""So many of those who wait no more may stand in line, and as many as wait."""
 
 
 class Budget:
     """Bytes that may be taken, and who waits for them. Not thread-safe."""
 
-    __slots__ = ("_arrivals", "_first", "_waiting", "bytes_max", "taken")
+    __slots__ = ("_arrivals", "_first", "_order", "_waiting", "bytes_max", "taken")
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.taken = 0
-        self._waiting: list[tuple[int, int, Callable[[], None]]] = []
+        self._waiting: dict[int, Callable[[], None]] = {}
+        """By arrival."""
+        self._order: list[tuple[int, int]] = []
+        """A heap of sizes and arrivals, also of some who wait no more."""
         self._arrivals = 0
         self._first: object = None
 
@@ -80,17 +87,29 @@ class Budget:
         for _ in range(len(self._waiting)):
             if self.spent:
                 break
-            heapq.heappop(self._waiting)[2]()
+            self._wake_next()
 
-    def wait(self, wake: Callable[[], None], size: int = 0) -> None:
-        """Call ``wake`` once, when bytes have been given back; ``size`` are wanted."""
+    def _wake_next(self) -> None:
+        while self._order:
+            wake = self._waiting.pop(heapq.heappop(self._order)[1], None)
+            if wake is not None:
+                wake()
+                return
+
+    def wait(self, wake: Callable[[], None], size: int = 0) -> int:
+        """Call ``wake`` once, when bytes have been given back; ``size`` are wanted.
+        Returns what `forget` takes."""
         self._arrivals += 1
-        heapq.heappush(self._waiting, (size, self._arrivals, wake))
+        self._waiting[self._arrivals] = wake
+        heapq.heappush(self._order, (size, self._arrivals))
+        return self._arrivals
 
-    def forget(self, wake: Callable[[], None]) -> None:
+    def forget(self, arrival: int) -> None:
         """Not to call it any more: who waited has given up. It may have been called."""
-        self._waiting = [one for one in self._waiting if one[2] is not wake]
-        heapq.heapify(self._waiting)
+        self._waiting.pop(arrival, None)
+        if len(self._order) > 2 * len(self._waiting) + _GONE_MAX:
+            self._order = [one for one in self._order if one[1] in self._waiting]
+            heapq.heapify(self._order)
 
 
 class Reservation:

@@ -51,6 +51,9 @@ ends when the second says that nobody hears the answer any more."""
 PLACE_BYTES = 512
 """About what a partition of a fetch that waits keeps in memory."""
 
+SHARED_PART = 4
+"""Of the memory of all fetches answers may keep one in so many for what they share."""
+
 CUT_BYTES_MIN = 1 << 20
 """No answer is cut to less than this when memory is short; it waits instead."""
 
@@ -103,6 +106,7 @@ class Fetch(DelayedOperation):
 
     __slots__ = (
         "_answer",
+        "_arrival",
         "_before",
         "_bytes_max",
         "_convert",
@@ -156,6 +160,8 @@ class Fetch(DelayedOperation):
         self._unwaited: DelayedOperations | None = None
         """Where it would wait, as long as it has not."""
         self._max_wait_ms = 0
+        self._arrival = 0
+        """What `Budget.wait` returned last."""
         self._found = 0
         self._wanted = 0
         """Bytes that what was read takes once it is converted, as far as is known."""
@@ -219,6 +225,7 @@ class Fetch(DelayedOperation):
     def abandon(self) -> None:
         """Its connection is lost: it is not completed. A read under way goes on."""
         self._future = None
+        self._memory.forget(self._arrival)
         if self._purgatory is not None:
             self._purgatory.drop(self)
 
@@ -355,7 +362,7 @@ class Fetch(DelayedOperation):
         """Hold nothing, and read again when there is room for what it becomes."""
         for place in self._places:
             place.clear()
-        self._memory.wait(self._read, self._wanted)
+        self._arrival = self._memory.wait(self._read, self._wanted)
         reservation.release()
 
     def _go_on(self, turns: Reading) -> None:
@@ -421,17 +428,34 @@ class Fetch(DelayedOperation):
                 reading.close()
             for place in self._places:
                 place.clear()
-            memory.wait(self._read, needed)
+            self._arrival = memory.wait(self._read, needed)
 
     def _needed_bytes(self) -> int:
         later = sum(place.later_bytes for place in self._places)
         return max(later, self._wanted)
 
+    async def _retained_bytes(self, reservation: Reservation) -> int:
+        """Bytes that stay in memory for what was read. While others have taken much,
+        that is not kept for the sake of a part of it, but the part is copied."""
+        later, memory = (
+            [place for place in self._places if place.is_later],
+            self._memory,
+        )
+        retained = sum(place.retained_bytes for place in later)
+        needed = memory.taken - reservation.bytes + retained
+        if needed <= memory.bytes_max // SHARED_PART:
+            return retained
+        loop = asyncio.get_running_loop()
+        for place in later:
+            if place.retained_bytes > place.size:
+                await loop.run_in_executor(None, place.detach)
+        return sum(place.retained_bytes for place in later)
+
     async def _fill(self, reading: Reading, reservation: Reservation) -> None:
         try:
             await reading
-            size = sum(place.size for place in self._places if place.is_later)
-            reservation.resize(max(size, self._wanted))
+            retained = await self._retained_bytes(reservation)
+            reservation.resize(max(retained, self._wanted))
             self._finish(reservation)
         except Exception as error:  # noqa: BLE001 - whoever awaits the answer is given it
             reservation.release()

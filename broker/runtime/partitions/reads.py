@@ -131,6 +131,19 @@ class Place:
         """Bytes that were read."""
         return sum(map(len, self.buffers))
 
+    @property
+    def retained_bytes(self) -> int:
+        """Bytes that stay in memory for what was read: batches that were rebuilt out of
+        a table share theirs with all of a chunk, and each keeps the whole of it."""
+        if not self.cold_bytes_max:
+            return self.size
+        wholes = {id(whole): whole for whole in map(_whole, self.buffers)}
+        return sum(memoryview(whole).nbytes for whole in wholes.values())
+
+    def detach(self) -> None:
+        """Copy what shares its memory; blocks for a millisecond or so per MiB."""
+        self.buffers = [bytes(buffer) for buffer in self.buffers]
+
 
 class Reader:
     """Fills the places of a fetch under the limits of one answer."""
@@ -318,6 +331,11 @@ def _span(place: Place, partition: Partition, limit: int, greedy: bool) -> Spans
     if place.committed:
         place.aborted = partition.log.aborted(place.offset, span.next_offset)
     return span.locations[:BATCHES_MAX]
+
+
+def _whole(buffer: Buffer) -> Any:
+    """What a view is a part of."""
+    return buffer.obj if isinstance(buffer, memoryview) else buffer
 
 
 def coalesced(buffers: Sequence[Buffer], size: int) -> Sequence[Buffer]:

@@ -109,10 +109,20 @@ def test_who_gave_up_is_not_woken() -> None:
     budget, woken = Budget(100), list[int]()
     wakes = [lambda n=n: woken.append(n) for n in range(3)]  # type: ignore[misc]
     budget.take(100)
-    for size, wake in enumerate(wakes):
-        budget.wait(wake, 3 - size)
-    budget.forget(wakes[1])
+    arrivals = [budget.wait(wake, 3 - size) for size, wake in enumerate(wakes)]
+    budget.forget(arrivals[1])
     budget.give(100)
     assert woken == [2, 0]
-    budget.forget(wakes[0])
+    budget.forget(arrivals[0])
     assert not budget.is_awaited
+
+
+def test_of_those_who_gave_up_nothing_is_kept() -> None:
+    budget, woken = Budget(100), list[int]()
+    budget.take(100)
+    budget.wait(lambda: woken.append(-1), 1_000)
+    for size in range(10_000):
+        budget.forget(budget.wait(lambda size=size: woken.append(size), size))
+    assert len(budget._order) < 1_000
+    budget.give(100)
+    assert woken == [-1]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.apis.fetch import fetch
+from broker.lake.cold import ColdRead
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.fetch import FetchResponse
 from broker.runtime.budget import Budget
@@ -320,6 +321,61 @@ def test_when_not_even_a_small_answer_fits_it_waits_and_holds_nothing(
             assert (waiting.done(), memory.taken) == (False, CUT_BYTES_MIN)
             memory.give(CUT_BYTES_MIN)
             assert lengths(await waiting) == [BATCH_BYTES] * 3
+
+    run(scenario)
+
+
+def test_who_waits_for_memory_and_goes_is_waited_for_by_nobody(tmp_path: Path) -> None:
+    """Else slow peers would be cut off for the sake of nobody."""
+
+    async def scenario() -> None:
+        async with on_disk(tmp_path) as broker:
+            memory = broker.fetched = Budget(CUT_BYTES_MIN + BATCH_BYTES)
+            memory.take(CUT_BYTES_MIN)
+            waiting = all_of_it(broker)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert memory.is_awaited
+            waiting.abandon()
+            assert not memory.is_awaited
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("is_short", [False, True])
+def test_what_rebuilt_batches_keep_in_memory_is_counted(
+    tmp_path: Path, is_short: bool
+) -> None:
+    """All that they share theirs with; when much is taken, they are copied."""
+
+    class Sharing(Tables):
+        async def read(
+            self, number: int, partition: int, offset: int, bytes_max: int
+        ) -> ColdRead:
+            cold = await super().read(number, partition, offset, bytes_max)
+            (batch,) = cold.batches
+            whole = memoryview(bytes(batch) + bytes(BATCH_BYTES))
+            return cold._replace(batches=[whole[: len(batch)]])
+
+    async def scenario() -> None:
+        tables = Sharing()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"a"))
+            tables.compact(broker, partition)
+            memory, taken = broker.fetched, 0
+            if is_short:
+                taken = memory.bytes_max // 2
+                memory.take(taken)
+            waiting = all_of_it(broker)
+            assert lengths(await waiting) == [1]
+            if is_short:
+                assert 0 < memory.taken - taken < BATCH_BYTES
+            else:
+                assert memory.taken > BATCH_BYTES
+            assert waiting.reservation is not None
+            waiting.reservation.release()
+            assert memory.taken == taken
 
     run(scenario)
 
