@@ -6,7 +6,8 @@ when the transport has nothing left: the transport is asked to tell that, by a w
 limit of 0 bytes while there are any reservations.
 
 While others wait for that memory, a peer must go on reading: one that took nothing for
-``TAKE_MS`` is cut off. Else a few consumers that stopped would stop all cold reads.
+``TAKE_MS``, or so little that it would not have all within ``WHOLE_MS``, is cut off.
+Else a few consumers that stopped, or are slow, would stop all cold reads.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 
 from broker.network.hub import LOOK_MS, Hub
 
-TAKE_MS = 5_000
+TAKE_MS, WHOLE_MS = 5_000, 30_000
 
 
 class Reservation(Protocol):
@@ -29,15 +30,19 @@ class Reservation(Protocol):
 class Sending:
     """The reserved answers of one connection that are on their way out."""
 
-    __slots__ = ("_hub", "_left", "_reserved", "_taken_ms", "_timer", "_too_slow")
+    __slots__ = (
+        "_due", "_due_since_ms", "_hub", "_left", "_reserved", "_taken_ms", "_timer",
+        "_too_slow",
+    )  # fmt: skip
 
     def __init__(self, hub: Hub, too_slow: Callable[[], None]) -> None:
         self._hub = hub
         self._too_slow = too_slow
         self._reserved: list[Reservation] = []
         self._timer: Any = None
-        self._left = 0
-        self._taken_ms = 0
+        self._left = self._taken_ms = 0
+        self._due = self._due_since_ms = 0
+        """What was left when others began to wait for it, and since when they do."""
 
     @property
     def is_empty(self) -> bool:
@@ -62,7 +67,8 @@ class Sending:
             transport.set_write_buffer_limits(high=self._hub.limits.unsent_bytes_max)
             self.close()
         elif self._timer is None:
-            self._taken_ms = self._hub.clock.monotonic_ms()
+            self._taken_ms = self._due_since_ms = self._hub.clock.monotonic_ms()
+            self._due = self._left
             self._watch(transport)
 
     def close(self) -> None:
@@ -83,9 +89,16 @@ class Sending:
             return
         now_ms, left = self._hub.clock.monotonic_ms(), transport.get_write_buffer_size()
         awaited = any(reservation.is_awaited for reservation in self._reserved)
+        if not awaited or left > self._due:
+            self._due, self._due_since_ms = left, now_ms
         if left < self._left or not awaited:
             self._left, self._taken_ms = left, now_ms
-        elif now_ms - self._taken_ms >= TAKE_MS:
+        if now_ms - self._taken_ms >= TAKE_MS or self._is_behind(left, now_ms):
             self._too_slow()
             return
         self._watch(transport)
+
+    def _is_behind(self, left: int, now_ms: int) -> bool:
+        """Whether at this pace others would wait longer than ``WHOLE_MS``."""
+        held_ms, taken = now_ms - self._due_since_ms, self._due - left
+        return held_ms >= TAKE_MS and taken * WHOLE_MS < self._due * held_ms

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from broker.network.hub import Hub
-from broker.network.sending import TAKE_MS, Sending
+from broker.network.sending import TAKE_MS, WHOLE_MS, Sending
 from broker.runtime.budget import Budget, Reservation
 from tests.support.clock import ManualClock
 from tests.support.timers import ManualTimers
@@ -84,11 +84,30 @@ def test_who_takes_nothing_while_others_wait_is_cut_off() -> None:
     peer.budget.wait(lambda: None, 100)
     peer.timers.advance(TAKE_MS - 1_000)
     assert peer.cut_off == 0
-    peer.fake.left = 59  # it reads, however slowly
+    peer.fake.left = 40  # it reads
     peer.timers.advance(TAKE_MS - 1_000)
     assert peer.cut_off == 0
     peer.timers.advance(2_000)
     assert peer.cut_off == 1
+
+
+def test_who_takes_a_little_now_and_then_while_others_wait_is_cut_off() -> None:
+    peer = Peer(left=60)
+    peer.timers.advance(10 * TAKE_MS)
+    peer.budget.wait(lambda: None, 100)
+    for left in range(59, 50, -1):
+        peer.fake.left = left
+        peer.timers.advance(TAKE_MS // 5)
+    assert peer.cut_off == 1
+
+
+def test_who_takes_all_in_time_while_others_wait_is_not_cut_off() -> None:
+    peer = Peer(left=60)
+    peer.budget.wait(lambda: None, 100)
+    for left in range(58, 0, -2):
+        peer.fake.left = left
+        peer.timers.advance(WHOLE_MS // 30)
+    assert peer.cut_off == 0
 
 
 def test_without_reservations_nothing_is_asked_of_the_transport() -> None:
