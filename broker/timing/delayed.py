@@ -29,6 +29,10 @@ class TimerHandle(Protocol):
     def cancel(self) -> object:
         """Stop it. Nothing happens if it fired or was stopped before."""
 
+    def put_off(self, delay_ms: int) -> bool:
+        """Let it end ``delay_ms`` from now. False, and nothing is done, if it does not
+        run any more or would end earlier than it does."""
+
 
 class Timers(Protocol):
     """Delays: of the event loop, or of a wheel that is moved by hand."""

@@ -1,9 +1,10 @@
 """A hierarchical timing wheel: every timeout of the broker, in constant time.
 
 The problem. A broker holds a hundred thousand timeouts, and nearly all of them are
-cancelled before they expire: a fetch is answered by an append, a session lives on by
-a heartbeat. A heap pays O(log n) for each insert, and O(n) or a tombstone for each
-cancel. What is wanted is O(1) for both, and nothing at all while nothing is due.
+cancelled or put off before they expire: a fetch is answered by an append, a session
+lives on by a heartbeat. A heap pays O(log n) for each insert, and O(n) or a tombstone
+for each cancel. What is wanted is O(1) for all, and nothing at all while nothing is
+due.
 
 The idea (Varghese and Lauck 1987; Kafka's ``TimingWheel.java``; the arithmetic is that
 of tokio's timer). Write a deadline, counted in ticks, as a number with ``size`` as its
@@ -26,22 +27,26 @@ timer of a level is due before every timer of the level above. The earliest slot
 therefore the lowest set bit of the lowest level that is not empty, and one integer of
 occupied bits for each level finds it without looking at a slot.
 
+A timer that is put off stays in its slot and only gets another deadline: a session of
+45 s whose member beats every 3 s is then moved once in 45 s and not with each beat.
+When its slot comes down, or is due, it is placed anew.
+
 Order. A slot is a dict, so it keeps the order of insertion, and a slot is emptied into
 lower levels before anything can be inserted there directly. Timers of one tick expire
-in the order in which they were added.
+in the order in which they were added; one that was put off, anywhere among them.
 
 The price. A timer is moved at most once for each level (a minute at 1 ms and size 64:
 twice), and mostly never, since it is cancelled first. A deadline is rounded *up* to
 a tick: nothing expires early, and with a tick of t anything may be t - 1 ms late.
 ``next_deadline`` is exact on level 0; above, it is the first tick of a slot, so that
-whoever sleeps on it wakes up at most once for each level more than needed.
+whoever sleeps on it wakes up at most once for each level more than needed, and once
+more for a slot whose timers were all put off.
 
 Not thread-safe: it belongs to the event loop. It reads no clock: ``advance(now_ms)``
 is all that it knows of time.
 """
 
 from collections.abc import Callable
-from typing import Final
 
 Bucket = dict["Timer", None]
 
@@ -52,7 +57,7 @@ class Timer:
     __slots__ = ("bucket", "callback", "deadline_ms", "level", "slot")
 
     def __init__(self, deadline_ms: int, callback: Callable[[], None]) -> None:
-        self.deadline_ms: Final = deadline_ms
+        self.deadline_ms = deadline_ms
         self.callback: Callable[[], None] | None = callback
         self.bucket: Bucket | None = None
         self.level = -1
@@ -134,6 +139,17 @@ class TimingWheel:
                 self._occupied[timer.level] &= ~(1 << timer.slot)
         return True
 
+    def put_off(self, timer: Timer, deadline_ms: int) -> bool:
+        """Give a timer a later deadline. O(1).
+
+        False, and nothing is done, if it does not wait any more or would be due
+        earlier than it is.
+        """
+        if timer.bucket is None or deadline_ms < timer.deadline_ms:
+            return False
+        timer.deadline_ms = deadline_ms
+        return True
+
     def advance(self, now_ms: int) -> list[Timer]:
         """Move to ``now_ms``; the timers due by then, by deadline, then by insertion.
 
@@ -204,8 +220,13 @@ class TimingWheel:
         self._take(self._overdue, due)
 
     def _take(self, bucket: Bucket, due: list[Timer]) -> None:
+        """Take a slot out that is due, but for the timers that were put off."""
+        reached_ms = self._start_ms + self._elapsed * self._tick_ms
         for timer in bucket:
-            timer.bucket = None
-        due.extend(bucket)
-        self._count -= len(bucket)
+            if timer.deadline_ms > reached_ms:
+                self._place(timer)
+            else:
+                timer.bucket = None
+                due.append(timer)
+                self._count -= 1
         bucket.clear()

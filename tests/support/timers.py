@@ -8,13 +8,23 @@ from tests.support.clock import ManualClock
 class ManualTimer:
     """A delay that has not run out."""
 
-    def __init__(self, due_ms: int, callback: Callable[[], None]) -> None:
+    def __init__(
+        self, clock: ManualClock, due_ms: int, callback: Callable[[], None]
+    ) -> None:
+        self.clock = clock
         self.due_ms = due_ms
         self.callback = callback
-        self.cancelled = False
+        self.cancelled = self.fired = False
 
     def cancel(self) -> None:
         self.cancelled = True
+
+    def put_off(self, delay_ms: int) -> bool:
+        due_ms = self.clock.monotonic_ms() + delay_ms
+        if self.cancelled or self.fired or due_ms < self.due_ms:
+            return False
+        self.due_ms = due_ms
+        return True
 
 
 class ManualTimers:
@@ -28,7 +38,8 @@ class ManualTimers:
         return sum(not timer.cancelled for timer in self._timers)
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> ManualTimer:
-        timer = ManualTimer(self.clock.monotonic_ms() + delay_ms, callback)
+        due_ms = self.clock.monotonic_ms() + delay_ms
+        timer = ManualTimer(self.clock, due_ms, callback)
         self._timers.append(timer)
         return timer
 
@@ -38,6 +49,7 @@ class ManualTimers:
         while due := self._next(until_ms):
             self._timers.remove(due)
             self.clock.advance(max(due.due_ms - self.clock.monotonic_ms(), 0))
+            due.fired = True
             due.callback()
         self.clock.advance(until_ms - self.clock.monotonic_ms())
 

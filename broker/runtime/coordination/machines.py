@@ -117,8 +117,12 @@ class Hosted(Generic[CommandT]):
         decision = self._machine.decide(command, self._clock.now_ms())
         for event in decision.events:
             self._machine.apply(event)
-        self._unset.update(decision.timers)
-        self._set_some()
+        if self._unset or len(decision.timers) > PART:
+            self._unset.update(decision.timers)
+            self._set_some()
+        else:
+            for key, delay_ms in decision.timers.items():
+                self._set(key, delay_ms)
         if decision.events:
             self._on_change()
         return decision
@@ -148,9 +152,12 @@ class Hosted(Generic[CommandT]):
         self._answer(())
 
     def _set(self, key: Hashable, delay_ms: int | None) -> None:
-        running = self._running.pop(key, None)
+        running = self._running.get(key)
         if running is not None:
+            if delay_ms is not None and running.put_off(delay_ms):
+                return
             running.cancel()
+            del self._running[key]
         if delay_ms is not None:
             self._running[key] = self._timers.after(delay_ms, partial(self._fire, key))
 

@@ -34,15 +34,21 @@ log = structlog.get_logger("lakelog.timers")
 class LoopTimer:
     """A delay that runs."""
 
-    __slots__ = ("_timer", "_wheel")
+    __slots__ = ("_timer", "_timers")
 
-    def __init__(self, wheel: TimingWheel, timer: Timer) -> None:
-        self._wheel = wheel
+    def __init__(self, timers: "LoopTimers", timer: Timer) -> None:
+        self._timers = timers
         self._timer = timer
 
     def cancel(self) -> None:
         """Stop it. Nothing happens if it fired or was stopped before."""
-        self._wheel.cancel(self._timer)
+        self._timers.wheel.cancel(self._timer)
+
+    def put_off(self, delay_ms: int) -> bool:
+        """Let it end ``delay_ms`` from now. False, and nothing is done, if it does not
+        run any more or would end earlier than it does."""
+        timers = self._timers
+        return timers.wheel.put_off(self._timer, timers.now_ms() + max(delay_ms, 0))
 
 
 class LoopTimers:
@@ -51,22 +57,22 @@ class LoopTimers:
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._loop = loop
         self._clock = clock
-        self._wheel = TimingWheel(start_ms=clock.monotonic_ms())
+        self.wheel = TimingWheel(start_ms=clock.monotonic_ms())
         self._call: asyncio.TimerHandle | None = None
         self._call_ms = 0
         self._paused_ms = 0
 
     def __len__(self) -> int:
         """Delays that run."""
-        return len(self._wheel)
+        return len(self.wheel)
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> LoopTimer:
         """Call ``callback`` once, no earlier than ``delay_ms`` from now."""
-        now_ms = self._now_ms()
-        timer = self._wheel.add(now_ms + max(delay_ms, 0), callback)
+        now_ms = self.now_ms()
+        timer = self.wheel.add(now_ms + max(delay_ms, 0), callback)
         if self._call is None or timer.deadline_ms < self._call_ms:
             self._arm(now_ms)
-        return LoopTimer(self._wheel, timer)
+        return LoopTimer(self, timer)
 
     def close(self) -> None:
         """Fire nothing more."""
@@ -77,7 +83,7 @@ class LoopTimers:
             self._call.cancel()
             self._call = None
 
-    def _now_ms(self) -> int:
+    def now_ms(self) -> int:
         """The wheel's time: the clock's, less the pauses of the process."""
         now_ms = self._clock.monotonic_ms() - self._paused_ms
         if self._call is not None and now_ms - self._call_ms >= PAUSE_MS:
@@ -89,7 +95,7 @@ class LoopTimers:
 
     def _arm(self, now_ms: int, more_ms: int = 0) -> None:
         self._cancel_call()
-        deadline_ms = self._wheel.next_deadline()
+        deadline_ms = self.wheel.next_deadline()
         if deadline_ms is not None:
             self._call_ms = deadline_ms
             delay_s = (max(deadline_ms - now_ms, 0) + more_ms) / 1000
@@ -97,13 +103,13 @@ class LoopTimers:
 
     def _fire_due(self) -> None:
         paused_ms = self._paused_ms
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         if self._paused_ms != paused_ms:
             return  # called again when sockets have been read
         self._cancel_call()
-        for timer in self._wheel.advance(now_ms):
+        for timer in self.wheel.advance(now_ms):
             try:
                 timer.fire()
             except Exception:
                 log.exception("a timer's callback failed")
-        self._arm(self._now_ms())
+        self._arm(self.now_ms())

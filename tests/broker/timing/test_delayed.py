@@ -33,6 +33,9 @@ class WheelHandle:
     def cancel(self) -> None:
         self.wheel.cancel(self.timer)
 
+    def put_off(self, delay_ms: int) -> bool:
+        raise NotImplementedError
+
 
 class Enough(DelayedOperation):
     """Waits until the sum of some counters reaches a bound."""

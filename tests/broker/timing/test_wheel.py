@@ -101,6 +101,46 @@ def test_a_cancelled_timer_leaves_nothing_to_wake_up_for() -> None:
     assert wheel.advance(10_000_000) == []
 
 
+def test_a_timer_that_was_put_off_is_due_at_its_new_deadline_alone() -> None:
+    wheel = TimingWheel()
+    timer = wheel.add(5, nothing)
+    assert wheel.put_off(timer, 5_000)
+    assert due_at(wheel, 4_999) == []
+    assert len(wheel) == 1
+    assert wheel.advance(5_000) == [timer]
+    assert len(wheel) == 0
+
+
+def test_a_timer_is_put_off_only_while_it_waits_and_never_to_be_earlier() -> None:
+    wheel = TimingWheel()
+    timer = wheel.add(100, nothing)
+    assert not wheel.put_off(timer, 99)
+    assert wheel.advance(100) == [timer]
+    assert not wheel.put_off(timer, 200), "it was handed out"
+    cancelled = wheel.add(200, nothing)
+    wheel.cancel(cancelled)
+    assert not wheel.put_off(cancelled, 300)
+    assert wheel.advance(300) == []
+
+
+def test_a_timer_that_was_overdue_may_be_put_off() -> None:
+    wheel = TimingWheel(start_ms=1_000)
+    timer = wheel.add(400, nothing)
+    assert wheel.put_off(timer, 1_500)
+    assert due_at(wheel, 1_499) == []
+    assert wheel.advance(1_500) == [timer]
+
+
+def test_a_timer_that_was_put_off_and_cancelled_leaves_nothing() -> None:
+    wheel = TimingWheel()
+    timer = wheel.add(70, nothing)
+    wheel.put_off(timer, 300_000)
+    wheel.advance(100)
+    assert wheel.cancel(timer)
+    assert wheel.next_deadline() is None
+    assert len(wheel) == 0
+
+
 def test_sleeping_on_next_deadline_wakes_up_a_few_times_only() -> None:
     wheel = TimingWheel()
     wheel.add(86_399_999, nothing)  # a day: five digits of base 64
@@ -116,6 +156,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.integers(-5, 6_000)),
         st.tuples(st.just("cancel"), st.integers(0, 50)),
+        st.tuples(st.just("put off"), st.integers(0, 6_000)),
         st.tuples(st.just("advance"), st.integers(0, 3_000)),
         st.tuples(st.just("sleep"), st.just(0)),
     ),
@@ -145,6 +186,7 @@ class SortedTimers:
 def test_agrees_with_a_sorted_list(steps: list[Step], tick_ms: int, size: int) -> None:
     wheel, model, now = TimingWheel(tick_ms, size), SortedTimers(tick_ms), 0
     reached: dict[Timer, int] = {}
+    moved: set[Timer] = set()  # that were put off: they may be anywhere in their tick
     order: Callable[[Timer], int] = lambda timer: reached[timer]  # noqa: E731
     for verb, number in steps:
         if verb == "add":
@@ -153,10 +195,20 @@ def test_agrees_with_a_sorted_list(steps: list[Step], tick_ms: int, size: int) -
             model.waiting.append(timer)
         elif verb == "cancel" and model.waiting:
             assert wheel.cancel(model.waiting.pop(number % len(model.waiting)))
+        elif verb == "put off" and model.waiting:
+            timer = model.waiting[number % len(model.waiting)]
+            assert wheel.put_off(timer, timer.deadline_ms + number)
+            reached[timer] = max(-(-timer.deadline_ms // tick_ms), now // tick_ms)
+            moved.add(timer)
         elif verb in ("advance", "sleep"):
             wake = wheel.next_deadline()
             now = now + number if verb == "advance" else max(now, wake or now)
-            assert wheel.advance(now) == sorted(model.take(now), key=order)
+            found, expected = wheel.advance(now), sorted(model.take(now), key=order)
+            assert set(found) == set(expected)
+            assert [reached[t] for t in found] == [reached[t] for t in expected]
+            assert [t for t in found if t not in moved] == [
+                t for t in expected if t not in moved
+            ]
         wake = wheel.next_deadline()
         assert (wake is None) == (not model.waiting)
         assert len(wheel) == len(model.waiting)

@@ -39,7 +39,7 @@ class Diary:
             told = tuple((one, text) for one in ticket)
             return Decision((Noted(text),), told, dict.fromkeys(range(len(told)), 5))
         event = Kept(text) if verb == "keep" else Noted(f"{verb} {text}")
-        delays = {"later": 5, "never": None}
+        delays = {"later": 5, "long": 50, "never": None}
         timers = {text: delays[verb]} if verb in delays else {}
         return Decision((event,), ((ticket, text),) if ticket else (), timers)
 
@@ -169,6 +169,22 @@ def test_a_timer_asks_the_machine_unless_it_was_cancelled_or_set_anew():
         desk.timers.advance(1)
         assert desk.fired == 1
         assert desk.diary.lines[-1] == "expired a"
+        assert not len(desk.timers)
+
+    story(play)
+
+
+def test_a_timer_that_is_set_anew_ends_when_it_was_set_to_last_be_it_earlier():
+    async def play():
+        desk = Desk()
+        desk.ask("long", "a")
+        desk.timers.advance(1)
+        desk.ask("long", "a")
+        desk.ask("later", "a")
+        desk.timers.advance(4)
+        assert desk.fired == 0
+        desk.timers.advance(1)
+        assert desk.fired == 1
         assert not len(desk.timers)
 
     story(play)

@@ -86,6 +86,22 @@ def test_a_cancelled_delay_does_not_fire() -> None:
     assert len(timers) == 0
 
 
+def test_a_delay_that_is_put_off_in_time_again_and_again_fires_once_at_last() -> None:
+    timers, loop = timers_of_a_loop()
+    fired: list[str] = []
+    session = timers.after(45_000, lambda: fired.append("session"))
+    for _ in range(100):
+        loop.run(3_000)
+        assert session.put_off(45_000)
+    assert loop.calls < 30, "it is not moved each time"
+    loop.run(44_999)
+    assert fired == []
+    loop.run(1)
+    assert fired == ["session"]
+    assert not session.put_off(45_000)
+    assert len(timers) == 0
+
+
 def test_a_callback_may_ask_for_more_and_may_fail() -> None:
     timers, loop = timers_of_a_loop()
     fired: list[str] = []
