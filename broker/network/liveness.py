@@ -1,6 +1,8 @@
 """Whether a peer does its part: says something, ends what it says, takes its answers.
 
-Each connection is looked at four times in the shorter of its two limits. It is closed
+Each connection is looked at four times in the shorter of its two limits, many of them
+in one turn of the loop: a thousand connections that were looked at a millisecond after
+each other would wake the loop as often as requests do. It is closed
 when it has said nothing for ``idle_ms``, or when a request has been on its way for
 ``half_frame_ms``. Only the peer's time counts: while the connection does not read, or a
 handler runs, it is the broker's. One that does not even take its last answers is cut
@@ -13,6 +15,10 @@ from broker.network.hub import Hub
 from broker.network.receiver import Receiver
 from broker.protocol.errors import ProtocolError
 
+LOOKS = 64
+"""At so many moments of a pause connections are looked at: of thousands some dozens in
+one turn of the loop."""
+
 EVICT_SLOW_MS, EVICT_GRACE_MS = 5_000, 1_000
 """So fast a large request must come while others wait for the memory it holds."""
 
@@ -24,8 +30,7 @@ class Peer(Protocol):
     writing_paused: bool
 
     @property
-    def awaits_handlers(self) -> bool:
-        """Whether a request is open."""
+    def open_requests(self) -> int: ...
 
     @property
     def unsent_bytes(self) -> int:
@@ -110,8 +115,9 @@ class Liveness:
             self._active_ms = now_ms
         if since_ms is None and now_ms - self._active_ms >= limits.idle_ms:
             peer.close_idle()
-        pause_ms = min(limits.half_frame_ms, limits.idle_ms)
-        self._timer = self._hub.timers.after(max(pause_ms // 4, 1), self._look)
+        pause_ms = max(min(limits.half_frame_ms, limits.idle_ms) // 4, 1)
+        early_ms = now_ms % max(pause_ms // LOOKS, 1)  # with those of this moment
+        self._timer = self._hub.timers.after(pause_ms - early_ms, self._look)
 
     def _is_alive(self) -> bool:
         """Whether it spoke since the last look, or read, however slowly; or could not:
@@ -121,4 +127,4 @@ class Liveness:
         reads = unsent_bytes < self._unsent_bytes
         self._unsent_bytes = unsent_bytes
         is_held = peer.reading_paused and not peer.writing_paused
-        return was_active or reads or peer.awaits_handlers or is_held
+        return was_active or reads or peer.open_requests > 0 or is_held

@@ -2,9 +2,11 @@
 
 import os
 import struct
+from collections.abc import Callable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.network.liveness import LOOKS
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.messages.heartbeat import HeartbeatResponse
 from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -18,7 +20,7 @@ from tests.support.beats import PING, Beats, beat
 from tests.support.clock import ManualClock
 from tests.support.patience import STUCK_S
 from tests.support.serving import Serving, on_loop, serving, until
-from tests.support.timers import ManualTimers
+from tests.support.timers import ManualTimer, ManualTimers
 from tests.support.wire import Wire, frame_of
 
 NEVER_MS = int(10_000 * STUCK_S)
@@ -150,6 +152,34 @@ def test_who_only_announces_large_requests_does_not_hold_up_who_sends_them() -> 
             assert got == [200_000] * 3
             for wire in claims:
                 wire.close()
+
+    on_loop(story)
+
+
+def test_many_connections_are_looked_at_together() -> None:
+    async def story() -> None:
+        timers, limits = ManualTimers(ManualClock()), {"idle_ms": 400 * LOOKS}
+        async with serving(timers=timers, half_frame_ms=NEVER_MS, **limits) as server:
+            pause_ms = 100 * LOOKS
+            for _ in range(30):  # each a while after the one before
+                await Wire.open(server.address)
+                timers.advance(7)
+            await until(lambda: len(server.hub.connections) == 30)
+            asked: list[int] = []
+            after = timers.after
+
+            def noted(delay_ms: int, callback: Callable[[], None]) -> ManualTimer:
+                asked.append(timers.clock.monotonic_ms())
+                assert delay_ms <= pause_ms, "none waits for longer than before"
+                return after(delay_ms, callback)
+
+            timers.after = noted  # type: ignore[method-assign]
+            timers.advance(pause_ms)
+            assert len(asked) >= 30, "each is looked at"
+            assert len(set(asked)) <= 4, "in some turns of the loop"
+            idle_ms = 4 * pause_ms
+            timers.advance(idle_ms)
+            await until(lambda: not server.hub.connections)
 
     on_loop(story)
 
