@@ -22,6 +22,7 @@ from broker.protocol.api_keys import ApiKey
 from broker.protocol.buffers import Buffer
 from broker.protocol.codec import (
     EncoderInTurns,
+    has_brief_response,
     request_decoder,
     request_decoder_in_turns,
     response_encoder,
@@ -53,12 +54,14 @@ class Route:
 
     ``is_write``: of an API that is pipelined, though this version may not be. Its
     requests retain what they were received into; its answers are small and many, so
-    they are written at a stroke, all others in turns if they are large.
+    they are written at a stroke, all others in turns if they are large. ``is_brief``:
+    no response of it can be, since it has no arrays.
     """
 
     __slots__ = (
         "awaits_others", "decode", "encode", "encode_in_turns", "handler",
-        "handler_in_turns", "is_write", "key", "pipelined", "repeat", "tail", "version",
+        "handler_in_turns", "is_brief", "is_write", "key", "pipelined", "repeat",
+        "tail", "version",
     )  # fmt: skip
 
     def __init__(self, served: Served, version: int) -> None:
@@ -70,10 +73,11 @@ class Route:
         self.handler: Callable[[Any, Context], Any] = served.handler
         self.handler_in_turns = served.in_turns or served.handler
         self.repeat = served.repeat
+        self.is_brief = has_brief_response(self.key, version)
         self.decode = request_decoder(self.key, version)
         self.encode: Callable[[Any], list[Buffer]] | None = None
         self.encode_in_turns: EncoderInTurns | None = None
-        if self.is_write:
+        if self.is_write or self.is_brief:
             self.encode = response_encoder(self.key, version)
         else:
             self.encode_in_turns = response_encoder_in_turns(self.key, version)
@@ -103,8 +107,13 @@ class Route:
         if type(response) is Encoded:
             parts = response.parts
         elif self.encode_in_turns is not None:
-            parts = yield from self.encode_in_turns(response)
-            Remains(response).forget()
+            steps = self.encode_in_turns(response)
+            whole = at_once(steps)
+            if whole is None:
+                yield
+                whole = yield from steps
+                Remains(response).forget()  # of one that is whole at once little is
+            parts = whole
         elif type(response) is Wide:
             encode = response_encoder_in_turns(self.key, self.version)
             parts = yield from encode(response.response)

@@ -130,11 +130,6 @@ class Connection(asyncio.BufferedProtocol):
         return bool(waits or self._transport.get_write_buffer_size())
 
     @property
-    def awaits_handlers(self) -> bool:
-        """Whether a request is open."""
-        return bool(self._pipeline)
-
-    @property
     def open_requests(self) -> int:
         return len(self._pipeline)
 
@@ -257,10 +252,7 @@ class Connection(asyncio.BufferedProtocol):
                 weight = getattr(result, "retained_bytes", weight)
             self._await(Exchange(self, route, number, weight, result))
         else:
-            exchange = Exchange(self, route, number, 0)
-            self._pipeline.append(exchange)
-            self._complete(exchange, result)
-            self._answer_in_order()
+            self._answer(route, number, result)
             self._times[route.key].add_time(ticks_ns() - self._started_ns)
 
     def _await(self, exchange: Exchange) -> None:
@@ -288,7 +280,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         answer = future.answer if isinstance(future, PendingBytes) else None
         if answer is not None and not self._refused and exchange is self._pipeline[0]:
-            self._answer_first(answer)
+            self._pipeline.popleft()
+            self._write([answer], len(answer))
+            self._after_answer()
             return
         try:
             response = future.result()
@@ -300,6 +294,18 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._complete(exchange, response)
         self._after_answer()
+
+    def _answer(self, route: Route, number: int, response: Any) -> None:
+        """Answer a request whose response is there when its handler returns."""
+        if self._pipeline or not route.is_brief:
+            self._pipeline.append(exchange := Exchange(self, route, number, 0))
+            self._complete(exchange, response)
+            self._answer_in_order()
+            return
+        try:
+            self._write(*route.answer(number, response))
+        except Exception as error:  # noqa: BLE001 - told by _fail
+            self._fail(error)
 
     def _answer_in_order(self) -> None:
         """Write the answers that no other has to leave before."""
@@ -322,12 +328,6 @@ class Connection(asyncio.BufferedProtocol):
             self._hub.flush_soon(self)
         if self.reading_paused:
             self.resume_soon()
-
-    def _answer_first(self, answer: bytes) -> None:
-        """As `_answer_in_order`, for the request that is the first in line."""
-        self._pipeline.popleft()
-        self._write([answer], len(answer))
-        self._after_answer()
 
     def _give_back(self, exchange: Exchange) -> None:
         exchange.result = None

@@ -93,6 +93,15 @@ def response_encoder_in_turns(key: int, version: int) -> EncoderInTurns:
     return encode
 
 
+def has_brief_response(key: int, version: int) -> bool:
+    """Whether no response has arrays, so that it is never long.
+
+    Raises:
+        ProtocolError: an unknown key or version.
+    """
+    return _definition(key, version).response.is_brief(version)
+
+
 def _definition(key: int, version: int) -> Definition:
     if version not in known_versions(key):
         raise ProtocolError(f"no definition of API key {key} version {version}")

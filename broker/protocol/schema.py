@@ -59,6 +59,15 @@ class Struct:
         tagged = [f for f in self.fields if version in f.versions and f.tag is not None]
         return sorted(tagged, key=lambda f: f.tag or 0)
 
+    def is_brief(self, version: int) -> bool:
+        """Whether it has no arrays in a version, nor has any part of it."""
+        return not any(
+            field.array
+            or (isinstance(field.type, Struct) and not field.type.is_brief(version))
+            for field in self.fields
+            if version in field.versions
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Field:

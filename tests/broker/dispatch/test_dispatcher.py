@@ -8,6 +8,7 @@ from broker.apis.api_versions import api_versions
 from broker.dispatch.context import Context
 from broker.dispatch.dispatcher import KEPT_BYTES_MAX, Dispatcher
 from broker.dispatch.registry import Registry, serves
+from broker.dispatch.turns import at_once
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.codec import response_decoder
 from broker.protocol.errors import ErrorCode, ProtocolError
@@ -51,6 +52,17 @@ def test_a_request_finds_its_handler_and_its_answer_the_wire(version: int) -> No
     assert head[0] == 9
     answer = response_decoder(ApiKey.HEARTBEAT, version)(sent[4:], head[1])
     assert answer.throttle_time_ms == 4
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_a_brief_answer_is_the_same_in_turns_of_which_it_takes_one(
+    version: int,
+) -> None:
+    session = dispatcher().session("h")
+    route, number, response = session.start(frame(HeartbeatRequest("four"), version))
+    assert route.is_brief
+    in_turns = at_once(route.answer_in_turns(number, response))
+    assert in_turns == route.answer(number, response)
 
 
 def test_a_handler_is_told_who_asks() -> None:

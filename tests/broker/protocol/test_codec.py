@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from broker.protocol.api_keys import VERSIONS, ApiKey
 from broker.protocol.codec import (
+    has_brief_response,
     known_versions,
     request_decoder,
     request_decoder_in_turns,
@@ -116,6 +117,17 @@ def test_what_has_no_definition_is_refused(key, version):
     ):
         with pytest.raises(ProtocolError):
             make(key, version)
+
+
+def test_a_response_is_brief_where_it_has_no_arrays():
+    assert has_brief_response(ApiKey.HEARTBEAT, 4)
+    assert not has_brief_response(ApiKey.METADATA, 12)
+    assert [has_brief_response(ApiKey.FIND_COORDINATOR, v) for v in (3, 4)] == [
+        True,
+        False,
+    ]
+    with pytest.raises(ProtocolError):
+        has_brief_response(ApiKey.HEARTBEAT, 99)
 
 
 def test_versions_are_told_for_known_keys_alone():

@@ -52,6 +52,19 @@ def test_tagged_fields_stand_apart_and_rise():
     assert [f.name for f in request.tagged_at(3)] == ["leader", "extra"]
 
 
+def test_what_has_no_arrays_is_brief():
+    ping = parse(TEXT)
+    assert [ping.response.is_brief(v) for v in (1, 3)] == [True, True]
+    assert not ping.request.is_brief(2)
+    tagged = parse(TEXT.replace("extra            3    uuid", "extra  3  []uuid"))
+    assert not tagged.request.is_brief(3)
+    assert not parse(
+        TEXT.replace("host         2+   s", "host  2+  []s")
+    ).response.is_brief(2)
+    only_since = TEXT.replace("host         2+   s", "host  3  []s")
+    assert [parse(only_since).response.is_brief(v) for v in (2, 3)] == [True, False]
+
+
 def test_defaults_are_expressions():
     request = parse(TEXT).request
     part = field(request, "parts").type
