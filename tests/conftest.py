@@ -132,6 +132,17 @@ def pytest_collection_modifyitems(
     items.sort(key=lambda item: item.path not in sparks)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Hardly anything that is imported and collected is garbage: the collector looks
+    once, at the end, and not again and again at ever more."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """What was imported and collected stays: the collector, which looks after each
