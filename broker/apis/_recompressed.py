@@ -99,6 +99,7 @@ async def as_kept(
         async with asyncio.timeout_at(until_s):
             reserved = await _reserved(broker, min(bytes_max, RESERVED_BYTES_MAX))
     except TimeoutError:
+        partition.note_attempt(records)
         return Kept(records, version, error=timed_out())
     try:
         async with broker.conversions:

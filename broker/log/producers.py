@@ -17,8 +17,9 @@ ones of the pipeline arrive before. Should a batch then be refused by the writer
 The price. 460 bytes per producer and partition after one batch, 1,140 after five, until
 it has been silent for ``producer.id.expiration.ms``. A producer that is not known,
 because it is new or was expired, may start with any sequence, as in Kafka; one in a
-transaction with none above the lowest that it has tried, so that what was behind a
-batch that was refused does not come first (``VerificationStateEntry``).
+transaction, or after a refusal for a while, with none above the lowest that it has
+tried, so that what was behind a batch that was refused does not come first
+(``VerificationStateEntry``).
 """
 
 import struct
@@ -192,8 +193,8 @@ class Producers:
         batches.append((first, last, base_offset, header.max_timestamp))
 
     def note_attempt(self, header: BatchHeader) -> None:
-        """A batch of a transaction is about to come, or is refused before it does: if
-        its producer is not known, the first that is taken begins no higher."""
+        """A batch of a transaction is about to come, or one is refused before it does:
+        if its producer is not known, the first that is taken begins no higher."""
         producer_id, epoch = header.producer_id, header.producer_epoch
         if producer_id in self._states:
             return

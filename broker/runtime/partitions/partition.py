@@ -28,7 +28,7 @@ from broker.records.batch import (
     read_header,
     stamp_log_append_time,
 )
-from broker.records.layout import LOG_OVERHEAD_BYTES, TRANSACTIONAL_BIT
+from broker.records.layout import HEADER_BYTES, LOG_OVERHEAD_BYTES, TRANSACTIONAL_BIT
 from broker.records.markers import Marker, marker_batch, read_marker
 from broker.records.recompress import CODECS, Target
 from broker.runtime.partitions.overdue import Waiting, timed_out
@@ -184,6 +184,7 @@ class Partition:
         """
         failed = self._wal.refusal
         if failed is not None:
+            self.note_attempt(records)
             reply(-1, -1, failed)
             return
         try:
@@ -198,6 +199,14 @@ class Partition:
         assert records is not None
         assert not isinstance(records, bytes)
         self._send(records, header, base, reply, timeout_ms)
+
+    def note_attempt(self, records: Buffer | None) -> None:
+        """A batch is refused that may come again: if its producer is not known, none
+        that follows it comes first."""
+        if records is not None and len(records) >= HEADER_BYTES:
+            header = read_header(records)
+            if header.producer_id >= 0:
+                self.log.producers.note_attempt(header)
 
     def append_marker(
         self,

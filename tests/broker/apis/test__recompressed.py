@@ -13,7 +13,7 @@ from broker.apis.delete_topics import delete_topics
 from broker.apis.produce import produce
 from broker.dispatch.context import Context
 from broker.dispatch.turns import ITEMS_A_TURN
-from broker.protocol.errors import ErrorCode
+from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.produce import ProduceRequest
 from broker.records.batch import read_header
@@ -355,6 +355,41 @@ def test_who_waits_for_room_too_long_is_told_so(tmp_path: Path) -> None:
             await first
             assert partition.log.next == 1
             assert broker.recompressed.taken == 0
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("why", ["no room in time", "nothing is taken"])
+def test_behind_a_first_batch_that_is_to_come_again_none_comes_first(
+    tmp_path: Path, why: str
+) -> None:
+    """Of a producer that is not known any sequence may be the first: what was refused
+    for a while would then be out of order for ever."""
+
+    def batch(sequence: int) -> bytearray:
+        return batch_of(b"%d" % sequence, producer=(9, 0, sequence))
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t", compression_type="lz4")
+            if why == "no room in time":
+                broker.recompressed.take(broker.recompressed.bytes_max)
+            else:
+                failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "for now")
+                broker.wal.overfull = failed
+            early = produce_request("t", (0, batch(0)))
+            early.timeout_ms = 1
+            refused = await call(produce, early, broker, 9)
+            [part] = refused.responses[0].partition_responses
+            assert part.error_code != ErrorCode.NONE
+            broker.wal.overfull = None
+            if broker.recompressed.taken:
+                broker.recompressed.give(broker.recompressed.taken)
+            codes = [
+                (await produce_one(broker, "t", batch(sequence))).error_code
+                for sequence in (1, 0, 1)
+            ]
+            assert codes == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0]
 
     run(scenario)
 
