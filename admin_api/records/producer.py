@@ -4,13 +4,13 @@ librdkafka batches what comes at the same time and keeps the order of each parti
 Its delivery reports come on a thread of ours, which begins with the first record.
 Partitions are chosen by key as Java's producer chooses them.
 
-After a record that was not confirmed in time librdkafka takes a new epoch, and sends
-what else is on its way and gets no answer again under it: the broker cannot tell that
-it has it already. So where the broker hangs or is away, or a connection was lost while
-the record waited or is lost soon after, one late record takes all others with it, and
-none is there twice. Where it answers for others, as when it refuses one topic's records
-for as long as that one's table cannot be read, they are its own concern, and not
-theirs.
+After a record that failed, as one that was not confirmed in time or is too large,
+librdkafka takes a new epoch. What was on its way over a connection that is lost
+meanwhile it sends again under that, and the broker cannot tell that it has it already.
+It is reported so (``epochs.py``). Where a record was late, much may be on its way that
+nobody answers: all of it is given up then, before it is sent again. Without a lost
+connection all others are answered, and a record that fails is its own concern, as where
+one topic's table cannot be read.
 """
 
 import threading
@@ -29,7 +29,7 @@ from confluent_kafka import (
 
 from admin_api.kafka import GONE
 from admin_api.problems import Problem
-from broker.clock import Clock, SystemClock
+from admin_api.records.epochs import Epochs
 
 POLL_S = 0.1
 QUEUE_KBYTES_MAX = 64 * 1024
@@ -43,11 +43,17 @@ OFFSET_UNKNOWN = -1
 the broker says that it has it (DUPLICATE_SEQUENCE_NUMBER), or has what came behind."""
 
 LATE = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT})
-"""After these librdkafka takes a new epoch."""
 
-SILENT_S = 0.5
-"""The broker answers within that if it answers; of a lost connection librdkafka tells,
-and makes a new one in less."""
+OF_NO_EPOCH = frozenset(
+    {
+        KafkaError._PURGE_QUEUE,
+        KafkaError._PURGE_INFLIGHT,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    }
+)
+"""So fails a record that was given up as all others were, or never had a partition:
+what else is on its way is in no other epoch for that."""
 
 _LATE = (
     "The broker did not confirm the record in time: it may have been written all the "
@@ -56,6 +62,10 @@ _LATE = (
 _GIVEN_UP = (
     "The record was given up before the broker confirmed it: whether it is there is "
     "not known."
+)
+_TWICE = (
+    "The record was written, perhaps twice: its connection was lost, and another one "
+    "failed meanwhile."
 )
 _IN_WORDS = {
     KafkaError._PURGE_QUEUE: _GIVEN_UP,
@@ -105,10 +115,8 @@ class RecordProducer:
         bootstrap: str,
         timeout_s: float,
         make: Callable[[dict[str, Any]], Any] = Producer,
-        clock: Clock | None = None,
     ) -> None:
         self._make, self._timeout_s = make, timeout_s
-        self._clock = clock or SystemClock()
         self._config = {
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
@@ -120,18 +128,17 @@ class RecordProducer:
             "topic.metadata.propagation.max.ms": UNKNOWN_TOPIC_MS,
             "message.max.bytes": BYTES_MAX,
             "queue.buffering.max.kbytes": QUEUE_KBYTES_MAX,
-            "log_level": 2,
-            "error_cb": self._on_error,
+            # of a lost connection it is told at times only, but also where none is made
+            "error_cb": lambda _error: None,
+            "debug": "broker",
+            "log_level": 7,
+            "logger": _Log(self._on_lost),
         }
         self._lock = threading.Lock()
         self._producer: Any = None
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
-        self._late_ms: int | None = None
-        """When a record was not confirmed in time; what goes with it is there still."""
-        self._cut_ms: int | None = None
-        """When a connection was lost; what was on its way then may be sent again."""
-        self._answered_ms = 0
+        self._epochs = Epochs()
         self._known: dict[str, Identity] = {}
         """What the topics were when librdkafka last looked for our sake."""
 
@@ -167,7 +174,8 @@ class RecordProducer:
         return delivered
 
     def give_up(self) -> None:
-        """What is on its way fails now. Blocks for a moment."""
+        """What is on its way fails now. Blocks until librdkafka's threads have let go
+        of it."""
         with self._lock:
             if self._producer is not None:
                 self._producer.purge()
@@ -179,16 +187,21 @@ class RecordProducer:
             self._thread.join()
 
     def _produce(self, record: Outgoing, delivered: "Future[Delivered]") -> None:
-        producer = self._there()
+        producer, epochs = self._there(), self._epochs
+        number = epochs.sent()
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                self._answered_ms = self._clock.monotonic_ms()
-                delivered.set_result(_delivered(message))
-            else:
-                self._note_late(error)
+            is_in_doubt = epochs.ended(number)
+            if error is not None:
                 self._missed(record.topic, error)
+                if error.code() not in OF_NO_EPOCH:
+                    epochs.failed(is_late=error.code() in LATE)
                 delivered.set_exception(KafkaException(_in_words(error)))
+            elif is_in_doubt:
+                twice = KafkaError(KafkaError._PURGE_INFLIGHT, _TWICE)
+                delivered.set_exception(KafkaException(twice))
+            else:
+                delivered.set_result(_delivered(message))
 
         try:
             producer.produce(
@@ -200,7 +213,10 @@ class RecordProducer:
                 timestamp=record.timestamp_ms,
                 headers=list(record.headers),
             )
-        except BufferError:
+        except (BufferError, KafkaException) as error:
+            epochs.unsent()
+            if isinstance(error, KafkaException):
+                raise
             raise Problem(42901, "Too much is on its way; try again later.") from None
 
     def _there(self) -> Any:
@@ -220,6 +236,7 @@ class RecordProducer:
     def _renew(self) -> None:
         """The producer failed for good: what it held fails, and a new one comes."""
         failed, self._producer = self._producer, self._make(self._config)
+        self._epochs = Epochs()
         self._known.clear()
         failed.purge()
         failed.flush(self._timeout_s)
@@ -227,28 +244,27 @@ class RecordProducer:
     def _poll(self) -> None:
         while not self._closed.is_set():
             self._producer.poll(POLL_S)
-            if self._late_ms is not None:
-                self._give_up_if_silent(self._late_ms)
+            if self._epochs.any_with_late():
+                self.give_up()
         self._producer.flush()
 
-    def _note_late(self, error: KafkaError) -> None:
-        if error.code() in LATE:
-            self._late_ms = self._clock.monotonic_ms()
+    def _on_lost(self) -> None:
+        """librdkafka has lost a connection."""
+        self._epochs.lost()
 
-    def _on_error(self, _error: KafkaError) -> None:
-        """librdkafka has lost a connection, or all of them."""
-        self._cut_ms = self._clock.monotonic_ms()
 
-    def _give_up_if_silent(self, late_ms: int) -> None:
-        """What goes with a late record is answered under the old epoch, or fails."""
-        now_ms, timeout_ms = self._clock.monotonic_ms(), self._timeout_s * 1000
-        is_silent = now_ms - self._answered_ms > SILENT_S * 1000
-        is_cut = self._cut_ms is not None and late_ms - self._cut_ms < timeout_ms
-        if is_cut or is_silent:
-            self.give_up()
-        elif now_ms - late_ms < timeout_ms:
-            return  # some of it may be on its way still
-        self._late_ms = self._cut_ms = None
+class _Log:
+    """What librdkafka logs of its connections: a line when one is made or lost, which
+    comes on the thread of the reports, before those of what is sent again."""
+
+    def __init__(self, on_lost: Callable[[], None]) -> None:
+        self._on_lost = on_lost
+
+    def log(self, _level: int, _form: str, kind: str, _client: str, text: str) -> None:
+        """As a Logger is called. No record goes over a connection to a bootstrap
+        address, which is closed once the broker's own address is known."""
+        if kind == "STATE" and "state UP -> " in text and "/bootstrap: " not in text:
+            self._on_lost()
 
 
 def _in_words(error: KafkaError) -> KafkaError:

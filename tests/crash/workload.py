@@ -157,10 +157,13 @@ class Watcher(threading.Thread):
         assert not self.is_alive()
 
 
-def create_topic(bootstrap: str, name: str, partitions: int) -> None:
+def create_topic(
+    bootstrap: str, name: str, partitions: int, configs: dict[str, str] | None = None
+) -> None:
     """Made when this returns; raises KafkaException if it cannot be."""
     admin = AdminClient(QUICK | {"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, partitions)])[name].result(IDLE_S)
+    topic = NewTopic(name, partitions, config=configs or {})
+    admin.create_topics([topic])[name].result(IDLE_S)
 
 
 def a_consumer(

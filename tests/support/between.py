@@ -21,6 +21,11 @@ class Between:
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
+    def hear_once(self) -> None:
+        """What came of each connection first, and was kept, is let go."""
+        self.hears.set()
+        self.hears.clear()
+
     def cut(self) -> None:
         """All connections are gone; what was kept is lost."""
         for one in self._open:

@@ -1,6 +1,7 @@
 """The shared producer, on a real broker and on none."""
 
 import ctypes
+import logging
 import signal
 import threading
 import time
@@ -13,7 +14,6 @@ from admin_api.lake import Lake
 from admin_api.records.producer import Outgoing, RecordProducer
 from tests.crash.workload import create_topic
 from tests.support.between import Between
-from tests.support.clock import ManualClock
 from tests.support.confluent import read
 from tests.support.patience import IDLE_S
 from tests.support.ports import nobody
@@ -122,9 +122,8 @@ def test_what_goes_with_a_late_record_is_not_written_twice(tmp_path):
 
 
 def test_a_topic_that_takes_no_records_takes_no_others_with_its_late_ones(
-    tmp_path, monkeypatch
+    tmp_path,
 ):
-    monkeypatch.setattr("admin_api.records.producer.SILENT_S", IDLE_S)
     broker = BrokerPart(tmp_path / "data")
     broker.start()
     for topic in ("unreadable", "well"):
@@ -152,59 +151,142 @@ def test_a_topic_that_takes_no_records_takes_no_others_with_its_late_ones(
         broker.end()
 
 
-class Cut:
-    """A producer with two records on their way; the first is late, and the connection
-    is lost, with `apart_ms` between them."""
+class Resending:
+    """A producer with two records on their way, of which the first fails, and whose
+    connection is lost: it sends the other one again, and hears that it is there."""
 
-    def __init__(self, config, clock, first, apart_ms):
-        self._lose, self._clock = config["error_cb"], clock
-        self._first, self._apart_ms = first, apart_ms
-        self.taken, self.is_begun = [], threading.Event()
+    def __init__(self, config, events):
+        self._log, self._events = config["logger"].log, events
+        self._taken, self._is_purged = [], False
 
     def produce(self, *_args, on_delivery, **_more):
-        self.taken.append(on_delivery)
+        self._taken.append(on_delivery)
 
     def poll(self, timeout_s):
-        if len(self.taken) < 2 or self.is_begun.is_set():
+        if len(self._taken) < 2 or not self._events:
             time.sleep(timeout_s / 10)
             return
-        what = [self._be_late, self._be_cut]
-        what[self._first != "late"]()
-        self._clock.advance(self._apart_ms)
-        what[self._first == "late"]()
-        self.is_begun.set()
+        for event in self._events.pop(0):
+            getattr(self, event)()
 
-    def _be_late(self):
-        self.taken[0](KafkaError(KafkaError._MSG_TIMED_OUT), None)
+    def fails(self):
+        self._taken[0](KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), None)
 
-    def _be_cut(self):
-        self._lose(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    def is_late(self):
+        self._taken[0](KafkaError(KafkaError._MSG_TIMED_OUT), None)
+
+    def loses(self):
+        text = "[thrd:a:1/1]: a:1/1: Broker changed state UP -> DOWN"
+        self._log(logging.DEBUG, "%s [%s] %s", "STATE", "rdkafka#producer-1", text)
+
+    def delivers(self):
+        if not self._is_purged:
+            self._taken[1](None, Placed())
 
     def purge(self):
-        self.taken[1](KafkaError(KafkaError._PURGE_INFLIGHT), None)
+        self._is_purged = True
+        self._taken[1](KafkaError(KafkaError._PURGE_INFLIGHT), None)
 
     def flush(self):
         pass
 
 
-@pytest.mark.parametrize("first", ["late", "cut"])
-@pytest.mark.parametrize("apart_ms", [0, 1000])
-def test_what_was_on_its_way_when_a_connection_was_lost_goes_with_a_late_record(
-    first, apart_ms, monkeypatch
-):
+class Placed:
+    """A record that is there."""
+
+    def partition(self):
+        return 0
+
+    def offset(self):
+        return 7
+
+    def timestamp(self):
+        return 1, 1000
+
+
+def ended(events):
+    """What is reported of the second record, when its producer tells so, in turns."""
+    producer = RecordProducer("", 10.0, lambda config: Resending(config, events))
+    failed, other = [producer.send(outgoing("t", b"", n)) for n in range(2)]
+    try:
+        with pytest.raises(KafkaException):
+            failed.result(IDLE_S)
+        return other.exception(IDLE_S)
+    finally:
+        producer.close()
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [["loses", "is_late"], ["delivers"]],
+        [["is_late", "loses"], ["delivers"]],
+        [["loses"], ["is_late"], ["delivers"]],
+        [["is_late"], ["loses"], ["delivers"]],
+    ],
+)
+def test_what_was_on_its_way_when_a_connection_was_lost_goes_with_a_late_record(events):
     """A lost connection is what shows librdkafka that a record is late, perhaps: then
     it takes the new epoch, and sends all that was not answered once more under that."""
-    monkeypatch.setattr("admin_api.records.producer.SILENT_S", IDLE_S)
-    clock = ManualClock()
-    producer = RecordProducer(
-        "", 10.0, lambda config: Cut(config, clock, first, apart_ms), clock
-    )
-    late, other = [producer.send(outgoing("t", b"", n)) for n in range(2)]
-    with pytest.raises(KafkaException, match="may have been written"):
-        late.result(IDLE_S)
-    with pytest.raises(KafkaException, match="is there is not known"):
-        other.result(IDLE_S)
-    producer.close()
+    assert "is there is not known" in str(ended(events))
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [["loses", "fails"], ["delivers"]],
+        [["fails"], ["loses"], ["delivers"]],
+        [["loses", "is_late", "delivers"]],
+        [["is_late", "loses", "delivers"]],
+    ],
+)
+def test_what_may_have_been_sent_again_under_another_epoch_is_reported_so(events):
+    """The last two: all of it came while the thread of the reports was busy."""
+    assert "perhaps twice" in str(ended(events))
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [["fails"], ["delivers"]],
+        [["is_late"], ["delivers"]],
+        [["loses"], ["delivers"], ["fails"]],
+        [["fails", "delivers"], ["loses"]],
+    ],
+)
+def test_a_record_that_fails_is_no_concern_of_others_whose_connection_holds(events):
+    assert ended(events) is None
+
+
+def test_who_is_written_twice_after_a_refused_record_is_told_so(tmp_path):
+    """librdkafka takes the new epoch once the others are answered, or sent again."""
+    broker = BrokerPart(tmp_path / "data")
+    between = Between(broker.listener)
+    broker.arguments += ["--advertised", between.address]
+    broker.start()
+    create_topic(between.address, "well", 1)
+    create_topic(between.address, "refused", 1, {"max.message.bytes": "1000"})
+    producer = RecordProducer(between.address, IDLE_S)
+    try:
+        for topic in ("well", "refused"):
+            producer.send(outgoing(topic, b"first", 0)).result(IDLE_S)
+        between.hears.clear()
+        refused = producer.send(outgoing("refused", b"." * 1000, 0))
+        time.sleep(1)  # else both are answered together, and nothing is shown
+        well = producer.send(outgoing("well", b"kept back", 0))
+        time.sleep(1)  # else it was not written before
+        between.hear_once()
+        with pytest.raises(KafkaException, match="too large"):
+            refused.result(IDLE_S)
+        between.cut()
+        report = str(well.exception(IDLE_S))
+        end = producer.send(outgoing("well", b"last", 0)).result(IDLE_S).offset + 1
+        found = [one.value() for one in read(between.address, "well", end)]
+    finally:
+        producer.close()
+        broker.end()
+        between.close()
+    assert found.count(b"kept back") == 1 or "perhaps twice" in report
 
 
 class Dead:
