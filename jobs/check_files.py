@@ -20,6 +20,7 @@ from lakehouse.chunks import Source
 from lakehouse.deletion_vectors import DeletedRows, placed
 from lakehouse.errors import FileVanished
 from lakehouse.large_groups import BATCH_ROWS, as_written, with_offsets
+from lakehouse.parquet_footer import read_groups
 from lakehouse.plain import column_of, numbers
 from lakehouse.repeated import once_of, open_parquet
 
@@ -89,8 +90,8 @@ def _read(source: Source) -> tuple[Span | None, int]:
     with open_parquet(path) as parquet:
         metadata = parquet.metadata
     span, others = None, 0
-    for number in range(metadata.num_row_groups):
-        once = once_of(metadata.row_group(number))
+    for number, group in enumerate(read_groups(path)):
+        once = once_of(group)
         with open_parquet(path, metadata, buffered=True, once=once) as parquet:
             for batch in parquet.iter_batches(
                 BATCH_ROWS, row_groups=[number], use_threads=False

@@ -21,9 +21,10 @@ import pyarrow as pa
 from lakehouse.actions import UNKNOWN_MAX, Vector
 from lakehouse.deletion_vectors import DeletedRows
 from lakehouse.errors import TableUnreadable
+from lakehouse.parquet_footer import INT64, ColumnFacts, GroupFacts, read_groups
 from lakehouse.plain import numbers
 from lakehouse.repeated import once_of, open_parquet, repeated
-from lakehouse.schema import READ
+from lakehouse.schema import READ, WRITE
 
 CACHE_BYTES = 16 << 20
 FOOTER_BYTES = 13_000
@@ -34,8 +35,9 @@ WHOLE_BYTES_MAX = 64 << 20
 NO_OFFSET = -(1 << 63)
 """Of a row that is no record: its owner's, who left the offset out, or deleted the row.
 It lies in no range that anybody asks for."""
-_MADE_OF_THE_LOG: Final = re.compile(r"\d{20}-\d{20}(-[0-9a-f]+){3}\.parquet")
-"""What the compactor calls its files; those that it merged have what owners left."""
+_OURS: Final = re.compile(r"(\d{20})-(\d{20})(?:-[0-9a-f]+)+\.parquet")
+"""What the compactor calls its files: all of them have all columns, in order."""
+_KEYS: Final = ("offset", "key")
 VALUE_BYTES = 32
 """What a header takes in memory beside its bytes, with all that is made of it."""
 
@@ -56,6 +58,14 @@ class RowGroup(NamedTuple):
     """Whether ``bytes`` is what the first rows let one think."""
     first_row: int = 0
     """Its number in the file."""
+    held: int = 0
+    """Rows, whether they have an offset or not."""
+    once: tuple[int, ...] = ()
+    """Columns, by index, whose keys or values are all in a dictionary."""
+    compressed: int = 0
+    """Bytes in the file."""
+    compressed_keys: int = 0
+    """Of these, offsets and keys."""
 
 
 class Footer(NamedTuple):
@@ -94,9 +104,9 @@ class Footers:
     def open_in_pieces(self, path: str, group: int) -> Any:
         """The same, to read a row group page by page; keys and values that it has once
         stay so."""
-        metadata = self.get(path).metadata
-        once = once_of(metadata.row_group(group))
-        return open_parquet(path, metadata, buffered=True, once=once)
+        footer = self.get(path)
+        once = footer.groups[group].once
+        return open_parquet(path, footer.metadata, buffered=True, once=once)
 
     def deleted(self, path: str, group: int, vector: Vector | None) -> Any:
         """Which rows of a row group are deleted, by their numbers in it. Raises
@@ -104,12 +114,9 @@ class Footers:
         rows = self._deleted.of(vector)
         if not len(rows):
             return rows
-        footer = self.get(path)
-        first, count = (
-            footer.groups[group].first_row,
-            footer.metadata.row_group(group).num_rows,
-        )
-        low, high = np.searchsorted(rows, (first, first + count))
+        known = self.get(path).groups[group]
+        first = known.first_row
+        low, high = np.searchsorted(rows, (first, first + known.held))
         return rows[low:high] - first
 
     def offsets(self, path: str, group: int, vector: Vector | None = None) -> Any:
@@ -165,55 +172,85 @@ def _memory_bytes(footer: Footer) -> int:
 
 
 def _read(path: str) -> Footer:
+    try:
+        return _read_open(path)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise TableUnreadable(f"{path}: {error}") from error
+
+
+def _read_open(path: str) -> Footer:
     with open_parquet(path, buffered=True) as file:
-        _check_columns(path, file.schema_arrow.names)
-        metadata = file.metadata
+        _check_columns(path, file.schema_arrow)
         groups: list[RowGroup] = []
         first_row = 0
-        for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            offset = _column(group, "offset")
+        for number, facts in enumerate(read_groups(path)):
+            offset = _column(facts, "offset")
             if offset is None:
                 raise TableUnreadable(f"{os.path.basename(path)} has no column offset")
-            timestamp = _microsecond_column(file, group)
-            weight = repeated(path, metadata, file, number)
-            found = _row_group(file, group, number, offset, timestamp)
-            size, is_guess = found.bytes + weight.bytes, weight.is_guess
+            found = _row_group(file, facts, number, offset)
+            weight = repeated(path, file, number, facts)
             groups.append(
-                found._replace(bytes=size, is_guess=is_guess, first_row=first_row)
+                found._replace(
+                    bytes=found.bytes + weight.bytes,
+                    is_guess=weight.is_guess,
+                    first_row=first_row,
+                )
             )
-            first_row += group.num_rows
-    return Footer(metadata, groups)
+            _check_group(path, groups, facts)
+            first_row += facts.rows
+        return Footer(file.metadata, groups)
 
 
-def _check_columns(path: str, names: Sequence[str]) -> None:
-    """Raise TableUnreadable if a file that was made of the log lacks a column.
+def _check_columns(path: str, schema: pa.Schema) -> None:
+    """Raise TableUnreadable if a file of the compactor's lacks a column, or has it of
+    another type.
 
     Whoever reads takes a column that is not there for one of nulls, as Delta says.
     Pages have a checksum and the footer has none: one bit of a name makes tombstones of
     all records of a file.
     """
     name = os.path.basename(path)
-    if _MADE_OF_THE_LOG.fullmatch(name):
-        for column in READ:
-            if column not in names:
-                raise TableUnreadable(f"{name} is damaged: it has no column {column}")
+    if not _OURS.fullmatch(name):
+        return
+    for column in READ:
+        if column not in schema.names:
+            raise TableUnreadable(f"{name} is damaged: it has no column {column}")
+        kind = schema.field(column).type
+        if _inside(kind) != _inside(WRITE.field(column).type):
+            raise TableUnreadable(f"{name} is damaged: its column {column} is {kind}")
 
 
-def _column(group: Any, name: str) -> int | None:
-    """Index of a column, from what a row group says of its columns.
-
-    Not from ``metadata.schema``: that and the metadata would hold each other, and both
-    would stay until somebody looks for garbage.
-    """
-    for number in range(group.num_columns):
-        if group.column(number).path_in_schema == name:
-            return number
-    return None
+def _inside(kind: pa.DataType) -> pa.DataType:
+    """Of a list, whose elements have had several names, the type of these."""
+    return kind.value_type if pa.types.is_list(kind) else kind
 
 
-def _microsecond_column(file: Any, group: Any) -> int | None:
-    """Index of ``timestamp`` if its statistics are microseconds."""
+def _check_group(path: str, groups: Sequence[RowGroup], facts: GroupFacts) -> None:
+    """Raise TableUnreadable if the last row group of a file of the compactor's so far
+    is not as all of them are: in order, one behind the other, in what the name says;
+    else rows are passed over, and nobody knows."""
+    name = os.path.basename(path)
+    ours = _OURS.fullmatch(name)
+    if ours is None:
+        return
+    group, start = groups[-1], int(ours[1])
+    reach = groups[-2].last_offset if len(groups) > 1 else start - 1
+    is_placed = reach < group.first_offset <= group.last_offset < int(ours[2])
+    fits = 0 < group.rows <= group.last_offset - group.first_offset + 1
+    is_twofold = all(column.is_twofold for column in facts.columns)
+    if not (is_placed and fits and is_twofold):
+        raise TableUnreadable(
+            f"{name} is damaged: its footer contradicts itself in row group "
+            f"{len(groups) - 1}"
+        )
+
+
+def _column(group: GroupFacts, name: str) -> ColumnFacts | None:
+    return next((one for one in group.columns if one.path == name), None)
+
+
+def _microsecond_column(file: Any, group: GroupFacts) -> ColumnFacts | None:
+    """``timestamp`` if its statistics are microseconds."""
     schema = file.schema_arrow
     if "timestamp" not in schema.names:
         return None
@@ -224,33 +261,29 @@ def _microsecond_column(file: Any, group: Any) -> int | None:
 
 
 def _row_group(
-    file: Any, group: Any, number: int, offset: int, timestamp: int | None
+    file: Any, group: GroupFacts, number: int, offset: ColumnFacts
 ) -> RowGroup:
-    first, last = _offset_bounds(file, group, number, offset)
-    newest = UNKNOWN_MAX
-    if timestamp is not None:
-        column = group.column(timestamp)
-        if _has_bounds(column) and column.physical_type == "INT64":
-            newest = column.statistics.max_raw // 1000
-    rows = group.num_rows if first <= last else 0
-    size = group.total_byte_size
-    values = (group.column(n).num_values for n in range(group.num_columns))
-    headers_bytes = VALUE_BYTES * sum(count - rows for count in values if count > rows)
-    return RowGroup(first, last, rows, size, newest, headers_bytes)
+    first, last = _offset_bounds(file, number, offset)
+    newest, timestamp = UNKNOWN_MAX, _microsecond_column(file, group)
+    if timestamp is not None and timestamp.bounds and timestamp.physical == INT64:
+        newest = timestamp.bounds[1] // 1000
+    rows = group.rows if first <= last else 0
+    values = (column.values for column in group.columns)
+    return RowGroup(
+        first, last, rows, group.bytes, newest,
+        VALUE_BYTES * sum(count - rows for count in values if count > rows),
+        held=group.rows,
+        once=tuple(once_of(group)),
+        compressed=sum(column.compressed for column in group.columns),
+        compressed_keys=sum(c.compressed for c in group.columns if c.path in _KEYS),
+    )  # fmt: skip
 
 
-def _has_bounds(column: Any) -> bool:
-    return bool(column.is_stats_set and column.statistics.has_min_max)
-
-
-def _offset_bounds(
-    file: Any, group: Any, number: int, column_index: int
-) -> tuple[int, int]:
+def _offset_bounds(file: Any, number: int, column: ColumnFacts) -> tuple[int, int]:
     """From the statistics; from the column itself when there are none. (0, -1) if no
     row has an offset."""
-    column = group.column(column_index)
-    if _has_bounds(column):
-        return column.statistics.min, column.statistics.max
+    if column.bounds is not None:
+        return column.bounds
     table = file.read_row_group(number, columns=["offset"], use_threads=False)
     values = numbers(table.column(0).drop_null())
     return (int(values.min()), int(values.max())) if len(values) else (0, -1)

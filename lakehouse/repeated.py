@@ -10,7 +10,7 @@ for all, which is a guess, and whoever reads such a row group counts on the way.
 The price: a millisecond for a row group of ten thousand different keys.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse.errors import FileVanished, TableUnreadable
+from lakehouse.parquet_footer import BYTE_ARRAY, GroupFacts
 from lakehouse.plain import numbers
 from lakehouse.regular import check_file
 
@@ -65,55 +66,53 @@ def open_parquet(
         raise TableUnreadable(f"{path}: {error}") from error
 
 
-def once_of(group: Any) -> list[int]:
+def once_of(group: GroupFacts) -> list[int]:
     """The columns of a row group, by index, whose keys or values are all in a
     dictionary."""
-    rows = group.num_rows
-    size_max = DICTIONARY_BYTES_MAX + INDEX_BYTES * rows
+    size_max = DICTIONARY_BYTES_MAX + INDEX_BYTES * group.rows
     return [
         number
         for number in _with_dictionary(group)
-        if group.column(number).total_uncompressed_size <= size_max
+        if group.columns[number].bytes <= size_max
     ]
 
 
-def repeated(path: str, metadata: Any, file: Any, number: int) -> Repeated:
-    """Weigh a row group of an open file. What cannot be read takes nothing: who wants
-    it will tell."""
-    group = metadata.row_group(number)
+def repeated(path: str, file: Any, number: int, group: GroupFacts) -> Repeated:
+    """Weigh a row group of an open file, as its footer has it. What cannot be read
+    takes nothing: who wants it will tell."""
     columns = _with_dictionary(group)
-    sizes = [group.column(n).total_uncompressed_size for n in columns]
-    most: int = group.num_rows * sum(sizes)
+    most = group.rows * sum(group.columns[n].bytes for n in columns)
     if most <= SURE_BYTES:
         return Repeated(most, is_guess=False)
     once = once_of(group)
     others = [n for n in columns if n not in once]
+    names, rest = ([group.columns[n].path for n in some] for some in (once, others))
     try:
-        size = _exactly(path, metadata, number, once) + _as_the_first(
-            file, number, [group.column(n).path_in_schema for n in others]
+        size = _exactly(
+            path, file.metadata, number, dict(zip(once, names, strict=True))
         )
+        size += _as_the_first(file, number, rest, group.rows)
     except (pa.ArrowException, OSError):
         return Repeated(0, is_guess=True)
     return Repeated(size, is_guess=bool(others))
 
 
-def _with_dictionary(group: Any) -> list[int]:
-    found = []
-    for number in range(group.num_columns):
-        column = group.column(number)
-        is_ours = column.path_in_schema in ("key", "value")
-        is_text = column.physical_type == "BYTE_ARRAY"
-        if is_ours and is_text and column.has_dictionary_page:
-            found.append(number)
-    return found
+def _with_dictionary(group: GroupFacts) -> list[int]:
+    return [
+        number
+        for number, column in enumerate(group.columns)
+        if column.path in ("key", "value")
+        and column.physical == BYTE_ARRAY
+        and column.has_dictionary
+    ]
 
 
-def _exactly(path: str, metadata: Any, number: int, once: Sequence[int]) -> int:
+def _exactly(path: str, metadata: Any, number: int, once: Mapping[int, str]) -> int:
+    """``once``: the columns, by index, and their names."""
     if not once:
         return 0
-    group = metadata.row_group(number)
-    names = [group.column(n).path_in_schema for n in once]
-    with open_parquet(path, metadata, buffered=True, once=once) as file:
+    names = list(once.values())
+    with open_parquet(path, metadata, buffered=True, once=list(once)) as file:
         return sum(
             int(_lengths(column).sum())
             for batch in file.iter_batches(
@@ -123,14 +122,14 @@ def _exactly(path: str, metadata: Any, number: int, once: Sequence[int]) -> int:
         )
 
 
-def _as_the_first(file: Any, number: int, names: list[str]) -> int:
+def _as_the_first(file: Any, number: int, names: list[str], rows: int) -> int:
     """About the bytes of these columns if all rows are like the first ones."""
     if not names:
         return 0
     batches = file.iter_batches(
         SAMPLE_ROWS, row_groups=[number], columns=names, use_threads=False
     )
-    some, rows = next(batches), file.metadata.row_group(number).num_rows
+    some = next(batches)
     return int(some.nbytes * rows // len(some))
 
 

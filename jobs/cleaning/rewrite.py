@@ -196,15 +196,9 @@ class _Source:
         keys = total = 0
         for file in files:
             path = os.path.join(self.task.root, file.relative_path)
-            metadata = self._footers.get(path).metadata
-            for group in map(metadata.row_group, range(metadata.num_row_groups)):
-                columns = [group.column(n) for n in range(group.num_columns)]
-                total += sum(one.total_compressed_size for one in columns)
-                keys += sum(
-                    one.total_compressed_size
-                    for one in columns
-                    if one.path_in_schema in KEYS
-                )
+            for group in self._footers.get(path).groups:
+                total += group.compressed
+                keys += group.compressed_keys
         return keys / max(1, total)
 
 

@@ -56,7 +56,7 @@ from lakehouse.location import path_inside
 from lakehouse.new_file import NewFile
 from lakehouse.ours import why_not_merged
 from lakehouse.owners_columns import all_columns
-from lakehouse.repeated import open_parquet
+from lakehouse.parquet_footer import read_groups
 
 LOOK_AGAIN_MS: Final = 60_000
 LOOK_BELOW_MS: Final = 600_000
@@ -371,18 +371,13 @@ def _is_unsorted(root: str, file: DataFile) -> bool:
 def _is_in_no_order(path: str) -> bool:
     """By what the footer says alone: a look must not take long. Data files never
     change."""
-    with open_parquet(path, buffered=True) as file:
-        metadata = file.metadata
     reach = -1
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        columns = (group.column(n) for n in range(group.num_columns))
-        offset = next(c for c in columns if c.path_in_schema == "offset")
-        known = offset.is_stats_set and offset.statistics.has_min_max
-        large = group.num_rows > WHOLE_ROWS_MAX or group.total_byte_size > WHOLE_BYTES
-        if not known or large or offset.statistics.min <= reach:
+    for group in read_groups(path):
+        bounds = next(c for c in group.columns if c.path == "offset").bounds
+        large = group.rows > WHOLE_ROWS_MAX or group.bytes > WHOLE_BYTES
+        if bounds is None or large or bounds[0] <= reach:
             return True
-        reach = offset.statistics.max
+        reach = bounds[1]
     return False
 
 

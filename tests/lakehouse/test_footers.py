@@ -91,12 +91,14 @@ def test_what_was_dropped_is_read_again(tmp_path: Path) -> None:
     assert footers.size_bytes > 0
 
 
+@pytest.mark.parametrize("kind", ["", "-1", "-0-c8-18bcfe56800"])
 @pytest.mark.parametrize("column", READ)
-def test_a_file_made_of_the_log_whose_column_lost_its_name_is_damaged(
-    tmp_path: Path, column: str
+def test_a_file_of_ours_whose_column_lost_its_name_is_damaged(
+    tmp_path: Path, column: str, kind: str
 ) -> None:
-    """A bit of the footer, which has no checksum; else all of it would be null."""
-    name = f"{0:020d}-{200:020d}-138b-1a20acdf693-2.parquet"
+    """A bit of the footer, which has no checksum; else all of it would be null. Merged
+    and cleaned files have all columns, too."""
+    name = f"{0:020d}-{200:020d}-138b-1a20acdf693-2{kind}.parquet"
     path = tmp_path / name
     whole = Path(written(path)).read_bytes()
     Footers().get(str(path))

@@ -1,0 +1,118 @@
+"""Footers are read as Arrow reads them, and a damaged one is an error, no more."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse.errors import FileVanished, TableUnreadable
+from lakehouse.parquet_footer import read_groups
+from tests.support.tables import rows
+
+EVERY = 23
+"""Of so many bits of a footer one is flipped."""
+FLIPS = """
+import sys
+from pathlib import Path
+from lakehouse.errors import LakehouseError
+from lakehouse.footers import Footers
+from lakehouse.chunks import Source, plan
+from lakehouse.reader import TableReader
+
+path, every = Path(sys.argv[1]), int(sys.argv[2])
+whole = path.read_bytes()
+footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+
+def read():
+    chunks = plan([Source(str(path))], Footers())
+    return [TableReader().read(chunk).to_pylist() for chunk in chunks], [
+        chunk[:2] for chunk in chunks
+    ]
+
+before, other = read(), []
+for bit in range(8 * footer, 8 * len(whole), every):
+    at = bit // 8
+    flipped = whole[at] ^ (1 << bit % 8)
+    path.write_bytes(whole[:at] + bytes([flipped]) + whole[at + 1 :])
+    try:
+        if read() != before:
+            other.append(bit - 8 * footer)
+    except LakehouseError:
+        continue
+print(other)
+"""
+
+
+def by_arrow(path: Path) -> list[object]:
+    """The same, of a footer that is whole."""
+    metadata, found = pq.read_metadata(path), list[object]()
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        columns = [group.column(n) for n in range(group.num_columns)]
+        found.append((
+            [(c.path_in_schema, c.num_values, c.total_uncompressed_size,
+              c.total_compressed_size, c.has_dictionary_page) for c in columns],
+            group.num_rows, group.total_byte_size,
+        ))  # fmt: skip
+    return found
+
+
+def by_us(path: Path) -> list[object]:
+    return [
+        ([(c.path, c.values, c.bytes, c.compressed, c.has_dictionary)
+          for c in group.columns], group.rows, group.bytes)
+        for group in read_groups(str(path))
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("row_groups", [1, 7])
+@pytest.mark.parametrize("statistics", [True, False, ["timestamp"]])
+def test_a_footer_says_what_arrow_reads_in_it(
+    tmp_path: Path, row_groups: int, statistics: bool | list[str]
+) -> None:
+    path, table = tmp_path / "f.parquet", rows(0, range(210))
+    more = pa.array([{"a": [1.5], "m": [("k", n)]} for n in range(210)], pa.struct(
+        [("a", pa.list_(pa.float64())), ("m", pa.map_(pa.string(), pa.int16()))]
+    ))  # fmt: skip
+    pq.write_table(
+        table.append_column("theirs", more), path,
+        row_group_size=210 // row_groups, write_statistics=statistics,
+        use_dictionary=["key"],  # type: ignore[arg-type]
+        store_schema=False,
+    )  # fmt: skip
+    assert by_us(path) == by_arrow(path)
+    bounds = {c.path: c.bounds for c in read_groups(str(path))[-1].columns}
+    first = 210 - 210 // row_groups
+    assert bounds["offset"] == ((first, 209) if statistics is True else None)
+    assert (bounds["timestamp"] is None) == (statistics is False)
+    assert bounds["value"] is None
+
+
+def test_what_has_no_footer_and_what_is_gone_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    with pytest.raises(FileVanished):
+        read_groups(str(path))
+    for content in (b"", b"PAR1", b"\x00" * 20, b"x" * 9 + b"\xff\xff\xff\x7fPAR1"):
+        path.write_bytes(content)
+        with pytest.raises(TableUnreadable):
+            read_groups(str(path))
+
+
+def test_a_flipped_bit_of_a_footer_ends_no_process_and_changes_no_row(
+    tmp_path: Path,
+) -> None:
+    """Of a file of ours. Arrow's metadata, asked from Python, ends the process for one
+    bit in three hundred; and one in fifty made other rows of them, or fewer."""
+    path = tmp_path / f"{0:020d}-{120:020d}-138b-1a20acdf693-2-1.parquet"
+    pq.write_table(
+        rows(0, range(120)), path, row_group_size=60, write_page_checksum=True,
+        use_dictionary=["topic"],  # type: ignore[arg-type]
+        write_statistics=["partition", "offset", "timestamp"],
+    )  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", FLIPS, str(path), str(EVERY)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr[-2_000:]
