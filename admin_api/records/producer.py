@@ -35,6 +35,10 @@ POLL_S = 0.1
 QUEUE_KBYTES_MAX = 64 * 1024
 BYTES_MAX = 1_000_000_000
 """The broker's limit decides, not the client's."""
+BATCH_BYTES = 16 << 10
+"""As in Java. A batch that is longer than its topic takes fails with all its records,
+which librdkafka, unlike Java's producer, does not send apart; with its own limit of a
+megabyte so would small records fail where a topic takes less than that."""
 UNKNOWN_TOPIC_MS = 1000
 """After this time a topic that the broker does not know is believed not to be there."""
 
@@ -127,6 +131,7 @@ class RecordProducer:
             "allow.auto.create.topics": False,
             "topic.metadata.propagation.max.ms": UNKNOWN_TOPIC_MS,
             "message.max.bytes": BYTES_MAX,
+            "batch.size": BATCH_BYTES,
             "queue.buffering.max.kbytes": QUEUE_KBYTES_MAX,
             # of a lost connection it is told at times only, but also where none is made
             "error_cb": lambda _error: None,

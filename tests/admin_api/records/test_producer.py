@@ -38,6 +38,15 @@ def test_records_of_a_partition_keep_their_order(plane):
     assert found[0].timestamp()[1] == 1000
 
 
+def test_small_records_are_taken_where_a_topic_takes_no_large_batches(plane):
+    plane.create("narrow", **{"max.message.bytes": "20000"})
+    producer = RecordProducer(plane.bootstrap, IDLE_S)
+    sent = [producer.send(outgoing("narrow", b"." * 1000)) for _ in range(500)]
+    offsets = [one.result(IDLE_S).offset for one in sent]
+    producer.close()
+    assert offsets == list(range(500))
+
+
 def test_a_key_chooses_the_partition_as_in_java(plane):
     plane.create("keyed", 8)
     producer = RecordProducer(plane.bootstrap, IDLE_S)
