@@ -10,7 +10,7 @@ import pytest
 from admin_api import lingering
 from admin_api.handshakes import Loop
 from admin_api.lingering import Lingering
-from tests.support.patience import STUCK_S
+from tests.support.patience import IDLE_S, STUCK_S
 
 PEM = Path(__file__).parent / "access" / "localhost.pem"
 
@@ -81,6 +81,8 @@ def test_what_still_comes_is_dropped_and_the_client_hears_the_end(is_tls, monkey
             await writer.drain()
             await asyncio.sleep(0.01)
         assert await reader.readexactly(7) == b"the end"
+        if not is_tls:  # there are no halves
+            assert await asyncio.wait_for(reader.read(), IDLE_S) == b""
         writer.close()
         await answering.lost.wait()
 

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
+from admin_api.configs import several
 from tests.admin_api.conftest import Plane
 
 TOPICS = 60
@@ -56,6 +58,22 @@ def test_all_topics_are_asked_for_at_once(
     assert (failure["topic_name"], failure["error_code"]) == ("nobody", 40403)
     assert counting.asked <= 4, "the cluster, the topics, their configurations, twice"
     assert {retention_of(plane, name) for name in names[::20]} == {"9000"}
+
+
+def test_a_topic_that_goes_meanwhile_does_not_say_which_configurations_there_are(
+    plane: Plane, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, describe = f"{plane.cluster}/topics/-/configs:alter", several.describe
+
+    async def without_the_first(kafka: Any, own: Any) -> Mapping[str, Any]:
+        if own.name == names[0]:
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        return await describe(kafka, own)
+
+    monkeypatch.setattr(several, "describe", without_the_first)
+    answer = plane.post(url, alterations(names[:2], "7000"))
+    assert answer.status_code == 204, answer.text
+    assert retention_of(plane, names[1]) == "7000"
 
 
 def test_a_topic_that_is_named_twice_is_altered_twice(

@@ -11,9 +11,12 @@ import pytest
 from admin_api.metastore.content import KEPT_MS, Content
 from admin_api.metastore.thrift import STRUCT, field
 from broker.catalog.errors import CatalogError
+from broker.status.file import encode, path_of
+from broker.status.schema import BrokerStatus
 from tests.support.clock import ManualClock
 from tests.support.laked import id_of, make_table, make_topic
 from tests.support.metastore import asked, rows_of, taken_apart
+from tests.support.ports import nobody
 from tests.support.tables import Writer
 
 
@@ -133,3 +136,19 @@ def test_many_tables_are_looked_up_with_as_many_questions_as_one(
     assert len(found) == 3
     assert len(asked_for) == 2
     assert asyncio.run(seen.content.named("default", wanted)) == []
+
+
+def test_a_broker_that_comes_back_elsewhere_is_asked_there(
+    seen: Seen, tmp_path: Path
+) -> None:
+    def asked_at(kafka: str, state: str = "serving") -> str | None:
+        path = path_of(tmp_path, BrokerStatus)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(encode(BrokerStatus(kafka=kafka, state=state)))
+        found = seen.content._broker()
+        return None if found is None else found.bootstrap
+
+    with nobody() as first, nobody() as second:
+        for address in (first, second):
+            assert asked_at(address) == address
+        assert asked_at(second, "stopping") is None

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 from admin_api.reading import lookback
 from admin_api.reading.gather import Gathered
-from admin_api.reading.lookback import Lookback
+from admin_api.reading.lookback import COUNTED_MAX, Lookback
 from admin_api.reading.readers import Readers
 from admin_api.reading.schemas import Ending
 from broker.clock import SystemClock
@@ -100,3 +100,18 @@ def test_what_was_not_read_to_its_end_is_not_counted(plane, ends, monkeypatch):
     monkeypatch.setattr(lookback, "gather", is_cut_short)
     spans = {0: (40, 48)}
     assert begun(plane, spans, 2, clock.monotonic_ms) == spans
+
+
+def test_of_all_partitions_together_so_many_are_counted():
+    two = {0: (0, 9), 1: (0, 9)}
+    assert Lookback(COUNTED_MAX, {}).is_counted({0: (0, 9)})
+    assert Lookback(COUNTED_MAX // 2, {}).is_counted(two)
+    assert not Lookback(COUNTED_MAX // 2 + 1, {}).is_counted(two)
+    assert not Lookback(0, {}).is_counted(two)
+
+
+@pytest.mark.parametrize(
+    ("first", "before"), [(0, (300, 400)), (380, (380, 400)), (400, (400, 400))]
+)
+def test_nothing_is_looked_at_before_the_log_begins(first, before):
+    assert Lookback(5, {0: first})._before(0, 400, 410) == before

@@ -99,6 +99,14 @@ def test_of_a_place_behind_the_table_nothing_is_due(writer, tmp_path):
         check_places(lake, "orders", {1: 3, 0: 19})
 
 
+def test_another_partitions_file_is_no_fault_of_this_one(writer, tmp_path):
+    writer.add(1, 0, 10)
+    file_with(writer, 12).unlink()
+    lake = Lake(tmp_path)
+    check_places(lake, "orders", {1: 3})
+    check_table(lake, "orders", SPANS, {0: 30, 1: 3})
+
+
 def test_a_file_without_bounds_hides_no_other_and_gives_no_advice(writer, tmp_path):
     gone = file_with(writer, 3)
     unbounded = without_bounds(writer, 2)
