@@ -86,6 +86,8 @@ class Partitions:
         """Topics that keep their batches in a codec of their own."""
         self._damaged: set[TopicNumber] = set()
         self._unknown: dict[TopicNumber, LogOf] = {}
+        self._sure: dict[TopicNumber, Set[int]] = {}
+        """Of the same topics, the partitions that are known all the same."""
         self._taken_up: dict[TopicNumber, int] = {}
         """Of those that become known: how many of their partitions are made."""
         self._moved: dict[Partition, None] = {}  # a set, in the order of its making
@@ -103,7 +105,8 @@ class Partitions:
     def get(self, number: TopicNumber, index: int) -> Partition | None:
         if not self._has(number, index):
             return None
-        if number in self._unknown and not self._become_known(number):
+        waits = number in self._unknown and index not in self._sure[number]
+        if waits and not self._become_known(number):
             return None
         return self._by_topic[number][index] or self._make(number, index)
 
@@ -123,9 +126,10 @@ class Partitions:
         partitions = self._by_topic[number]
         end = min(first + TAKEN_UP_A_TURN, len(partitions))
         for index in map(PartitionNumber, range(first, end)):
-            self._make(number, index, log_of((number, index)))
+            if index not in self._sure[number]:
+                self._make(number, index, log_of((number, index)))
         if end == len(partitions):
-            del self._unknown[number]
+            del self._unknown[number], self._sure[number]
         else:
             self._taken_up[number] = end
             self._call_soon(lambda: self._take_up(number, end))
@@ -197,8 +201,8 @@ class Partitions:
         """Take up a topic at start, with the logs that were found for it.
 
         ``is_damaged``: what was written to the others may be lost, all of it.
-        ``unknown``: what makes its logs once its table can be read, which alone knows
-        where they end; there are no others then.
+        ``unknown``: what makes its other logs once its table can be read, which alone
+        knows where they end.
         """
         self._by_topic[topic.number] = []
         if is_damaged:
@@ -206,6 +210,7 @@ class Partitions:
         self._grow(topic)
         if unknown is not None:
             self._unknown[topic.number] = unknown
+            self._sure[topic.number] = frozenset(logs)
         for index, log in logs.items():
             self._make(topic.number, index, log)
 
@@ -236,6 +241,7 @@ class Partitions:
         self._inspector.rules.pop(topic.number, None)
         self._damaged.discard(topic.number)
         self._unknown.pop(topic.number, None)
+        self._sure.pop(topic.number, None)
         self._configs.pop(topic.number, None)
         self.recompressed.discard(topic.number)
         for partition in filter(None, self._by_topic.pop(topic.number, [])):

@@ -35,8 +35,8 @@ def restore(
     """Take up every topic that the catalog knows; the number of batches replayed.
 
     A partition of which nobody knows anything is made when somebody asks for it. Those
-    of a topic that only its table knows, as of one that was brought back, wait until
-    that can be read.
+    of a topic that only its table knows, as of one that was brought back, or where the
+    checkpoint is lost, wait until that can be read.
     """
     known = _snapshots(recovery.payload)
     snapshots = known or {}
@@ -65,12 +65,16 @@ def restore(
             or recovery.lost_ends.get(key)
         }
         in_table = {key for key in keys if lake.table_end(*key)}
-        is_unknown = topic.number in unreadable and not (named or in_table)
-        of_topic: dict[int, PartitionLog] = {} if is_unknown else {
+        is_unknown = topic.number in unreadable and (
+            known is None or not (named or in_table)
+        )
+        of_topic: dict[int, PartitionLog] = {
             key[1]: log_of(key)
             for key in keys
-            if key in named or key in in_table or log_starts.get(key)
-        }  # fmt: skip
+            if key in named
+            or key in in_table
+            or (log_starts.get(key) and not is_unknown)
+        }
         logs |= {topic.key(index): log for index, log in of_topic.items()}
         unknown = _of_table(unnamed, log_starts, lake) if is_unknown else None
         partitions.restore(

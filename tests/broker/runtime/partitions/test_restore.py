@@ -429,6 +429,33 @@ def test_a_topic_that_its_table_alone_knows_waits_until_that_can_be_read(
     run(scenario)
 
 
+def test_without_a_checkpoint_no_offset_is_given_that_a_table_may_have(
+    tmp_path: Path,
+) -> None:
+    """Of one partition records are in the log, of the other in the table alone."""
+
+    async def scenario() -> None:
+        tables = Unread()
+        async with rig(tmp_path, tables=tables) as broker:
+            number = (await create(broker, "t", 2)).number
+            for _ in range(3):
+                await produce_one(broker, "t", batch_of(b"x"))
+        tables.ends[number, 1] = 10
+        tables.why = "the table cannot be read"
+        (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+        async with rig(tmp_path, tables=tables) as broker:
+            answer = await produce_one(broker, "t", batch_of(b"x"), partition=1)
+            assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert broker.partitions.named("t", 0).high_watermark == 3
+            tables.why = None
+            answer = await produce_one(broker, "t", batch_of(b"x"), partition=1)
+            assert (answer.error_code, answer.base_offset) == (0, 10)
+            answer = await produce_one(broker, "t", batch_of(b"x"))
+            assert (answer.error_code, answer.base_offset) == (0, 3)
+
+    run(scenario)
+
+
 def test_a_large_topic_is_found_when_all_its_partitions_are_known(
     tmp_path: Path,
 ) -> None:
