@@ -265,10 +265,8 @@ class Connection(asyncio.BufferedProtocol):
         if getattr(result, "add_done_callback", None) is None:
             result = self._hub.loop.create_task(result)
         result.add_done_callback(exchange)
-        if budget.spent:
-            cut_short = getattr(result, "cut_short", None)
-            if cut_short is not None:
-                cut_short()
+        if budget.spent and (cut_short := getattr(result, "cut_short", None)):
+            cut_short()
 
     def finished(self, exchange: Exchange, future: Any) -> None:
         """Answer a request whose handler is done; called by its future."""
@@ -282,7 +280,7 @@ class Connection(asyncio.BufferedProtocol):
         if answer is not None and not self._refused and exchange is self._pipeline[0]:
             self._pipeline.popleft()
             self._write([answer], len(answer))
-            self._after_answer()
+            self._after_answer(exchange)
             return
         try:
             response = future.result()
@@ -293,7 +291,7 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(error)
             return
         self._complete(exchange, response)
-        self._after_answer()
+        self._after_answer(exchange)
 
     def _answer(self, route: Route, number: int, response: Any) -> None:
         """Answer a request whose response is there when its handler returns."""
@@ -318,14 +316,16 @@ class Connection(asyncio.BufferedProtocol):
             if first.parts:
                 self._write(first.parts, first.size)
 
-    def _after_answer(self) -> None:
+    def _after_answer(self, exchange: Exchange) -> None:
         """Go on when an answer is there: write what may leave, and read on."""
         if self._pipeline:
             self._answer_in_order()
         if self._refused:
             self._close_if_answered()
-        elif self._out:
-            self._hub.flush_soon(self)
+        elif self._out and (self._pipeline or exchange.route.is_write):
+            self._hub.flush_soon(self)  # with what else is answered in this turn
+        else:
+            self.flush()
         if self.reading_paused:
             self.resume_soon()
 
@@ -347,7 +347,7 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(error)
         elif not self._transport.is_closing():
             self._held += exchange.size
-            self._after_answer()
+            self._after_answer(exchange)
 
     def _abandon_pipeline(self) -> None:
         """Nobody hears the answers any more. What only waited to be heard ends.

@@ -272,3 +272,17 @@ def test_when_requests_hold_all_memory_nobody_starts_more(one_step: bool) -> Non
                 player.connection.connection_lost(None)
 
     on_loop(story)
+
+
+def test_an_answer_that_no_other_can_join_takes_no_turn_of_its_own() -> None:
+    async def story() -> None:
+        players: dict[str, Played] = {}
+        async with serving(handlers(players)) as server:
+            player = players["1"] = Played(server.hub, one_step=True)
+            await player.read(frame("other", 1, "1"))
+            player.finish(0)
+            await asyncio.sleep(0)  # whoever waits for a future is called
+            assert player.peer.taken
+            player.connection.connection_lost(None)
+
+    on_loop(story)
