@@ -77,7 +77,8 @@ class WalSettings(_Group):
     )
     waiting_bytes_max: Bytes = Field(
         default=64 << 20,
-        description="batches that may wait for a disk that does not answer",
+        description="batches that may wait for a disk that does not answer after "
+        "their producers were told so",
     )
 
 

@@ -11,7 +11,10 @@ all that wait tells by its head whether anything moves at all. A look four times
 second compares the head with that of the last look. If it is another one, that was all.
 If it is the same, the log stands still, and only then each batch in the queue is asked
 for its time, which runs from the first look that found it there. While it stands still
-for longer, the status says so, and beyond a limit of bytes new batches are refused.
+for longer, the status says so. Beyond a limit of bytes that wait although their
+producers were answered, new batches are refused. Those whose producers wait are counted
+by the network, which reads no more of them then: a short stall makes clients wait, and
+does not refuse what they then send again behind what they sent later.
 
 The price. One append and one pop of a deque per batch; an answer that is late by up to
 half a second.
@@ -59,6 +62,11 @@ class Waiting(Append):
     reply: Reply
     timeout_ms: int
     expires_ms: int
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return self.reply is no_reply
 
     def expire(self, now_ms: int) -> None:
         """Answer if its time is over; what becomes of it is told nobody then."""
@@ -138,7 +146,8 @@ class Overdue:
             if one.location < 0 and one.error is None:  # else it is finished meanwhile
                 one.expire(now_ms)
                 owners[id(one.owner)] = one.owner
-                waiting_bytes += len(one.batch) + WAITING_BYTES
+                if one.is_answered:
+                    waiting_bytes += len(one.batch) + WAITING_BYTES
             if count % BATCHES_A_TURN == 0:
                 yield
         for count, owner in enumerate(owners.values(), 1):

@@ -29,7 +29,7 @@ static volatile size_t latencies, failed;
 static size_t latencies_max;
 static volatile int64_t last_ns, measured_from_ns;
 static volatile int stopping;
-static int latency_of_acks;
+static int latency_of_acks, in_order;
 
 static int64_t now_ns(void) {
   struct timespec t;
@@ -67,6 +67,7 @@ static rd_kafka_t *client(int kind, const char *broker, const char *codec,
   set(conf, "log_level", "3");
   if (kind == RD_KAFKA_PRODUCER) {
     set(conf, "acks", "-1");
+    set(conf, "enable.idempotence", in_order ? "true" : "false");
     set(conf, "queue.buffering.max.messages", "1000000");
     set(conf, "compression.codec", codec);
     set(conf, "linger.ms", linger_ms);
@@ -158,11 +159,13 @@ static uint64_t mixed(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/* Record i has the key mixed(i) % KEYS, as 8 bytes in the machine's order. */
+/* Record i has the key mixed(i) % KEYS, as 8 bytes in the machine's order; records are
+ * written in order, whatever is sent again. */
 static int keyed(char **v) {
   size_t size = atoi(v[5]), count = strtoul(v[6], 0, 10);
   uint64_t keys = strtoul(v[7], 0, 10);
   int part = atoi(v[4]);
+  in_order = 1;
   rd_kafka_t *k = client(RD_KAFKA_PRODUCER, v[2], v[8], v[9]);
   rd_kafka_topic_t *t = rd_kafka_topic_new(k, v[3], NULL);
   char *pool = random_bytes(POOL_BYTES + size);

@@ -51,6 +51,11 @@ class Hung:
             self.broker.partitions.overdue.look()
             await asyncio.sleep(0)
 
+    async def until_it_answers(self) -> None:
+        while self.broker.partitions.overdue.queue:
+            await asyncio.sleep(0.01)
+        self.broker.partitions.overdue.look()
+
 
 async def _answer(awaited: Any) -> int:
     response = await awaited if hasattr(awaited, "__await__") else awaited
@@ -127,15 +132,35 @@ def test_the_status_says_so_until_the_disk_answers(tmp_path: Path) -> None:
     with_a_hung_disk(tmp_path, then)
 
 
-def test_no_more_than_some_bytes_wait_for_it(tmp_path: Path) -> None:
+def test_a_short_stall_refuses_nobody_however_much_waits(tmp_path: Path) -> None:
+    """What is refused comes again, behind what its producer sent later."""
+
+    async def then(hung: Hung) -> None:
+        asked = [hung.ask(b"first" + b"v" * 1000) for _ in range(3)]
+        await hung.look(LOOK_MS)
+        asked.append(hung.ask(b"later"))
+        await hung.look(LOOK_MS)
+        assert not any(one.done() for one in asked)
+        hung.held.set()
+        assert await asyncio.gather(*asked) == [0] * 4
+        values = values_in(await fetch_one(hung.broker, "t", 0))
+        assert [value[:5] for value in values[1:]] == [b"first"] * 3 + [b"later"]
+
+    with_a_hung_disk(tmp_path, then, waiting_bytes_max=2000)
+
+
+def test_no_more_than_some_bytes_wait_when_their_producers_have_gone(
+    tmp_path: Path,
+) -> None:
     async def then(hung: Hung) -> None:
         asked = [hung.ask(b"v" * 1000) for _ in range(3)]
         await hung.look(LOOK_MS)
+        await hung.look(TIMEOUT_MS)
+        assert await asyncio.gather(*asked) == [ErrorCode.REQUEST_TIMED_OUT] * 3
         refused = await hung.ask(b"v" * 1000)
         assert refused == ErrorCode.KAFKA_STORAGE_ERROR
         hung.held.set()
-        assert await asyncio.gather(*asked) == [0, 0, 0]
-        await hung.look(0)
+        await hung.until_it_answers()
         assert await hung.ask(b"after") == ErrorCode.NONE
 
     with_a_hung_disk(tmp_path, then, waiting_bytes_max=2000)
@@ -145,9 +170,9 @@ def test_a_small_batch_counts_for_the_objects_that_it_takes(tmp_path: Path) -> N
     async def then(hung: Hung) -> None:
         asked = [hung.ask(b"v") for _ in range(20)]
         await hung.look(LOOK_MS)
+        await hung.look(TIMEOUT_MS)
+        assert await asyncio.gather(*asked) == [ErrorCode.REQUEST_TIMED_OUT] * 20
         assert await hung.ask(b"v") == ErrorCode.KAFKA_STORAGE_ERROR
-        hung.held.set()
-        assert await asyncio.gather(*asked) == [0] * 20
 
     with_a_hung_disk(tmp_path, then, waiting_bytes_max=20 << 10)
 
