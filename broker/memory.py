@@ -12,7 +12,7 @@ The second: cold reads decode and rebuild ten megabytes at a time. Arrow's own a
 keeps what was freed, out of reach of everybody else, and numpy asks for huge pages, of
 which one small block keeps two megabytes: together 100 MB. So Arrow allocates as all
 others do, and numpy takes ordinary pages; what is kept of a cold read is mapped by
-itself (``records/rebatch.py``).
+itself (``lake/buffer_pool.py``).
 
 The third: the C library gives each thread a heap of its own, sixteen on two cores, and
 keeps in each what was freed there: 120 MB of a broker that served mixed clients for

@@ -108,6 +108,7 @@ class ColdReader:
         self._throttle = throttle
         self._ahead: set[tuple[str, int]] = set()
         self._reader: Any = None
+        self._buffers: Any = None
         self._reading = 0
         self._read_s = 0.0
         self._times, self._bytes_out = Histogram(TIMES), 0
@@ -252,6 +253,7 @@ class ColdReader:
         self._cache.clear()
         if self._reader is not None:
             self._reader.clear()
+            self._buffers.clear()
 
     def _read(
         self, table: TopicTable, view: View, partition: int, offset: int, bytes_max: int
@@ -304,7 +306,8 @@ class ColdReader:
 
         with self._throttle.slot():
             rows = self._table_reader().read(chunk, end_offset=table_end)
-            batches = from_columns(rows) if rows.num_rows else []
+            take = self._buffers.take
+            batches = from_columns(rows, take=take) if rows.num_rows else []
         lasts = [read_header(batch).last_offset for batch in batches]
         return Rebuilt(batches, lasts, sum(map(len, batches)))
 
@@ -338,11 +341,13 @@ class ColdReader:
             self._ahead.discard(key)
 
     def _table_reader(self) -> Any:
-        """Made by the first cold read: pyarrow is not loaded before it is needed."""
+        """Made by the first cold read: pyarrow is not loaded before it is needed. What
+        is rebuilt has buffers then, too."""
         if self._reader is None:
+            from broker.lake.buffer_pool import BufferPool
             from lakehouse.reader import TableReader
 
-            self._reader = TableReader()
+            self._buffers, self._reader = BufferPool(), TableReader()
         return self._reader
 
 

@@ -11,7 +11,7 @@ pyarrow and the compiled loops, as ``columns.py`` does.
 Source: Kafka's ``DefaultRecordBatch``; Arrow's columnar format.
 """
 
-import mmap
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
@@ -24,17 +24,20 @@ from broker.records.batch import seal
 from lakehouse.plain import absent, numbers
 
 BATCH_BYTES: Final = 256 << 10
-MAPPED_BYTES_MIN: Final = 128 << 10
-HUGE_BYTES_MIN: Final = 4 << 20
-_HUGE: Final = getattr(mmap, "MADV_HUGEPAGE", None)
 _MICROSECONDS: Final = 1000
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 
+def _new_bytes(size: int) -> Bytes:
+    return np.empty(size, np.uint8)
+
+
 def from_columns(
-    rows: pa.Table | pa.RecordBatch, batch_bytes: int = BATCH_BYTES
+    rows: pa.Table | pa.RecordBatch,
+    batch_bytes: int = BATCH_BYTES,
+    take: Callable[[int], Bytes] = _new_bytes,
 ) -> list[memoryview]:
     """Batches of at most ``batch_bytes`` (a larger record has one for itself).
 
@@ -43,12 +46,15 @@ def from_columns(
     sorted, repeat an offset, or lack an offset or timestamp.
 
     The batches of one part of ``rows`` share their memory, which is theirs alone.
+    ``take`` gives so many bytes, uint8, of any content.
     """
     parts = rows.to_batches() if isinstance(rows, pa.Table) else [rows]
-    return [batch for part in parts for batch in _from_part(part, batch_bytes)]
+    return [batch for part in parts for batch in _from_part(part, batch_bytes, take)]
 
 
-def _from_part(part: pa.RecordBatch, batch_bytes: int) -> list[memoryview]:
+def _from_part(
+    part: pa.RecordBatch, batch_bytes: int, take: Callable[[int], Bytes]
+) -> list[memoryview]:
     count = part.num_rows
     if count == 0:
         return []
@@ -57,25 +63,11 @@ def _from_part(part: pa.RecordBatch, batch_bytes: int) -> list[memoryview]:
     firsts = np.empty(count + 1, np.int64)
     batches = kernels.plan(rows, headers, batch_bytes, sizes, firsts, ends)
     firsts[batches] = count
-    out = _room(int(ends[batches - 1]))
+    out = take(int(ends[batches - 1]))
     kernels.encode(
         rows, headers, columns, sizes, firsts[: batches + 1], ends[:batches], out
     )
     return _cut(out.data, [0, *ends[:batches].tolist()])
-
-
-def _room(size: int) -> Bytes:
-    """New memory; much of it is mapped by itself.
-
-    A rebuilt chunk is kept for a while. In a heap it would stand among what is free at
-    once, which could not go back to the system for it, nor be joined.
-    """
-    if size < MAPPED_BYTES_MIN:
-        return np.empty(size, np.uint8)
-    mapped = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if size >= HUGE_BYTES_MIN and _HUGE is not None:
-        mapped.madvise(_HUGE)
-    return np.frombuffer(mapped, np.uint8)
 
 
 def _cut(out: memoryview, bounds: list[int]) -> list[memoryview]:

@@ -1,0 +1,108 @@
+"""Buffers that are used again: whose they are, when they come back, how many stay."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+from broker.lake.buffer_pool import BYTES_MAX, MAPPED_BYTES_MIN, BufferPool
+
+MIB = 1 << 20
+
+
+def address(buffer) -> int:
+    return buffer.ctypes.data
+
+
+def test_a_buffer_that_nobody_refers_to_is_the_next_ones():
+    pool = BufferPool()
+    first = pool.take(2 * MIB)
+    was = address(first)
+    del first
+    assert pool.free_bytes >= 2 * MIB
+    assert address(pool.take(2 * MIB - 1000)) == was
+    assert pool.free_bytes >= 2 * MIB, "which was dropped at once"
+
+
+def test_a_view_keeps_its_buffer():
+    pool = BufferPool()
+    buffer = pool.take(MIB)
+    buffer[:] = 7
+    view = buffer.data[1000:2000].toreadonly()
+    del buffer
+    gc.collect()
+    assert pool.free_bytes == 0
+    others = [pool.take(MIB) for _ in range(4)]
+    for other in others:
+        other[:] = 9
+    assert bytes(view) == b"\7" * 1000
+    del view, other, others
+    assert pool.free_bytes == 5 * MIB
+
+
+def test_a_buffer_is_not_given_to_two():
+    pool = BufferPool()
+    held = [pool.take(MIB) for _ in range(3)]
+    held.pop()
+    held += [pool.take(MIB) for _ in range(3)]
+    assert len({address(buffer) for buffer in held}) == 5
+
+
+def test_one_that_is_too_small_or_twice_too_large_is_not_taken():
+    pool = BufferPool()
+    was = address(pool.take(4 * MIB))
+    assert address(pool.take(5 * MIB)) != was
+    assert address(pool.take(2 * MIB)) != was
+    assert address(pool.take(3 * MIB)) == was
+
+
+def test_no_more_stays_free_than_is_allowed():
+    pool = BufferPool(3 * MIB)
+    held = [pool.take(MIB) for _ in range(10)]
+    del held
+    assert pool.free_bytes == 3 * MIB
+    assert BufferPool(0).take(MIB).size == MIB
+
+
+def test_one_above_the_bound_does_not_stay():
+    pool = BufferPool()
+    pool.take(2 * BYTES_MAX)
+    assert pool.free_bytes == 0
+
+
+def test_what_is_free_goes_when_nobody_reads():
+    pool = BufferPool()
+    pool.take(MIB)
+    pool.clear()
+    assert pool.free_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "size", [0, 1, MAPPED_BYTES_MIN - 1, MAPPED_BYTES_MIN, MIB + 7]
+)
+def test_a_buffer_has_the_size_that_was_asked_for(size):
+    taken = BufferPool().take(size)
+    assert taken.shape == (size,)
+    assert taken.dtype == np.uint8
+
+
+def test_threads_never_share_a_buffer():
+    pool, wrong = BufferPool(4 * MIB), []
+
+    def work(mark: int) -> None:
+        for turn in range(300):
+            buffer = pool.take(MAPPED_BYTES_MIN + turn)
+            buffer[:] = mark
+            view = buffer.data[::4096]
+            del buffer
+            if any(byte != mark for byte in view):
+                wrong.append(mark)
+
+    threads = [threading.Thread(target=work, args=(mark,)) for mark in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert pool.free_bytes <= 4 * MIB
