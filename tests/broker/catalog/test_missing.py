@@ -1,8 +1,12 @@
 """Where there are records a missing catalog is a lost one."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from broker.catalog.catalog import Catalog
+from broker.catalog.engine import PAGE_BYTES_MIN
 from broker.catalog.errors import CatalogMissing
 from broker.catalog.missing import check_not_lost
 
@@ -34,6 +38,18 @@ def test_segments_or_tables_without_a_catalog_lost_it(tmp_path, path, what):
     with Catalog.open(tmp_path / "catalog.db"):
         check_not_lost(tmp_path)
     check_not_lost(tmp_path)
+
+
+def test_a_catalog_that_somebody_opened_after_it_was_gone_is_lost(tmp_path):
+    """It is a whole database then, without a table."""
+    (tmp_path / "wal").mkdir()
+    (tmp_path / "wal" / "checkpoint").write_text("")
+    path = tmp_path / "catalog.db"
+    with closing(sqlite3.connect(path)) as opened:
+        opened.execute("PRAGMA journal_mode=WAL")
+    assert path.stat().st_size >= PAGE_BYTES_MIN
+    with pytest.raises(CatalogMissing, match="put it back"):
+        check_not_lost(tmp_path)
 
 
 def test_a_catalog_that_is_damaged_is_there(tmp_path):
