@@ -159,6 +159,7 @@ class Kafka:
         operations: bool = False,
         *,
         missing_ok: bool = False,
+        timeout_s: float | None = None,
     ) -> list[Any]:
         """The named topics, as librdkafka's TopicDescription; with ``missing_ok``
         without those that are not there (any more)."""
@@ -167,7 +168,7 @@ class Kafka:
         asked = self._client.describe_topics(
             TopicCollection(list(names)),
             include_authorized_operations=operations,
-            request_timeout=self.timeout_s,
+            request_timeout=timeout_s or self.timeout_s,
         )
         found = [await self._there(asked[name], missing_ok) for name in names]
         return [one for one in found if one is not None]
@@ -242,7 +243,7 @@ class Kafka:
         try:
             return await self._offsets(places, spec, isolation)
         except KafkaException as error:
-            left = await self._left_of(places, error)
+            left = await self._left_of(places, error, self.timeout_s)
         return await self._offsets(left, spec, isolation)
 
     async def _offsets(
@@ -271,7 +272,7 @@ class Kafka:
         return found
 
     async def _left_of(
-        self, asked: Sequence[tuple[str, int]], error: KafkaException
+        self, asked: Sequence[tuple[str, int]], error: KafkaException, wait_s: float
     ) -> list[tuple[str, int]]:
         """Those partitions that are there, where librdkafka found a leader of none: so
         it says it of topics that are just being deleted. Raises the error if it says
@@ -279,7 +280,7 @@ class Kafka:
         if error.args[0].code() != KafkaError._NOENT:
             raise error
         names = list(dict.fromkeys(topic for topic, _ in asked))
-        found = await self.describe_topics(names, missing_ok=True)
+        found = await self.describe_topics(names, missing_ok=True, timeout_s=wait_s)
         there = {(one.name, part.id) for one in found for part in one.partitions}
         left = [one for one in asked if one in there]
         if len(left) == len(asked):
@@ -305,7 +306,7 @@ class Kafka:
         try:
             return await self._within(asyncio.to_thread(_marks_of, asked), deadline_s)
         except KafkaException as error:
-            left = await self._left_of(partitions, error)
+            left = await self._left_of(partitions, error, deadline_s)
         return await self.watermarks(left, timeout_s)
 
     def _ask_watermarks(

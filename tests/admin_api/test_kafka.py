@@ -23,6 +23,7 @@ from admin_api.kafka import Kafka, Watermarks
 from admin_api.problems import problem_of
 from admin_api.reading import tail
 from tests.admin_api.conftest import Plane
+from tests.crash.workload import create_topic
 from tests.support.confluent import produce_all
 from tests.support.patience import IDLE_S, Patience
 from tests.support.ports import nobody
@@ -229,6 +230,29 @@ def test_a_broker_that_is_killed_while_it_hangs_ends_nobody_who_asks_for_groups(
             asker.until_answered(group)
     assert asker.process.returncode == 0
     part.end()
+
+
+def test_who_waits_a_second_for_watermarks_of_a_broker_that_is_gone_waits_no_longer(
+    tmp_path,
+):
+    """Then librdkafka has no leader, and it is asked whether there is such a topic."""
+    broker = BrokerPart(tmp_path / "data")
+    broker.start()
+    create_topic(broker.bootstrap, "t", 1)
+    kafka = Kafka(broker.bootstrap, IDLE_S)
+
+    async def story():
+        assert await kafka.watermarks([("t", 0)], IDLE_S)
+        broker.kill()
+        begun_s = monotonic()
+        with pytest.raises(KafkaException):
+            await kafka.watermarks([("t", 0)], 1.0)
+        return monotonic() - begun_s
+
+    try:
+        assert asyncio.run(story()) < IDLE_S
+    finally:
+        broker.end()
 
 
 def test_a_broker_that_hangs_is_a_503_until_it_goes_on(tmp_path):
