@@ -86,6 +86,8 @@ class Partitions:
         """Topics that keep their batches in a codec of their own."""
         self._damaged: set[TopicNumber] = set()
         self._unknown: dict[TopicNumber, LogOf] = {}
+        self._unsaid: set[TopicNumber] = set()
+        """Of those: a checkpoint that is lost said it, and segments have a part."""
         self._sure: dict[TopicNumber, Set[int]] = {}
         """Of the same topics, the partitions that are known all the same."""
         self._taken_up: dict[TopicNumber, int] = {}
@@ -130,6 +132,7 @@ class Partitions:
                 self._make(number, index, log_of((number, index)))
         if end == len(partitions):
             del self._unknown[number], self._sure[number]
+            self._unsaid.discard(number)
         else:
             self._taken_up[number] = end
             self._call_soon(lambda: self._take_up(number, end))
@@ -197,12 +200,13 @@ class Partitions:
         *,
         is_damaged: bool = False,
         unknown: LogOf | None = None,
+        is_unsaid: bool = False,
     ) -> None:
         """Take up a topic at start, with the logs that were found for it.
 
         ``is_damaged``: what was written to the others may be lost, all of it.
         ``unknown``: what makes its other logs once its table can be read, which alone
-        knows where they end.
+        knows where they end. ``is_unsaid``: the checkpoint did, and is lost.
         """
         self._by_topic[topic.number] = []
         if is_damaged:
@@ -211,6 +215,8 @@ class Partitions:
         if unknown is not None:
             self._unknown[topic.number] = unknown
             self._sure[topic.number] = frozenset(logs)
+            if is_unsaid and logs:
+                self._unsaid.add(topic.number)
         for index, log in logs.items():
             self._make(topic.number, index, log)
 
@@ -241,6 +247,7 @@ class Partitions:
         self._inspector.rules.pop(topic.number, None)
         self._damaged.discard(topic.number)
         self._unknown.pop(topic.number, None)
+        self._unsaid.discard(topic.number)
         self._sure.pop(topic.number, None)
         self._configs.pop(topic.number, None)
         self.recompressed.discard(topic.number)
@@ -352,14 +359,20 @@ class Partitions:
             partition.log.index.trim_below(table_end)
 
     def checkpoint(self) -> None:
-        """Write down what segments and tables cannot tell, at once."""
-        Checkpoint(self, self._wal).finish()
+        """Write down what segments and tables cannot tell, at once; nothing where the
+        last one is lost, until all is known that it said: the next start would take
+        what is not in it for empty."""
+        if not self._unsaid:
+            Checkpoint(self, self._wal).finish()
 
     def begin_checkpoint(self) -> None:
         """Write the same down in as many turns of the loop as it takes.
 
         While one is being put together, another one that is wanted begins behind it.
+        As `checkpoint`, it may be none.
         """
+        if self._unsaid:
+            return
         if self._checkpoint is not None:
             self._checkpoint_again = True
             return

@@ -78,7 +78,11 @@ def restore(
         logs |= {topic.key(index): log for index, log in of_topic.items()}
         unknown = _of_table(unnamed, log_starts, lake) if is_unknown else None
         partitions.restore(
-            topic, of_topic, is_damaged=bool(recovery.lost), unknown=unknown
+            topic,
+            of_topic,
+            is_damaged=bool(recovery.lost),
+            unknown=unknown,
+            is_unsaid=known is None,
         )
     return sum(1 for _ in _replayed(recovery, logs, now_ms))
 

@@ -443,6 +443,10 @@ def test_without_a_checkpoint_no_offset_is_given_that_a_table_may_have(
         tables.ends[number, 1] = 10
         tables.why = "the table cannot be read"
         (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+        for _start in range(2):  # the second finds what the first wrote
+            async with rig(tmp_path, tables=tables) as broker:
+                answer = await produce_one(broker, "t", batch_of(b"x"), partition=1)
+                assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         async with rig(tmp_path, tables=tables) as broker:
             answer = await produce_one(broker, "t", batch_of(b"x"), partition=1)
             assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
