@@ -212,7 +212,7 @@ class Partitions:
         if is_damaged:
             self._damaged.add(topic.number)
         self._grow(topic)
-        if unknown is not None:
+        if unknown is not None and len(logs) < topic.partitions:
             self._unknown[topic.number] = unknown
             self._sure[topic.number] = frozenset(logs)
             if is_unsaid and logs:
@@ -362,8 +362,13 @@ class Partitions:
         """Write down what segments and tables cannot tell, at once; nothing where the
         last one is lost, until all is known that it said: the next start would take
         what is not in it for empty."""
-        if not self._unsaid:
+        if self._is_all_known():
             Checkpoint(self, self._wal).finish()
+
+    def _is_all_known(self) -> bool:
+        """Whether all is known that a lost checkpoint said. Of tables that can be read
+        by now it becomes so: perhaps nobody asks for what is in them alone."""
+        return all(self._become_known(number) for number in tuple(self._unsaid))
 
     def begin_checkpoint(self) -> None:
         """Write the same down in as many turns of the loop as it takes.
@@ -371,7 +376,7 @@ class Partitions:
         While one is being put together, another one that is wanted begins behind it.
         As `checkpoint`, it may be none.
         """
-        if self._unsaid:
+        if not self._is_all_known():
             return
         if self._checkpoint is not None:
             self._checkpoint_again = True

@@ -14,6 +14,7 @@ from broker.runtime.partitions.coverage import Missing, missing
 from broker.runtime.partitions.partitions import TAKEN_UP_A_TURN, Partitions
 from broker.runtime.services import Broker
 from broker.storage.layout import SEAL_AT
+from broker.storage.manifest import unpack
 from tests.support.batches import Record, make_batch
 from tests.support.files import ForgetfulFiles
 from tests.support.rig import (
@@ -456,6 +457,34 @@ def test_without_a_checkpoint_no_offset_is_given_that_a_table_may_have(
             assert (answer.error_code, answer.base_offset) == (0, 10)
             answer = await produce_one(broker, "t", batch_of(b"x"))
             assert (answer.error_code, answer.base_offset) == (0, 3)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_checkpoint_is_written_again_once_tables_can_be_read(
+    tmp_path: Path, count: int
+) -> None:
+    """Also where nobody asks for what only the table knows: without a checkpoint no
+    segment goes, and the disk fills."""
+
+    async def scenario() -> None:
+        tables, path = Unread(), tmp_path / "wal" / "checkpoint"
+        async with rig(tmp_path, tables=tables) as broker:
+            number = (await create(broker, "t", count)).number
+            await produce_one(broker, "t", batch_of(b"x"))
+        if count > 1:
+            tables.ends[number, 1] = 10
+        tables.why = "the table cannot be read"
+        path.write_bytes(b"damaged" * 100)
+        async with rig(tmp_path, tables=tables) as broker:
+            tables.why = None
+            assert broker.partitions.named("t", 0).high_watermark == 1
+        tables.why = "the table cannot be read"
+        async with rig(tmp_path, tables=tables) as broker:
+            for index, end in enumerate([1, 10][:count]):
+                assert broker.partitions.named("t", index).high_watermark == end
+        assert unpack(path.read_bytes()).payload is not None
 
     run(scenario)
 
