@@ -4,7 +4,7 @@ The problem: a future of asyncio is made for many waiters. For one, once per req
 its creation, its turn of the loop and its context cost a tenth of a small produce. The
 idea: a response that is complete calls who waits for it, then and there. The price:
 that one runs inside the step of whoever completes, so it must be short; a connection
-only gathers what to write.
+gathers what to write, or writes it if nothing more can join it.
 """
 
 import asyncio

@@ -36,7 +36,8 @@ def restore(
 
     A partition of which nobody knows anything is made when somebody asks for it. Those
     of a topic that only its table knows, as of one that was brought back, or where the
-    checkpoint is lost, wait until that can be read.
+    checkpoint is lost, wait until that can be read. Not so a partition that segments
+    have a part of: it goes on behind that, also where a newer segment was let go.
     """
     known = _snapshots(recovery.payload)
     snapshots = known or {}
