@@ -8,7 +8,8 @@ The idea. Numbers tell. The manifest lists what is alive, each of the writer's n
 above it was begun, and so was that of the committed position. Where the manifest itself
 is lost, a number that is missing between two others may have been released, or left out
 by a start: there the offsets decide (`broker.log.lost`), and nothing is called lost but
-what no table has.
+what no table has. Behind the last of them the committed position tells whether another
+was begun; where it tells nothing, one may have been.
 
 The price. With a lost manifest a batch that was refused last in its segment, before a
 start or before a segment that was released, is taken for a lost one.
@@ -20,7 +21,7 @@ from itertools import pairwise
 from broker.storage.committed_position import CommittedPosition
 from broker.storage.layout import HEADER_BLOCK_BYTES
 from broker.storage.manifest import Manifest
-from broker.storage.segment import even_from
+from broker.storage.segment import STEP, even_from
 
 
 def missing_segments(
@@ -44,8 +45,15 @@ def missing_segments(
     return expected - set(present)
 
 
-def unexplained_numbers(present: Collection[int]) -> set[int]:
-    """Of the writer's numbers the first that is missing between each two of these."""
-    pairs = pairwise(sorted(present))
+def unexplained_numbers(
+    present: Collection[int], committed_position: CommittedPosition | None
+) -> set[int]:
+    """Of the writer's numbers the first that is missing between each two of these, and
+    behind the last, up to the committed position; without one, that behind the last."""
+    if not present:
+        return set()
+    last = max(present)
+    begun = last + STEP if committed_position is None else committed_position.sequence
+    pairs = pairwise([*sorted(present), max(last, begun) + 1])
     firsts = ((even_from(before + 1), after) for before, after in pairs)
     return {first for first, after in firsts if first < after}

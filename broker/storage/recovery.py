@@ -73,6 +73,8 @@ class Recovery:
     partition -> the end of the batches that a footer, or the header of an entry, names
     and that do not verify. What
     the payload does not know of lies behind the location ``replayed_from``.
+    ``last_begins``: where the last of the writer's segments does; behind its batches
+    nothing was ever released, unless ``lost`` has a place there.
     """
 
     payload: bytes | None = None
@@ -83,6 +85,7 @@ class Recovery:
     damage: list[str] = field(default_factory=list)
     lost: list[LostPlace] = field(default_factory=list)
     lost_ends: dict[TopicPartition, int] = field(default_factory=dict)
+    last_begins: int = 0
 
 
 @dataclass(slots=True)
@@ -156,6 +159,8 @@ def recover(files: Files, directory: Path) -> tuple[Found, Recovery]:
     _report_missing(found, recovery)
     _read_segments(files, found, recovery)
     recovery.lost.sort()
+    evens = (number for number in found.segments if not is_odd(number))
+    recovery.last_begins = location_of(max(evens, default=0), 0)
     return found, recovery
 
 
@@ -245,7 +250,7 @@ def _report_missing(found: Found, recovery: Recovery) -> None:
     for sequence in sorted(missing):
         recovery.damage.append(f"segment {sequence}: its file is missing")
     if found.manifest == Manifest():
-        missing |= unexplained_numbers(present)
+        missing |= unexplained_numbers(present, noted)
     for sequence in missing:
         place = location_of(sequence, 0), location_of(sequence + 1, 0)
         recovery.lost.append(LostPlace(*place, damaged=False))

@@ -12,7 +12,8 @@ A marker may be lost after its transaction is over: damaged behind the checkpoin
 a start finds the transaction open where it was a part (``lacking``), and the producer's
 next marker would decide it. So the first is written again, before anything else is.
 
-A partition that is gone has no records left to decide about. One in which a newer epoch
+A partition that is gone has no records left to decide about; one that waits for its
+table after a start has, and so has its marker to wait. One in which a newer epoch
 of the producer has written has been decided already.
 """
 
@@ -41,16 +42,21 @@ _NOTHING_LEFT: Final = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.INVALID_PRODUCER_EPOCH,
 )
+_AWAITED: Final = KafkaError(
+    ErrorCode.KAFKA_STORAGE_ERROR, "a partition waits for its table"
+)
 
 log = structlog.get_logger("lakelog.transactions")
 
 
 class Logs(Protocol):
-    """What is asked of the partitions: one of them."""
+    """What is asked of the partitions: one of them; whether it will be there later."""
 
     def get(
         self, number: TopicNumber, index: PartitionNumber, /
     ) -> Partition | None: ...
+
+    def is_awaited(self, number: TopicNumber, index: PartitionNumber, /) -> bool: ...
 
 
 class Markers:
@@ -120,7 +126,7 @@ class Markers:
         of ``owed``, where that partition has one."""
         found = self._logs.get(*key)
         if found is None:
-            ended(None)
+            ended(_AWAITED if self._logs.is_awaited(*key) else None)
             return
 
         def reply(_base: int, _stamp: int, error: KafkaError | None) -> None:

@@ -112,6 +112,10 @@ class Partitions:
             return None
         return self._by_topic[number][index] or self._make(number, index)
 
+    def is_awaited(self, number: TopicNumber, index: int) -> bool:
+        """Whether there is such a partition, and `get` does not have it yet."""
+        return self._has(number, index) and self.get(number, index) is None
+
     def _become_known(self, number: TopicNumber) -> bool:
         """Take up a topic of which the table alone knows where it ends, once that can
         be read: its offsets would else be given again. One of many partitions takes
@@ -129,7 +133,7 @@ class Partitions:
         end = min(first + TAKEN_UP_A_TURN, len(partitions))
         for index in map(PartitionNumber, range(first, end)):
             if index not in self._sure[number]:
-                self._make(number, index, log_of((number, index)))
+                self.note_open(self._make(number, index, log_of((number, index))))
         if end == len(partitions):
             del self._unknown[number], self._sure[number]
             self._unsaid.discard(number)
@@ -206,7 +210,8 @@ class Partitions:
 
         ``is_damaged``: what was written to the others may be lost, all of it.
         ``unknown``: what makes its other logs once its table can be read, which alone
-        knows where they end. ``is_unsaid``: the checkpoint did, and is lost.
+        knows where they end. ``is_unsaid``: the checkpoint did, and is lost, and
+        a part of the topic is known all the same.
         """
         self._by_topic[topic.number] = []
         if is_damaged:
@@ -215,7 +220,7 @@ class Partitions:
         if unknown is not None and len(logs) < topic.partitions:
             self._unknown[topic.number] = unknown
             self._sure[topic.number] = frozenset(logs)
-            if is_unsaid and logs:
+            if is_unsaid:
                 self._unsaid.add(topic.number)
         for index, log in logs.items():
             self._make(topic.number, index, log)

@@ -7,7 +7,7 @@ the segments' entries are replayed. Entries of topics that were deleted are pass
 a number is never given to another topic.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +15,12 @@ import structlog
 
 from broker.ids import TopicPartition
 from broker.log import checkpoint
-from broker.log.partition import LogSnapshot, PartitionLog
-from broker.runtime.partitions.partitions import Partitions
+from broker.log.lost import place_between
+from broker.log.partition import NOWHERE, LogSnapshot, PartitionLog
+from broker.runtime.partitions.partitions import LogOf, Partitions
 from broker.runtime.ports import Tables
 from broker.runtime.topics.topics import Topics
-from broker.storage.recovery import Recovery
+from broker.storage.recovery import Recovery, Replayed
 
 log = structlog.get_logger("lakelog.restore")
 
@@ -35,27 +36,17 @@ def restore(
     """Take up every topic that the catalog knows; the number of batches replayed.
 
     A partition of which nobody knows anything is made when somebody asks for it. Those
-    of a topic that only its table knows, as of one that was brought back, or where the
-    checkpoint is lost, wait until that can be read. Not so a partition that segments
-    have a part of: it goes on behind that, also where a newer segment was let go.
+    of a topic that only its table knows, as of one that was brought back, wait until
+    that can be read. So do those of which the checkpoint is lost, unless the segments
+    prove where they end: the table may be ahead of the batches that are left.
     """
     known = _snapshots(recovery.payload)
     snapshots = known or {}
     unnamed = None if known is None else PartitionLog().snapshot()
-
-    def log_of(key: TopicPartition) -> PartitionLog:
-        return PartitionLog.restore(
-            snapshots.get(key, unnamed),
-            start=log_starts.get(key, 0),
-            table_end=lake.table_end(*key),
-            columns=_columns(recovery.columns.get(key)),
-            places=recovery.lost,
-            replayed_from=recovery.replayed_from,
-            lost_end=recovery.lost_ends.get(key, 0),
-        )
-
+    log_of = _maker(recovery, snapshots, unnamed, log_starts, lake)
     unreadable = lake.unreadable_topics()
     logs: dict[TopicPartition, PartitionLog] = {}
+    waiting: dict[TopicPartition, list[Replayed]] = {}
     for topic in topics.all():
         keys = [topic.key(index) for index in range(topic.partitions)]
         named = {
@@ -69,35 +60,93 @@ def restore(
         is_unknown = topic.number in unreadable and (
             known is None or not (named or in_table)
         )
+        sure = {key for key in named if not is_unknown or _is_end_proven(recovery, key)}
         of_topic: dict[int, PartitionLog] = {
             key[1]: log_of(key)
             for key in keys
-            if key in named
+            if key in sure
             or key in in_table
             or (log_starts.get(key) and not is_unknown)
         }
         logs |= {topic.key(index): log for index, log in of_topic.items()}
-        unknown = _of_table(unnamed, log_starts, lake) if is_unknown else None
+        unknown = None
+        if is_unknown:
+            replays: dict[TopicPartition, list[Replayed]] = {
+                key: [] for key in named - sure - in_table
+            }
+            waiting |= replays
+            rest = _rest(recovery, replays)
+            unknown = _later(
+                _maker(rest, {}, unnamed, log_starts, lake), replays, now_ms
+            )
         partitions.restore(
             topic,
             of_topic,
             is_damaged=bool(recovery.lost),
             unknown=unknown,
-            is_unsaid=known is None,
+            is_unsaid=known is None and bool(named or of_topic),
         )
-    return sum(1 for _ in _replayed(recovery, logs, now_ms))
+    return sum(1 for _ in _replayed(recovery, logs, waiting, now_ms))
 
 
-def _of_table(
-    unnamed: LogSnapshot | None, log_starts: Mapping[TopicPartition, int], lake: Tables
-) -> Callable[[TopicPartition], PartitionLog]:
-    """Makes logs that go on where their tables end."""
+def _is_end_proven(recovery: Recovery, key: TopicPartition) -> bool:
+    """Whether nothing of a partition was released behind its newest batch, as the
+    segments alone tell: it lies in the last one that was begun, and nothing is missing
+    behind it. One that was carried may have left out what a table has."""
+    found = recovery.columns.get(key)
+    if found is None:
+        return False
+    newest = int(found.location[-1])
+    is_last = newest >= recovery.last_begins
+    return is_last and place_between(recovery.lost, newest, NOWHERE) is None
+
+
+def _maker(
+    recovery: Recovery,
+    snapshots: Mapping[TopicPartition, LogSnapshot],
+    unnamed: LogSnapshot | None,
+    log_starts: Mapping[TopicPartition, int],
+    lake: Tables,
+) -> LogOf:
+    """Makes logs of all that is known when it is called."""
 
     def log_of(key: TopicPartition) -> PartitionLog:
-        start, table_end = log_starts.get(key, 0), lake.table_end(*key)
-        return PartitionLog.restore(unnamed, start=start, table_end=table_end)
+        return PartitionLog.restore(
+            snapshots.get(key, unnamed),
+            start=log_starts.get(key, 0),
+            table_end=lake.table_end(*key),
+            columns=_columns(recovery.columns.get(key)),
+            places=recovery.lost,
+            replayed_from=recovery.replayed_from,
+            lost_end=recovery.lost_ends.get(key, 0),
+        )
 
     return log_of
+
+
+def _rest(recovery: Recovery, keys: Collection[TopicPartition]) -> Recovery:
+    """What was found of some partitions; of the others nothing is kept."""
+    columns, lost_ends = recovery.columns, recovery.lost_ends
+    return Recovery(
+        replayed_from=recovery.replayed_from,
+        columns={key: columns[key] for key in keys if key in columns},
+        lost=recovery.lost,
+        lost_ends={key: lost_ends[key] for key in keys if key in lost_ends},
+    )
+
+
+def _later(
+    log_of: LogOf, replays: Mapping[TopicPartition, list[Replayed]], now_ms: int
+) -> LogOf:
+    """Makes the logs that waited for their tables, with what was replayed meanwhile."""
+
+    def made(key: TopicPartition) -> PartitionLog:
+        made = log_of(key)
+        for one in replays.get(key, ()):
+            made.replay(one.header, now_ms, one.marker)
+        return made
+
+    return made
 
 
 def _snapshots(payload: bytes | None) -> Mapping[TopicPartition, LogSnapshot] | None:
@@ -124,10 +173,16 @@ def _columns(found: Any) -> Any:
 
 
 def _replayed(
-    recovery: Recovery, logs: Mapping[TopicPartition, PartitionLog], now_ms: int
+    recovery: Recovery,
+    logs: Mapping[TopicPartition, PartitionLog],
+    waiting: Mapping[TopicPartition, list[Replayed]],
+    now_ms: int,
 ) -> Iterator[None]:
     for one in recovery.replay:
-        replayed = logs.get((one.topic_number, one.partition))
+        key = one.topic_number, one.partition
+        replayed, waits = logs.get(key), waiting.get(key)
         if replayed is not None:
             replayed.replay(one.header, now_ms, one.marker)
             yield
+        elif waits is not None and one.header.producer_id >= 0:
+            waits.append(one)  # of others a log takes up nothing

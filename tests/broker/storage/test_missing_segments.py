@@ -68,4 +68,23 @@ def test_without_a_manifest_the_last_one_is_known_from_the_position() -> None:
 def test_of_the_numbers_between_two_the_first_stands_for_all(
     present: tuple[int, ...], numbers: set[int]
 ) -> None:
-    assert unexplained_numbers(present) == numbers
+    last = CommittedPosition(max(present, default=0), SOMETHING)
+    assert unexplained_numbers(present, last) == numbers
+
+
+@pytest.mark.parametrize(
+    ("noted", "numbers"),
+    [
+        (CommittedPosition(8, SOMETHING), set()),
+        (CommittedPosition(6, SOMETHING), set()),  # older than the truth
+        (CommittedPosition(14, SOMETHING), {10}),
+        (CommittedPosition(10, SOMETHING, synced=False), {10}),
+        (CommittedPosition(10, HEADER_BLOCK_BYTES), {10}),
+        (None, {10}),  # nothing tells
+    ],
+)
+def test_behind_the_last_the_position_tells_whether_one_was_begun(
+    noted: CommittedPosition | None, numbers: set[int]
+) -> None:
+    assert unexplained_numbers((6, 8), noted) == numbers
+    assert unexplained_numbers((), noted) == set()

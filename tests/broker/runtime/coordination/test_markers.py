@@ -48,6 +48,17 @@ class Refusing:
         reply(-1, -1, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"))
 
 
+class Awaiting(Refusing):
+    """The partitions, of which one waits for its table at first."""
+
+    def get(self, number: int, index: int) -> Any:
+        found = super().get(number, index)
+        return None if found is self else found
+
+    def is_awaited(self, number: int, index: int) -> bool:
+        return self.broker.partitions.get(number, index) is not None
+
+
 def markers_of(broker: Broker, logs: Any = None) -> tuple[Markers, ManualTimers]:
     timers = ManualTimers(ManualClock())
     logs = logs or broker.partitions
@@ -86,6 +97,25 @@ def test_nothing_owed_is_done_later_and_not_at_once(tmp_path: Path) -> None:
             markers.write(owed_to(), done.set)
             assert not done.is_set()
             await done.wait()
+
+    run(scenario)
+
+
+def test_a_partition_that_waits_for_its_table_gets_its_marker_later(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            first = await create(broker, "t")
+            markers, timers = markers_of(broker, Awaiting(broker, {0: 1}))
+            done = asyncio.Event()
+            markers.write(owed_to(first.key, (first.number, 7)), done.set)
+            while len(timers) == 0:
+                await asyncio.sleep(0.001)
+            assert not done.is_set()
+            timers.advance(RETRY_MS)
+            await done.wait()
+            assert first.high_watermark == 1
 
     run(scenario)
 

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from broker.apis.delete_topics import delete_topics
+from broker.apis.fetch import fetch
 from broker.apis.produce import produce
 from broker.ids import TopicNumber
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
+from broker.protocol.messages.fetch import PartitionData
 from broker.runtime.partitions.coverage import Missing, missing
 from broker.runtime.partitions.partitions import TAKEN_UP_A_TURN, Partitions
 from broker.runtime.services import Broker
@@ -24,6 +26,7 @@ from tests.support.rig import (
     call,
     create,
     fetch_one,
+    fetch_request,
     produce_one,
     produce_request,
     rig,
@@ -44,6 +47,14 @@ async def fill(broker: Broker, first: int, count: int) -> None:
         for i in range(first, first + count)
     ]
     await asyncio.gather(*asked)
+
+
+async def fetched(broker: Broker, partition: int) -> PartitionData:
+    """What is answered to a fetch from a partition's first offset."""
+    request = fetch_request("t", (partition, 0))
+    response = await call(fetch, request, broker, 12)
+    found: PartitionData = response.responses[0].partitions[0]
+    return found
 
 
 def test_the_log_goes_on_where_it_ended(tmp_path: Path) -> None:
@@ -485,6 +496,56 @@ def test_a_checkpoint_is_written_again_once_tables_can_be_read(
             for index, end in enumerate([1, 10][:count]):
                 assert broker.partitions.named("t", index).high_watermark == end
         assert unpack(path.read_bytes()).payload is not None
+
+    run(scenario)
+
+
+def test_without_a_checkpoint_an_older_batch_is_no_end_while_a_table_may_have_more(
+    tmp_path: Path,
+) -> None:
+    """Of partition 0 a newer segment was released, of 1 the newest batch is in the
+    last segment; what was written to 2 is in the first segment alone."""
+
+    async def scenario() -> None:
+        tables = Unread()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t", 3)
+            for index in range(3):
+                batch = batch_of(b"old", producer=(9, 0, 0))
+                await produce_one(broker, "t", batch, partition=index)
+            broker.wal.roll()
+            for _ in range(3):
+                await produce_one(broker, "t", batch_of(b"new"))
+            released = broker.wal.segments()[-1]
+            tables.compact(broker, partition)
+            broker.wal.roll()
+            await produce_one(broker, "t", batch_of(b"new"), partition=1)
+            broker.partitions.checkpoint()
+            broker.wal.release(released.sequence)
+        released.path.unlink()  # as where the disk was nearly full
+        (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+        tables.why = "the table cannot be read"
+        for start_number in range(2):
+            async with rig(tmp_path, tables=tables) as broker:
+                for index in (0, 2):
+                    answer = await produce_one(
+                        broker, "t", batch_of(b"x"), partition=index
+                    )
+                    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+                    unread = await fetched(broker, index)
+                    assert unread.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+                assert broker.partitions.named("t", 1).high_watermark == 2
+                tables.why = None if start_number else tables.why
+                if tables.why is None:
+                    for index, end in enumerate((4, 2, 1)):
+                        found = broker.partitions.named("t", index)
+                        assert found.high_watermark == end
+                    retry = batch_of(b"old", producer=(9, 0, 0))
+                    answer = await produce_one(broker, "t", retry, partition=2)
+                    assert (answer.error_code, answer.base_offset) == (0, 0)
+                    assert values_in(await fetched(broker, 2)) == [b"old"]
+                    answer = await produce_one(broker, "t", batch_of(b"x"))
+                    assert (answer.error_code, answer.base_offset) == (0, 4)
 
     run(scenario)
 
