@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from admin_api.lake_threads import LakeThreads
 from admin_api.problems import Problem
 from broker.catalog.errors import CatalogError
 from broker.ids import TopicNumber
@@ -40,6 +41,8 @@ class Lake:
     def __init__(self, data_dir: Path) -> None:
         self._catalog = data_dir.absolute() / "catalog.db"
         self._data_dir = data_dir
+        self.threads = LakeThreads()
+        """For who reads a table."""
 
     def names(self) -> list[str]:
         """The names of all topics, sorted."""

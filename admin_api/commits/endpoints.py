@@ -1,7 +1,5 @@
 """What was committed to a table, by whom and when."""
 
-import asyncio
-
 from fastapi import APIRouter
 
 from admin_api.commits.history import History, history
@@ -25,7 +23,7 @@ async def list_commits(
     """
     below = None if page.after is None else number_of(page.after)
     size = page.size or SHORT_DEFAULT
-    found = await asyncio.to_thread(_history, lake, name, below, size)
+    found = await lake.threads.run(_history, lake, name, below, size)
     url = f"{base}/v1/tables/{name}/commits"
     more = None if found.last is None else following(str(found.last), size)
     return CommitList(

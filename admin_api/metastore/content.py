@@ -65,7 +65,7 @@ class Content:
         """The names of its tables, sorted: a topic without records has none yet."""
         if database.lower() != DATABASE:
             return []
-        return await asyncio.to_thread(self._names)
+        return await self._lake.threads.run(self._names)
 
     async def typed(self, database: str, kind: str) -> list[str]:
         """The same of one type: ``VIRTUAL_VIEW`` or ``EXTERNAL_TABLE``."""
@@ -88,7 +88,7 @@ class Content:
             return []
         wanted = list(dict.fromkeys(name.lower() for name in names))
         others = [name for name in wanted if name != STATE]
-        found = await asyncio.to_thread(self._described, others) if others else {}
+        found = await self._lake.threads.run(self._described, others) if others else {}
         if len(others) < len(wanted):
             found[STATE] = await self._state()
         return [found[name] for name in wanted if name in found]

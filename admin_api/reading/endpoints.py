@@ -1,6 +1,5 @@
 """Read records of a topic, or follow what comes."""
 
-import asyncio
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -212,7 +211,7 @@ async def tail_records(
         await asking.require_still(Role.VIEWER)
         await following.look(all_of_it=not (wanted.partitions or wanted.places))
         if stalled := progress.stalled():
-            await asyncio.to_thread(check_places, lake, name, stalled)
+            await lake.threads.run(check_places, lake, name, stalled)
 
     events = follow(
         reader, limits, condition.wanted, clock.monotonic_ms, check, progress

@@ -1,7 +1,5 @@
 """How to open a topic's table."""
 
-import asyncio
-
 from fastapi import APIRouter
 
 from admin_api.dependencies import LakeDep, TopicNameDep
@@ -22,7 +20,7 @@ async def list_snippets(name: TopicNameDep, lake: LakeDep) -> SnippetList:
     so. The location is that on the broker's machine; 404 for a topic whose table is not
     there yet.
     """
-    found = await asyncio.to_thread(_table, lake, name)
+    found = await lake.threads.run(_table, lake, name)
     features = sorted(map(printable, found.protocol.reader_features))
     return SnippetList(
         topic_name=name,

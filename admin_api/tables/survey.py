@@ -57,7 +57,7 @@ class Surveyed:
 async def survey(sources: KnownSources, names: Sequence[str]) -> list[Surveyed]:
     """The tables of the named topics that are there."""
     lake, reader, kafka, status = sources
-    found = await asyncio.to_thread(_from_files, lake, reader, names)
+    found = await lake.threads.run(_from_files, lake, reader, names)
     marks, problem = await _from_broker(kafka, [topic for topic, _, _ in found])
     compactor = await asyncio.to_thread(status.compactor)
     said = _by_topic(compactor)

@@ -1,6 +1,5 @@
 """Offset to table version and back, for time travel."""
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -36,4 +35,4 @@ async def find_version(
     """
     wanted = Wanted(version, partition, offset)
     wanted.check()
-    return await asyncio.to_thread(look_up, lake, name, wanted)
+    return await lake.threads.run(look_up, lake, name, wanted)

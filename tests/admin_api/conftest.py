@@ -49,13 +49,15 @@ class Plane:
 
     def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         async def asked() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(
-                transport=transport, base_url="http://plane"
-            ) as client:
+            async with self.client() as client:
                 return await client.request(method, path, **more)
 
         return asyncio.run(asked())
+
+    def client(self) -> httpx.AsyncClient:
+        """Who asks it several things at once."""
+        transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
+        return httpx.AsyncClient(transport=transport, base_url="http://plane")
 
     def get(self, path: str) -> httpx.Response:
         return self.ask("GET", path)
