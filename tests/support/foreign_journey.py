@@ -155,10 +155,11 @@ class Journey:
     def _group(self) -> str:
         topic = self._new_topic("group", len(PARTITIONS))
         values = [b"%d" % n for n in range(84)]
-        self._fill(topic, values[:40])
         with self._member(topic) as first, self._member(topic) as second:
             first.wait(lambda: first.assigned | second.assigned == PARTITIONS)
             first.wait(lambda: _shared(first, second))
+            # Not before: the other would read again what one has not committed.
+            self._fill(topic, values[:40])
             both = [first, second]
             first.wait(lambda: _values(*both) >= set(values[:40]))
             first.ask("commit")
