@@ -17,6 +17,7 @@ from jobs.check import check_data_directory
 from jobs.extent import Extents
 from lakehouse.location import table_path
 from tests.support.confluent import create, produce_all
+from tests.support.owners_tries import tried
 from tests.support.patience import IDLE_S, STUCK_S, wait_until
 from tests.support.process import WholePart, lakelog
 from tests.support.readers import by_spark, consumed
@@ -72,25 +73,6 @@ class Flow:
         assert self._producer.flush(IDLE_S) == 0
 
 
-def refusal(analyst: SparkReader, statement: str) -> str | None:
-    """Why Spark does not do it; None: it did."""
-    try:
-        analyst.ask(statement)
-    except AssertionError as error:
-        return str(error)
-    return None
-
-
-def tries(analyst: SparkReader, statement: str) -> int:
-    """How many times a statement was tried until Delta took it."""
-    for count in range(1, 100):
-        refused = refusal(analyst, statement)
-        if refused is None:
-            return count
-        assert "DELTA_CONCURRENT_APPEND" in refused
-    raise AssertionError(f"never: {statement}")
-
-
 def compact(whole: WholePart) -> None:
     with closing(Extents(whole.data_dir)) as extents:
         extents.compact([TOPIC], STUCK_S)
@@ -107,7 +89,7 @@ def test_deletes_of_a_live_topic_need_two_tries_at_most(
     with Flow(whole.bootstrap, TOPIC) as flow:
         wait_until(lambda: flow.count)
         counts = [
-            tries(analyst, f"DELETE FROM delta.`{path}` WHERE offset = {n * 10}")
+            tried(analyst, f"DELETE FROM delta.`{path}` WHERE offset = {n * 10}").count
             for n in range(deletes)
         ]
         assert max(counts) <= TRIES_MAX, counts

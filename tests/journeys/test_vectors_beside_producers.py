@@ -14,6 +14,7 @@ import pytest
 from lakehouse.location import table_path
 from tests.crash.house import SMALL, House
 from tests.crash.workload import Found, Load, read_everything, running, wait_for
+from tests.support.owners_tries import refusal
 from tests.support.patience import Patience
 from tests.support.spark_reader import SparkReader
 
@@ -33,15 +34,6 @@ def house(tmp_path: Path) -> Iterator[House]:
     house.compactor.start()
     yield house
     house.end()
-
-
-def refusal(analyst: SparkReader, statement: str) -> str | None:
-    """Why Delta does not take it; None: it did."""
-    try:
-        analyst.ask(statement)
-    except AssertionError as error:
-        return str(error)
-    return None
 
 
 def ask(analyst: SparkReader, statement: str) -> None:
