@@ -36,6 +36,8 @@ from lakehouse.checkpoint import (
 from lakehouse.checksums import Checksum, noted, written_anew
 from lakehouse.ends import LOOKED_BACK, counted, ends_of, looked_back, uncounted
 from lakehouse.errors import LogDamaged, TableMissing
+from lakehouse.index import OffsetIndex
+from lakehouse.intervals import interval_ms
 from lakehouse.properties import DELTA, TOPIC_ID
 from lakehouse.regular import open_entry
 
@@ -43,10 +45,6 @@ LOG_DIRECTORY = "_delta_log"
 _ENTRY = re.compile(r"(\d{20})\.json")
 _LOAD_ATTEMPTS = 3
 _DELETED_FILE_RETENTION = "delta.deletedFileRetentionDuration"
-_UNITS_MS = {
-    "week": 604_800_000, "day": 86_400_000, "hour": 3_600_000, "minute": 60_000,
-    "second": 1_000, "millisecond": 1,
-}  # fmt: skip
 
 
 Mark = tuple[int, int, int]
@@ -84,8 +82,7 @@ class Snapshot:
     mark: "Mark | None" = None
     keeps_removed: bool = True
     checkpoint: int = -1
-    _reach: dict[int, int] = field(default_factory=dict)
-    _shrank: bool = False
+    _index: OffsetIndex | None = field(default=None, repr=False, compare=False)
 
     @property
     def topic_id(self) -> str | None:
@@ -104,7 +101,7 @@ class Snapshot:
         text = self.configuration.get(
             _DELETED_FILE_RETENTION, DELTA[_DELETED_FILE_RETENTION]
         )
-        return _interval_ms(text) or 0
+        return interval_ms(text) or 0
 
     @property
     def time_travel_ms(self) -> int:
@@ -112,43 +109,38 @@ class Snapshot:
         as we do where that cannot be understood.
         """
         ours = DELTA[_DELETED_FILE_RETENTION]
-        said = _interval_ms(self.configuration.get(_DELETED_FILE_RETENTION, ours))
-        return (_interval_ms(ours) or 0) if said is None else said
+        said = interval_ms(self.configuration.get(_DELETED_FILE_RETENTION, ours))
+        return (interval_ms(ours) or 0) if said is None else said
 
     @property
     def unreadable(self) -> str | None:
         """One sentence if the rows cannot be read right, else None."""
         return why_unreadable(self.protocol, self.metadata)
 
+    @property
+    def index(self) -> OffsetIndex:
+        """Which files hold which offsets; made at the first look, and kept."""
+        if self._index is None:
+            self._index = OffsetIndex.of(self)
+        return self._index
+
     def reaches(self, partition: int, offset: int) -> bool:
-        """Whether a file of a partition may have a row at an offset or beyond.
-
-        What has left is forgotten when it would matter: O(files) then.
-        """
-        if self._reach.get(partition, -1) < offset:
-            return False
-        if self._shrank:
-            self._reach, self._shrank = {}, False
-            for file in self.files.values():
-                self._reach_to(file)
-        return self._reach.get(partition, -1) >= offset
-
-    def _reach_to(self, file: DataFile) -> None:
-        reach = self._reach.get(file.partition, -1)
-        self._reach[file.partition] = max(reach, file.last_offset)
+        """Whether a file of a partition may have a row at an offset or beyond."""
+        return self.index.files_of(partition).last_offset >= offset
 
     def apply(self, commit: Commit) -> None:
         """Move on by one entry."""
         self.version = commit.version
-        for path, deleted_ms in commit.removes.items():
-            self._forget(path)
-            if self.keeps_removed:
-                self.removed[path] = deleted_ms
-        for file in commit.adds:
-            self._forget(file.path)
-            self.removed.pop(file.path, None)
-            self.files[file.path] = file
-            self._reach_to(file)
+        come = {file.path: file for file in commit.adds}
+        paths = commit.removes.keys() | come.keys()
+        gone = [self.files.pop(path) for path in paths if path in self.files]
+        if self.keeps_removed:
+            self.removed |= commit.removes
+        for path in come:
+            self.removed.pop(path, None)
+        self.files |= come
+        if self._index is not None:
+            self._index = self._index.changed(self.version, gone, come.values())
         self._take_ends(commit)
         self._take_count(commit)
         self.protocol = commit.protocol or self.protocol
@@ -170,23 +162,6 @@ class Snapshot:
         self.transactions.update(proven)
         for application in self.claims.keys() & proven.keys():
             del self.claims[application]
-
-    def _forget(self, path: str) -> None:
-        gone = self.files.pop(path, None)
-        if gone is not None:
-            self._shrank = True
-
-
-def _interval_ms(text: str) -> int | None:
-    """``interval 2 days 3 hours`` in milliseconds; None: it cannot be understood."""
-    words = text.lower().removeprefix("interval").split()
-    if not words or len(words) % 2 or not all(word.isdigit() for word in words[::2]):
-        return None
-    units = [unit.removesuffix("s") for unit in words[1::2]]
-    if not set(units) <= _UNITS_MS.keys():
-        return None
-    pairs = zip(words[::2], units, strict=True)
-    return sum(int(count) * _UNITS_MS[unit] for count, unit in pairs)
 
 
 def table_ends(snapshot: Snapshot, topic_id: str | None = None) -> dict[int, int]:

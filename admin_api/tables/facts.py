@@ -18,7 +18,7 @@ from broker.topics.topic import Topic
 from lakehouse.actions import Metadata, Protocol
 from lakehouse.delta_log import Snapshot, stamp, table_ends, untrue
 from lakehouse.errors import LakehouseError, TableMissing
-from lakehouse.index import OffsetIndex, PartitionFiles
+from lakehouse.index import PartitionFiles
 
 SMALL_BYTES: Final = 16 << 20
 KEPT_MAX: Final = 20_000
@@ -106,7 +106,7 @@ def _weight(found: TableFacts) -> int:
 
 def facts_of(snapshot: Snapshot) -> TableFacts:
     """The numbers of a table that was read."""
-    index = OffsetIndex.of(snapshot)
+    index = snapshot.index
     partitions = {p: _files(found) for p, found in index.partitions.items()}
     return TableFacts(
         location=snapshot.path,
@@ -129,11 +129,11 @@ def _problem(snapshot: Snapshot) -> str | None:
 
 
 def _files(found: PartitionFiles) -> Files:
-    rows = [file.rows for file in found.files]
+    rows = [file.rows for file in found]
     return Files(
-        count=len(found.files),
+        count=len(found),
         bytes=found.size_bytes,
-        small=sum(file.size < SMALL_BYTES for file in found.files),
+        small=sum(file.size < SMALL_BYTES for file in found),
         rows=None if -1 in rows else sum(rows),
     )
 

@@ -4,7 +4,7 @@ Questions about where a table ends are answered at once from what is followed; r
 is awaited. See the README for the life of a cold fetch and of a segment's release.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import structlog
@@ -118,9 +118,11 @@ class Lake:
         """Bytes of the partition's data files."""
         return self._view(number).files(partition).size_bytes
 
-    def files(self, number: TopicNumber, partition: PartitionNumber) -> list[DataFile]:
-        """The partition's data files, by first offset; not to be changed."""
-        return self._view(number).files(partition).files
+    def files(
+        self, number: TopicNumber, partition: PartitionNumber
+    ) -> Sequence[DataFile]:
+        """The partition's data files, by first offset."""
+        return self._view(number).files(partition)
 
     def unreadable(self, number: TopicNumber) -> str | None:
         """One sentence if the table cannot be read, else None."""

@@ -157,8 +157,8 @@ class TopicTable:
         if snapshot is None:
             self._begin()
             return
-        index, torn = self.view.index, snapshot.torn
-        in_step = index.version == snapshot.version
+        torn = snapshot.torn
+        in_step = self.view.version == snapshot.version
         version, mark = snapshot.version, snapshot.mark
         commits = follow(snapshot)
         if commits and is_gone(self.path, version, mark):
@@ -176,11 +176,10 @@ class TopicTable:
             return
         changed = self.view.changed
         if not in_step:  # an earlier call stopped half-way
-            index, changed = OffsetIndex.of(snapshot), changed + 1
+            changed += 1
         elif commits:
-            index = index.advanced(snapshot, commits)
             changed += sum(commit.is_owners for commit in commits)
-        self._publish(self._view(snapshot, index, changed))
+        self._publish(self._view(snapshot, changed))
 
     def _begin(self) -> None:
         """Load what is there; what failed or was another topic's is not loaded again
@@ -201,13 +200,13 @@ class TopicTable:
             return
         self._forget_failure()
         self._snapshot = snapshot
-        index, before = OffsetIndex.of(snapshot), self.view
+        index, before = snapshot.index, self.view
         if self._was_absent:
             is_changed = _was_changed(snapshot)
         else:
             is_changed = before.version < 0 or not index.has_files_of(before.index)
         self._was_absent = False
-        self._publish(self._view(snapshot, index, before.changed + is_changed))
+        self._publish(self._view(snapshot, before.changed + is_changed))
 
     def _is_ours(self, snapshot: Snapshot) -> bool:
         """By its properties; or, if an owner replaced these, by what was committed."""
@@ -228,7 +227,7 @@ class TopicTable:
         elif view.absent != why or view.unreadable is not None:
             self.view = replace(view, absent=why, unreadable=None)
 
-    def _view(self, snapshot: Snapshot, index: OffsetIndex, changed: int) -> View:
+    def _view(self, snapshot: Snapshot, changed: int) -> View:
         why = snapshot.unreadable
         if snapshot.metadata is not None and snapshot.topic_id != self.topic_id:
             why = (
@@ -238,7 +237,7 @@ class TopicTable:
         return View(
             snapshot.version,
             table_ends(snapshot, self.topic_id),
-            index,
+            snapshot.index,
             why,
             changed=changed,
             torn=snapshot.torn,

@@ -41,7 +41,6 @@ from jobs.tables import Table
 from lakehouse.actions import DataFile
 from lakehouse.commit import replace_files
 from lakehouse.errors import CommitRefused
-from lakehouse.index import OffsetIndex
 from lakehouse.location import path_inside
 from lakehouse.ours import why_not_cleaned
 from lakehouse.owners_columns import all_columns
@@ -182,7 +181,7 @@ class Cleaner:
         self, table: Table, defaults: Mapping[str, str], known: _Looked
     ) -> Clean | None:
         """Of the partitions behind that of the last clean the first that is due."""
-        index = OffsetIndex.of(table.snapshot)
+        index = table.snapshot.index
         rules = self._rules(table, defaults)
         for p in self._due_of(known, index.partitions):
             rules = rules._replace(end=table.ends.get(p, 0))

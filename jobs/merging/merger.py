@@ -51,7 +51,6 @@ from lakehouse.actions import DataFile, Metadata
 from lakehouse.commit import replace_files
 from lakehouse.errors import CommitRefused, LakehouseError
 from lakehouse.footers import WHOLE_BYTES_MAX as WHOLE_BYTES
-from lakehouse.index import OffsetIndex
 from lakehouse.location import path_inside
 from lakehouse.new_file import NewFile
 from lakehouse.ours import why_not_merged
@@ -205,7 +204,7 @@ class Merger:
 
     def _find_in(self, table: Table, said: "_Said") -> Merge | None:
         """Of the partitions, the one behind that of the last merge comes first."""
-        index = OffsetIndex.of(table.snapshot)
+        index = table.snapshot.index
         last = self._partition.get(table.topic.number, -1)
         limits = bounds_of(table.topic, said.defaults(), self.settings)
         target_bytes, span_ms_max = limits

@@ -135,11 +135,10 @@ def test_which_version_brought_an_offset_stays_so(writer: Writer) -> None:
 
 def test_an_index_follows_it_as_a_whole(writer: Writer) -> None:
     ours, theirs = load(writer.path), load(writer.path)
-    index = OffsetIndex.of(theirs)
-    kept = index.files_of(1)
+    kept = theirs.index.files_of(1)
     replace(writer, of(ours)[:3], [merged(writer, 0, 30)], ours)
-    commits = follow(theirs)
-    index = index.advanced(theirs, commits)
+    follow(theirs)
+    index = theirs.index
     assert index.files_of(1) is kept
     assert index.files_of(0).files == of(theirs)
     assert [file.rows for file in index.files_of(0).files] == [30, 10]
