@@ -99,7 +99,7 @@ def _check_files(
     snapshot: Snapshot, topic: Topic, ends: dict[int, int], report: Report
 ) -> None:
     seen: dict[int, list[Span]] = {}
-    index = OffsetIndex.of(snapshot)
+    index = snapshot.index
     for file in snapshot.files.values():
         report.count("files")
         where = f"{topic.name}: {file.path}"

@@ -17,7 +17,7 @@ The price: looking costs a few per cent of a core while data flow.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -56,6 +56,7 @@ from jobs.space import little_left
 from jobs.status import Counters, problems_of, table_states
 from jobs.stuck import WHOLE_TOPIC, Stuck
 from jobs.tables import Table, Tables
+from jobs.topics import KnownTopics
 from jobs.warehouse import Warehouse
 
 LOG_AGAIN_MS: Final = 60_000
@@ -80,6 +81,7 @@ class Compactor:
         merges: Runner | None = None,
     ) -> None:
         self._settings, self._catalog, self._clock = settings, catalog, clock
+        self._topics = KnownTopics(catalog, clock)
         self._backlog, self._spread, self._cores = backlog, spread, cores
         self._warehouse = Warehouse(
             PosixFiles(), settings.data_dir, holds_lease, settings.wal.low_space_bytes
@@ -100,8 +102,8 @@ class Compactor:
             lambda: None if self._rewrites is None else self._rewrites.writing,
             clock.monotonic_ms,
         )  # fmt: skip
-        self._maintain_every_ms = max(1_000, min(lake.retention_check_ms, *delays))
-        self._maintain_at_ms = 0
+        every_ms = max(1_000, min(lake.retention_check_ms, *delays))
+        self._maintain_every_ms, self._maintain_at_ms = every_ms, 0
         self.counters, self._figures = Counters(), Figures()
         self._checkpoints = Checkpoints(self._tables.followed, clock)
         self._rewrites = None if merges is None else Rewrites(Merger(
@@ -112,8 +114,7 @@ class Compactor:
         ))  # fmt: skip
         self._back = StandingBack(catalog, clock, lake.owner_wait_ms)
         self._missing = Missing(settings.data_dir)
-        self._requests = Requests()
-        self._stuck = Stuck()
+        self._requests, self._stuck = Requests(), Stuck()
         self._blocked = Blocked(self._tables.followed)
         self._lacking: set[TopicPartition] = set()
         self._logged_ms = -LOG_AGAIN_MS
@@ -162,7 +163,7 @@ class Compactor:
             self._status = self._warehouse.kept_out(self._status)
             return False
         now_ms = self._clock.monotonic_ms()
-        topics = {t.number: t for t in self._catalog.read(catalog_topics.load)}
+        topics = self._topics.look()
         self._stand_back(topics)
         if self._rewrites is not None:
             self._rewrites.finish(topics, self._free_table, self._may_write)
@@ -190,7 +191,7 @@ class Compactor:
         self._merge(topics, is_late=more or self._pace.niceness == 0)
         return more
 
-    def _merge(self, topics: dict[TopicNumber, Topic], *, is_late: bool) -> None:
+    def _merge(self, topics: Mapping[TopicNumber, Topic], *, is_late: bool) -> None:
         """Begin to merge or clean files of a table, behind everything else."""
         if self._rewrites is not None:
             self._rewrites.keep(topics)
@@ -198,7 +199,7 @@ class Compactor:
             tables = [t for t in self._tables.all() if t.topic.number in numbers]
             self._rewrites.look(tables, is_late)
 
-    def _stand_back(self, topics: dict[TopicNumber, Topic]) -> None:
+    def _stand_back(self, topics: Mapping[TopicNumber, Topic]) -> None:
         """See and say at once whose tables are left alone: who asked waits for that."""
         back = self._back
         back.look(topics, self._tables.all())
@@ -222,7 +223,7 @@ class Compactor:
 
     def _hasten(
         self,
-        topics: dict[TopicNumber, Topic],
+        topics: Mapping[TopicNumber, Topic],
         asked: Sequence[FlushRequest],
         now_ms: int,
     ) -> None:
@@ -237,7 +238,7 @@ class Compactor:
 
     def _pending(
         self,
-        topics: dict[TopicNumber, Topic],
+        topics: Mapping[TopicNumber, Topic],
         asked: Sequence[FlushRequest],
         now_ms: int,
     ) -> list[Pending]:
@@ -259,7 +260,7 @@ class Compactor:
         self._stuck.hold(held, now_ms, request_id=self._requests.newest)
         return waiting
 
-    def _follow_tables(self, topics: dict[TopicNumber, Topic], now_ms: int) -> None:
+    def _follow_tables(self, topics: Mapping[TopicNumber, Topic], now_ms: int) -> None:
         """See where the tables end, of topics that are not paused."""
         tables = self._tables
         for gone in tables.unreadable.keys() - topics.keys():
@@ -284,7 +285,7 @@ class Compactor:
             self._stuck.clear(number)
 
     def _due(
-        self, waiting: list[Pending], topics: dict[TopicNumber, Topic], now_ms: int
+        self, waiting: list[Pending], topics: Mapping[TopicNumber, Topic], now_ms: int
     ) -> list[Pending]:
         """What is to be compacted now, at a pace that is set by what did not fail."""
         stuck, rhythm = self._stuck, self._rhythm
@@ -336,7 +337,7 @@ class Compactor:
             is_damaged=bool(self._backlog.holes),
         )  # fmt: skip
 
-    def _round(self, due: list[Pending], topics: dict[TopicNumber, Topic]) -> bool:
+    def _round(self, due: list[Pending], topics: Mapping[TopicNumber, Topic]) -> bool:
         pace = self._pace
         tried = planner.trials(due, self._stuck.failed)
         plan = planner.plan(tried, pace.tasks, round_bytes=pace.round_bytes)
@@ -367,7 +368,7 @@ class Compactor:
         return more and outcome.commits > 0
 
     def _open_tables(
-        self, numbers: set[TopicNumber], topics: dict[TopicNumber, Topic]
+        self, numbers: set[TopicNumber], topics: Mapping[TopicNumber, Topic]
     ) -> dict[TopicNumber, Table]:
         tables = {}
         for number in sorted(numbers):
@@ -423,7 +424,7 @@ class Compactor:
         )  # fmt: skip
 
     def _report(
-        self, waiting: list[Pending], topics: dict[TopicNumber, Topic], now_ms: int
+        self, waiting: list[Pending], topics: Mapping[TopicNumber, Topic], now_ms: int
     ) -> None:
         """Bring the status up to date."""
         oldest = min((one.since_ms for one in waiting), default=now_ms)
@@ -453,7 +454,7 @@ class Compactor:
             ),
         )
 
-    def _left_alone(self, topics: dict[TopicNumber, Topic]) -> dict[str, str]:
+    def _left_alone(self, topics: Mapping[TopicNumber, Topic]) -> dict[str, str]:
         found = {} if self._rewrites is None else self._rewrites.left_alone
         return {topics[n].name: why for n, why in found.items() if n in topics}
 

@@ -32,7 +32,7 @@ about = Table(
     metadata,
     Column("key", String(64), primary_key=True),
     Column("value", Text, nullable=False),
-    comment="schema_version, cluster_id",
+    comment="schema_version, cluster_id, topic_changes",
 )
 
 topics = Table(

@@ -7,17 +7,26 @@ has pending: its end makes nothing of them.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import BigInteger, Connection, Row, Text, cast, func, insert, select
 from sqlalchemy import delete as delete_from
+from sqlalchemy import update as update_row
 from sqlalchemy.exc import IntegrityError
 
-from broker.catalog.schema import group_offsets, log_starts, pending_offsets, topics
+from broker.catalog.schema import (
+    about,
+    group_offsets,
+    log_starts,
+    pending_offsets,
+    topics,
+)
 from broker.catalog.upserts import upsert
 from broker.ids import TopicNumber, TopicPartition
 from broker.protocol.errors import ErrorCode, KafkaError, unknown_partition
 from broker.topics.topic import Topic
+
+_CHANGES: Final = "topic_changes"
 
 
 class DeletedTopic(NamedTuple):
@@ -51,6 +60,7 @@ def create(
         raise KafkaError(
             ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
         ) from error
+    _count_change(connection)
     key = inserted.inserted_primary_key
     assert key is not None
     return Topic(key[0], topic_id, name, partitions, dict(configs))
@@ -72,6 +82,7 @@ def restore(
             deleted_ms=deleted_ms,
         )
     )
+    _count_change(connection)
 
 
 def use_up_numbers(connection: Connection, last: TopicNumber) -> None:
@@ -156,6 +167,13 @@ def set_log_start(connection: Connection, starts: Mapping[TopicPartition, int]) 
     )
 
 
+def changes(connection: Connection) -> int:
+    """How often a topic was made, altered or deleted: as long as this stays the same,
+    `load` finds the same ones. (Programs of the version before do not count.)"""
+    found = connection.scalar(select(about.c.value).where(about.c.key == _CHANGES))
+    return 0 if found is None else int(found)
+
+
 def load(connection: Connection) -> list[Topic]:
     """All topics that are alive, by number."""
     rows = connection.execute(
@@ -219,12 +237,22 @@ def forget(connection: Connection, number: TopicNumber) -> None:
 
 def _change(connection: Connection, number: TopicNumber, **values: Any) -> None:
     changed = connection.execute(
-        update(topics)
+        update_row(topics)
         .where(topics.c.number == number, topics.c.deleted_ms.is_(None))
         .values(**values)
     )
     if changed.rowcount == 0:
         raise unknown_partition()
+    _count_change(connection)
+
+
+def _count_change(connection: Connection) -> None:
+    """Whoever has read the topics has to read them again."""
+    is_count = about.c.key == _CHANGES
+    one_more = cast(cast(about.c.value, BigInteger) + 1, Text)
+    counted = update_row(about).where(is_count).values(value=one_more)
+    if connection.execute(counted).rowcount == 0:
+        connection.execute(insert(about).values(key=_CHANGES, value="1"))
 
 
 def _topic(row: Row[Any]) -> Topic:
