@@ -1,26 +1,34 @@
 """Follows the tables of all topics on one thread.
 
 The problem: the broker learns what was compacted from the Delta logs alone, and there
-may be thousands. The idea: one thread goes around all tables every quarter of a second;
-a table without news costs some microseconds. Whoever wants to know of an advance is
-called on the event loop.
+may be thousands, nearly all at rest. The idea: one thread looks every quarter of a
+second at those whose logs moved (`lakehouse.log_looks` knows which), and at each that
+cannot be read. Whoever wants to know of an advance is called on the event loop.
 
-The price: what is in a table is noticed up to one round late.
+The price: what is in a table is noticed up to one round late; where the file system
+does not tell of it, up to a second more.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from broker.ids import TopicNumber
 from broker.lake.table import TopicTable
+from lakehouse.log_looks import LogLooks
+from lakehouse.log_watch import LogWatch
 
 CallSoon = Callable[[Callable[[], None]], Any]
 OnAdvance = Callable[[TopicNumber], None]
 
 _LOAD_THREADS = 4
 _CATCH_UP_ROUNDS = 20
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 class Follower:
@@ -31,14 +39,22 @@ class Follower:
     """
 
     def __init__(
-        self, follow_ms: int, call_soon: CallSoon, on_advance: OnAdvance
+        self,
+        follow_ms: int,
+        call_soon: CallSoon,
+        on_advance: OnAdvance,
+        watch: LogWatch,
+        monotonic_ms: Callable[[], int] = _monotonic_ms,
     ) -> None:
+        self._watch, self._looks = watch, LogLooks(watch)
+        self._monotonic_ms = monotonic_ms
+        self._looked: Mapping[TopicNumber, TopicTable] = {}
         self._follow_ms = follow_ms
         self._call_soon = call_soon
         self._on_advance = on_advance
         self._tables: dict[TopicNumber, TopicTable] = {}
         self._wake = threading.Event()
-        self._closed = False
+        self._closed = self._is_woken = False
         self._thread = threading.Thread(
             target=self._run, name="lake-follower", daemon=True
         )
@@ -46,6 +62,7 @@ class Follower:
     def start(self, tables: Iterable[tuple[TopicNumber, TopicTable]]) -> None:
         """Load these tables, then follow them. Blocks until all are loaded."""
         self._tables = dict(tables)
+        self._keep()
         with ThreadPoolExecutor(_LOAD_THREADS, "lake-load") as pool:
             list(pool.map(TopicTable.poll, self._tables.values()))
         self._thread.start()
@@ -68,6 +85,7 @@ class Follower:
 
     def wake(self) -> None:
         """Poll all tables now, not at the next interval."""
+        self._is_woken = True
         self._wake.set()
 
     def close(self) -> None:
@@ -76,6 +94,7 @@ class Follower:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
+        self._watch.close()
 
     def _run(self) -> None:
         rounds = 0
@@ -86,13 +105,41 @@ class Follower:
             self._round(catch_up=rounds % _CATCH_UP_ROUNDS == 0)
 
     def _round(self, *, catch_up: bool) -> None:
-        for number, table in self._tables.items():
+        """``catch_up``: look at all of the logs that moved of late."""
+        self._keep()
+        if self._is_woken:
+            self._is_woken = False
+            self._looks.all()
+        now_ms = self._monotonic_ms()
+        anew, recent = self._looks.due(now_ms)
+        for number in map(TopicNumber, anew | recent):
             if self._closed:
                 return
-            if catch_up:
-                table.catch_up()
-            if table.poll():
-                self._notify(number)
+            self._look(number, now_ms, is_anew=catch_up or number in anew)
+
+    def _look(self, number: TopicNumber, now_ms: int, *, is_anew: bool) -> None:
+        table = self._looked[number]
+        before = table.view
+        if is_anew:
+            table.catch_up()
+        table.poll()
+        view = table.view
+        if view is not before:
+            self._notify(number)
+        if view is not before or view.unreadable is not None or view.torn is not None:
+            self._looks.moved(number, now_ms)
+
+    def _keep(self) -> None:
+        """Look at the tables that are followed now."""
+        tables, before = self._tables, self._looked
+        if tables is before:
+            return
+        for number in before.keys() - tables.keys():
+            self._looks.drop(number)
+        for number, table in tables.items():
+            if before.get(number) is not table:
+                self._looks.add(number, table.path)
+        self._looked = tables
 
     def _notify(self, number: TopicNumber) -> None:
         if not self._closed:

@@ -18,6 +18,7 @@ from broker.lake.verify import Lacking, Verifier
 from broker.topics.topic import Topic
 from lakehouse.actions import DataFile
 from lakehouse.location import table_place
+from lakehouse.log_watch import LogWatch
 
 log = structlog.get_logger("lakelog.lake")
 
@@ -49,7 +50,8 @@ class Lake:
     ) -> None:
         self._warehouse = warehouse
         self.on_advance = on_advance
-        self._follower = Follower(follow_ms, call_soon, self._advanced)
+        watch = LogWatch(str(warehouse))
+        self._follower = Follower(follow_ms, call_soon, self._advanced, watch)
         self._cold = ColdReader(
             cold_cache_bytes, read_threads, CpuThrottle(others_work)
         )

@@ -28,9 +28,9 @@ from broker.ids import TopicNumber
 from broker.topics.topic import Topic
 from jobs.merging.names import OURS
 from jobs.owners.attempts import Attempts
-from jobs.owners.watch import DIRECTORIES_MAX, Appeared, Watch
 from jobs.tables import Table
 from lakehouse.delta_log import LOG_DIRECTORY
+from lakehouse.inotify import DIRECTORIES_MAX, Appeared, Watch
 from lakehouse.provenance import is_ours
 
 _PARTITION: Final = re.compile(r"partition=[^/]+")

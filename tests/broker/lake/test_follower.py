@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import deltalake
@@ -18,6 +18,7 @@ from lakehouse import properties
 from lakehouse.commit import remove_files, repair, set_aside
 from lakehouse.delta_log import entry_path, load
 from lakehouse.location import table_path
+from lakehouse.log_watch import LogWatch
 from tests.support.patience import IDLE_S, wait_until
 from tests.support.tables import TOPIC_ID, Writer
 
@@ -147,24 +148,116 @@ def test_entries_that_were_cleaned_away_are_caught_up_with(tmp_path: Path) -> No
     assert dict(table.view.ends) == {0: 20}
 
 
-def test_a_checkpoint_that_is_ahead_is_looked_for_now_and_then_not_each_time(
-    tmp_path: Path,
+@pytest.fixture
+def following(tmp_path: Path) -> Iterator[Callable[..., Follower]]:
+    """Followers whose rounds are made by hand, on a clock that is set by hand."""
+    made: list[Follower] = []
+
+    def follow(
+        tables: Mapping[TopicNumber, TopicTable], now_ms: list[int], *, is_told: bool
+    ) -> Follower:
+        watch = LogWatch(str(tmp_path), tells=lambda path: is_told)
+        follower = Follower(
+            3_600_000, lambda call: call(), lambda _: None, watch, lambda: now_ms[0]
+        )
+        made.append(follower)
+        follower.start(tables.items())
+        return follower
+
+    yield follow
+    for follower in made:
+        follower.close()
+
+
+Following = Callable[..., Follower]
+
+
+def test_a_checkpoint_that_is_ahead_is_caught_up_with_at_once(
+    tmp_path: Path, following: Following
 ) -> None:
     writer, table = Writer(str(tmp_path)), a_table(tmp_path)
     writer.add(0, 0, 10)
-    follower = Follower(3_600_000, lambda call: call(), lambda _: None)
-    follower.start([(TopicNumber(7), table)])
-    try:
-        writer.add(0, 10, 20)
-        deltalake.DeltaTable(writer.path).create_checkpoint()
-        for version in range(3):
-            os.unlink(entry_path(writer.path, version))
+    follower = following({TopicNumber(7): table}, [0], is_told=True)
+    follower._round(catch_up=False)
+    writer.add(0, 10, 20)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    for version in range(3):
+        os.unlink(entry_path(writer.path, version))
+    follower._round(catch_up=False)
+    assert dict(table.view.ends) == {0: 20}
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_tables_at_rest_are_polled_once_a_minute_and_what_moves_within_a_second(
+    tmp_path: Path,
+    following: Following,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_told: bool,
+) -> None:
+    writers = [Writer(str(tmp_path), f"t{n}") for n in range(5)]
+    paths = [*(w.path for w in writers), *(str(tmp_path / f"no{n}") for n in range(5))]
+    tables = {TopicNumber(n): TopicTable(TOPIC_ID, p) for n, p in enumerate(paths)}
+    now_ms, polls = [0], []
+
+    def poll(table: TopicTable) -> bool:
+        polls.append(table)
+        return really(table)
+
+    really = TopicTable.poll
+    follower = following(tables, now_ms, is_told=is_told)
+    monkeypatch.setattr(TopicTable, "poll", poll)
+
+    def rounds(duration_ms: int) -> None:
+        polls.clear()
+        for _ in range(duration_ms // 250):
+            now_ms[0] += 250
+            follower._round(catch_up=False)
+
+    rounds(20_000)
+    rounds(60_000)
+    assert 9 <= len(polls) <= 11
+    writers[3].add(0, 0, 10)
+    rounds(1_250)
+    assert dict(tables[TopicNumber(3)].view.ends) == {0: 10}
+    Writer(str(tmp_path), "no2").add(0, 0, 20)
+    rounds(1_250)
+    assert dict(tables[TopicNumber(7)].view.ends) == {0: 20}
+
+
+def test_a_table_that_cannot_be_read_is_tried_in_each_round(
+    tmp_path: Path, following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be for want of files to open: no log changes when that is over."""
+    writer, table, now_ms = Writer(str(tmp_path)), a_table(tmp_path), [0]
+    follower = following({TopicNumber(7): table}, now_ms, is_told=True)
+    whole = Path(entry_path(writer.path, 0)).read_bytes()
+    writer.add(0, 0, 10)
+    writer.add(0, 10, 20)
+    Path(entry_path(writer.path, 1)).write_bytes(whole[:40])
+    follower._round(catch_up=False)
+    assert table.view.unreadable is not None
+    polls: list[TopicTable] = []
+    monkeypatch.setattr(TopicTable, "poll", lambda table: polls.append(table) or False)
+    for _ in range(100):
+        now_ms[0] += 250
         follower._round(catch_up=False)
-        assert dict(table.view.ends) == {0: 10}
-        follower._round(catch_up=True)
-        assert dict(table.view.ends) == {0: 20}
-    finally:
-        follower.close()
+    assert len(polls) == 100
+
+
+def test_who_asks_has_all_tables_polled(
+    tmp_path: Path, following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = {TopicNumber(n): a_table(tmp_path / f"{n}") for n in range(5)}
+    now_ms = [0]
+    follower = following(tables, now_ms, is_told=True)
+    follower._round(catch_up=False)
+    now_ms[0] = 10_000
+    polled: list[TopicTable] = []
+    monkeypatch.setattr(TopicTable, "poll", lambda table: polled.append(table) or False)
+    follower._is_woken = True
+    follower._round(catch_up=False)
+    assert set(polled) == set(tables.values())
 
 
 def replace_last_entry(writer: Writer) -> None:
@@ -350,7 +443,7 @@ def test_a_file_in_a_tables_place_does_not_end_the_following(tmp_path: Path) -> 
         TopicNumber(n): TopicTable(TOPIC_ID, writer.path)
         for n, writer in enumerate((theirs, other))
     }
-    follower = Follower(1, lambda call: call(), lambda _: None)
+    follower = Follower(1, lambda call: call(), lambda _: None, LogWatch(str(tmp_path)))
     follower.start(tables.items())
     try:
         shutil.rmtree(theirs.path)
@@ -369,7 +462,7 @@ def test_the_follower_tells_the_loop(tmp_path: Path) -> None:
         call_soon: Callable[..., object] = (
             asyncio.get_running_loop().call_soon_threadsafe
         )
-        follower = Follower(5, call_soon, told.put_nowait)
+        follower = Follower(5, call_soon, told.put_nowait, LogWatch(str(tmp_path)))
         follower.start([])
         follower.add(7, a_table(tmp_path))
         writer = Writer(str(tmp_path))

@@ -1,4 +1,4 @@
-"""Which names appear in directories, in the order in which they do.
+"""What happens to names in directories, in the order in which it does.
 
 The problem: somebody else's files in a table say that he is about to commit, and to
 list directories of a hundred thousand files at each look costs a second. The idea:
@@ -29,15 +29,21 @@ _IGNORED: Final = 0x8000
 _ONLYDIR: Final = 0x0100_0000
 _DONT_FOLLOW: Final = 0x0200_0000
 _IS_DIRECTORY: Final = 0x4000_0000
-_ASKED: Final = (
-    _CREATE | _MOVED_TO | _DELETE_SELF | _MOVE_SELF | _ONLYDIR | _DONT_FOLLOW
-)
+_CLOSE_WRITE: Final = 0x8
+_MOVED_FROM: Final = 0x40
+_DELETE: Final = 0x200
+_OVERFLOW: Final = 0x4000
+_DIRECTORY: Final = _DELETE_SELF | _MOVE_SELF | _ONLYDIR | _DONT_FOLLOW
+APPEARS: Final = _CREATE | _MOVED_TO
+"""A name comes."""
+ANYTHING: Final = APPEARS | _CLOSE_WRITE | _MOVED_FROM | _DELETE
+"""It comes, goes, or its file was written."""
 _EVENT: Final = struct.Struct("iIII")
 
 
 class Appeared(NamedTuple):
     """A name in a watched directory; ``name`` "": the directory itself went, and is
-    watched no more."""
+    watched no more; ``directory`` "": so much happened that some of it was lost."""
 
     directory: str
     name: str
@@ -45,9 +51,11 @@ class Appeared(NamedTuple):
 
 
 class Watch:
-    """Directories that are watched. Raises OSError where the system cannot."""
+    """Directories that are watched, at the ``most`` so many. Raises OSError where the
+    system cannot."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: int = APPEARS, most: int | None = None) -> None:
+        self._asked, self._most = asked | _DIRECTORY, most
         self._libc = ctypes.CDLL(None, use_errno=True)
         try:
             found = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -63,10 +71,10 @@ class Watch:
 
     def add(self, path: str) -> bool:
         """Watch a directory from now on; False: they are too many. Raises OSError."""
-        if len(self._paths) >= DIRECTORIES_MAX:
+        if len(self._paths) >= (self._most or DIRECTORIES_MAX):
             return False
         name = os.fsencode(path)
-        number = _checked(self._libc.inotify_add_watch(self._file, name, _ASKED))
+        number = _checked(self._libc.inotify_add_watch(self._file, name, self._asked))
         self._forget(number)
         self._paths[number], self._numbers[path] = path, number
         return True
@@ -105,9 +113,11 @@ class Watch:
             name = os.fsdecode(data[at : at + length].rstrip(b"\0"))
             at += length
             path = self._paths.get(number)
-            if path is None:
-                continue  # it was removed, or so much came that some was lost
-            if mask & (_DELETE_SELF | _MOVE_SELF | _IGNORED):
+            if mask & _OVERFLOW:
+                yield Appeared("", "")
+            elif path is None:
+                continue  # it was removed
+            elif mask & (_DELETE_SELF | _MOVE_SELF | _IGNORED):
                 self.remove(path)
                 yield Appeared(path, "", is_directory=True)
             else:

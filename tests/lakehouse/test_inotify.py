@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.owners import watch as module
-from jobs.owners.watch import Appeared, Watch
+from lakehouse import inotify as module
+from lakehouse.inotify import Appeared, Watch
 
 
 @pytest.fixture
