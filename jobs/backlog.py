@@ -75,6 +75,8 @@ class Backlog:
         self._sealed: dict[int, dict[TopicPartition, Batches]] = {}
         self._kinds: dict[int, dict[TopicPartition, _Looked]] = {}
         """Segment -> partition -> what the batches are that were looked at."""
+        self._active: tuple[SegmentInfo, dict[TopicPartition, Batches]] | None = None
+        """The one that is not sealed, as of the last look."""
         self._live: list[dict[TopicPartition, Batches]] = []
         self._marks: dict[TopicPartition, deque[tuple[int, int]]] = {}
         self._judged: dict[TopicPartition, _Judged] = {}
@@ -98,7 +100,7 @@ class Backlog:
             del self._sealed[gone]
         for gone in self._kinds.keys() - {info.sequence for info in infos}:
             del self._kinds[gone]
-        self._live = [self._segment(info) for info in infos]
+        before, self._live = self._live, [self._segment(info) for info in infos]
         self.newest_segment = infos[-1].sequence if infos else 0
         holes = [
             Hole(info.sequence, *place)
@@ -106,7 +108,8 @@ class Backlog:
             for place in self._store.holes(info.sequence)
         ]
         self.holes = sorted([*holes, *(Hole(n, 0, 0) for n in self._store.missing)])
-        self._mark(now_ms)
+        if list(map(id, before)) != list(map(id, self._live)):
+            self._mark(now_ms)
         self._report_damage()
 
     def _forget_damaged(self, now_ms: int) -> None:
@@ -116,6 +119,7 @@ class Backlog:
             return
         self._look_again_ms = now_ms + LOOK_AGAIN_MS
         self._judged.clear()
+        self._active = None
         damaged = self._store.forget_damaged()
         for sequence, known in self._kinds.items():
             kinds = [one.kinds for one in known.values()]
@@ -135,6 +139,8 @@ class Backlog:
         known = self._sealed.get(info.sequence)
         if known is not None:
             return known
+        if self._active is not None and self._active[0] == info:
+            return self._active[1]
         columns = self._store.columns(info.sequence)
         found = {
             key: _batches(info, self._store.address, some)
@@ -144,6 +150,8 @@ class Backlog:
         found = self._with_kinds(info.sequence, found)
         if info.sealed:
             self._sealed[info.sequence] = found
+        else:
+            self._active = info, found
         return found
 
     def _with_kinds(

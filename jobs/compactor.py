@@ -19,6 +19,7 @@ The price: looking costs a few per cent of a core while data flow.
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import structlog
@@ -89,7 +90,7 @@ class Compactor:
         self._may_write = self._warehouse.is_ours
         self._full: str | None = None
         warehouse = str(settings.data_dir / "tables")
-        self._tables = Tables(warehouse)
+        self._tables = Tables(warehouse, clock.monotonic_ms)
         lake = settings.lake
         delays = Delays(
             lake.file_delete_delay_ms, lake.table_delete_delay_ms,
@@ -113,10 +114,9 @@ class Compactor:
             lambda: catalog.read(catalog_topics.load_log_starts),
         ))  # fmt: skip
         self._back = StandingBack(catalog, clock, lake.owner_wait_ms)
-        self._missing = Missing(settings.data_dir)
+        self._missing, self._lacking = Missing(settings.data_dir), set[TopicPartition]()
         self._requests, self._stuck = Requests(), Stuck()
         self._blocked = Blocked(self._tables.followed)
-        self._lacking: set[TopicPartition] = set()
         self._logged_ms = -LOG_AGAIN_MS
         self._attempts = 0
         self._rhythm = Rhythm(lake)
@@ -144,6 +144,7 @@ class Compactor:
         if self._rewrites is not None:
             self._rewrites.stop(MERGE_ENDS_S)
         self._back.close()
+        self._tables.close()
         self._warehouse.close()
 
     def round_failed(self, why: str) -> None:
@@ -195,9 +196,8 @@ class Compactor:
         """Begin to merge or clean files of a table, behind everything else."""
         if self._rewrites is not None:
             self._rewrites.keep(topics)
-            numbers = {number for number in topics if not self._back.bars(number)}
-            tables = [t for t in self._tables.all() if t.topic.number in numbers]
-            self._rewrites.look(tables, is_late)
+            free = partial(self._tables.free, topics, self._back.bars)
+            self._rewrites.look(free, is_late)
 
     def _stand_back(self, topics: Mapping[TopicNumber, Topic]) -> None:
         """See and say at once whose tables are left alone: who asked waits for that."""
@@ -263,7 +263,7 @@ class Compactor:
     def _follow_tables(self, topics: Mapping[TopicNumber, Topic], now_ms: int) -> None:
         """See where the tables end, of topics that are not paused."""
         tables = self._tables
-        for gone in tables.unreadable.keys() - topics.keys():
+        for gone in [number for number in tables.unreadable if number not in topics]:
             del tables.unreadable[gone]
         present = [
             topics[number]
@@ -277,7 +277,7 @@ class Compactor:
             for key, end in self._ends.items()
             if key[0] in topics and key[0] not in numbers
         }
-        self._ends = paused | tables.ends(present)
+        self._ends = {**paused, **tables.ends(present)}
         for number in numbers & tables.unreadable.keys():
             self._fail((number, WHOLE_TOPIC), tables.unreadable[number])
         troubled = tables.unreadable.keys() | tables.absent.keys()

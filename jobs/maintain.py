@@ -260,7 +260,8 @@ class Maintenance:
                 "little space on the disk of the tables: nothing is kept for time "
                 "travel", tables=self._warehouse,
             )  # fmt: skip
-        for table in self._tables.present(topics):
+        self._tables.keep(known)
+        for table in self._tables.known(topics):
             if not go_on():
                 return
             begun_ms, number = self._monotonic_ms(), table.topic.number

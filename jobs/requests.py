@@ -39,7 +39,9 @@ class Requests:
     ) -> set[TopicNumber]:
         """Numbers of the topics that requests are for which were never seen before."""
         new = [one for one in asked if one.id > self.newest]
-        self.newest = max((one.id for one in new), default=self.newest)
+        if not new:
+            return set()
+        self.newest = max(one.id for one in new)
         return {
             number
             for number, topic in topics.items()

@@ -6,7 +6,7 @@ the slot last is asked second. The price: a long clean keeps merges waiting.
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,6 +30,7 @@ class Rewrites:
         )  # fmt: skip
         self._turns: list[Merger | Cleaner] = [merger, cleaner]
         self._is_swept = False
+        self._kept: Collection[TopicNumber] = ()
 
     @property
     def left_alone(self) -> dict[TopicNumber, str]:
@@ -76,14 +77,15 @@ class Rewrites:
             if one.slot.is_busy:
                 one.finish(current, may_commit)
 
-    def look(self, tables: Iterable[Table], is_late: bool) -> None:
-        """Begin something if it is due and nothing is under way."""
+    def look(self, tables: Callable[[], list[Table]], is_late: bool) -> None:
+        """Begin something if it is due and nothing is under way; ``tables`` is asked
+        when it is time to look at any."""
         if any(one.slot.is_busy for one in self._turns):
             return
         if not self._is_swept:  # of what a killed one left to sort
             shutil.rmtree(self._spill, ignore_errors=True)
             self._is_swept = True
-        found = list(tables)
+        found = _Lazily(tables)
         for one in list(self._turns):
             one.look(found, is_late)
             if one.slot.is_busy:
@@ -91,8 +93,24 @@ class Rewrites:
                 self._turns.append(one)
                 return
 
-    def keep(self, numbers: Iterable[TopicNumber]) -> None:
-        """Forget all other topics: they were deleted."""
-        kept = set(numbers)
+    def keep(self, numbers: Collection[TopicNumber]) -> None:
+        """Forget all other topics: they were deleted. The same collection, which nobody
+        changes, says nothing new."""
+        if numbers is self._kept:
+            return
+        self._kept = numbers
         for one in self._turns:
-            one.keep(kept)
+            one.keep(set(numbers))
+
+
+class _Lazily(Iterable[Table]):
+    """Tables that are gathered when somebody goes through them, once."""
+
+    def __init__(self, tables: Callable[[], list[Table]]) -> None:
+        self._tables = tables
+        self._found: list[Table] | None = None
+
+    def __iter__(self) -> Iterator[Table]:
+        if self._found is None:
+            self._found = self._tables()
+        return iter(self._found)

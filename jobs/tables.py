@@ -2,11 +2,14 @@
 
 The problem: where a table ends decides what is compacted next, and only its own log may
 say so. The idea: one snapshot per topic, moved on by trying to open the next log entry;
-it is thrown away and read again whenever something is odd. A topic without a table gets
-one; a torn last entry or a damaged checkpoint, left by a power cut, is put aside.
+it is thrown away and read again whenever something is odd. Tables at rest are not asked
+in each step (`lakehouse.log_looks`). A topic without a table gets one; a torn last
+entry or a damaged checkpoint, left by a power cut, is put aside.
 """
 
 import os
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
@@ -21,7 +24,9 @@ from lakehouse.delta_log import LOG_DIRECTORY, Snapshot
 from lakehouse.errors import TableMissing
 from lakehouse.library import opens
 from lakehouse.location import table_path, table_place
+from lakehouse.log_looks import LogLooks
 from lakehouse.log_store import sweep
+from lakehouse.log_watch import LogWatch
 
 log = structlog.get_logger("lakelog.compactor")
 
@@ -76,8 +81,18 @@ class Table:
 class Tables:
     """Tables by topic number; all methods block for a moment."""
 
-    def __init__(self, warehouse: str) -> None:
-        self._warehouse = warehouse
+    def __init__(
+        self,
+        warehouse: str,
+        monotonic_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
+    ) -> None:
+        self._warehouse, self._monotonic_ms = warehouse, monotonic_ms
+        self._looks = LogLooks(LogWatch(warehouse))
+        self._looked_at: dict[TopicNumber, Topic] = {}
+        self._moved: set[int] = set()
+        """Topics whose tables are to be looked at before anything is said of them."""
+        self._asked: list[Topic] = []
+        self._ends: dict[TopicPartition, int] = {}
         self._tables: dict[TopicNumber, Table] = {}
         self.unreadable: dict[TopicNumber, str] = {}
         """Topic number -> why nothing can be done with its table now."""
@@ -86,17 +101,77 @@ class Tables:
         self._tried: dict[int, int] = {}
         """Topic number -> how its log stood when it was last read."""
 
-    def ends(self, topics: list[Topic]) -> dict[TopicPartition, int]:
-        """Where the tables of ``topics`` end.
+    def ends(self, topics: list[Topic]) -> Mapping[TopicPartition, int]:
+        """Where the tables of ``topics`` end; the same mapping while nothing moves.
 
         Partitions that no commit has named yet are missing, and so are topics without
         a table. A table that cannot be read is logged once, see `unreadable`.
         """
-        return {
-            table.topic.key(partition): end
-            for table in self.present(topics)
-            for partition, end in table.ends.items()
-        }
+        has_moved = self._look(topics)
+        if has_moved or topics != self._asked:
+            self._asked = topics
+            self._ends = {
+                table.topic.key(partition): end
+                for table in self._found(topics)
+                for partition, end in table.ends.items()
+            }
+        return self._ends
+
+    def known(self, topics: list[Topic]) -> list[Table]:
+        """The tables that exist and can be read; those at rest are not asked."""
+        self._look(topics)
+        return self._found(topics)
+
+    def keep(self, numbers: Collection[TopicNumber]) -> None:
+        """Forget all other topics: they were deleted."""
+        for gone in self._looked_at.keys() - numbers:
+            del self._looked_at[gone]
+            self._looks.drop(gone)
+            self._moved.discard(gone)
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        self._looks.close()
+
+    def _found(self, topics: Iterable[Topic]) -> list[Table]:
+        tables = (self._tables.get(topic.number) for topic in topics)
+        return [table for table in tables if table is not None]
+
+    def _look(self, topics: list[Topic]) -> bool:
+        """Look at the tables that moved, and those that cannot be read; whether any is
+        one of these."""
+        known, tables, absent = self._looked_at, self._tables, self.absent
+        for topic in topics:
+            if known.get(topic.number) is not topic:
+                self._begin(topic)
+        anew, recent = self._looks.due(self._monotonic_ms())
+        self._moved |= anew | recent | self.unreadable.keys()
+        moved = [
+            topic
+            for topic in topics
+            if (number := topic.number) in self._moved
+            or (number not in tables and number not in absent)
+        ]
+        self._moved.difference_update(topic.number for topic in moved)
+        self.present([topic for topic in moved if not self._is_still_absent(topic)])
+        return bool(moved)
+
+    def _begin(self, topic: Topic) -> None:
+        """It is new, or was altered."""
+        number = topic.number
+        self._looked_at[number] = topic
+        self._moved.add(number)
+        if number not in self._looks:
+            self._looks.add(number, table_place(self._warehouse, topic.name))
+
+    def _is_still_absent(self, topic: Topic) -> bool:
+        """Whether there is no log where none was."""
+        number = topic.number
+        return (
+            number in self.absent
+            and self._tried.get(number) == 0
+            and not self.moved(topic)
+        )
 
     def open(self, topic: Topic) -> Table:
         """The topic's table, created if it is missing, with nothing torn behind it.
@@ -104,6 +179,7 @@ class Tables:
         Raises LakehouseError and OSError.
         """
         table = self._present(topic)
+        self._moved.add(topic.number)
         if table is None:
             path = create_table(
                 self._warehouse,
@@ -141,6 +217,13 @@ class Tables:
     def all(self) -> list[Table]:
         """Those that are followed, as of the last look at each."""
         return list(self._tables.values())
+
+    def free(
+        self, topics: Collection[TopicNumber], is_barred: Callable[[TopicNumber], bool]
+    ) -> list[Table]:
+        """Those of these topics that may be committed to."""
+        found = (table for table in self.all() if table.topic.number in topics)
+        return [table for table in found if not is_barred(table.topic.number)]
 
     def forget(self, number: TopicNumber) -> None:
         """Forget a table: it is read anew at its next use."""

@@ -63,6 +63,10 @@ class LogLooks:
             known.pop(key, None)
         self._new.discard(key)
 
+    def close(self) -> None:
+        """Nothing tells any more."""
+        self._watch.close()
+
     def all(self) -> None:
         """Look at all of them in the next `due`."""
         self._new.update(self._paths)

@@ -69,8 +69,11 @@ class LogWatch:
         watch = self._watch
         if watch is None or os.path.dirname(path) != self._warehouse:
             return False
-        if not self._is_entered and not self._enter(watch):
-            return not os.path.lexists(self._root)  # `changed` looks whether it came
+        if not self._is_entered:
+            if not os.path.lexists(self._root):
+                return True  # `changed` looks whether it came
+            if not self._enter(watch):
+                return False
         if path in self._places:
             return True
         try:
@@ -118,7 +121,10 @@ class LogWatch:
 
     def _enter(self, watch: Watch) -> bool:
         try:
-            self._is_entered = self._tells(self._root) and watch.add(self._root)
+            is_there = os.path.lexists(self._root)
+            self._is_entered = (
+                is_there and self._tells(self._root) and watch.add(self._root)
+            )
         except OSError:
             self._is_entered = False
         return self._is_entered

@@ -56,7 +56,7 @@ class Attempts:
 
     def keep(self, numbers: Collection[TopicNumber]) -> None:
         """Forget all other topics: they were deleted."""
-        for gone in self._waits.keys() - numbers:
+        for gone in [number for number in self._waits if number not in numbers]:
             del self._waits[gone]
 
     def waited_for(self, now_ms: int) -> frozenset[TopicNumber]:

@@ -56,6 +56,9 @@ class StandingBack:
         self._watch = _watch(make_watch) if bound_ms else None
         self._roots: dict[str, TopicNumber] = {}
         self._is_full = False
+        self._topics: Mapping[TopicNumber, Topic] | None = None
+        self._tables = 0
+        """How many tables of which topics were followed in the last look."""
         self.holds: Mapping[TopicNumber, int] = {}
         """Topic number -> until when its owner holds its table, on the wall clock."""
         self.attempts: frozenset[TopicNumber] = frozenset()
@@ -73,7 +76,7 @@ class StandingBack:
             self._watch = None
 
     def look(
-        self, topics: Mapping[TopicNumber, Topic], tables: Iterable[Table]
+        self, topics: Mapping[TopicNumber, Topic], tables: Collection[Table]
     ) -> None:
         """See what is held, and what owners do."""
         now_ms = self._clock.now_ms()
@@ -110,9 +113,12 @@ class StandingBack:
         self,
         watch: Watch,
         topics: Mapping[TopicNumber, Topic],
-        tables: Iterable[Table],
+        tables: Collection[Table],
     ) -> None:
         """Watch these tables, and none of topics that are gone."""
+        if topics is self._topics and len(tables) == self._tables:
+            return
+        self._topics, self._tables = topics, len(tables)
         for path in [p for p, number in self._roots.items() if number not in topics]:
             self._leave(watch, path)
         for table in tables:
@@ -144,7 +150,7 @@ class StandingBack:
 
     def _leave(self, watch: Watch, root: str) -> None:
         self._roots.pop(root, None)
-        self._is_full = False
+        self._is_full, self._tables = False, -1
         for path in watch.below(root):
             watch.remove(path)
 

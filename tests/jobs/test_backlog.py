@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from broker.ids import TopicPartition
+from broker.storage.columns import EntryColumns
 from broker.storage.entry import position_of
 from broker.storage.files import PosixFiles
 from broker.storage.manifest import read_manifest, write_manifest
@@ -152,3 +154,31 @@ def test_what_waits_for_long_takes_no_more_memory_and_is_no_younger(
         ages.append(end - one.since_ms)  # it came at the time that its offset says
     assert min(ages) == ages[0] == ages[-1] == 0
     assert max(ages) < 16
+
+
+def test_a_log_at_rest_is_not_read_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, backlog = world.topic("t"), backlog_of(world)
+    world.produce(topic, [Record()])
+    world.roll()
+    world.produce(topic, [Record()])
+    backlog.refresh(0)
+    read: list[int] = []
+    columns = LocalSegmentStore.columns
+
+    def counted(
+        store: LocalSegmentStore, sequence: int
+    ) -> dict[TopicPartition, EntryColumns]:
+        read.append(sequence)
+        return columns(store, sequence)
+
+    monkeypatch.setattr(LocalSegmentStore, "columns", counted)
+    for now_ms in range(0, LOOK_AGAIN_MS, 200):
+        backlog.refresh(now_ms)
+    assert len(read) <= 1
+    read.clear()
+    world.produce(topic, [Record()])
+    backlog.refresh(LOOK_AGAIN_MS - 100)
+    assert len(read) == 1
+    assert backlog.ends == {(topic.number, 0): 3}

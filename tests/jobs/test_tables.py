@@ -1,6 +1,7 @@
 """Where tables end, as their logs say now, whatever was read of them before."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import deltalake
@@ -10,9 +11,10 @@ import pytest
 from broker.ids import TopicNumber
 from broker.topics.topic import Topic
 from jobs.tables import Tables
-from lakehouse import library
+from lakehouse import delta_log, library
+from lakehouse.actions import Commit
 from lakehouse.commit import commit_files
-from lakehouse.delta_log import LOG_DIRECTORY, entry_path, load, table_ends
+from lakehouse.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load, table_ends
 from lakehouse.entry import Round
 from lakehouse.errors import CommitRefused
 from lakehouse.proven_checkpoint import make_checkpoint
@@ -161,3 +163,100 @@ def test_a_checkpoint_that_somebody_made_is_proven_once(
     first = len(looked)
     Tables(str(tmp_path)).open(TOPIC)  # the next start
     assert len(looked) == first
+
+
+class Counted:
+    """Counts which tables' logs are looked at; what they say is as it is."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.logs: list[str] = []
+        follow, load_ = delta_log.follow, delta_log.load
+
+        def followed(snapshot: Snapshot) -> list[Commit]:
+            self.logs.append(snapshot.path)
+            return follow(snapshot)
+
+        def loaded(path: str) -> Snapshot:
+            self.logs.append(path)
+            return load_(path)
+
+        monkeypatch.setattr(delta_log, "follow", followed)
+        monkeypatch.setattr(delta_log, "load", loaded)
+
+    def take(self) -> list[str]:
+        taken, self.logs = self.logs, []
+        return taken
+
+
+def some_topics(count: int) -> list[Topic]:
+    topic_id = bytes.fromhex(TOPIC_ID)
+    return [Topic(TopicNumber(n), topic_id, f"t{n}", 2, {}) for n in range(count)]
+
+
+def test_tables_at_rest_are_asked_once_a_minute_and_what_moves_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ms, topics = [0], some_topics(8)
+    writers = [Writer(str(tmp_path), topic.name) for topic in topics[:4]]
+    tables, counted = Tables(str(tmp_path), lambda: now_ms[0]), Counted(monkeypatch)
+
+    def steps(duration_ms: int) -> list[str]:
+        for _ in range(duration_ms // 200):
+            now_ms[0] += 200
+            tables.ends(topics)
+            tables.known(topics)
+        return counted.take()
+
+    steps(12_000)
+    assert len(steps(60_000)) <= 5
+    before = tables.ends(topics)
+    assert tables.ends(topics) is before
+    writers[2].add(0, 0, 10)
+    assert tables.ends(topics) == {(2, 0): 10}
+    assert set(counted.take()) == {writers[2].path}
+    new = Writer(str(tmp_path), "t6")
+    new.add(1, 0, 5)
+    assert tables.ends(topics) == {(2, 0): 10, (6, 1): 5}
+    assert new.path in counted.take()
+    assert [table.topic.number for table in tables.known(topics)] == [0, 1, 2, 3, 6]
+
+
+def test_a_topic_that_was_altered_is_known_as_it_is(tmp_path: Path) -> None:
+    writer, tables = Writer(str(tmp_path)), Tables(str(tmp_path))
+    writer.add(0, 0, 10)
+    tables.known([TOPIC])
+    altered = replace(TOPIC, partitions=5)
+    (table,) = tables.known([altered])
+    assert table.topic is altered
+
+
+def test_what_was_opened_or_forgotten_is_asked_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round may have committed to it, or found that it is not as it was known."""
+    now_ms = [0]
+    writer = Writer(str(tmp_path))
+    tables = Tables(str(tmp_path), lambda: now_ms[0])
+    counted = Counted(monkeypatch)
+    tables.ends([TOPIC])
+    now_ms[0] = 10_000
+    tables.ends([TOPIC])
+    tables.open(TOPIC)
+    counted.take()
+    tables.ends([TOPIC])
+    assert counted.take() == [writer.path]
+    tables.forget(TOPIC.number)
+    tables.ends([TOPIC])
+    assert set(counted.take()) == {writer.path}
+
+
+def test_deleted_topics_are_forgotten(tmp_path: Path) -> None:
+    topics = some_topics(3)
+    writers = [Writer(str(tmp_path), topic.name) for topic in topics]
+    tables = Tables(str(tmp_path))
+    tables.known(topics)
+    tables.keep({TopicNumber(1)})
+    assert [n for n in range(3) if n in tables._looks] == [1]
+    writers[2].add(0, 0, 10)
+    assert [table.path for table in tables.known(topics[1:2])] == [writers[1].path]
+    assert not tables._moved & {0, 2}
