@@ -131,6 +131,8 @@ class LogWatch:
 
     def _add(self, watch: Watch, path: str) -> bool:
         """Watch a table's log; its directory, until it has one; or nothing."""
+        if not os.path.lexists(path):
+            return True
         log = os.path.join(path, LOG_DIRECTORY)
         for place in (log, path, log):
             try:

@@ -5,6 +5,7 @@ is awaited. See the README for the life of a cold fetch and of a segment's relea
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -57,6 +58,8 @@ class Lake:
         )
         self._verifiers: dict[TopicNumber, Verifier] = {}
         self._changes: dict[TopicNumber, int] = {}
+        self._odd: dict[TopicNumber, None] = {}
+        """Topics whose views have something to tell: few of thousands."""
         self._warm = False
 
     def start(self, topics: Iterable[Topic]) -> None:
@@ -105,7 +108,7 @@ class Lake:
         those whose tables were loaded with other files than they had: nobody knows what
         happened before."""
         changed = []
-        for number, table in self._follower.items():
+        for number, table in self._odd_tables():
             view = table.view
             if view.unreadable is None and self._changes.get(number, 0) < view.changed:
                 self._changes[number] = view.changed
@@ -144,12 +147,14 @@ class Lake:
         """Topic number -> one sentence, for each whose rows cannot be served."""
         return {
             number: table.view.unreadable
-            for number, table in self._follower.items()
+            for number, table in self._odd_tables()
             if table.view.unreadable is not None
         }
 
     def unserved_topics(self) -> dict[TopicNumber, str]:
         """The same, and those of whose rows some could not be served."""
+        if not self._cold.faults:
+            return self.unreadable_topics()
         numbers = {id(table): number for number, table in self._follower.items()}
         found = {
             numbers[id(fault.table)]: fault.sentence
@@ -164,7 +169,7 @@ class Lake:
         self._forget_dropped()
         self._cold.look_again()
         found = [fault.sentence for fault in self._cold.faults.all()]
-        for table in [table for _, table in self._follower.items()]:
+        for _, table in self._odd_tables():
             view = table.view
             if view.unreadable is not None:
                 found.append(
@@ -264,7 +269,30 @@ class Lake:
                 self._cold.faults.drop(fault)
 
     def _table(self, topic: Topic) -> TopicTable:
-        return TopicTable(topic.id.hex(), table_place(self._warehouse, topic.name))
+        place = table_place(self._warehouse, topic.name)
+        return TopicTable(topic.id.hex(), place, partial(self._viewed, topic.number))
+
+    def _viewed(self, number: TopicNumber, view: View) -> None:
+        """On any thread. Whoever asks what it is looks at the view as it is then."""
+        if (
+            view.unreadable
+            or view.untrue
+            or self._changes.get(number, 0) < view.changed
+        ):
+            self._odd[number] = None
+
+    def _odd_tables(self) -> list[tuple[TopicNumber, TopicTable]]:
+        """Those whose views may have something to tell, by topic; those that have not
+        any more are forgotten."""
+        found = []
+        for number in sorted(self._odd.copy()):
+            table = self._follower.get(number)
+            if table is not None:
+                found.append((number, table))
+            self._odd.pop(number, None)
+            if table is not None:
+                self._viewed(number, table.view)
+        return found
 
     def _view(self, number: TopicNumber) -> View:
         table = self._follower.get(number)

@@ -12,7 +12,7 @@ rows cannot be served; and where there was no view yet, `absent` says why.
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -72,9 +72,16 @@ class View:
 class TopicTable:
     """Follows one topic's table. ``view`` may be read by any thread at any time."""
 
-    def __init__(self, topic_id: str, path: str) -> None:
+    def __init__(
+        self,
+        topic_id: str,
+        path: str,
+        on_view: Callable[[View], None] = lambda view: None,
+    ) -> None:
+        """``on_view`` gets each view when it is published, on whichever thread."""
         self.topic_id = topic_id
         self.path = path
+        self._on_view = on_view
         self.view = View(absent=f"there is no table at {path}")
         self._snapshot: Snapshot | None = None
         self._passed_over: tuple[int, int] | None = None
@@ -226,6 +233,7 @@ class TopicTable:
             self._publish(replace(view, unreadable=why))
         elif view.absent != why or view.unreadable is not None:
             self.view = replace(view, absent=why, unreadable=None)
+            self._on_view(self.view)
 
     def _view(self, snapshot: Snapshot, changed: int) -> View:
         why = snapshot.unreadable
@@ -256,6 +264,7 @@ class TopicTable:
         if said is not None and why is None:
             log.info("table can be read again", table=self.path)
         self.view = view
+        self._on_view(view)
 
     def _log_path(self, name: str) -> str:
         return os.path.join(self.path, LOG_DIRECTORY, name)

@@ -11,6 +11,7 @@ import pytest
 
 from broker.ids import TopicNumber
 from broker.lake.cold import ColdRead, Searched
+from broker.lake.follower import Follower
 from broker.lake.lake import Lake
 from broker.lake.table import TopicTable
 from broker.topics.topic import Topic
@@ -211,3 +212,46 @@ def test_a_close_leaves_no_thread(tmp_path: Path) -> None:
 
     asyncio.run(story())
     assert set(threading.enumerate()) <= before
+
+
+def test_who_asks_for_problems_looks_at_tables_that_have_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A status is written each second, and of thousands of tables few have any."""
+    topics = [
+        Topic(TopicNumber(n), bytes.fromhex(TOPIC_ID), f"t{n}", 1) for n in range(20)
+    ]
+    writers = [Writer(str(tmp_path), topic.name) for topic in topics]
+    lake = Lake(tmp_path, call_soon=lambda _: None, follow_ms=3_600_000)
+    lake.start(topics)
+    lake.take_changed()
+    lake.problems()  # what was taken is forgotten by the next who asks
+    looked_at: list[int] = []
+    get = Follower.get
+
+    def counted(follower: Follower, number: TopicNumber) -> TopicTable | None:
+        looked_at.append(number)
+        return get(follower, number)
+
+    def asked() -> tuple[list[str], dict[TopicNumber, str], list[TopicNumber]]:
+        return lake.problems(), lake.unserved_topics(), lake.take_changed()
+
+    monkeypatch.setattr(Follower, "get", counted)
+    try:
+        asked()
+        assert not looked_at
+        table = get(lake._follower, TopicNumber(13))
+        assert table is not None
+        entry = spoil(writers[13], 1)
+        table.poll()
+        problems, unserved, _ = asked()
+        assert (len(problems), [*unserved], set(looked_at)) == (1, [13], {13})
+        entry.unlink()
+        table.reload()
+        assert asked()[:2] == ([], {})
+        lake.problems()
+        looked_at.clear()
+        assert asked() == ([], {}, [])
+        assert not looked_at
+    finally:
+        lake.close()
