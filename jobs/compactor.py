@@ -270,8 +270,8 @@ class Compactor:
             for number in self._backlog.topics()
             if number in topics and self._stuck.may_try((number, WHOLE_TOPIC), now_ms)
         ]
-        before = tables.unreadable.keys() | tables.absent.keys()
         numbers = {topic.number for topic in present}
+        before = tables.troubled(numbers)
         paused = {
             key: end
             for key, end in self._ends.items()
@@ -280,8 +280,7 @@ class Compactor:
         self._ends = {**paused, **tables.ends(present)}
         for number in numbers & tables.unreadable.keys():
             self._fail((number, WHOLE_TOPIC), tables.unreadable[number])
-        troubled = tables.unreadable.keys() | tables.absent.keys()
-        for number in (numbers & before) - troubled:
+        for number in before - tables.troubled(numbers):
             self._stuck.clear(number)
 
     def _due(

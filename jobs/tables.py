@@ -133,6 +133,11 @@ class Tables:
         """Watch nothing any more."""
         self._looks.close()
 
+    def troubled(self, numbers: Iterable[TopicNumber]) -> set[TopicNumber]:
+        """Those of these topics whose tables are not there, or cannot be read."""
+        odd = self.unreadable, self.absent
+        return {number for number in numbers if any(number in one for one in odd)}
+
     def _found(self, topics: Iterable[Topic]) -> list[Table]:
         tables = (self._tables.get(topic.number) for topic in topics)
         return [table for table in tables if table is not None]
