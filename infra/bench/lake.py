@@ -22,7 +22,9 @@ console = Console()
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m infra.bench.lake")
-    parser.add_argument("--quick", action="store_true", help="a fifth of the records")
+    parser.add_argument(
+        "--quick", action="store_true", help="less of all, below five minutes"
+    )
     parser.add_argument("--only", default="", help="tests whose name contains this")
     parser.add_argument("--out", type=Path, default=Path("bench-results"))
     return parser.parse_args()

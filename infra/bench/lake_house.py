@@ -117,9 +117,22 @@ class House:
         """Until segments hold nothing; old offsets then come from tables alone."""
         wait_for(lambda: self.status("broker")["wal"]["segments"] == 0, timeout_s)
 
+    def await_merges(self, count: int, timeout_s: float = 180) -> None:
+        """Until so many merges were committed, and none is under way."""
+
+        def done() -> bool:
+            status = self.status("compactor")
+            merges = status.get("counters", {}).get("merges_total", 0)
+            return merges >= count and not status["rewriting"]
+
+        wait_for(done, timeout_s)
+
     def table_bytes(self, topic: str) -> int:
-        folder = self.data / "tables" / topic
-        return sum(file.stat().st_size for file in folder.rglob("*.parquet"))
+        """Bytes of the files that are in the table; others lie there for a while."""
+        from lakehouse import delta_log
+
+        snapshot = delta_log.load(str(self.data / "tables" / topic))
+        return sum(file.size for file in snapshot.files.values())
 
 
 def family(pid: int) -> list[psutil.Process]:

@@ -22,7 +22,10 @@ from infra.bench.lake_house import MEGA, House, WorkerMemory, cpu_s, wait_for
 
 LINGER_MS = 5
 PARTITIONS = 4
-ROUNDS = 3
+MERGED_PARTS = 17
+"""Each a file of one size, so many that they become one."""
+FIRST_BYTES = 200
+"""Fetches at random offsets: two of them are slower than the p99."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,12 @@ class Sizes:
     wal_mb: int = 2_000
     flow_s: float = 60.0
     paced_s: int = 10
+    disk_mb: int = 160
+    rounds: int = 3
+    parts: int = MERGED_PARTS
 
     def quick(self) -> "Sizes":
-        return Sizes(200, 400, 20.0, 4)
+        return Sizes(150, 400, 15.0, 3, 32, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,12 @@ class LakeBench:
     def tests(self) -> dict[str, Callable[[], Iterator[Row]]]:
         return {
             "compaction JSON": lambda: self._compaction("JSON", self._lines("none")),
-            "compaction lz4": lambda: self._compaction("JSON, lz4", self._lines("lz4")),
+            "compaction lz4": lambda: self._compaction(
+                "JSON, lz4", self._lines("lz4"), ">= 130"
+            ),
+            "compaction zstd": lambda: self._compaction(
+                "JSON, zstd", self._lines("zstd"), ">= 120"
+            ),
             "compaction 1 kB": lambda: self._compaction("1 kB", self._bulk(1000)),
             "freshness": self._freshness,
             "cold": self._cold,
@@ -92,7 +103,10 @@ class LakeBench:
         return produce
 
     def _compaction(
-        self, kind: str, produce: Callable[[House, float], None]
+        self,
+        kind: str,
+        produce: Callable[[House, float], None],
+        target: str = ">= 200",
     ) -> Iterator[Row]:
         """A backlog, a quiet broker, and then the compactor."""
         name, memory = f"compaction, {kind}", WorkerMemory()
@@ -114,7 +128,7 @@ class LakeBench:
         took = counts["rounds_ms_total"] / 1e3
         cores = os.cpu_count() or 1
         yield Row(name, "log MB/s per core, by the clock", log_mb / took / cores)
-        yield Row(name, "log MB per CPU second", log_mb / used, ">= 60")
+        yield Row(name, "log MB per CPU second", log_mb / used, target)
         yield Row(name, "workers at most MB, one", memory.one, "bounded")
         yield Row(name, "workers at most MB, all", memory.all, "bounded")
 
@@ -127,8 +141,8 @@ class LakeBench:
             found = freshness(house, topics, self._json, 20.0, self._sizes.flow_s)
             used = cpu_s(house.pid("compactor")) - cpu
         name = "freshness at 20 MB/s, 10 topics"
-        yield Row(name, "p50 s", _quantile(found, 0.5), "<= 5")
-        yield Row(name, "p99 s", _quantile(found, 0.99), "<= 10")
+        yield Row(name, "p50 s", _quantile(found, 0.5), "<= 2.5")
+        yield Row(name, "p99 s", _quantile(found, 0.99), "<= 5")
         yield Row(name, "max s", found[-1])
         yield Row(name, "compactor cores", used / self._sizes.flow_s)
 
@@ -155,25 +169,26 @@ class LakeBench:
     def _first_bytes(self, house: House, count: int) -> Iterator[Row]:
         fetcher, chance = Fetcher(house.port), random.Random(1)
         first, _ = fetcher.fetch_ms("t", 0, 0)
-        offsets = [chance.randrange(count) for _ in range(40)]
+        offsets = [chance.randrange(count) for _ in range(FIRST_BYTES)]
         found = sorted(fetcher.fetch_ms("t", 0, offset)[0] for offset in offsets)
         fetcher.close()
-        yield Row("cold fetch", "first bytes ms, right after the start", first, "<= 50")
-        yield Row("cold fetch", "first bytes ms, p50", _quantile(found, 0.5), "<= 50")
-        yield Row("cold fetch", "first bytes ms, max", found[-1], "<= 50")
+        yield Row("cold fetch", "first bytes ms, right after the start", first)
+        yield Row("cold fetch", "first bytes ms, p50", _quantile(found, 0.5))
+        yield Row("cold fetch", "first bytes ms, p99", _quantile(found, 0.99), "<= 20")
+        yield Row("cold fetch", "first bytes ms, max", found[-1])
 
     def _cold_speed(self, house: House, count: int) -> Iterator[Row]:
         speeds, cpu = [], cpu_s(house.pid("broker"))
         sent = _bytes_out(house)
-        for _ in range(ROUNDS):
+        for _ in range(self._sizes.rounds):
             begun = time.monotonic()
             tools.run(self._out, "load", "consume", house.address, "t", 0, count, 1)
             took, before = time.monotonic() - begun, sent
             sent = _bytes_out(house)
             speeds.append((sent - before) / took / MEGA)
         used = cpu_s(house.pid("broker")) - cpu
-        total = ROUNDS * count * 170 / MEGA
-        yield Row("cold fetch", "log MB/s", median(speeds), ">= 200")
+        total = self._sizes.rounds * count * 170 / MEGA
+        yield Row("cold fetch", "log MB/s", median(speeds), ">= 500")
         yield Row("cold fetch", "broker CPU s per GB", used / total * 1e3)
 
     def _beside(self, house: House, count: int) -> Iterator[Row]:
@@ -182,7 +197,7 @@ class LakeBench:
         for rate, pace in ((200, "200/s"), (20_000, "20 MB/s")):
             words = (house.address, "paced", 0, 1000, rate, paced_s)
             bare, alone, beside = [], [], []
-            for _ in range(ROUNDS):
+            for _ in range(self._sizes.rounds):
                 if rate == 200:
                     syncs = paced_syncs(self._out, rate, paced_s)
                     bare.append(_quantile(syncs, 0.99))
@@ -237,20 +252,56 @@ class LakeBench:
         yield Row("memory of the broker", "MB, idle, with tables", idle, "<= 200")
 
     def _disk(self) -> Iterator[Row]:
-        """The flights' JSON against the table that it becomes."""
+        """Values against the tables that they become: merged, where there are files
+        enough for that."""
+        merged = self._sizes.parts >= MERGED_PARTS
+        with self._house() as house:
+            sizes = dict.fromkeys(("flights", "json", "random"), 0)
+            for topic in sizes:
+                house.make_topic(topic, 1)
+            for part in zip(*self._disk_parts(), strict=True):
+                for topic, values in zip(sizes, part, strict=True):
+                    sizes[topic] += self._put(house, topic, values)
+                house.await_tables()
+            if merged:
+                house.await_merges(len(sizes))
+            for topic, target in zip(sizes, ("", "<= 0.25", ""), strict=True):
+                ratio = house.table_bytes(topic) / sizes[topic]
+                name = f"table of {topic}, {'merged' if merged else 'not merged'}"
+                yield Row(name, "bytes per byte of values", ratio, target)
+
+    def _disk_parts(self) -> Iterator[list[bytes]]:
+        """Of each topic the files of values, a value a line, one for each part: flights
+        and JSON that does not repeat itself; and bytes by chance."""
         from infra.demo.flights import load
 
-        file = self._out / "flights.json"
-        flights = [flight.value for flight in load()]
-        file.write_bytes(b"\n".join(flights) + b"\n")
-        with self._house() as house:
-            house.make_topic("flights", PARTITIONS)
-            words = (house.address, "flights", -1, file, len(flights), "lz4", LINGER_MS)
-            tools.run(self._out, "load", "lines", *words)
-            house.await_tables()
-            size = house.table_bytes("flights")
-        ratio = size / sum(map(len, flights))
-        yield Row("flights", "bytes on disk per byte of JSON", ratio, "<= 0.5")
+        size = int(self._sizes.disk_mb * MEGA)
+        with self._json.open("rb") as lines:
+            json = lines.read(size).splitlines()[:-1]
+        chance = random.Random(1)
+        by_chance = [chance.randbytes(1000) for _ in range(size // 1000)]
+        for values in (
+            [flight.value for flight in load()],
+            json,
+            [value.replace(b"\n", b"\r") for value in by_chance],
+        ):
+            yield _parts(values, self._sizes.parts)
+
+    def _put(self, house: House, topic: str, lines: bytes) -> int:
+        """Produce each line as a value; their bytes."""
+        file = self._out / "part"
+        file.write_bytes(lines)
+        count = lines.count(b"\n")
+        words = (house.address, topic, 0, file, count, "lz4", LINGER_MS)
+        tools.run(self._out, "load", "lines", *words)
+        return len(lines) - count
+
+
+def _parts(values: list[bytes], count: int) -> list[bytes]:
+    """Values as lines, in so many files."""
+    step = -(-len(values) // count)
+    starts = range(0, step * count, step)
+    return [b"\n".join(values[at : at + step]) + b"\n" for at in starts]
 
 
 def _bytes_out(house: House) -> int:
