@@ -7,16 +7,20 @@ tenths of a second for a gigabyte, more than all else that making batches of row
 The idea: what nobody refers to any more is kept, up to some bytes, and given to the
 next. Nobody gives a buffer back: the collector says when its last view is gone.
 
-The price: up to `BYTES_MAX` that are used by nobody, until `clear`.
+The price: up to `BYTES_MAX` that are used by nobody, until `clear`. And a buffer may be
+nearly twice as large as what was asked for: `retained_bytes` counts all of it.
 """
 
 import mmap
 import threading
 import weakref
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+
+from broker.protocol.buffers import Buffer
 
 MAPPED_BYTES_MIN: Final = 128 << 10
 HUGE_BYTES_MIN: Final = 4 << 20
@@ -75,6 +79,23 @@ class BufferPool:
                 del self._free[0]
         finally:
             self._lock.release()
+
+
+def retained_bytes(buffers: Iterable[Buffer]) -> int:
+    """Bytes that stay in memory for the sake of these: of each the whole that it is a
+    view of, with what was mapped for that, once."""
+    wholes = {id(whole): whole for whole in map(_whole, buffers)}
+    return sum(map(_bytes_of, wholes.values()))
+
+
+def _whole(buffer: Buffer) -> Any:
+    """What a view is a part of."""
+    return buffer.obj if isinstance(buffer, memoryview) else buffer
+
+
+def _bytes_of(whole: Any) -> int:
+    mapped = getattr(whole, "base", None)
+    return memoryview(whole if mapped is None else mapped).nbytes
 
 
 def _rounded(size: int) -> int:

@@ -78,7 +78,8 @@ class ColdFigures(NamedTuple):
 
 
 class Rebuilt(NamedTuple):
-    """A chunk as record batches; ``lasts``: the last offset of each."""
+    """A chunk as record batches; ``lasts``: the last offset of each; ``size_bytes``:
+    what all of it takes."""
 
     batches: list[memoryview]
     lasts: list[int]
@@ -301,6 +302,7 @@ class ColdReader:
         )
 
     def _rebuild(self, chunk: Any, table_end: int) -> Rebuilt:
+        from broker.lake.buffer_pool import retained_bytes
         from broker.records.batch import read_header
         from broker.records.rebatch import from_columns
 
@@ -309,7 +311,7 @@ class ColdReader:
             take = self._buffers.take
             batches = from_columns(rows, take=take) if rows.num_rows else []
         lasts = [read_header(batch).last_offset for batch in batches]
-        return Rebuilt(batches, lasts, sum(map(len, batches)))
+        return Rebuilt(batches, lasts, retained_bytes(batches))
 
     def _read_ahead(
         self, table: TopicTable, view: View, partition: int, position: int

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from broker.lake.buffer_pool import retained_bytes
 from broker.log.transactions import AbortedTransaction
 from broker.protocol.buffers import Buffer
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -137,8 +138,7 @@ class Place:
         a table share theirs with all of a chunk, and each keeps the whole of it."""
         if not self.cold_bytes_max:
             return self.size
-        wholes = {id(whole): whole for whole in map(_whole, self.buffers)}
-        return sum(memoryview(whole).nbytes for whole in wholes.values())
+        return retained_bytes(self.buffers)
 
     def detach(self) -> None:
         """Copy what shares its memory; blocks for a millisecond or so per MiB."""
@@ -331,11 +331,6 @@ def _span(place: Place, partition: Partition, limit: int, greedy: bool) -> Spans
     if place.committed:
         place.aborted = partition.log.aborted(place.offset, span.next_offset)
     return span.locations[:BATCHES_MAX]
-
-
-def _whole(buffer: Buffer) -> Any:
-    """What a view is a part of."""
-    return buffer.obj if isinstance(buffer, memoryview) else buffer
 
 
 def coalesced(buffers: Sequence[Buffer], size: int) -> Sequence[Buffer]:

@@ -6,7 +6,12 @@ import threading
 import numpy as np
 import pytest
 
-from broker.lake.buffer_pool import BYTES_MAX, MAPPED_BYTES_MIN, BufferPool
+from broker.lake.buffer_pool import (
+    BYTES_MAX,
+    MAPPED_BYTES_MIN,
+    BufferPool,
+    retained_bytes,
+)
 
 MIB = 1 << 20
 
@@ -76,6 +81,17 @@ def test_what_is_free_goes_when_nobody_reads():
     pool.take(MIB)
     pool.clear()
     assert pool.free_bytes == 0
+
+
+def test_a_view_counts_with_all_that_was_mapped_for_it_and_once():
+    pool = BufferPool()
+    pool.take(4 * MIB)
+    taken = pool.take(2 * MIB + 1)
+    parts = [taken.data[:10].toreadonly(), taken.data[10:]]
+    assert retained_bytes(parts) == 4 * MIB
+    small, own = pool.take(1000), bytes(7)
+    assert retained_bytes([*parts, small.data[5:], own]) == 4 * MIB + 1007
+    assert retained_bytes([]) == 0
 
 
 @pytest.mark.parametrize(

@@ -401,6 +401,28 @@ def test_the_cache_stays_within_its_bound(writer: Writer) -> None:
     asyncio.run(check())
 
 
+def test_a_chunk_counts_with_the_whole_buffer_that_it_was_put_into(
+    writer: Writer,
+) -> None:
+    """A buffer that is used again may be nearly twice as large as the chunk."""
+    for partition, count in enumerate((5000, 3000, 3000)):
+        writer.add(partition, 0, count, row_group_rows=count)
+
+    async def check() -> None:
+        async with following(writer, cold_cache_bytes=1) as lake:
+            sizes = []
+            for partition in range(3):  # the first makes room for the third
+                read = await lake.read(TOPIC.number, partition, 0, 1)
+                ((_, kept),) = lake._cold._cache._kept.items()
+                sizes.append((sum(map(len, kept.batches)), kept.size_bytes))
+                del read, kept
+            (_, first), (second, _), (third, counted) = sizes
+            assert second == third < first
+            assert counted == first == lake._cold._cache.size_bytes
+
+    asyncio.run(check())
+
+
 def test_many_consumers_read_side_by_side(writer: Writer) -> None:
     writer.add(0, 0, 1000)
     writer.add(1, 0, 400)
