@@ -65,6 +65,18 @@ def undecided(partitions: Iterable[Partition]) -> list[Missing]:
     ]
 
 
+def hidden(partitions: Iterable[Partition], lake: Tables) -> list[Missing]:
+    """The last offsets of each of these whose table goes on behind them: it was not
+    there when the log went on without it. They are the table's, and what was written
+    at them is served nobody."""
+    found = []
+    for partition in partitions:
+        table_end, log = lake.table_end(*partition.key), partition.log
+        if log.next < table_end:
+            found.append(Missing(partition, log.next, table_end))
+    return found
+
+
 def missing_of(partition: Partition, table_end: int) -> Missing | None:
     """The first offsets that neither segments nor the table's commits cover."""
     log = partition.log

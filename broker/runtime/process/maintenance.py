@@ -19,7 +19,7 @@ import structlog
 from broker.lake.retention import UNLIMITED, InSegment, Kept, new_log_start
 from broker.lake.segment_carry import SegmentCarry
 from broker.lake.segment_retention import SegmentRetention
-from broker.runtime.partitions.coverage import Missing, missing, undecided
+from broker.runtime.partitions.coverage import Missing, hidden, missing, undecided
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.ports import Tables
 from broker.runtime.process.held_tables import HeldTables
@@ -76,6 +76,8 @@ class MaintenanceScheduler:
         self._progress = TableProgress(broker.clock)
         self.missing: list[str] = []
         """One sentence for each partition of which something is lost, or how many."""
+        self._behind: dict[Partition, Missing] = {}
+        """What was hidden stays so when the log has passed its table's end."""
         self.on_rest: Callable[[], object] = lambda: None
         """Called when reading and writing have stopped for a while."""
         self._renewal = SegmentRenewal(
@@ -154,17 +156,22 @@ class MaintenanceScheduler:
         await self._broker.partitions.expire_producers(now_ms, ttl_ms)
 
     async def look_for_missing(self) -> None:
-        """Find the offsets that neither a segment nor a table has."""
+        """Find the offsets that neither a segment nor a table has, and those that both
+        have, each another record at them."""
         partitions, found = list(self._broker.partitions), list[Missing]()
         unsaid = list[Missing]()
         for at in range(0, len(partitions), PARTITIONS_A_TURN):
             some = partitions[at : at + PARTITIONS_A_TURN]
             found += missing(some, self._lake)
             unsaid += undecided(some)
+            for one in hidden(some, self._lake):
+                self._behind.setdefault(one.partition, one)
             await asyncio.sleep(0)
         sentences = [self._sentence(each) for each in found[:MISSING_REPORTED_MAX]]
         sentences += map(self._undecided, unsaid[:MISSING_REPORTED_MAX])
-        found += unsaid
+        behind = [one for one in self._behind.values() if not one.partition.deleted]
+        sentences += map(self._hidden, behind[:MISSING_REPORTED_MAX])
+        found += unsaid + behind
         if len(found) > len(sentences):
             sentences.append(
                 f"and records of {len(found) - len(sentences)} more partitions"
@@ -184,6 +191,13 @@ class MaintenanceScheduler:
             f"of {self._name(undecided.partition)} were committed is not known: a "
             "marker may be lost there. Give them up with DeleteRecords before "
             f"{undecided.end}"
+        )
+
+    def _hidden(self, hidden: Missing) -> str:
+        return (
+            f"the table of {self._name(hidden.partition)} goes on to offset "
+            f"{hidden.end}, and the log went on from {hidden.first} or before without "
+            "that table: what was written below its end since is hidden behind its rows"
         )
 
     def _sentence(self, missing: Missing) -> str:

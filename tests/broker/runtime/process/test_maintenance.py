@@ -11,6 +11,7 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
+from broker.apis.delete_topics import delete_topics
 from broker.assembly import Assembly, bring_maintenance
 from broker.catalog import holds, renewals
 from broker.configuration.loading import load
@@ -18,6 +19,7 @@ from broker.lake.lake import Lake
 from broker.log.undecided import Undecided
 from broker.node import Node
 from broker.protocol.errors import ErrorCode
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.process.maintenance import (
     MISSING_MS,
@@ -32,7 +34,7 @@ from broker.storage.recovery import Recovery
 from tests.support.batches import read_batch
 from tests.support.coordinating import House, housed, story
 from tests.support.patience import STUCK_S
-from tests.support.rig import batch_of, batches_in, create, fetch_one, produce_one
+from tests.support.rig import batch_of, batches_in, call, create, fetch_one, produce_one
 from tests.support.tables import FIRST_MS, Writer
 from tests.support.tables import value as table_value
 
@@ -378,6 +380,32 @@ def test_what_no_marker_decides_is_told_with_the_way_out(tmp_path: Path) -> None
             assert maintenance.missing == []
 
     story(play)
+
+
+def test_a_table_that_comes_back_behind_which_the_log_ends_is_told(
+    tmp_path: Path,
+) -> None:
+    """Nobody is served what was written at its offsets while it was not there."""
+
+    async def play(node: Node) -> None:
+        partition = await create(node.broker, "orders")
+        await produce_one(node.broker, "orders", batch_of(b"x"))
+        topic = node.broker.topics.get("orders")
+        assert topic is not None
+        Writer(str(node.directory.tables), "orders", topic.id.hex()).add(0, 0, 3)
+        await until(lambda: node.broker.lake.table_end(*partition.key) == 3)
+        await until(lambda: bool(node._problems()))
+        (told,) = node._problems()
+        assert "orders-0 goes on to offset 3, and the log went on from 1" in told
+        await produce_one(node.broker, "orders", batch_of(b"y", b"z"))
+        await asyncio.sleep(MISSING_MS / 1000 + 0.5)
+        assert node._problems() == [told]
+        await call(
+            delete_topics, DeleteTopicsRequest(topic_names=["orders"]), node.broker, 5
+        )
+        await until(lambda: not node._problems())
+
+    with_node(tmp_path, play)
 
 
 def test_of_many_partitions_that_lack_something_some_are_named(tmp_path: Path) -> None:
