@@ -14,7 +14,7 @@ Source: ``parquet.thrift`` of the Parquet format; Thrift's compact protocol.
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.regular import open_file
@@ -23,8 +23,14 @@ INT64: Final = 2
 BYTE_ARRAY: Final = 6
 _WIDTHS: Final = {1: 4, INT64: 8}
 """Physical types that are integers -> bytes."""
+FOOTER_BYTES_MAX: Final = 256 << 20
+"""A longer one is refused before anybody takes memory for it: Arrow takes ten times as
+much, and four bytes of a sparse file can say four gigabytes."""
 _MAGIC: Final = b"PAR1"
 _TAIL: Final = 8
+_VARINT_BITS: Final = 70
+"""Ten bytes; Arrow takes no more either. Without a bound the time is the square of
+them: a footer of three megabytes took minutes."""
 _BYTE, _INTEGERS, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = (
     3, (4, 5, 6), 7, 8, 9, 10, 11, 12, 13,
 )  # fmt: skip
@@ -74,16 +80,33 @@ def read_groups(path: str) -> list[GroupFacts]:
         raise TableUnreadable(f"{path}: {why}") from error
 
 
+def check_length(path: str) -> None:
+    """Raise TableUnreadable for a footer that is too long, and OSError as ``open``."""
+    with open_file(path) as file:
+        _length(path, file)
+
+
 def _footer(path: str) -> bytes:
     with open_file(path) as file:
+        length = _length(path, file)
         end = file.seek(0, os.SEEK_END)
-        file.seek(max(0, end - _TAIL))
-        tail = file.read(_TAIL)
-        length = int.from_bytes(tail[:4], "little")
-        if tail[4:] != _MAGIC or length > end - _TAIL:
+        if length is None or length > end - _TAIL:
             raise ValueError("there is none")
         file.seek(end - _TAIL - length)
         return file.read(length)
+
+
+def _length(path: str, file: BinaryIO) -> int | None:
+    """Of the footer, as the last bytes say it; None if they say nothing of one. Raises
+    TableUnreadable if it is more than anybody should take memory for."""
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+    tail = file.read(_TAIL)
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != _MAGIC:
+        return None
+    if length > FOOTER_BYTES_MAX:
+        raise TableUnreadable(f"{path}: its footer would be of {length} bytes")
+    return length
 
 
 def _groups(footer: bytes) -> list[GroupFacts]:
@@ -229,6 +252,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     at += 1
     found, shift = byte & 0x7F, 7
     while byte >= 0x80:
+        if shift >= _VARINT_BITS:
+            raise ValueError("an integer has more than ten bytes")
         byte = data[at]
         at += 1
         found |= (byte & 0x7F) << shift

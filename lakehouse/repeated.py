@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse.errors import FileVanished, TableUnreadable
-from lakehouse.parquet_footer import BYTE_ARRAY, GroupFacts
+from lakehouse.parquet_footer import BYTE_ARRAY, GroupFacts, check_length
 from lakehouse.plain import numbers
 from lakehouse.regular import check_file
 
@@ -52,7 +52,10 @@ def open_parquet(
     Raises FileVanished or TableUnreadable.
     """
     try:
-        check_file(path)
+        if metadata is None:
+            check_length(path)
+        else:
+            check_file(path)
         return pq.ParquetFile(
             path, metadata=metadata, pre_buffer=False,
             read_dictionary=list(once),

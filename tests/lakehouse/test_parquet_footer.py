@@ -1,7 +1,9 @@
 """Footers are read as Arrow reads them, and a damaged one is an error, no more."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse.errors import FileVanished, TableUnreadable
-from lakehouse.parquet_footer import read_groups
+from lakehouse.footers import Footers
+from lakehouse.parquet_footer import FOOTER_BYTES_MAX, read_groups
+from lakehouse.repeated import open_parquet
 from tests.support.tables import rows
 
 EVERY = 23
@@ -98,6 +102,33 @@ def test_what_has_no_footer_and_what_is_gone_is_said(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(TableUnreadable):
             read_groups(str(path))
+
+
+LONG = bytes([0x49, 0x1C, 0x36]) + b"\xff" * 100_000 + b"\x01\x00\x00"
+"""One row group, of as many rows as fit into a hundred kilobytes."""
+
+
+def test_an_integer_without_an_end_is_damage(tmp_path: Path) -> None:
+    """The merger asks without Arrow, and all tables wait for it: the time would be the
+    square of the bytes, minutes for three megabytes."""
+    path = tmp_path / "f.parquet"
+    path.write_bytes(b"PAR1" + LONG + len(LONG).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(TableUnreadable, match="more than ten bytes"):
+        read_groups(str(path))
+
+
+@pytest.mark.parametrize("read", [read_groups, open_parquet, Footers().get])
+def test_a_footer_of_gigabytes_is_refused_before_it_takes_them(
+    tmp_path: Path, read: Callable[[str], object]
+) -> None:
+    """A sparse file of its owner's takes no disk, and its footer took the memory."""
+    path = tmp_path / "f.parquet"
+    with path.open("wb") as file:
+        file.truncate(FOOTER_BYTES_MAX + 100)
+        file.seek(0, os.SEEK_END)
+        file.write((FOOTER_BYTES_MAX + 1).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(TableUnreadable, match=f"would be of {FOOTER_BYTES_MAX + 1} by"):
+        read(str(path))
 
 
 def test_a_flipped_bit_of_a_footer_ends_no_process_and_changes_no_row(
