@@ -19,10 +19,10 @@ from lakehouse.actions import UNKNOWN_MAX, UNKNOWN_MIN, DataFile
 from lakehouse.chunks import Source
 from lakehouse.deletion_vectors import DeletedRows, placed
 from lakehouse.errors import FileVanished
+from lakehouse.footers import Footers
 from lakehouse.large_groups import BATCH_ROWS, as_written, with_offsets
-from lakehouse.parquet_footer import read_groups
 from lakehouse.plain import column_of, numbers
-from lakehouse.repeated import once_of, open_parquet
+from lakehouse.repeated import open_parquet
 
 ROWS_AT_ONCE: Final = 8 << 20
 """Offsets that are compared at once: 64 MiB, and as much to sort them."""
@@ -86,13 +86,10 @@ def _check_bounds(where: str, file: DataFile, span: Span, report: Report) -> Non
 
 def _read(source: Source) -> tuple[Span | None, int]:
     """What the records of a file span, and how many rows have no offset."""
-    path, left = source.path, _Left(source)
-    with open_parquet(path) as parquet:
-        metadata = parquet.metadata
+    left, footers = _Left(source), Footers()
     span, others = None, 0
-    for number, group in enumerate(read_groups(path)):
-        once = once_of(group)
-        with open_parquet(path, metadata, buffered=True, once=once) as parquet:
+    for number in range(len(footers.get(source.path).groups)):
+        with footers.open_in_pieces(source.path, number) as parquet:
             for batch in parquet.iter_batches(
                 BATCH_ROWS, row_groups=[number], use_threads=False
             ):

@@ -14,7 +14,9 @@ from jobs import check_files
 from jobs.check_files import Span, check_file, doubled
 from jobs.check_report import Report
 from lakehouse.actions import DataFile, data_file
+from lakehouse.errors import TableUnreadable
 from lakehouse.library import _add
+from lakehouse.schema import READ
 from tests.support.bitmaps import inline
 from tests.support.tables import FIRST_MS, rows, write_file
 
@@ -150,3 +152,27 @@ def test_rows_without_a_timestamp_are_no_problem(tmp_path: Path, absent: int) ->
     span = check_file(str(tmp_path), file, "f", report)
     assert span is not None
     assert (span.rows, report.problems) == (40, [])
+
+
+@pytest.mark.parametrize("column", READ)
+def test_a_file_of_ours_that_the_broker_refuses_is_a_problem(
+    tmp_path: Path, column: str
+) -> None:
+    """For one flipped bit of its footer in eleven, check was content with a file out of
+    which nothing is served."""
+    name = f"{0:020d}-{200:020d}-138b-1a20acdf693-2"
+    file = write_file(str(tmp_path), name, rows(0, range(200)), 100)
+    path = tmp_path / file.path
+    whole = path.read_bytes()
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    at = whole.index(bytes([len(column)]) + column.encode(), footer) + len(column)
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+    add = _add(file)
+    known = data_file(
+        {
+            "path": add.path, "size": add.size, "stats": add.stats,
+            "partitionValues": add.partition_values,
+        }
+    )  # fmt: skip
+    with pytest.raises(TableUnreadable, match="is damaged"):
+        check_file(str(tmp_path), known, name, Report())
