@@ -111,7 +111,7 @@ def _length(path: str, file: BinaryIO) -> int | None:
 
 def _groups(footer: bytes) -> list[GroupFacts]:
     said, _ = _struct(footer, 0, {4: _listed(_group)})
-    return said.get(4, [])  # type: ignore[no-any-return]
+    return said[4]  # type: ignore[no-any-return]
 
 
 def _group(data: bytes, at: int, kind: int) -> _Taken:

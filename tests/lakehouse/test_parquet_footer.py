@@ -18,6 +18,8 @@ from tests.support.tables import rows
 
 EVERY = 23
 """Of so many bits of a footer one is flipped."""
+EACH = 64
+"""Of its first bits each one: of which kind its lists are, and how long."""
 FLIPS = """
 import sys
 from pathlib import Path
@@ -26,9 +28,10 @@ from lakehouse.footers import Footers
 from lakehouse.chunks import Source, plan
 from lakehouse.reader import TableReader
 
-path, every = Path(sys.argv[1]), int(sys.argv[2])
+path, every, each = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 whole = path.read_bytes()
 footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+begin, end = 8 * footer, 8 * len(whole)
 
 def read():
     chunks = plan([Source(str(path))], Footers())
@@ -37,7 +40,7 @@ def read():
     ]
 
 before, other = read(), []
-for bit in range(8 * footer, 8 * len(whole), every):
+for bit in (*range(begin, begin + each), *range(begin + each, end, every)):
     at = bit // 8
     flipped = whole[at] ^ (1 << bit % 8)
     path.write_bytes(whole[:at] + bytes([flipped]) + whole[at + 1 :])
@@ -143,7 +146,7 @@ def test_a_flipped_bit_of_a_footer_ends_no_process_and_changes_no_row(
         write_statistics=["partition", "offset", "timestamp"],
     )  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-c", FLIPS, str(path), str(EVERY)],
+        [sys.executable, "-c", FLIPS, str(path), str(EVERY), str(EACH)],
         capture_output=True, text=True,
     )  # fmt: skip
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr[-2_000:]
