@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 
 from lakehouse.delta_log import LOG_DIRECTORY
 from lakehouse.errors import LakehouseError
+from lakehouse.footers import Footers
 from lakehouse.plain import column_of
-from lakehouse.repeated import open_parquet
 
 CHANGES: Final = "_change_data"
 _ROWS: Final = 10_000
@@ -170,12 +170,16 @@ def _each(
         dict[str, Offsets](), dict[str, int](), dict[str, str](),
     )  # fmt: skip
     for path in paths:
-        found = list[int | None]()
+        found, rows = list[int | None](), 0
         try:
-            with open_parquet(os.path.join(root, path), buffered=True) as file:
+            with Footers().open(os.path.join(root, path), buffered=True) as file:
                 for batch in file.iter_batches(_ROWS, columns=columns):
                     mask = pc.fill_null(matches(batch), False)
-                    found += batch.column("offset").filter(mask).to_pylist()
+                    matching = batch.column("offset").filter(mask)
+                    found += matching.cast(pa.int64()).to_pylist()
+                    rows += len(batch)
+                if rows != file.metadata.num_rows:
+                    raise ValueError(f"{rows} rows of it are not all")
         except (LakehouseError, OSError, ValueError, KeyError, pa.ArrowException) as e:
             unreadable[path] = str(e)
             continue
@@ -190,7 +194,7 @@ def _unreadable(root: str, paths: Sequence[str]) -> dict[str, str]:
     found = {}
     for path in paths:
         try:
-            open_parquet(os.path.join(root, path)).close()
+            Footers().get(os.path.join(root, path))
         except LakehouseError as error:
             found[path] = str(error)
     return found

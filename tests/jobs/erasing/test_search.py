@@ -74,6 +74,22 @@ def test_rows_without_an_offset_and_files_that_cannot_be_read_are_told(
     assert found.unreadable.keys() == {bad, torn}
 
 
+def test_a_file_of_ours_whose_footer_is_damaged_is_told(writer: Writer) -> None:
+    """Twenty offsets became minus twenty-one, by one bit, and Arrow read none: what was
+    asked for was not found, and who asked believed it."""
+    path = f"partition=0/{0:020d}-{20:020d}-138b-1a20acdf693-2.parquet"
+    [whole] = [
+        (Path(writer.path) / one).read_bytes()
+        for one in data_files(writer.path)
+        if partition_of(one) == 1
+    ]
+    at = whole.index(b"\x16\x28", whole.rindex(b"\x06offset")) + 1
+    (Path(writer.path) / path).write_bytes(whole[:at] + b"\x29" + whole[at + 1 :])
+    found = by_key(b"key-7")(writer.path, [path])
+    assert not found.offsets
+    assert set(found.unreadable) == {path}
+
+
 def test_other_versions_of_rows_are_found_by_their_offsets(writer: Writer) -> None:
     wanted = {0: np.array([3, 25]), 1: np.array([100])}
     found = by_offsets(wanted)(writer.path, data_files(writer.path))
