@@ -94,7 +94,7 @@ async def _one(
     else:
         code = await _add(asked, looked, context)
         codes = dict.fromkeys(looked.keys, code)
-    return await completed(_results(codes))
+    return await completed(_results(asked, codes))
 
 
 def _look(asked: AddPartitionsToTxnTransaction, broker: Broker) -> Steps[_Looked]:
@@ -157,13 +157,16 @@ def _verified(
 
 
 def _results(
-    codes: Mapping[Named, ErrorCode],
+    asked: AddPartitionsToTxnTransaction, codes: Mapping[Named, ErrorCode]
 ) -> Steps[list[AddPartitionsToTxnTopicResult]]:
-    """What became of each, once, by topic."""
+    """What became of each, once, by topic; one without partitions is named as well."""
     results: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
-    for count, ((topic, index), code) in enumerate(codes.items(), 1):
-        result = AddPartitionsToTxnPartitionResult(index, code)
-        results.setdefault(topic, []).append(result)
+    for count, topic in enumerate(asked.topics, 1):
+        results.setdefault(topic.name, [])
+        if count % ITEMS_A_TURN == 0:
+            yield
+    for count, ((name, index), code) in enumerate(codes.items(), 1):
+        results[name].append(AddPartitionsToTxnPartitionResult(index, code))
         if count % ITEMS_A_TURN == 0:
             yield
     return [AddPartitionsToTxnTopicResult(*one) for one in results.items()]

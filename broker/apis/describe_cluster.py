@@ -26,7 +26,8 @@ def describe_cluster(
     if request.endpoint_type == CONTROLLERS:
         return _refused(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            "The request was sent to an endpoint of the wrong type.",
+            "The request was sent to an endpoint of type BROKER, but we wanted an "
+            "endpoint of type CONTROLLER",
         )
     if request.endpoint_type != BROKERS:
         return _refused(

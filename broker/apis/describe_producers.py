@@ -63,7 +63,9 @@ def _fill(answer: PartitionResponse, name: str, broker: Broker) -> Steps[None]:
             names.validate(name), answer.partition_index
         )
     except KafkaError as error:
-        answer.error_code, answer.error_message = error.code, error.message or None
+        answer.error_code = error.code
+        if broker.topics.get(name) is None:  # of one that is here Kafka says no more
+            answer.error_message = error.message or None
         return
     transactions, durable = partition.log.transactions.open, partition.high_watermark
     known = partition.log.producers.active(durable)

@@ -94,14 +94,15 @@ class Answer(Pending[Given | None]):
 
     def entries(self, request: ProduceRequest) -> Iterator[Entry | None]:
         """Each partition of the request, and its part of the response; None for a
-        topic without any, which takes time as well."""
+        topic without any, which takes time and, as in Kafka, is not in the answer."""
         for data in request.topic_data:
+            if not data.partition_data:
+                yield None
+                continue
             parts: list[PartitionProduceResponse] = []
             self.response.responses.append(
                 TopicProduceResponse(data.name, data.topic_id, parts)
             )
-            if not data.partition_data:
-                yield None
             for one in data.partition_data:
                 parts.append(PartitionProduceResponse(one.index))
                 yield data, one, parts[-1]

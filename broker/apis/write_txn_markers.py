@@ -36,6 +36,8 @@ MARKERS_A_TURN = 100
 _STORAGE_ERROR_SINCE = 1
 
 _Result = WritableTxnMarkerPartitionResult
+_Places = dict[int, tuple[list[WritableTxnMarkerTopicResult], dict[str, list[_Result]]]]
+"""Of each producer: its topics in the response, and by name their partitions."""
 
 
 @serves(ApiKey.WRITE_TXN_MARKERS, versions=(0, 2))
@@ -67,22 +69,36 @@ def _parts(
 ) -> Iterator[tuple[WritableTxnMarker, str, _Result] | None]:
     """Each partition of each marker with its place in the response; None for what only
     takes time."""
+    places: _Places = {}
     for marker in request.markers:
-        topics: list[WritableTxnMarkerTopicResult] = []
-        response.markers.append(WritableTxnMarkerResult(marker.producer_id, topics))
         named: set[tuple[str, int]] = set()
         yield None
         for topic in marker.topics:
-            results: list[_Result] = []
-            topics.append(WritableTxnMarkerTopicResult(topic.name, results))
             yield None
             for index in topic.partition_indexes:
                 if (topic.name, index) in named:
                     yield None
                     continue
                 named.add((topic.name, index))
-                results.append(_Result(index))
-                yield marker, topic.name, results[-1]
+                result = _Result(index)
+                _place(response, places, marker.producer_id, topic.name).append(result)
+                yield marker, topic.name, result
+
+
+def _place(
+    response: WriteTxnMarkersResponse, places: _Places, producer_id: int, name: str
+) -> list[_Result]:
+    """Where the partitions of a producer and a topic are answered: as in Kafka once,
+    however many markers there are, and nowhere if there are none."""
+    if producer_id not in places:
+        marker = WritableTxnMarkerResult(producer_id, [])
+        response.markers.append(marker)
+        places[producer_id] = marker.topics, {}
+    topics, by_name = places[producer_id]
+    if name not in by_name:
+        topics.append(WritableTxnMarkerTopicResult(name, []))
+        by_name[name] = topics[-1].partitions
+    return by_name[name]
 
 
 def _append(

@@ -45,6 +45,28 @@ def test_beside_what_is_not_there_nothing_is_added(tmp_path, version):
 
 
 @pytest.mark.parametrize("version", range(6))
+def test_a_topic_without_partitions_is_named_in_the_answer(tmp_path, version):
+    async def play():
+        async with housed(tmp_path) as house:
+            client = TransactionalClient(house)
+            await client.init()
+            topics = [AddPartitionsToTxnTopic(name) for name in ("flights", "nowhere")]
+            known = client.id, client.producer_id, client.epoch
+            asked = AddPartitionsToTxnRequest([], *known, topics)
+            if version >= 4:
+                one = AddPartitionsToTxnTransaction(*known, False, topics)
+                asked = AddPartitionsToTxnRequest([one])
+            answer = await house.ask(asked, version)
+            found = answer.results_by_topic_v3_and_below
+            if version >= 4:
+                found = answer.results_by_transaction[0].topic_results
+            names = [(one.name, one.results_by_partition) for one in found]
+            assert names == [("flights", []), ("nowhere", [])]
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", range(6))
 def test_who_may_not_add_hears_it_in_words_of_the_version(tmp_path, version):
     async def play():
         async with housed(tmp_path) as house:

@@ -32,14 +32,18 @@ def test_the_node_and_the_cluster_are_told(tmp_path: Path) -> None:
 def test_controllers_are_not_asked_of_a_broker(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
-            for kind, code in (
-                (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
-                (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+            mismatched = (
+                "The request was sent to an endpoint of type BROKER, but we wanted an "
+                "endpoint of type CONTROLLER"
+            )
+            for kind, code, why in (
+                (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE, mismatched),
+                (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "Unsupported endpoint type 3"),
             ):
                 request = DescribeClusterRequest(endpoint_type=kind)
                 response = await call(describe_cluster, request, broker)
                 assert response.error_code == code
-                assert response.error_message
+                assert response.error_message == why
                 assert response.brokers == []
 
     run(scenario)

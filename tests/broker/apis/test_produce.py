@@ -9,7 +9,7 @@ import pytest
 from broker.apis.fetch import fetch
 from broker.apis.produce import produce
 from broker.protocol.errors import ErrorCode, ProtocolError
-from broker.protocol.messages.produce import ProduceRequest
+from broker.protocol.messages.produce import ProduceRequest, TopicProduceData
 from broker.records.limits import RECORD_ERROR_BYTES, RECORD_ERRORS_MAX
 from tests.support.batches import Record, make_batch, patch, wrap
 from tests.support.rig import (
@@ -326,6 +326,20 @@ def test_a_partition_that_is_named_twice_takes_and_answers_both(tmp_path: Path) 
                 for one in topic.partition_responses
             ] == [(0, 0, 0), (1, 0, 0), (0, 0, 1)]
             assert values_in(await fetch_one(broker, "t", 0)) == [b"a", b"c"]
+
+    run(scenario)
+
+
+def test_a_topic_without_partitions_is_not_in_the_answer(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            request = produce_request("t", (0, batch_of(b"a")))
+            request.topic_data.insert(0, TopicProduceData("t"))
+            request.topic_data.append(TopicProduceData("nowhere"))
+            response = await call(produce, request, broker, 9)
+            assert [topic.name for topic in response.responses] == ["t"]
+            assert response.responses[0].partition_responses[0].error_code == 0
 
     run(scenario)
 

@@ -97,6 +97,41 @@ def test_each_partition_of_each_marker_is_answered_once(tmp_path, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_a_producer_is_answered_once_and_only_where_it_was_named(tmp_path, version):
+    """As Kafka 4.3.1: several markers of one are one answer, empty ones are none."""
+
+    async def play():
+        async with housed(tmp_path) as house:
+            asked = [
+                marker(),
+                marker(("flights", [])),
+                marker(("flights", [0]), ("weather", [0])),
+                marker(("flights", [1, 0])),
+                marker(("nowhere", []), producer_id=71),
+                marker(("flights", [2]), producer_id=72),
+            ]
+            answer = await house.ask(WriteTxnMarkersRequest(asked), version)
+            assert [
+                (
+                    one.producer_id,
+                    [
+                        (
+                            topic.name,
+                            [part.partition_index for part in topic.partitions],
+                        )
+                        for topic in one.topics
+                    ],
+                )
+                for one in answer.markers
+            ] == [
+                (70, [("flights", [0, 1, 0]), ("weather", [0])]),
+                (72, [("flights", [2])]),
+            ]
+
+    story(play)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_an_epoch_that_is_over_ends_nothing(tmp_path, version):
     async def play():
         async with housed(tmp_path) as house:
