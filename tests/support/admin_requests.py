@@ -63,6 +63,7 @@ from broker.protocol.messages.update_features import (
 )
 from tests.support.admin_corners import Asker, Case
 from tests.support.peer import Peer
+from tests.support.reached import telling
 
 NOWHERE, UNNAMEABLE, LONG = "no-such-topic", "a b", "x" * 32_000
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -70,7 +71,7 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 def leaders_of(peer: Peer, topic: str) -> list[int]:
     request = MetadataRequest([MetadataRequestTopic(name=topic)])
-    (found,) = peer.ask(request, 4).topics
+    (found,) = peer.prepare(request, 4).topics
     return [part.leader_id for part in found.partitions]
 
 
@@ -395,6 +396,7 @@ APIS = (
 )  # fmt: skip
 
 
+@telling
 def table(bootstrap: str) -> list[str]:
     """What a broker answers, as sorted lines ``case   [versions]: answer``."""
     with Asker(bootstrap) as asker:

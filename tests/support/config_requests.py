@@ -11,6 +11,7 @@ from broker.protocol.messages.describe_configs import (
 )
 from broker.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.support.admin_corners import Asker, Case
+from tests.support.reached import telling
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -258,6 +259,7 @@ APIS = (
 )  # fmt: skip
 
 
+@telling
 def table(bootstrap: str, settle_s: float = 0.0) -> list[str]:
     """What a broker answers, as sorted lines ``case   [versions]: answer``."""
     with Asker(bootstrap, settle_s) as asker:

@@ -48,6 +48,7 @@ from broker.protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
 )
 from tests.support.peer import Peer
+from tests.support.reached import telling
 from tests.support.wire import frame_of
 
 PATIENCE_S = 60.0
@@ -64,6 +65,7 @@ APIS = (
 )  # fmt: skip
 
 
+@telling
 def table(bootstrap: str) -> list[str]:
     """What a broker answers, as sorted lines ``case: answer   [versions] [states]``."""
     corners = Corners(bootstrap)
@@ -119,7 +121,7 @@ class Corners:
         deadline = time.monotonic() + PATIENCE_S
         while _code(self.peer.ask(self.commit("ready", "", -1), 2)):
             assert time.monotonic() < deadline, "no coordinator"
-            self.peer.ask(FindCoordinatorRequest("ready", 0), 3)
+            self.peer.prepare(FindCoordinatorRequest("ready", 0), 3)
             time.sleep(0.1)
 
     def close(self) -> None:

@@ -38,6 +38,7 @@ from broker.protocol.messages.produce import (
 from broker.records.batch import read_header
 from tests.support.patience import STUCK_S
 from tests.support.peer import Peer, batch_of
+from tests.support.reached import telling
 from tests.support.wire import frame_of
 
 BY_NAME, BY_ID = 12, 18
@@ -53,6 +54,7 @@ Asked = tuple[str, int, int]
 """Topic, partition, offset."""
 
 
+@telling
 def table(bootstrap: str) -> list[str]:
     """What a broker answers, a line for each answer of each story."""
     lines: list[str] = []

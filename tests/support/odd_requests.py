@@ -45,6 +45,7 @@ from tests.support.config_requests import (
     described,
 )
 from tests.support.peer import batch_of
+from tests.support.reached import telling
 
 ZSTD: Final = 4
 LATEST, EARLIEST, MAX_TIMESTAMP, AT_A_TIME = -1, -2, -3, 1
@@ -330,6 +331,7 @@ def kept(asker: Asker) -> Iterator[Case]:
 APIS = (epochs, levels, bases, cursors, spellings, kept)
 
 
+@telling
 def table(bootstrap: str, settle_s: float = 0.0) -> list[str]:
     """What a broker answers, as sorted lines ``case   [versions]: answer``."""
     with Asker(bootstrap, settle_s) as asker:

@@ -55,6 +55,7 @@ from tests.support.batches import Record, make_batch
 from tests.support.corners import span
 from tests.support.message_sets import consumed, message, produced
 from tests.support.peer import Peer
+from tests.support.reached import telling
 
 PATIENCE_S = 60.0
 T = 1_700_000_000_000
@@ -68,6 +69,7 @@ Answers = Iterator[tuple[str, int, Any]]
 """(case, version, answer)"""
 
 
+@telling
 def table(bootstrap: str) -> list[str]:
     """What a broker answers, as sorted lines ``case   [versions]: answer``."""
     versions: dict[tuple[str, str], set[str]] = {}
@@ -264,7 +266,7 @@ class Corners:
         request = OffsetCommitRequest(f"first-{self.run}", -1, "", topics=asked)
         while _codes(self.peer.ask(request, 2).topics[0].partitions) != [0]:
             assert time.monotonic() < deadline, "no coordinator"
-            self.peer.ask(FindCoordinatorRequest("first", 0), 0)
+            self.peer.prepare(FindCoordinatorRequest("first", 0), 0)
             time.sleep(0.1)
 
     def epochs(self) -> Answers:

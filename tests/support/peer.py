@@ -35,6 +35,7 @@ from broker.protocol.messages.produce import (
 from broker.records.batch import read_header
 from tests.support.batches import Record, make_batch, read_batch
 from tests.support.patience import IDLE_S
+from tests.support.reached import hear
 from tests.support.wire import frame_of
 
 PATIENCE_S = IDLE_S
@@ -84,9 +85,19 @@ class Peer:
 
     def answer(self, key: int, version: int) -> Any:
         """The response to a request that was sent."""
+        answer = self._decoded(key, version)
+        hear(key, version)
+        return answer
+
+    def _decoded(self, key: int, version: int) -> Any:
         frame = self.receive()
         _, position = decode_response_head(frame, key, version)
         return response_decoder(key, version)(frame, position)
+
+    def prepare(self, request: Any, version: int) -> Any:
+        """As ``ask``, for what only prepares a script and is not what it asks."""
+        self.send(frame_of(request, version))
+        return self._decoded(int(request.API_KEY), version)
 
     def is_closed(self) -> bool:
         """Whether the other side closes, and says nothing more before it does."""
@@ -98,7 +109,7 @@ class Peer:
     def create(self, name: str, partitions: int = 1) -> bytes:
         """A new topic; its id."""
         asked = CreatableTopic(name, partitions, 1)
-        answer = self.ask(CreateTopicsRequest([asked]), 7).topics[0]
+        answer = self.prepare(CreateTopicsRequest([asked]), 7).topics[0]
         assert answer.error_code == 0, answer.error_message
         topic_id: bytes = answer.topic_id
         return topic_id
@@ -108,7 +119,7 @@ class Peer:
     ) -> PartitionProduceResponse:
         """One batch into partition 0; the partition's answer."""
         request = produce_request(name, records, acks)
-        answer = self.ask(request, version).responses[0].partition_responses[0]
+        answer = self.prepare(request, version).responses[0].partition_responses[0]
         assert isinstance(answer, PartitionProduceResponse)
         return answer
 
@@ -116,7 +127,7 @@ class Peer:
         """From partition 0; the partition's answer."""
         asked = FetchTopic(name, partitions=[FetchPartition(0, fetch_offset=offset)])
         asked.partitions[0].partition_max_bytes = 50 << 20
-        answer = self.ask(FetchRequest(max_bytes=50 << 20, topics=[asked]), version)
+        answer = self.prepare(FetchRequest(max_bytes=50 << 20, topics=[asked]), version)
         data = answer.responses[0].partitions[0]
         assert isinstance(data, PartitionData)
         return data
@@ -141,7 +152,7 @@ class Peer:
     def end(self, name: str) -> int:
         """The end of partition 0."""
         asked = ListOffsetsTopic(name, [ListOffsetsPartition(0, timestamp=-1)])
-        answer = self.ask(ListOffsetsRequest(topics=[asked]), 5)
+        answer = self.prepare(ListOffsetsRequest(topics=[asked]), 5)
         offset: int = answer.topics[0].partitions[0].offset
         return offset
 
