@@ -17,6 +17,7 @@ from broker.runtime.partitions.reads import BATCHES_MAX, TURN_PLACES
 from broker.runtime.services import Broker
 from tests.support.batches import patch
 from tests.support.fetching import SessionClient
+from tests.support.files import ForgetfulFiles
 from tests.support.rig import (
     ENDLESS_MS,
     Tables,
@@ -343,6 +344,35 @@ def test_a_long_poll_is_answered_by_an_append(tmp_path: Path) -> None:
             response = await waiting
             assert values_in(response.responses[0].partitions[0]) == [b"a"]
             assert len(broker.purgatory) == 0
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_long_poll_is_not_woken_by_what_is_not_durable(
+    tmp_path: Path, level: int
+) -> None:
+    async def scenario() -> None:
+        files = ForgetfulFiles()
+        async with rig(tmp_path, files=files) as broker:
+            partition = await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"before"))
+            request = fetch_request(
+                "t", (0, 1), max_wait_ms=ENDLESS_MS, isolation_level=level
+            )
+            waiting = start(fetch, request, broker, 12)
+            held = files.hold("fdatasync")
+            try:
+                asked = produce_request("t", (0, batch_of(b"a")))
+                written = start(produce, asked, broker, 9)
+                await asyncio.sleep(0.05)
+                assert (partition.log.next, partition.high_watermark) == (2, 1)
+                assert not waiting.done()
+            finally:
+                held.set()
+            (data,) = (await waiting).responses[0].partitions
+            assert (values_in(data), data.high_watermark) == ([b"a"], 2)
+            await written
 
     run(scenario)
 

@@ -1,10 +1,7 @@
 """kafka-python, which has the oldest versions, reads and writes the same bytes."""
 
-import importlib
-import pkgutil
 from typing import Any
 
-import kafka.protocol
 import pytest
 from hypothesis import given
 from kafka.protocol.api_message import ApiMessage
@@ -17,6 +14,7 @@ from tests.broker.protocol.values import (
     KNOWN_TO_KIO,
     carried,
     few,
+    kafka_python_classes,
     message_of,
     messages,
     name_of,
@@ -25,16 +23,7 @@ from tests.broker.protocol.values import (
 ENCODERS = {"request": request_encoder, "response": response_encoder}
 
 
-def _classes() -> dict[str, Any]:
-    for package in ("admin", "consumer", "metadata", "producer"):
-        path = f"{kafka.protocol.__path__[0]}/{package}"
-        for module in pkgutil.iter_modules([path]):
-            importlib.import_module(f"kafka.protocol.{package}.{module.name}")
-    importlib.import_module("kafka.protocol.sasl")
-    return {c.__name__: c for c in ApiMessage.__subclasses__()}
-
-
-CLASSES = _classes()
+CLASSES = kafka_python_classes()
 
 
 def known(case: tuple[Any, int, str]) -> bool:

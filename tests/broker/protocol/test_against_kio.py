@@ -13,6 +13,7 @@ from broker.protocol.schema import Field, Struct
 from tests.broker.protocol.values import (
     EVERY,
     KNOWN_TO_KIO,
+    Buffer,
     carried,
     few,
     kio_class,
@@ -43,17 +44,6 @@ def test_kio_reads_what_we_write_and_writes_the_same(case):
         assert bytes(buffer) == data
 
     agrees()
-
-
-class Buffer:
-    """The part of a file that kio writes to."""
-
-    def __init__(self, buffer: bytearray) -> None:
-        self.buffer = buffer
-
-    def write(self, data: bytes) -> int:
-        self.buffer += data
-        return len(data)
 
 
 def same(struct: Struct, version: int, ours: Any, theirs: Any) -> None:

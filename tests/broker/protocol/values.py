@@ -5,12 +5,15 @@ again must be equal. Some values are tamed, since the other libraries turn codes
 enumerations and milliseconds into dates.
 """
 
+import pkgutil
 from functools import cache
 from importlib import import_module
 from typing import Any
 
+import kafka.protocol
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
+from kafka.protocol.api_message import ApiMessage
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
@@ -57,6 +60,28 @@ def kio_class(case: tuple[Any, int, str]) -> Any:
     key, version, side = case
     load = load_request_schema if side == "request" else load_response_schema
     return load(int(key), version)
+
+
+class Buffer:
+    """The part of a file that kio writes to."""
+
+    def __init__(self, buffer: bytearray) -> None:
+        self.buffer = buffer
+
+    def write(self, data: bytes) -> int:
+        self.buffer += data
+        return len(data)
+
+
+@cache
+def kafka_python_classes() -> dict[str, Any]:
+    """kafka-python's classes of messages, by name."""
+    for package in ("admin", "consumer", "metadata", "producer"):
+        path = f"{kafka.protocol.__path__[0]}/{package}"
+        for module in pkgutil.iter_modules([path]):
+            import_module(f"kafka.protocol.{package}.{module.name}")
+    import_module("kafka.protocol.sasl")
+    return {c.__name__: c for c in ApiMessage.__subclasses__()}
 
 
 def name_of(case: tuple[ApiKey, int, str]) -> str:

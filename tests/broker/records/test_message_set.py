@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ from broker.records.message_set import (
 from tests.support.batches import BASE_TIMESTAMP, Record, make_batch, read_batch
 from tests.support.message_sets import consumed, message, produced
 
+LZ4_MARK = b"\x04\x22\x4d\x18"
 CODECS = [0, 1, 2, 3]
 MAGICS = [0, 1]
 small = st.one_of(st.none(), st.binary(max_size=40))
@@ -177,6 +179,18 @@ def test_zstd_is_nothing_that_old_clients_know() -> None:
     with pytest.raises(KafkaError) as told:
         fetched(make_batch([Record()], codec=4), 1, 0)
     assert told.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+@pytest.mark.parametrize("magic", MAGICS)
+def test_old_consumers_get_the_checksum_in_an_lz4_header_that_they_expect(magic):
+    """Of magic 0 it is over the frame's mark as well (KAFKA-3160), and so wrong."""
+    batch = make_batch([Record(value=b"abc" * 99)], codec=3)
+    wrapper = fetched(bytes(batch), magic, 0)
+    at = wrapper.index(LZ4_MARK)
+    covered = {0: wrapper[at : at + 6], 1: wrapper[at + 4 : at + 6]}
+    byte = {m: xxhash.xxh32_intdigest(part) >> 8 & 0xFF for m, part in covered.items()}
+    assert byte[0] != byte[1]
+    assert wrapper[at + 6] == byte[magic]
 
 
 def test_magic_0_may_have_the_right_checksum_in_its_lz4_header_as_well() -> None:
