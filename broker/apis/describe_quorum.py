@@ -3,9 +3,9 @@
 Behavior: as ``KafkaRaftClient.handleDescribeQuorumRequest``. Kafka's metadata live in a
 partition, ``__cluster_metadata`` 0, and a request must name that one and nothing else.
 Here they are in the catalog, so what its log would say is what tools can live with: the
-leader is this node since the beginning (epoch 0), the log ends where the catalog does
-(-1: there are no offsets), in no directory of its own, and the leader has caught
-up, now.
+leader is this node since the beginning (epoch 0), the log is an empty one (it ends at
+0, since clients take no -1 for a high watermark), in no directory of its own, and the
+leader has caught up, now.
 Version notes: v1 when replicas last fetched (KIP-836); v2 messages, directories of
 replicas and where the voters listen (KIP-853).
 """
@@ -71,12 +71,12 @@ def _described(broker: Broker) -> DescribeQuorumResponse:
     now_ms = broker.clock.now_ms()
     voter = ReplicaState(
         broker.node_id,
-        log_end_offset=-1,
+        log_end_offset=0,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
     )
     partition = PartitionDataResponse(
-        leader_id=broker.node_id, high_watermark=-1, current_voters=[voter]
+        leader_id=broker.node_id, high_watermark=0, current_voters=[voter]
     )
     host, port = broker.advertised
     return DescribeQuorumResponse(
