@@ -108,4 +108,6 @@ async function member(groupId) {
 }
 
 await { produce, fetch, member }[verb](...words);
-process.exit(0); // a connection to a seed that it made again is one that it never closes
+// A connection to a seed that it made again is one that it never closes; what was said
+// goes out before, since the end of a process cuts a pipe that its reader has not emptied.
+process.stdout.write("", () => process.exit(0));
