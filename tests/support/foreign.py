@@ -7,7 +7,9 @@ HEADERS``, what a member of a group owns as ``assigned 0,1``. The end of the inp
 the end.
 """
 
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -204,3 +206,29 @@ def build(*command: str, cwd: Path) -> None:
     """Run a step of a build; what it said is in the failure."""
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+
+
+def fetched(registry: str, *command: str, cwd: Path) -> None:
+    """Get what a program stands on; the test is skipped if the registry gives none."""
+    code, said = within(*command, cwd=cwd)
+    if code != 0:
+        pytest.skip(f"{registry} gave nothing: {' '.join(said.split())[-200:]}")
+
+
+def within(*command: str, cwd: Path, limit_s: float = 60) -> tuple[int, str]:
+    """Exit code and output; the test is skipped if it takes longer, with its children.
+
+    The output goes into a file: what a killed child leaves open ends no pipe.
+    """
+    with tempfile.TemporaryFile() as output:
+        step = subprocess.Popen(
+            command, cwd=cwd, stdout=output, stderr=output, start_new_session=True
+        )
+        try:
+            code = step.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(step.pid, signal.SIGKILL)
+            step.wait()
+            pytest.skip(f"{Path(command[0]).name} took longer than {limit_s:.0f} s")
+        output.seek(0)
+        return code, output.read().decode(errors="replace")
