@@ -2,6 +2,7 @@
 
 import json
 import re
+from math import inf
 from pathlib import Path
 
 from infra.api_table import README, replaced
@@ -40,8 +41,9 @@ def _markdown(lines: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _age(row: dict[str, str]) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", row["version"])]
+def _age(row: dict[str, str]) -> list[float]:
+    """By its numbers; what asks for the newest stands behind them."""
+    return [int(number) for number in re.findall(r"\d+", row["version"])] or [inf]
 
 
 def _cell(text: str) -> str:

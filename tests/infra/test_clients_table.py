@@ -10,10 +10,13 @@ def row(library: str, version: str, **cells: str) -> dict[str, str]:
 
 
 def test_rows_stand_by_library_and_age() -> None:
-    rows = [row("b", "2.8"), row("a", "0.10.2"), row("b", "0.9"), row("a", "0.8.2")]
+    rows = [row("b", "newest"), row("b", "2.8"), row("a", "0.10.2"), row("b", "0.9")]
+    rows += [row("a", "0.8.2")]
     lines = table(rows).splitlines()[2:]
     firsts = [[cell.strip() for cell in line.split("|")[1:3]] for line in lines]
-    assert firsts == [["b", "0.9"], ["b", "2.8"], ["a", "0.8.2"], ["a", "0.10.2"]]
+    assert firsts == [
+        ["b", "0.9"], ["b", "2.8"], ["b", "newest"], ["a", "0.8.2"], ["a", "0.10.2"],
+    ]  # fmt: skip
 
 
 def test_a_cell_that_failed_says_so_in_one_cell() -> None:

@@ -1,0 +1,1 @@
+"""Programs of the Python libraries, as those in other languages."""
