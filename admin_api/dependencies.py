@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Request
 from pydantic import AfterValidator, StringConstraints
 
+from admin_api.fields import CLUSTER, GROUP, TOPIC
 from admin_api.internal import Internal
 from admin_api.kafka import Kafka
 from admin_api.lag_history.recorder import LagRecorder
@@ -157,7 +158,13 @@ OnlyClusterDep = Annotated[Cluster, Depends(_only_cluster)]
 
 
 def _cluster(
-    cluster_id: Annotated[Text, Path(description="The id of the cluster.")],
+    cluster_id: Annotated[
+        Text,
+        Path(
+            description="The id of the cluster, as `/v3/clusters` says it.",
+            examples=[CLUSTER],
+        ),
+    ],
     own: OnlyClusterDep,
 ) -> Cluster:
     if own.id != cluster_id:
@@ -169,13 +176,24 @@ ClusterDep = Annotated[Cluster, Depends(_cluster)]
 
 
 def _topic_name(
-    topic_name: Annotated[str, Path(description="A topic's name.")],
+    topic_name: Annotated[str, Path(description="A topic's name.", examples=[TOPIC])],
 ) -> str:
     return names.validate(topic_name)
 
 
+BrokerId = Annotated[
+    int,
+    Path(
+        ge=0,
+        le=ID_MAX,
+        description="A broker's id, which is its setting `node_id`.",
+        examples=[1],
+    ),
+]
+
+
 def _broker(
-    broker_id: Annotated[int, Path(ge=0, le=ID_MAX, description="A broker's id.")],
+    broker_id: BrokerId,
     cluster: ClusterDep,
 ) -> Any:
     found = next((node for node in cluster.nodes if node.id == broker_id), None)
@@ -188,7 +206,10 @@ TopicNameDep = Annotated[str, Depends(_topic_name)]
 BrokerDep = Annotated[Any, Depends(_broker)]
 """A broker that is there, as librdkafka's Node."""
 PartitionId = Annotated[
-    int, Path(ge=0, le=ID_MAX, description="A partition of the topic.")
+    int,
+    Path(ge=0, le=ID_MAX, description="A partition of the topic.", examples=[0]),
 ]
-GroupId = Annotated[Text, Path(min_length=1, description="The id of a consumer group.")]
-ConfigName = Annotated[Text, Path(description="The name of a configuration.")]
+GroupId = Annotated[
+    Text,
+    Path(min_length=1, description="The id of a consumer group.", examples=[GROUP]),
+]

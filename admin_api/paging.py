@@ -55,13 +55,28 @@ def following(last: str, size: int) -> str:
     return urlencode({"page_size": size, "page_token": token})
 
 
+TokenQuery = Annotated[
+    str | None,
+    Query(
+        max_length=10_000,
+        description="Where the page begins: taken out of `metadata.next` of the page "
+        "before, whose URL has it already.",
+        examples=["MTA="],
+    ),
+]
+
+
 def page(
     page_size: Annotated[
-        int | None, Query(ge=1, le=SIZE_MAX, description="How many at most.")
+        int | None,
+        Query(
+            ge=1,
+            le=SIZE_MAX,
+            description="How many at most; without it all of them come at once.",
+            examples=[100],
+        ),
     ] = None,
-    page_token: Annotated[
-        str | None, Query(max_length=10_000, description="From `metadata.next`.")
-    ] = None,
+    page_token: TokenQuery = None,
 ) -> Page:
     """The page that a request asks for. Raises Problem 400 for a token not ours."""
     if page_token is None:
@@ -81,11 +96,10 @@ SHORT_MAX = 200
 
 def short_page(
     page_size: Annotated[
-        int, Query(ge=1, le=SHORT_MAX, description="How many at most.")
+        int,
+        Query(ge=1, le=SHORT_MAX, description="How many at most.", examples=[20]),
     ] = SHORT_DEFAULT,
-    page_token: Annotated[
-        str | None, Query(max_length=10_000, description="From `metadata.next`.")
-    ] = None,
+    page_token: TokenQuery = None,
 ) -> Page:
     """The page of a collection that never comes whole: each thing in it is looked up
     in files."""

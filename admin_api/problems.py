@@ -11,10 +11,14 @@ from confluent_kafka import KafkaError, KafkaException
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 
 from admin_api.access.callers import Refused
+from admin_api.fields import (
+    ErrorCodeField,
+    MessageField,
+)
 from admin_api.reading.filter_tokens import FilterError
 from admin_api.resources import printable
 from broker.catalog.errors import CatalogError
@@ -41,8 +45,8 @@ class Problem(Exception):
 class ErrorBody(BaseModel):
     """What went wrong; the first three digits of the code are the HTTP status."""
 
-    error_code: int = Field(examples=[40403])
-    message: str
+    error_code: ErrorCodeField
+    message: MessageField
 
 
 DOCUMENTED: dict[int | str, dict[str, Any]] = {

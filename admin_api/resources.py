@@ -4,7 +4,16 @@ from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import quote
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from admin_api.fields import (
+    BASE,
+    CLUSTER,
+    TOPIC,
+    TOPIC_URL,
+    ClusterIdField,
+    KindField,
+)
 
 
 def printable(text: str) -> str:
@@ -32,36 +41,53 @@ class Body(BaseModel):
 class Related(BaseModel):
     """A link."""
 
-    related: str
+    related: str = Field(
+        description="The URL of what it leads to.", examples=[TOPIC_URL]
+    )
 
 
 class Metadata(BaseModel):
     """Where a resource is, and its name."""
 
-    self: str
-    resource_name: str | None = None
+    self: str = Field(description="The URL of this very thing.", examples=[TOPIC_URL])
+    resource_name: str | None = Field(
+        default=None,
+        description="Its name by Confluent's scheme (crn); null where it has none.",
+        examples=[f"crn:///kafka={CLUSTER}/topic={TOPIC}"],
+    )
 
 
 class CollectionMetadata(BaseModel):
     """Where a collection is, and its next page if there is one."""
 
-    self: str
-    next: str | None = None
+    self: str = Field(
+        description="The URL of the collection.",
+        examples=[f"{BASE}/v3/clusters/{CLUSTER}/topics"],
+    )
+    next: str | None = Field(
+        default=None,
+        description="The URL of the next page; null: this is the last one.",
+        examples=[
+            f"{BASE}/v3/clusters/{CLUSTER}/topics?page_size=1&page_token=b3JkZXJz"
+        ],
+    )
 
 
 class Resource(BaseModel):
     """One thing of the cluster."""
 
-    kind: str
-    metadata: Metadata
-    cluster_id: str
+    kind: KindField
+    metadata: Metadata = Field(description="Where it is, and what it is called.")
+    cluster_id: ClusterIdField
 
 
 class Collection(BaseModel):
     """Several of one kind; they are in ``data``."""
 
-    kind: str
-    metadata: CollectionMetadata
+    kind: KindField
+    metadata: CollectionMetadata = Field(
+        description="Where the list is, and where it goes on."
+    )
 
 
 @dataclass(frozen=True, slots=True)

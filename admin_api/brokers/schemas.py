@@ -2,22 +2,39 @@
 
 from typing import Any
 
+from pydantic import Field
+
+from admin_api.fields import (
+    BrokerIdField,
+    KindField,
+)
 from admin_api.resources import Collection, Place, Related, Resource
 
 
 class Broker(Resource):
-    kind: str = "KafkaBroker"
-    broker_id: int
-    host: str | None
-    port: int | None
-    rack: str | None = None
-    configs: Related
-    partition_replicas: Related
+    """A broker that clients can connect to."""
+
+    kind: KindField = "KafkaBroker"
+    broker_id: BrokerIdField
+    host: str | None = Field(
+        description="The host that it tells clients to connect to.",
+        examples=["127.0.0.1"],
+    )
+    port: int | None = Field(description="The port beside it.", examples=[9092])
+    rack: str | None = Field(
+        default=None, description="Its rack; null: it names none.", examples=["rack-1"]
+    )
+    configs: Related = Field(description="Its configurations.")
+    partition_replicas: Related = Field(
+        description="The replicas of partitions that are on it."
+    )
 
 
 class BrokerList(Collection):
-    kind: str = "KafkaBrokerList"
-    data: list[Broker]
+    """The brokers of a cluster."""
+
+    kind: KindField = "KafkaBrokerList"
+    data: list[Broker] = Field(description="One for each broker, by id.")
 
 
 def render(place: Place, cluster_id: str, node: Any) -> Broker:

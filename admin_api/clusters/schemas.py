@@ -1,22 +1,35 @@
 """A cluster in the Confluent v3 shape."""
 
+from pydantic import Field
+
+from admin_api.fields import (
+    KindField,
+)
 from admin_api.resources import Collection, Place, Related, Resource
 
 
 class Cluster(Resource):
-    kind: str = "KafkaCluster"
-    controller: Related | None
-    acls: Related
-    brokers: Related
-    broker_configs: Related
-    consumer_groups: Related
-    topics: Related
-    partition_reassignments: Related
+    """A Kafka cluster; the plane knows one."""
+
+    kind: KindField = "KafkaCluster"
+    controller: Related | None = Field(
+        description="The broker that is its controller; null while there is none."
+    )
+    acls: Related = Field(description="Its ACLs.")
+    brokers: Related = Field(description="Its brokers.")
+    broker_configs: Related = Field(description="What is set for all brokers together.")
+    consumer_groups: Related = Field(description="Its consumer groups.")
+    topics: Related = Field(description="Its topics.")
+    partition_reassignments: Related = Field(
+        description="The reassignments of partitions that are under way."
+    )
 
 
 class ClusterList(Collection):
-    kind: str = "KafkaClusterList"
-    data: list[Cluster]
+    """The clusters that the plane knows."""
+
+    kind: KindField = "KafkaClusterList"
+    data: list[Cluster] = Field(description="The one cluster.")
 
 
 def render(place: Place, cluster_id: str, controller_id: int) -> Cluster:

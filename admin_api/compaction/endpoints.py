@@ -34,10 +34,11 @@ _Seconds = Annotated[float, Query(ge=0, le=TIMEOUT_S_MAX)]
 
 def _patience(
     timeout: Annotated[
-        _Seconds, Query(description="How long to wait, in seconds.")
+        _Seconds, Query(description="How long to wait, in seconds.", examples=[5])
     ] = TIMEOUT_S,
     timeout_s: Annotated[
-        _Seconds | None, Query(description="As `timeout`.", deprecated=True)
+        _Seconds | None,
+        Query(description="As `timeout`.", deprecated=True, examples=[5]),
     ] = None,
 ) -> float:
     return timeout if timeout_s is None else timeout_s
@@ -73,7 +74,15 @@ async def compact_table(
 
 @router.get("/operations/{operation_id}", summary="Get an operation")
 async def get_operation(
-    operation_id: Annotated[int, Path(ge=1, le=ID_MAX, description="Its id.")],
+    operation_id: Annotated[
+        int,
+        Path(
+            ge=1,
+            le=ID_MAX,
+            description="The `operation_id` of the answer to a compaction.",
+            examples=[1],
+        ),
+    ],
     operations: OperationsDep,
 ) -> Operation:
     """What was asked of the compactor, here or by `lakelog compact`."""

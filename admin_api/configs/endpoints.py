@@ -135,6 +135,7 @@ router.include_router(
         TopicConfig,
         TopicConfigList,
         OPERATOR,
+        ("retention.ms", "86400000"),
     )
 )
 router.include_router(
@@ -144,10 +145,16 @@ router.include_router(
         BrokerConfig,
         BrokerConfigList,
         ADMIN,
+        ("log.retention.ms", "86400000"),
     )
 )
 router.include_router(
     config_routes(
-        "/broker-configs", _of_cluster, ClusterConfig, ClusterConfigList, ADMIN
+        "/broker-configs",
+        _of_cluster,
+        ClusterConfig,
+        ClusterConfigList,
+        ADMIN,
+        ("log.retention.ms", "86400000"),
     )
 )

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Body, Depends, Path
 from fastapi.routing import APIRoute
 
 from admin_api.access.audit import OutcomeDep
@@ -16,7 +16,7 @@ from admin_api.configs.schemas import (
     Config,
     UpdateConfig,
 )
-from admin_api.dependencies import ConfigName, KafkaDep
+from admin_api.dependencies import KafkaDep, Text
 
 
 def config_routes(
@@ -25,16 +25,18 @@ def config_routes(
     model: type[Config],
     listing: type[Any],
     may_alter: Any,
+    example: tuple[str, str],
 ) -> APIRouter:
     """Routes at ``path``; the dependency ``owner`` says whose configurations, and the
-    dependency ``may_alter`` refuses whoever may not change them.
+    dependency ``may_alter`` refuses whoever may not change them; ``example`` is one of
+    them and a value of it, for the document.
     """
     router = APIRouter(tags=["Configs"])
+    whose, (key, value) = Depends(owner), example
+    named = Path(description="The name of a configuration.", examples=[key])
 
     @router.get(path, response_model=listing, summary="List configurations")
-    async def list_configs(
-        own: Annotated[Owner, Depends(owner)], kafka: KafkaDep
-    ) -> Any:
+    async def list_configs(own: Annotated[Owner, whose], kafka: KafkaDep) -> Any:
         """All of them, sorted by name."""
         found = await owners.describe(kafka, own)
         return listing(metadata=own.listed(), data=own.render_all(model, found))
@@ -46,8 +48,8 @@ def config_routes(
         summary="Alter configurations",
     )
     async def alter_configs(
-        own: Annotated[Owner, Depends(owner)],
-        body: AlterConfigs,
+        own: Annotated[Owner, whose],
+        body: Annotated[AlterConfigs, Body(examples=_alterations(key, value))],
         kafka: KafkaDep,
         outcome: OutcomeDep,
     ) -> None:
@@ -57,7 +59,7 @@ def config_routes(
 
     @router.get(path + "/{name}", response_model=model, summary="Get a configuration")
     async def get_config(
-        own: Annotated[Owner, Depends(owner)], name: ConfigName, kafka: KafkaDep
+        own: Annotated[Owner, whose], name: Annotated[Text, named], kafka: KafkaDep
     ) -> Any:
         """One of them."""
         return own.render(model, await owners.find(kafka, own, name))
@@ -69,9 +71,9 @@ def config_routes(
         summary="Set a configuration",
     )
     async def update_config(
-        own: Annotated[Owner, Depends(owner)],
-        name: ConfigName,
-        body: UpdateConfig,
+        own: Annotated[Owner, whose],
+        name: Annotated[Text, named],
+        body: Annotated[UpdateConfig, Body(examples=[{"value": value}])],
         kafka: KafkaDep,
     ) -> None:
         """Give one of them a value."""
@@ -84,13 +86,22 @@ def config_routes(
         summary="Reset a configuration",
     )
     async def reset_config(
-        own: Annotated[Owner, Depends(owner)], name: ConfigName, kafka: KafkaDep
+        own: Annotated[Owner, whose], name: Annotated[Text, named], kafka: KafkaDep
     ) -> None:
         """Give one of them back to its default."""
         reset = Alteration(name=name, operation=AlterOperation.DELETE)
         await owners.alter(kafka, own, [reset])
 
     return _named(router, model.__name__.removesuffix("Config").lower())
+
+
+def _alterations(key: str, value: str) -> list[Any]:
+    """Bodies that alter one: give it the value, and ask whether it can go back."""
+    back = {"name": key, "operation": "DELETE"}
+    return [
+        {"data": [{"name": key, "value": value}]},
+        {"data": [back], "validate_only": True},
+    ]
 
 
 def _named(router: APIRouter, whose: str) -> APIRouter:

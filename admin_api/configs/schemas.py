@@ -7,6 +7,16 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigSource
 from pydantic import BaseModel, Field
 
 from admin_api.dependencies import Text
+from admin_api.fields import (
+    TOPIC,
+    BrokerIdField,
+    ErrorCodeField,
+    KindField,
+    MessageField,
+    TopicNameField,
+    ValidateOnlyField,
+    shown_as,
+)
 from admin_api.problems import Problem
 from admin_api.resources import Body, Collection, Resource
 
@@ -14,60 +24,103 @@ ALTERATIONS_MAX = 1000
 
 
 class ConfigSynonym(BaseModel):
-    name: str
-    value: str | None
-    source: str
+    """A place that the value may come from."""
+
+    name: str = Field(
+        description="The name of the configuration there.",
+        examples=["log.retention.ms"],
+    )
+    value: str | None = Field(
+        description="Its value there; null where it is sensitive.",
+        examples=["604800000"],
+    )
+    source: str = Field(description="Which place it is.", examples=["DEFAULT_CONFIG"])
 
 
 class Config(Resource):
     """A value, and where it comes from."""
 
-    name: str
-    value: str | None
-    is_default: bool
-    is_read_only: bool
-    is_sensitive: bool
-    source: str
-    synonyms: list[ConfigSynonym]
+    name: str = Field(
+        description="The name of the configuration.", examples=["retention.ms"]
+    )
+    value: str | None = Field(
+        description="The value that counts now, as text; null where it is "
+        "sensitive or has none.",
+        examples=["604800000"],
+    )
+    is_default: bool = Field(description="Whether nobody set it.")
+    is_read_only: bool = Field(
+        description="Whether it cannot be changed while the broker runs."
+    )
+    is_sensitive: bool = Field(
+        description="Whether it is a secret, whose value nobody is shown."
+    )
+    source: str = Field(
+        description="Where the value comes from: `DYNAMIC_TOPIC_CONFIG`, "
+        "`DYNAMIC_BROKER_CONFIG`, `DYNAMIC_DEFAULT_BROKER_CONFIG`, "
+        "`STATIC_BROKER_CONFIG` or `DEFAULT_CONFIG`.",
+        examples=["DYNAMIC_TOPIC_CONFIG"],
+    )
+    synonyms: list[ConfigSynonym] = Field(
+        description="All places that have a value for it, the one that counts first."
+    )
 
 
 class TopicConfig(Config):
-    kind: str = "KafkaTopicConfig"
-    topic_name: str
+    """A configuration of a topic."""
+
+    kind: KindField = "KafkaTopicConfig"
+    topic_name: TopicNameField
 
 
 class TopicConfigList(Collection):
-    kind: str = "KafkaTopicConfigList"
-    data: list[TopicConfig]
+    """Configurations of topics."""
+
+    kind: KindField = "KafkaTopicConfigList"
+    data: list[TopicConfig] = Field(description="By topic and name.")
 
 
 class BrokerConfig(Config):
-    kind: str = "KafkaBrokerConfig"
-    broker_id: int
+    """A configuration of a broker."""
+
+    kind: KindField = "KafkaBrokerConfig"
+    broker_id: BrokerIdField
 
 
 class BrokerConfigList(Collection):
-    kind: str = "KafkaBrokerConfigList"
-    data: list[BrokerConfig]
+    """Configurations of brokers."""
+
+    kind: KindField = "KafkaBrokerConfigList"
+    data: list[BrokerConfig] = Field(description="By broker and name.")
 
 
 class ClusterConfig(Config):
-    kind: str = "KafkaClusterConfig"
-    config_type: str = "BROKER"
+    """A configuration that is set for all brokers together."""
+
+    kind: KindField = "KafkaClusterConfig"
+    config_type: str = Field(
+        default="BROKER", description="Whose it is: that of brokers."
+    )
 
 
 class ClusterConfigList(Collection):
-    kind: str = "KafkaClusterConfigList"
-    data: list[ClusterConfig]
+    """What is set for all brokers together."""
+
+    kind: KindField = "KafkaClusterConfigList"
+    data: list[ClusterConfig] = Field(description="By name.")
 
 
 class UpdateConfig(Body):
     """A new value."""
 
-    value: Text | None = Field(default=None, examples=["86400000"])
+    value: Text | None = Field(
+        default=None, description="The value, always as text.", examples=["86400000"]
+    )
 
 
 class AlterOperation(StrEnum):
+    """SET: give it the value; DELETE: give it back to its default."""
+
     SET = "SET"
     DELETE = "DELETE"
 
@@ -75,9 +128,17 @@ class AlterOperation(StrEnum):
 class Alteration(Body):
     """One configuration to set, or to give back to its default."""
 
-    name: Text = Field(examples=["retention.ms"])
-    value: Text | None = Field(default=None, examples=["86400000"])
-    operation: AlterOperation | None = None
+    name: Text = Field(
+        description="The name of the configuration.", examples=["retention.ms"]
+    )
+    value: Text | None = Field(
+        default=None,
+        description="The value to set, always as text; null for DELETE.",
+        examples=["86400000"],
+    )
+    operation: AlterOperation | None = Field(
+        default=None, description="What to do with it; null is SET.", examples=["SET"]
+    )
 
     def entry(self) -> ConfigEntry:
         """What the broker is asked for. Raises Problem 40002 for setting null."""
@@ -91,26 +152,50 @@ class Alteration(Body):
 class AlterConfigs(Body):
     """Several alterations: all of them take effect, or none."""
 
-    data: list[Alteration] = Field(max_length=ALTERATIONS_MAX)
-    validate_only: bool | None = None
+    data: list[Alteration] = Field(
+        max_length=ALTERATIONS_MAX,
+        description="What to alter, each configuration once.",
+    )
+    validate_only: ValidateOnlyField = None
 
 
 class TopicAlterations(Body):
-    topic_name: Text
-    configs: list[Alteration] = Field(max_length=ALTERATIONS_MAX)
+    """What to alter of one topic."""
+
+    topic_name: Text = Field(description="The name of the topic.", examples=[TOPIC])
+    configs: list[Alteration] = Field(
+        max_length=ALTERATIONS_MAX,
+        description="What to alter, each configuration once.",
+    )
 
 
 class AlterTopicsConfigs(Body):
     """Alterations of several topics; each topic succeeds or fails by itself."""
 
-    data: list[TopicAlterations] = Field(max_length=ALTERATIONS_MAX)
-    validate_only: bool | None = None
+    model_config = shown_as(
+        {
+            "data": [
+                {
+                    "topic_name": TOPIC,
+                    "configs": [{"name": "retention.ms", "value": "86400000"}],
+                }
+            ],
+            "validate_only": True,
+        }
+    )
+
+    data: list[TopicAlterations] = Field(
+        max_length=ALTERATIONS_MAX, description="What to alter, by topic."
+    )
+    validate_only: ValidateOnlyField = None
 
 
 class TopicFailure(BaseModel):
-    topic_name: str
-    error_code: int
-    message: str
+    """A topic that was not altered."""
+
+    topic_name: TopicNameField
+    error_code: ErrorCodeField
+    message: MessageField
 
     @property
     def is_in_doubt(self) -> bool:
@@ -121,7 +206,9 @@ class TopicFailure(BaseModel):
 class TopicFailures(BaseModel):
     """The topics whose alterations failed."""
 
-    failures: list[TopicFailure]
+    failures: list[TopicFailure] = Field(
+        description="Those that failed; all others were altered."
+    )
 
 
 def value_fields(entry: Any) -> dict[str, Any]:

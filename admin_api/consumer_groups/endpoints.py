@@ -27,6 +27,7 @@ from admin_api.dependencies import (
     Text,
     TopicNameDep,
 )
+from admin_api.fields import CONSUMER
 from admin_api.kafka import Kafka
 from admin_api.long_lists import written
 from admin_api.paging import PageDep, cut
@@ -60,7 +61,13 @@ GroupDep = Annotated[Any, Depends(_known)]
 
 
 def _member(
-    consumer_id: Annotated[Text, Path(description="The id of a consumer.")],
+    consumer_id: Annotated[
+        Text,
+        Path(
+            description="The id of a member, as the list of consumers says it.",
+            examples=[CONSUMER],
+        ),
+    ],
     group: GroupDep,
 ) -> Any:
     for member in group.members:

@@ -3,8 +3,18 @@
 from typing import Any
 
 from confluent_kafka import ConsumerGroupState
+from pydantic import Field
 
 from admin_api.consumer_groups.lags import Lag
+from admin_api.fields import (
+    ClientIdField,
+    ConsumerIdField,
+    GroupIdField,
+    InstanceIdField,
+    KindField,
+    PartitionIdField,
+    TopicNameField,
+)
 from admin_api.resources import Collection, Place, Related, Resource
 
 STATES = {
@@ -15,82 +25,129 @@ STATES = {
 
 
 class ConsumerGroup(Resource):
-    kind: str = "KafkaConsumerGroup"
-    consumer_group_id: str
-    is_simple: bool
-    partition_assignor: str
-    state: str
-    type: str
-    is_mixed_consumer_group: bool = False
-    coordinator: Related
-    consumers: Related
-    lag_summary: Related
+    """A consumer group and the state it is in."""
+
+    kind: KindField = "KafkaConsumerGroup"
+    consumer_group_id: GroupIdField
+    is_simple: bool = Field(
+        description="Whether it only commits offsets and has no members that Kafka "
+        "assigns partitions to."
+    )
+    partition_assignor: str = Field(
+        description="How partitions are shared among the members; empty while "
+        "nobody is in the group.",
+        examples=["range"],
+    )
+    state: str = Field(
+        description="`STABLE`, `EMPTY`, `PREPARING_REBALANCE`, "
+        "`COMPLETING_REBALANCE`, `ASSIGNING`, `RECONCILING` or `DEAD`.",
+        examples=["STABLE"],
+    )
+    type: str = Field(
+        description="`CLASSIC`, or `CONSUMER` for the protocol of KIP-848.",
+        examples=["CLASSIC"],
+    )
+    is_mixed_consumer_group: bool = Field(
+        default=False,
+        description="Whether members of both protocols are in it; always false here.",
+    )
+    coordinator: Related = Field(description="The broker that coordinates it.")
+    consumers: Related = Field(description="Its members.")
+    lag_summary: Related = Field(description="How far it is behind.")
 
 
 class ConsumerGroupList(Collection):
-    kind: str = "KafkaConsumerGroupList"
-    data: list[ConsumerGroup]
+    """The consumer groups of a cluster."""
+
+    kind: KindField = "KafkaConsumerGroupList"
+    data: list[ConsumerGroup] = Field(description="Sorted by id.")
 
 
 class Consumer(Resource):
-    kind: str = "KafkaConsumer"
-    consumer_group_id: str
-    consumer_id: str
-    instance_id: str | None
-    client_id: str
-    assignments: Related
+    """A member of a consumer group."""
+
+    kind: KindField = "KafkaConsumer"
+    consumer_group_id: GroupIdField
+    consumer_id: ConsumerIdField
+    instance_id: InstanceIdField
+    client_id: ClientIdField
+    assignments: Related = Field(description="The partitions that it has.")
 
 
 class ConsumerList(Collection):
-    kind: str = "KafkaConsumerList"
-    data: list[Consumer]
+    """The members of a consumer group."""
+
+    kind: KindField = "KafkaConsumerList"
+    data: list[Consumer] = Field(description="One for each member.")
 
 
 class ConsumerAssignment(Resource):
-    kind: str = "KafkaConsumerAssignment"
-    consumer_group_id: str
-    consumer_id: str
-    topic_name: str
-    partition_id: int
-    partition: Related
-    lag: Related
+    """A partition that a member of a group has."""
+
+    kind: KindField = "KafkaConsumerAssignment"
+    consumer_group_id: GroupIdField
+    consumer_id: ConsumerIdField
+    topic_name: TopicNameField
+    partition_id: PartitionIdField
+    partition: Related = Field(description="The partition.")
+    lag: Related = Field(description="How far the group is behind in it.")
 
 
 class ConsumerAssignmentList(Collection):
-    kind: str = "KafkaConsumerAssignmentList"
-    data: list[ConsumerAssignment]
+    """The partitions that a member of a group has."""
+
+    kind: KindField = "KafkaConsumerAssignmentList"
+    data: list[ConsumerAssignment] = Field(description="By topic and partition.")
 
 
 class ConsumerLag(Resource):
-    kind: str = "KafkaConsumerLag"
-    consumer_group_id: str
-    topic_name: str
-    partition_id: int
-    current_offset: int
-    log_end_offset: int
-    lag: int
-    consumer_id: str
-    instance_id: str | None
-    client_id: str
+    """How far a group is behind in one partition."""
+
+    kind: KindField = "KafkaConsumerLag"
+    consumer_group_id: GroupIdField
+    topic_name: TopicNameField
+    partition_id: PartitionIdField
+    current_offset: int = Field(
+        description="The offset that the group committed: it reads on there.",
+        examples=[1200],
+    )
+    log_end_offset: int = Field(
+        description="The end of what it may read of the partition.", examples=[1500]
+    )
+    lag: int = Field(
+        description="What lies between, in records (or offsets of transactions' ends).",
+        examples=[300],
+    )
+    consumer_id: ConsumerIdField
+    instance_id: InstanceIdField
+    client_id: ClientIdField
 
 
 class ConsumerLagList(Collection):
-    kind: str = "KafkaConsumerLagList"
-    data: list[ConsumerLag]
+    """How far a group is behind, partition by partition."""
+
+    kind: KindField = "KafkaConsumerLagList"
+    data: list[ConsumerLag] = Field(
+        description="By topic and partition, of all that it committed."
+    )
 
 
 class ConsumerGroupLagSummary(Resource):
-    kind: str = "KafkaConsumerGroupLagSummary"
-    consumer_group_id: str
-    max_lag_consumer_id: str
-    max_lag_instance_id: str | None
-    max_lag_client_id: str
-    max_lag_topic_name: str
-    max_lag_partition_id: int
-    max_lag: int
-    total_lag: int
-    max_lag_consumer: Related
-    max_lag_partition: Related
+    """Where a group is behind the most, and how far in all."""
+
+    kind: KindField = "KafkaConsumerGroupLagSummary"
+    consumer_group_id: GroupIdField
+    max_lag_consumer_id: ConsumerIdField
+    max_lag_instance_id: InstanceIdField
+    max_lag_client_id: ClientIdField
+    max_lag_topic_name: TopicNameField
+    max_lag_partition_id: PartitionIdField
+    max_lag: int = Field(description="The lag of that partition.", examples=[300])
+    total_lag: int = Field(
+        description="The lags of all its partitions together.", examples=[410]
+    )
+    max_lag_consumer: Related = Field(description="The member that has that partition.")
+    max_lag_partition: Related = Field(description="That partition.")
 
 
 def group(place: Place, cluster_id: str, found: Any) -> ConsumerGroup:

@@ -10,7 +10,7 @@ import asyncio
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from admin_api.access.callers import CALLER, Asking
 from admin_api.dependencies import KafkaDep, StatusDep
@@ -21,9 +21,17 @@ FOR_STRANGERS: Final = "there are reasons, told to whoever sends a token"
 
 
 class Readiness(BaseModel):
-    ready: bool
-    reasons: list[str]
-    warnings: list[str]
+    """Whether Kafka clients can come."""
+
+    ready: bool = Field(description="Whether they can.")
+    reasons: list[str] = Field(
+        description="Why not.",
+        examples=[["the broker at 127.0.0.1:9092 does not answer"]],
+    )
+    warnings: list[str] = Field(
+        description="What is not well and no client notices.",
+        examples=[["no compactor is running: records wait in the log"]],
+    )
 
 
 @router.get("/livez")

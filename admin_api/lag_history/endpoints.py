@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from admin_api.dependencies import ClockDep, GroupId, LagRecorderDep, Text
+from admin_api.fields import TOPIC
 from admin_api.lag_history.recorder import INTERVAL_S, SLOTS
 from admin_api.lag_history.schemas import LagHistory, history
 
@@ -18,10 +19,14 @@ async def get_lag_history(
     recorder: LagRecorderDep,
     clock: ClockDep,
     topic_name: Annotated[
-        Text | None, Query(description="By partitions of this topic; else by topic.")
+        Text | None,
+        Query(
+            description="By partitions of this topic; else by topic.",
+            examples=[TOPIC],
+        ),
     ] = None,
     minutes: Annotated[
-        int, Query(ge=1, le=MINUTES_MAX, description="How far back.")
+        int, Query(ge=1, le=MINUTES_MAX, description="How far back.", examples=[30])
     ] = 60,
 ) -> LagHistory:
     """The lag of a group once a minute, as the plane saw it since it started.

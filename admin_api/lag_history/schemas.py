@@ -2,6 +2,11 @@
 
 from pydantic import BaseModel, Field
 
+from admin_api.fields import (
+    TIME_MS,
+    GroupIdField,
+    TopicNameField,
+)
 from admin_api.lag_history.ring import LagRing, LeftOut, Series, total
 from admin_api.problems import Problem
 
@@ -11,35 +16,42 @@ ROWS_MAX = 200
 class LagPoint(BaseModel):
     """The lag at a time."""
 
-    time_ms: int = Field(description="Since 1970.")
-    lag: int = Field(description="Records.")
+    time_ms: int = Field(description="Milliseconds since 1970.", examples=[TIME_MS])
+    lag: int = Field(description="Records that it was behind.", examples=[300])
 
 
 class LagRow(BaseModel):
     """The lags of a topic, or of one of its partitions."""
 
-    topic_name: str
-    partition_id: int | None = Field(description="null: of all partitions together.")
-    points: list[LagPoint]
+    topic_name: TopicNameField
+    partition_id: int | None = Field(
+        description="The partition; null: of all partitions together.", examples=[0]
+    )
+    points: list[LagPoint] = Field(description="The oldest first.")
 
 
 class LagLeftOut(BaseModel):
     """What there was no room for when the lags were last kept, of all groups."""
 
-    groups: int = Field(description="By name behind the last one that is looked at.")
-    partitions: int = Field(description="Of the groups that are looked at.")
+    groups: int = Field(
+        description="Groups, by name behind the last one that is looked at.",
+        examples=[0],
+    )
+    partitions: int = Field(
+        description="Partitions of the groups that are looked at.", examples=[0]
+    )
 
 
 class LagHistory(BaseModel):
     """How far a group was behind."""
 
-    consumer_group_id: str
-    interval_ms: int = Field(description="A point is taken so often.")
+    consumer_group_id: GroupIdField
+    interval_ms: int = Field(description="A point is taken so often.", examples=[60000])
     total: list[LagPoint] = Field(description="Of all that is in `data` or left out.")
     data: list[LagRow] = Field(
         description=f"The {ROWS_MAX} that are behind the most now."
     )
-    left_out: LagLeftOut
+    left_out: LagLeftOut = Field(description="What there was no room for.")
 
 
 def history(

@@ -19,6 +19,7 @@ LoggerName = Annotated[
     Path(
         max_length=NAME_LENGTH_MAX,
         description="A logger's name; `lakelog` stands for all.",
+        examples=["lakelog.network"],
     ),
 ]
 

@@ -4,6 +4,9 @@ from enum import StrEnum
 
 from pydantic import BaseModel, Field
 
+from admin_api.fields import (
+    shown_as,
+)
 from admin_api.resources import Body
 
 
@@ -19,15 +22,21 @@ class Level(StrEnum):
 class Logger(BaseModel):
     """A logger of a part."""
 
-    name: str = Field(examples=["lakelog.network"])
-    level: Level
+    name: str = Field(
+        description="Its name; `lakelog` stands for all.", examples=["lakelog.network"]
+    )
+    level: Level = Field(description="The least that it says now.")
 
 
 class LoggerList(BaseModel):
-    data: list[Logger]
+    """The loggers of all parts."""
+
+    data: list[Logger] = Field(description="Sorted by name.")
 
 
 class UpdateLogger(Body):
     """What it is to say from now on."""
 
-    level: Level
+    model_config = shown_as({"level": "debug"})
+
+    level: Level = Field(description="The least that it says from now on.")

@@ -208,7 +208,8 @@ async def metrics(
         bool | None,
         Query(
             description="Whether to have series of topics and groups; as the setting "
-            "`metrics.per_topic` says if it is left out."
+            "`metrics.per_topic` says if it is left out.",
+            examples=[False],
         ),
     ] = None,
 ) -> Response:

@@ -3,10 +3,10 @@
 from typing import Annotated, Any
 
 from confluent_kafka.admin import OffsetSpec
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import APIRouter, Depends, Response
 
 from admin_api.dependencies import (
-    ID_MAX,
+    BrokerId,
     ClusterDep,
     KafkaDep,
     PartitionId,
@@ -129,7 +129,7 @@ async def get_replica(
     cluster: ClusterDep,
     name: TopicNameDep,
     found: KnownDep,
-    broker_id: Annotated[int, Path(ge=0, le=ID_MAX)],
+    broker_id: BrokerId,
 ) -> Replica:
     """The replica that one broker has."""
     for one in schemas.replicas(cluster.place, cluster.id, name, found):

@@ -4,61 +4,92 @@ from collections.abc import Iterator
 from typing import Any
 
 from confluent_kafka.admin import TopicMetadata
+from pydantic import Field
 
+from admin_api.fields import (
+    BrokerIdField,
+    KindField,
+    PartitionIdField,
+    TopicNameField,
+)
 from admin_api.resources import Collection, Place, Related, Resource
 
 
 class Partition(Resource):
-    kind: str = "KafkaPartition"
-    topic_name: str
-    partition_id: int
-    leader: Related | None
-    replicas: Related
-    reassignment: Related
+    """A partition of a topic."""
+
+    kind: KindField = "KafkaPartition"
+    topic_name: TopicNameField
+    partition_id: PartitionIdField
+    leader: Related | None = Field(
+        description="The replica that clients read and write; null while there is none."
+    )
+    replicas: Related = Field(description="Its replicas.")
+    reassignment: Related = Field(description="Its reassignment, if one is under way.")
 
 
 class PartitionList(Collection):
-    kind: str = "KafkaPartitionList"
-    data: list[Partition]
+    """The partitions of a topic."""
+
+    kind: KindField = "KafkaPartitionList"
+    data: list[Partition] = Field(description="Sorted by number.")
 
 
 class PartitionWithOffsets(Resource):
-    kind: str = "KafkaPartitionWithOffsets"
-    topic_name: str
-    partition_id: int
-    earliest_offset: int
-    latest_offset: int
+    """Where the log of a partition begins and ends."""
+
+    kind: KindField = "KafkaPartitionWithOffsets"
+    topic_name: TopicNameField
+    partition_id: PartitionIdField
+    earliest_offset: int = Field(
+        description="The first offset that can be read.", examples=[0]
+    )
+    latest_offset: int = Field(
+        description="The offset that the next record gets; its consumers read up "
+        "to it.",
+        examples=[1500],
+    )
 
 
 class Replica(Resource):
-    kind: str = "KafkaReplica"
-    topic_name: str
-    partition_id: int
-    broker_id: int
-    is_leader: bool
-    is_in_sync: bool
-    broker: Related
+    """A partition as one broker has it."""
+
+    kind: KindField = "KafkaReplica"
+    topic_name: TopicNameField
+    partition_id: PartitionIdField
+    broker_id: BrokerIdField
+    is_leader: bool = Field(description="Whether clients read and write this one.")
+    is_in_sync: bool = Field(description="Whether it has all that was acknowledged.")
+    broker: Related = Field(description="The broker that has it.")
 
 
 class ReplicaList(Collection):
-    kind: str = "KafkaReplicaList"
-    data: list[Replica]
+    """Replicas of partitions."""
+
+    kind: KindField = "KafkaReplicaList"
+    data: list[Replica] = Field(description="By partition and broker.")
 
 
 class Reassignment(Resource):
     """One broker has none: only their list is ever answered, and it is empty."""
 
-    kind: str = "KafkaReassignment"
-    topic_name: str
-    partition_id: int
-    adding_replicas: list[int]
-    removing_replicas: list[int]
-    replicas: Related
+    kind: KindField = "KafkaReassignment"
+    topic_name: TopicNameField
+    partition_id: PartitionIdField
+    adding_replicas: list[int] = Field(
+        description="Brokers that it comes to.", examples=[[2]]
+    )
+    removing_replicas: list[int] = Field(
+        description="Brokers that it leaves.", examples=[[1]]
+    )
+    replicas: Related = Field(description="Its replicas.")
 
 
 class ReassignmentList(Collection):
-    kind: str = "KafkaReassignmentList"
-    data: list[Reassignment]
+    """Reassignments that are under way: none, with one broker."""
+
+    kind: KindField = "KafkaReassignmentList"
+    data: list[Reassignment] = Field(description="Always empty.")
 
 
 def place_of(place: Place, topic: str, partition_id: int) -> Place:

@@ -15,6 +15,7 @@ from admin_api.dependencies import (
     ReadersDep,
     TopicNameDep,
 )
+from admin_api.fields import TIME_MS
 from admin_api.reading.filters import Predicate, compile_filter
 from admin_api.reading.following import Following
 from admin_api.reading.gather import Limits
@@ -39,6 +40,7 @@ PartitionsQuery = Annotated[
     list[Annotated[int, Query(ge=0, le=ID_MAX)]] | None,
     Query(
         alias="partition",
+        examples=[[0]],
         description="These only; may be said several times. A topic with more than "
         f"{PARTITIONS_MAX} is refused unless some are chosen, as many at most.",
     ),
@@ -79,7 +81,10 @@ def _condition(text: FilterQuery = "") -> Condition:
 
 def _limits(
     records: Annotated[
-        int, Query(alias="limit", ge=1, le=1000, description="Records at most.")
+        int,
+        Query(
+            alias="limit", ge=1, le=1000, description="Records at most.", examples=[10]
+        ),
     ] = 100,
     bytes_max: Annotated[
         int,
@@ -88,10 +93,11 @@ def _limits(
             le=16 << 20,
             description="Bytes of keys, values and headers: the record that passes "
             "them is the last one.",
+            examples=[65536],
         ),
     ] = 1 << 20,
     timeout_ms: Annotated[
-        int, Query(ge=1, le=30_000, description="How long to look.")
+        int, Query(ge=1, le=30_000, description="How long to look.", examples=[1000])
     ] = 5_000,
 ) -> Limits:
     return Limits(records, bytes_max, timeout_ms)
@@ -102,11 +108,21 @@ def _wanted(
     places: PlacesQuery = None,
     offset: Annotated[
         int | None,
-        Query(ge=0, le=OFFSET_MAX, description="From this one, of each partition."),
+        Query(
+            ge=0,
+            le=OFFSET_MAX,
+            description="From this one, of each partition.",
+            examples=[0],
+        ),
     ] = None,
     timestamp_ms: Annotated[
         int | None,
-        Query(ge=0, le=TIMESTAMP_MAX, description="From the first of that time on."),
+        Query(
+            ge=0,
+            le=TIMESTAMP_MAX,
+            description="From the first of that time on, milliseconds since 1970.",
+            examples=[TIME_MS],
+        ),
     ] = None,
     last: Annotated[
         int | None,
@@ -117,6 +133,7 @@ def _wanted(
             f"Of more than {COUNTED_MAX} of all together, or where half of the time is "
             "not enough to count them: so many offsets, of which some may be no "
             "records.",
+            examples=[10],
         ),
     ] = None,
 ) -> Wanted:
@@ -132,10 +149,23 @@ def _following(
 
 def _tail_limits(
     records: Annotated[
-        int, Query(alias="limit", ge=1, le=1_000_000, description="Records at most.")
+        int,
+        Query(
+            alias="limit",
+            ge=1,
+            le=1_000_000,
+            description="Records at most.",
+            examples=[10],
+        ),
     ] = 1_000_000,
     duration_s: Annotated[
-        int, Query(ge=0, le=86_400, description="For how long at most.")
+        int,
+        Query(
+            ge=0,
+            le=86_400,
+            description="For how long at most, in seconds.",
+            examples=[0],
+        ),
     ] = 3_600,
 ) -> TailLimits:
     return TailLimits(records, duration_s * 1000)

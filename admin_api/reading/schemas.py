@@ -7,6 +7,11 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
 from pydantic import BaseModel, Field
 
+from admin_api.fields import (
+    TIME_MS,
+    PartitionIdField,
+    TopicNameField,
+)
 from admin_api.resources import CollectionMetadata
 
 _CONTROLS = frozenset(map(chr, range(32))) - set("\t\n\r") | {"\x7f"}
@@ -23,32 +28,44 @@ class Encoding(StrEnum):
 class Data(BaseModel):
     """Bytes: as they are if they are UTF-8 without control characters, else base64."""
 
-    type: Encoding
-    data: str = Field(examples=["hello"])
+    type: Encoding = Field(description="How the bytes are written.")
+    data: str = Field(description="The bytes.", examples=["hello"])
 
 
 class ReadHeader(BaseModel):
-    name: str
-    value: Data | None
+    """A header of a record."""
+
+    name: str = Field(
+        description="Its name; several may have the same.", examples=["trace-id"]
+    )
+    value: Data | None = Field(description="Its bytes; null: it has none.")
 
 
 class ReadRecord(BaseModel):
     """A record of a topic."""
 
-    partition_id: int
-    offset: int
-    timestamp_ms: int | None = Field(examples=[1_700_000_000_000])
-    timestamp_type: str = Field(description="CREATE_TIME, LOG_APPEND_TIME or NONE.")
-    key: Data | None
-    value: Data | None
-    headers: list[ReadHeader]
+    partition_id: PartitionIdField
+    offset: int = Field(description="Its offset in the partition.", examples=[1200])
+    timestamp_ms: int | None = Field(
+        description="Milliseconds since 1970; null: it has none.", examples=[TIME_MS]
+    )
+    timestamp_type: str = Field(
+        description="CREATE_TIME, LOG_APPEND_TIME or NONE.", examples=["CREATE_TIME"]
+    )
+    key: Data | None = Field(description="Its key; null: it has none.")
+    value: Data | None = Field(
+        description="Its value; null: it has none, as that which deletes a key."
+    )
+    headers: list[ReadHeader] = Field(
+        description="In the order in which they were written."
+    )
 
 
 class Position(BaseModel):
     """From which offset a partition is to be read on."""
 
-    partition_id: int
-    offset: int
+    partition_id: PartitionIdField
+    offset: int = Field(description="The next offset to be read.", examples=[1201])
 
 
 class Ending(StrEnum):
@@ -63,12 +80,16 @@ class Ending(StrEnum):
 class RecordList(BaseModel):
     """Records by partition and offset; ``metadata.next`` reads on."""
 
-    metadata: CollectionMetadata
-    topic_name: str = Field(examples=["orders"])
-    ended_by: Ending
-    scanned: int = Field(description="Records that were looked at, wanted or not.")
-    positions: list[Position]
-    data: list[ReadRecord]
+    metadata: CollectionMetadata = Field(
+        description="Where the records were asked for, and where to read on."
+    )
+    topic_name: TopicNameField
+    ended_by: Ending = Field(description="Why there are no more.")
+    scanned: int = Field(
+        description="Records that were looked at, wanted or not.", examples=[1]
+    )
+    positions: list[Position] = Field(description="Where each partition is read on.")
+    data: list[ReadRecord] = Field(description="The records that are wanted.")
 
 
 def shown(data: bytes | None) -> Data | None:

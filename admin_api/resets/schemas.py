@@ -6,6 +6,14 @@ from typing import Annotated, Self
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 
 from admin_api.dependencies import ID_MAX, Text
+from admin_api.fields import (
+    TIME_MS,
+    TOPIC,
+    GroupIdField,
+    PartitionIdField,
+    TopicNameField,
+    shown_as,
+)
 from admin_api.resources import Body
 
 TOPICS_MAX = 1_000
@@ -30,14 +38,28 @@ WITH_VALUE = frozenset({Target.OFFSET, Target.TIMESTAMP, Target.SHIFT, Target.DU
 class ResetTopic(Body):
     """A topic, or some of its partitions."""
 
-    topic_name: Annotated[Text, StringConstraints(min_length=1, max_length=249)]
+    topic_name: Annotated[Text, StringConstraints(min_length=1, max_length=249)] = (
+        Field(description="The name of the topic.", examples=[TOPIC])
+    )
     partitions: list[Annotated[int, Field(ge=0, le=ID_MAX)]] | None = Field(
-        default=None, max_length=10_000, description="All of them if null."
+        default=None,
+        max_length=10_000,
+        description="Its partitions; all of them if null.",
+        examples=[[0]],
     )
 
 
 class ResetOffsets(Body):
     """Which partitions, and where to."""
+
+    model_config = shown_as(
+        {
+            "to": "EARLIEST",
+            "topics": [{"topic_name": TOPIC, "partitions": [0]}],
+            "dry_run": True,
+        },
+        {"to": "TIMESTAMP", "value": TIME_MS, "topics": [{"topic_name": TOPIC}]},
+    )
 
     topics: list[ResetTopic] | None = Field(
         default=None,
@@ -45,11 +67,16 @@ class ResetOffsets(Body):
         max_length=TOPICS_MAX,
         description="All that the group has committed offsets of if null.",
     )
-    to: Target
+    to: Target = Field(
+        description="Where the group shall read on: at the beginning (EARLIEST) or "
+        "the end (LATEST), where it is (CURRENT), at an OFFSET or a TIMESTAMP, so "
+        "many records further (SHIFT), or where records are so old (DURATION)."
+    )
     value: Annotated[int, Field(ge=-INT64_MAX, le=INT64_MAX)] | None = Field(
         default=None,
-        description="OFFSET: an offset; TIMESTAMP: milliseconds since 1970; "
-        "SHIFT: records, back if negative; DURATION: milliseconds back from now.",
+        description="OFFSET: an offset; TIMESTAMP: milliseconds since 1970; SHIFT: "
+        "records, back if negative; DURATION: milliseconds back from now.",
+        examples=[1200],
     )
     dry_run: bool = Field(default=True, description="Only say what would be committed.")
 
@@ -73,17 +100,21 @@ class ResetOffsets(Body):
 class ResetPartition(BaseModel):
     """A partition: where the group was, and where it reads on."""
 
-    topic_name: str
-    partition_id: int
-    current_offset: int | None = Field(description="null: it had committed none.")
-    new_offset: int
-    earliest_offset: int
-    latest_offset: int
+    topic_name: TopicNameField
+    partition_id: PartitionIdField
+    current_offset: int | None = Field(
+        description="What the group had committed; null: nothing.", examples=[1500]
+    )
+    new_offset: int = Field(description="Where it reads on.", examples=[1200])
+    earliest_offset: int = Field(
+        description="The first offset that can be read.", examples=[0]
+    )
+    latest_offset: int = Field(description="The end of the partition.", examples=[1500])
 
 
 class Reset(BaseModel):
     """What was committed, or in a dry run would be."""
 
-    consumer_group_id: str
-    dry_run: bool
-    data: list[ResetPartition]
+    consumer_group_id: GroupIdField
+    dry_run: bool = Field(description="Whether nothing was committed.")
+    data: list[ResetPartition] = Field(description="By topic and partition.")

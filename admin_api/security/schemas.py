@@ -16,31 +16,41 @@ class Issue(StrEnum):
 class Interface(BaseModel):
     """One listener."""
 
-    name: str = Field(examples=["kafka"])
-    address: str = Field(examples=["127.0.0.1:9092"])
+    name: str = Field(description="Which listener it is.", examples=["kafka"])
+    address: str = Field(description="Where it listens.", examples=["127.0.0.1:9092"])
     is_loopback: bool = Field(description="Only its own machine reaches it.")
-    tls_enabled: bool
+    tls_enabled: bool = Field(description="Whether it speaks TLS.")
     authentication_method: str = Field(
-        examples=["NONE", "BEARER", "FILE_MODE", "SECRET"]
+        description="How callers show who they are: `NONE`, `BEARER` (a token), "
+        "`FILE_MODE` (a socket that only its owner may open) or `SECRET`.",
+        examples=["NONE"],
     )
-    authorization_enabled: bool
+    authorization_enabled: bool = Field(
+        description="Whether it decides who may do what."
+    )
 
 
 class Alert(BaseModel):
     """What to look at: a listener that others reach lacks something."""
 
-    affected_interface: str
-    issue: Issue
-    description: str
+    affected_interface: str = Field(
+        description="The name of the listener.", examples=["kafka"]
+    )
+    issue: Issue = Field(description="What it lacks.")
+    description: str = Field(
+        description="The same in a sentence.",
+        examples=["kafka (0.0.0.0:9092) speaks no TLS."],
+    )
 
 
 class SecurityReport(BaseModel):
     """Each listener's state, and what follows."""
 
-    interfaces: list[Interface]
+    interfaces: list[Interface] = Field(description="One for each listener.")
     alerts: list[Alert] = Field(
         description="Of listeners that are not on loopback; none is as it should be."
     )
     tokens: dict[str, int] | None = Field(
-        description="How many of each role are good; null: none was ever made."
+        description="How many of each role are good; null: none was ever made.",
+        examples=[{"viewer": 1, "operator": 0, "admin": 1}],
     )

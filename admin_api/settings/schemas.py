@@ -11,25 +11,34 @@ from broker.settings import Settings
 class SettingSchema(BaseModel):
     """What can be set."""
 
-    key: str = Field(examples=["lake.flush_ms"])
-    type: str = Field(examples=["int"])
-    default: Any = Field(examples=[2000])
-    description: str
+    key: str = Field(
+        description="Its key, as in the file and after `-X`.",
+        examples=["lake.flush_ms"],
+    )
+    type: str = Field(description="What its values are.", examples=["int"])
+    default: Any = Field(description="Its value if nobody sets it.", examples=[2000])
+    description: str = Field(
+        description="What it does.", examples=["How long records wait for their table."]
+    )
 
 
 class Setting(SettingSchema):
     """What is set."""
 
-    value: Any = Field(examples=[2000])
-    is_default: bool
+    value: Any = Field(description="Its value here.", examples=[2000])
+    is_default: bool = Field(description="Whether that is its default.")
 
 
 class SettingSchemaList(BaseModel):
-    data: list[SettingSchema]
+    """All that can be set."""
+
+    data: list[SettingSchema] = Field(description="Sorted by key.")
 
 
 class SettingList(BaseModel):
-    data: list[Setting]
+    """What is set."""
+
+    data: list[Setting] = Field(description="Sorted by key; secrets are not shown.")
 
 
 def schema() -> SettingSchemaList:

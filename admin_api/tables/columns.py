@@ -14,9 +14,11 @@ from admin_api.resources import Shown
 
 
 class Column(BaseModel):
-    name: Shown = Field(examples=["offset"])
+    """A column of a table."""
+
+    name: Shown = Field(description="Its name.", examples=["offset"])
     type: Shown = Field(description="As Spark writes it.", examples=["bigint"])
-    nullable: bool
+    nullable: bool = Field(description="Whether a row may have none.")
     comment: Shown | None = Field(
         description="What it is, by whoever made it or said so last.",
         examples=["Name of the topic"],

@@ -28,6 +28,7 @@ OperationsQuery = Annotated[
     Query(
         alias="include_authorized_operations",
         description="Whether to say what the caller may do with the topic.",
+        examples=[True],
     ),
 ]
 

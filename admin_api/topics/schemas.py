@@ -7,6 +7,13 @@ from confluent_kafka.admin import NewTopic, TopicMetadata
 from pydantic import Field
 
 from admin_api.dependencies import ID_MAX, Text
+from admin_api.fields import (
+    TOPIC,
+    KindField,
+    TopicNameField,
+    ValidateOnlyField,
+    shown_as,
+)
 from admin_api.problems import Problem
 from admin_api.resources import Body, Collection, Place, Related, Resource
 from broker.topics.topic import INTERNAL
@@ -17,43 +24,103 @@ REPLICAS_MAX = 10_000
 
 
 class Topic(Resource):
-    kind: str = "KafkaTopic"
-    topic_name: str
-    is_internal: bool
-    replication_factor: int
-    partitions_count: int
-    partitions: Related
-    configs: Related
-    partition_reassignments: Related
-    authorized_operations: list[str] = Field(default_factory=list)
+    """A topic; its table is `/v1/tables/{topic_name}`."""
+
+    kind: KindField = "KafkaTopic"
+    topic_name: TopicNameField
+    is_internal: bool = Field(
+        description="Whether Kafka keeps its own state in it, as in "
+        "`__consumer_offsets`."
+    )
+    replication_factor: int = Field(
+        description="On how many brokers each partition is.", examples=[1]
+    )
+    partitions_count: int = Field(
+        description="How many partitions it has.", examples=[3]
+    )
+    partitions: Related = Field(description="Its partitions.")
+    configs: Related = Field(description="Its configurations.")
+    partition_reassignments: Related = Field(
+        description="Reassignments of its partitions that are under way."
+    )
+    authorized_operations: list[str] = Field(
+        default_factory=list,
+        description="What the caller may do with it; empty unless it was asked for.",
+        examples=[["ALTER", "DESCRIBE", "READ", "WRITE"]],
+    )
 
 
 class TopicList(Collection):
-    kind: str = "KafkaTopicList"
-    data: list[Topic]
+    """The topics of a cluster."""
+
+    kind: KindField = "KafkaTopicList"
+    data: list[Topic] = Field(description="Sorted by name.")
 
 
 class NewConfig(Body):
-    name: Text
-    value: Text | None = None
+    """A configuration of a topic to be."""
+
+    name: Text = Field(description="Its name.", examples=["retention.ms"])
+    value: Text | None = Field(
+        default=None, description="Its value, always as text.", examples=["86400000"]
+    )
 
 
 class ReplicasAssignment(Body):
     """On which brokers a partition is, its leader first."""
 
-    partition_id: int = Field(ge=0, le=PARTITIONS_MAX)
-    broker_ids: list[int] = Field(max_length=REPLICAS_MAX)
+    partition_id: int = Field(
+        ge=0,
+        le=PARTITIONS_MAX,
+        description="The number of the partition.",
+        examples=[0],
+    )
+    broker_ids: list[int] = Field(
+        max_length=REPLICAS_MAX,
+        description="Brokers that have it, its leader first.",
+        examples=[[1]],
+    )
 
 
 class CreateTopic(Body):
     """A topic to make; what is left out is the broker's default."""
 
-    topic_name: Text = Field(examples=["orders"])
-    partitions_count: int | None = Field(default=None, ge=1, le=PARTITIONS_MAX)
-    replication_factor: int | None = Field(default=None, ge=1, le=REPLICAS_MAX)
-    replicas_assignments: list[ReplicasAssignment] | None = None
-    configs: list[NewConfig] | None = None
-    validate_only: bool | None = None
+    model_config = shown_as(
+        {
+            "topic_name": "payments",
+            "partitions_count": 3,
+            "configs": [{"name": "retention.ms", "value": "86400000"}],
+        },
+        {"topic_name": "refunds", "validate_only": True},
+    )
+
+    topic_name: Text = Field(
+        description="Its name: letters, digits, `.`, `_` and `-`, 249 at most.",
+        examples=[TOPIC],
+    )
+    partitions_count: int | None = Field(
+        default=None,
+        ge=1,
+        le=PARTITIONS_MAX,
+        description="How many partitions; null: the broker's `num.partitions`.",
+        examples=[3],
+    )
+    replication_factor: int | None = Field(
+        default=None,
+        ge=1,
+        le=REPLICAS_MAX,
+        description="On how many brokers; with one broker that is 1.",
+        examples=[1],
+    )
+    replicas_assignments: list[ReplicasAssignment] | None = Field(
+        default=None,
+        description="Which brokers have which partition, in the place of both counts.",
+    )
+    configs: list[NewConfig] | None = Field(
+        default=None,
+        description="What is set for it; all else has the broker's defaults.",
+    )
+    validate_only: ValidateOnlyField = None
 
     def wanted(self) -> NewTopic:
         """What the broker is asked for. Raises Problem for assignments with gaps."""
@@ -71,7 +138,14 @@ class CreateTopic(Body):
 class UpdateTopic(Body):
     """How many partitions a topic shall have; never fewer than it has."""
 
-    partitions_count: int = Field(ge=1, le=PARTITIONS_MAX)
+    model_config = shown_as({"partitions_count": 6})
+
+    partitions_count: int = Field(
+        ge=1,
+        le=PARTITIONS_MAX,
+        description="How many partitions it has then.",
+        examples=[6],
+    )
 
 
 def _in_order(assignments: list[ReplicasAssignment]) -> list[list[int]]:

@@ -17,15 +17,31 @@ async def find_version(
     name: TopicNameDep,
     lake: LakeDep,
     partition: Annotated[
-        int | None, Query(ge=0, le=ID_MAX, description="With `offset`.")
+        int | None,
+        Query(
+            ge=0,
+            le=ID_MAX,
+            description="The partition that `offset` is in.",
+            examples=[0],
+        ),
     ] = None,
     offset: Annotated[
         int | None,
-        Query(ge=0, le=OFFSET_MAX, description="Which version brought it?"),
+        Query(
+            ge=0,
+            le=OFFSET_MAX,
+            description="An offset: which version brought it?",
+            examples=[0],
+        ),
     ] = None,
     version: Annotated[
         int | None,
-        Query(ge=0, le=OFFSET_MAX, description="How far does this one reach?"),
+        Query(
+            ge=0,
+            le=OFFSET_MAX,
+            description="A Delta version: how far does it reach?",
+            examples=[1],
+        ),
     ] = None,
 ) -> TableVersion:
     """The first version of the table that holds an offset, or a version by its number.
