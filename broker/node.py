@@ -41,10 +41,13 @@ from broker.runtime.partitions import timestamps
 from broker.runtime.process.internal import InternalEndpoint, Question, Row
 from broker.runtime.process.internal_places import place_of_broker
 from broker.runtime.process.logging import configure_logging, levels, recent
+from broker.runtime.process.loop_idle import LoopIdle
 from broker.runtime.process.loop_lag import LoopLag
 from broker.runtime.process.loop_timers import LoopTimers
 from broker.runtime.process.maintenance import MaintenanceScheduler
+from broker.runtime.process.sizes import sized
 from broker.runtime.process.status import Counters, StatusFile
+from broker.runtime.process.topic_rows import sizes, traffic
 from broker.runtime.services import Broker
 from broker.settings import Settings
 from broker.status.file import path_of
@@ -85,6 +88,8 @@ class Node:
         self.maintenance: MaintenanceScheduler
         self._clock = SystemClock()
         self._counters = Counters()
+        self._idle = LoopIdle()
+        self._request_bytes: Callable[[], int] = int
         self._files = PosixFiles()
         self._ends = contextlib.AsyncExitStack()
         self._state = "starting"
@@ -215,16 +220,20 @@ class Node:
                 f"{error.strerror or error}; choose another --listener"
             ) from error
         self.broker.advertised = self._advertised()
+        budgets = (hub.producing, hub.answering)
+        self._request_bytes = lambda: sum(one.taken for one in budgets)
         self._bring_internal(hub)
 
     def _bring_internal(self, hub: Hub) -> None:
         """Let the admin plane ask; without it the broker serves all the same."""
+        broker = self.broker
         endpoint = InternalEndpoint(
             place_of_broker(self.directory.run, self.settings.internal),
             {
                 "connections": Question(lambda: describe(hub)),
                 "segments": Question(self._segments),
-                "topics": Question(self._topics),
+                "topics": Question(lambda: traffic(broker.topics, broker.partitions)),
+                "sizes": Question(lambda: sizes(broker.topics, broker.partitions)),
                 "telemetry": Question(self._telemetry),
                 "log": Question(_recent_lines, is_of_loop=False),
             },
@@ -245,12 +254,6 @@ class Node:
                 "bytes": segment.bytes,
                 "sealed": segment.sealed,
             }
-
-    def _topics(self) -> Iterator[Row]:
-        for number, bytes_in in self.broker.partitions.bytes_by_topic():
-            topic = self.broker.topics.by_number(number)
-            if topic is not None:
-                yield {"topic": topic.name, "bytes_in": bytes_in}
 
     def _telemetry(self) -> Iterator[Row]:
         """What clients pushed last of their own metrics, as OpenTelemetry has them."""
@@ -285,26 +288,19 @@ class Node:
             requests=self._counters.requests_by_name(API_NAMES),
             request_times=self._counters.times_by_name(API_NAMES),
             loop_lag=self._counters.loop_lag.state(),
+            loop_idle_percent=self._idle.percent(),
         )
         if self._state == "starting":
             return status
         broker, (host, port) = self.broker, self.address
         segments, held = broker.wal.segments(), self._held.look()
-        cold = self._lake.cold_figures()
         return replace(
-            status,
+            sized(status, broker, self._lake.cold_figures(), self._request_bytes()),
             kafka=f"{host}:{port}",
             cluster_id=broker.cluster_id,
             topics=len(broker.topics),
             partitions=broker.partitions.count,
             waiting=len(broker.purgatory),
-            counters={
-                **status.counters,
-                "cold_bytes_out_total": cold.bytes_out,
-                "cold_cache_hits_total": cold.cache_hits,
-                "cold_cache_misses_total": cold.cache_misses,
-            },
-            cold_read_times=cold.times,
             sync_times=broker.wal.sync_times(),
             group_batches=broker.wal.group_sizes(),
             warnings=(

@@ -132,6 +132,7 @@ class Compactor:
             self._figures.said(self._status),
             written_ms=self._clock.now_ms(),
             counters=self.counters.totals(),
+            disk=self._warehouse.disk,
         )
 
     def set_state(self, state: str) -> None:
@@ -406,17 +407,10 @@ class Compactor:
             _log_stuck(key, failure.why)
 
     def _count(self, outcome: Outcome, took_ms: int) -> None:
-        counters = self.counters
         self._compacted += outcome.log_bytes
         self._figures.add_round(took_ms, outcome.rows, outcome.log_bytes)
         self._status = replace(self._status, round_ms=took_ms)
-        counters.rounds += 1
-        counters.rounds_ms += took_ms
-        counters.rows += outcome.rows
-        counters.log_bytes += outcome.log_bytes
-        counters.file_bytes += outcome.file_bytes
-        counters.files += outcome.files
-        counters.commits += outcome.commits
+        self.counters.add_round(outcome, took_ms)
         log.debug(
             "round", ms=took_ms, rows=outcome.rows, log_bytes=outcome.log_bytes,
             files=outcome.files, commits=outcome.commits,

@@ -20,6 +20,7 @@ from urllib.parse import unquote
 
 import structlog
 
+from broker.clock import ticks_ns
 from broker.failpoints import passing
 from broker.ids import TopicNumber, TopicPartition
 from jobs.isolate import Spread, spread_isolated
@@ -32,6 +33,7 @@ from lakehouse.errors import CommitRefused, RowsInTheWay
 from lakehouse.new_file import NewFile, partition_directory
 
 COMMIT_THREADS: Final = 4
+NS_A_MS: Final = 1_000_000
 
 log = structlog.get_logger("lakelog.compactor")
 
@@ -48,6 +50,8 @@ class Outcome:
     file_bytes: int = 0
     files: int = 0
     commits: int = 0
+    write_ms: int = 0
+    commit_ms: int = 0
     failed: dict[TopicPartition, Failed] = field(default_factory=dict)
     blocked: dict[TopicPartition, str] = field(default_factory=dict)
     refused: dict[TopicNumber, str] = field(default_factory=dict)
@@ -96,6 +100,7 @@ def run_round(
     if not tasks:
         return Outcome()
     passing("compact.before_files")
+    begun_ns = ticks_ns()
     results = spread_isolated(
         spread,
         [
@@ -106,7 +111,11 @@ def run_round(
     passing("compact.after_files")
     pairs = zip(itertools.chain(*tasks), itertools.chain(*results), strict=True)
     done = [(item, _judged(item, result)) for item, result in pairs]
-    return _commit_all(done, tables, is_free) if may_commit() else Outcome()
+    written_ns = ticks_ns()
+    outcome = _commit_all(done, tables, is_free) if may_commit() else Outcome()
+    outcome.write_ms = (written_ns - begun_ns) // NS_A_MS
+    outcome.commit_ms = (ticks_ns() - written_ns) // NS_A_MS
+    return outcome
 
 
 def file_task(item: Item, table: Table, attempt: str, niceness: int = 0) -> FileTask:

@@ -17,6 +17,7 @@ from broker.status.schema import CompactorStatus, TableState
 from broker.storage.files import PosixFiles
 from broker.topics.topic import Topic
 from jobs.planner import Pending
+from jobs.round import Outcome
 from jobs.stuck import WHOLE_TOPIC, Failure, Stuck
 
 PERIOD_S: Final = 1.0
@@ -32,6 +33,8 @@ class Counters:
     rounds: int = 0
     rounds_failed: int = 0
     rounds_ms: int = 0
+    rounds_write_ms: int = 0
+    rounds_commit_ms: int = 0
     rows: int = 0
     log_bytes: int = 0
     file_bytes: int = 0
@@ -48,6 +51,18 @@ class Counters:
     cleaned_bytes: int = 0
     clean_file_bytes: int = 0
     owner_waits: int = 0
+
+    def add_round(self, outcome: Outcome, took_ms: int) -> None:
+        """Count what a round did."""
+        self.rounds += 1
+        self.rounds_ms += took_ms
+        self.rounds_write_ms += outcome.write_ms
+        self.rounds_commit_ms += outcome.commit_ms
+        self.rows += outcome.rows
+        self.log_bytes += outcome.log_bytes
+        self.file_bytes += outcome.file_bytes
+        self.files += outcome.files
+        self.commits += outcome.commits
 
     @property
     def amplification_percent(self) -> int:

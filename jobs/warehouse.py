@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from broker.status.schema import CompactorStatus
+from broker.status.schema import CompactorStatus, DiskState
 from broker.storage.files import Files
 from broker.storage.warehouse import MARK, DirectoryRefused, check_warehouse
 from lakehouse.location import warehouse_of
@@ -57,6 +57,9 @@ class Warehouse:
         self._holds_lease = holds_lease
         self._link = data_dir / "tables"
         self._lock: int | None = None
+        self.disk = DiskState()
+        """That of the tables, as of the last look at it; its low mark is 0 where it is
+        the log's, which the broker has one for."""
         self.refusal: str | None = None
         """Why it is not ours although we have the lease, as of the last asking."""
 
@@ -77,9 +80,12 @@ class Warehouse:
         try:
             tables, log_ = _volume(self._link), _volume(self._data_dir)
         except OSError:
+            self.disk = DiskState()
             return None  # whoever writes there will tell
+        mark = low_mark(tables, log_, self._low_bytes)
+        self.disk = DiskState(tables.free, tables.total, mark)
         place = str(warehouse_of(self._data_dir))
-        return full_sentence(place, tables, log_, self._low_bytes)
+        return full_sentence(place, tables, mark)
 
     def kept_out(self, status: CompactorStatus) -> CompactorStatus:
         """``status`` of one to whom it is not, as of the last asking."""
@@ -124,13 +130,15 @@ class Warehouse:
             return False
 
 
-def full_sentence(
-    place: str, tables: Volume, log_: Volume, low_bytes: int
-) -> str | None:
-    """Why nothing is added to tables at ``place``; None if they lie on the log's disk,
-    or there is space."""
-    mark = min(low_bytes, tables.total // SHARE)
-    if tables.device == log_.device or tables.free >= mark:
+def low_mark(tables: Volume, log_: Volume, low_bytes: int) -> int:
+    """So many bytes are kept free; 0 where tables lie on the log's disk."""
+    is_own = tables.device != log_.device
+    return min(low_bytes, tables.total // SHARE) if is_own else 0
+
+
+def full_sentence(place: str, tables: Volume, mark: int) -> str | None:
+    """Why nothing is added to tables at ``place``; None if there is space."""
+    if tables.free >= mark:
         return None
     return (
         f"the disk of the tables, {place}, has {tables.free / _MIB:.1f} MiB left, and "

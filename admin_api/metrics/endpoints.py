@@ -9,6 +9,7 @@ The hot path counts in plain ints; nobody waits for a scrape.
 """
 
 import asyncio
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any
@@ -19,12 +20,19 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from admin_api.dependencies import ExporterDep, LagRecorderDep, SettingsDep, StatusDep
+from admin_api.dependencies import (
+    ClockDep,
+    ExporterDep,
+    LagRecorderDep,
+    SettingsDep,
+    StatusDep,
+)
 from admin_api.lag_history.recorder import LagRecorder
+from admin_api.metrics.expiry import expiry
 from admin_api.metrics.exporter import Figures, families
 from admin_api.metrics.histograms import compaction, histograms
 from admin_api.metrics.jmx import jmx
-from admin_api.metrics.process import process
+from admin_api.metrics.process import children, process
 from admin_api.status import StatusFiles
 from broker.status.schema import (
     COUNTERS_HELP,
@@ -132,21 +140,27 @@ def lag_history(recorder: LagRecorder) -> Iterator[Metric]:
 class PartsCollector(Collector):
     """The status files as metric families, read at each scrape."""
 
-    def __init__(self, status: StatusFiles, *, per_topic: bool) -> None:
+    def __init__(
+        self, status: StatusFiles, figures: Figures | None, *, per_topic: bool
+    ) -> None:
         self._status, self._per_topic = status, per_topic
+        self._figures = figures
 
     def collect(self) -> Iterator[Metric]:
         """Everything that the parts say now."""
+        yield from process("lakelog_admin", os.getpid())
         broker, compactor = self._status.broker(), self._status.compactor()
         yield from _part("lakelog_broker", broker, per_topic=self._per_topic)
         if broker is not None:
             yield from requests(broker.requests)
             yield from histograms(broker)
-            yield from jmx(broker)
+            yield from jmx(broker, self._figures)
             yield from transactions(broker.transactions)
         yield from _part("lakelog_compactor", compactor, per_topic=self._per_topic)
         if compactor is not None:
             yield from compaction(compactor)
+            if compactor.pid:
+                yield from children("lakelog_compactor", compactor.pid)
             if self._per_topic:
                 yield freshness(compactor)
 
@@ -192,7 +206,7 @@ def text(
     a moment."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Collected(list(more)))
-    registry.register(PartsCollector(status, per_topic=per_topic))
+    registry.register(PartsCollector(status, figures, per_topic=per_topic))
     if figures is not None:
         registry.register(Collected(list(families(figures, age_s))))
     return generate_latest(registry)
@@ -204,6 +218,7 @@ async def metrics(
     exporter: ExporterDep,
     recorder: LagRecorderDep,
     settings: SettingsDep,
+    clock: ClockDep,
     per_topic: Annotated[
         bool | None,
         Query(
@@ -223,7 +238,9 @@ async def metrics(
     wanted = settings.metrics.per_topic if per_topic is None else per_topic
     figures = await exporter.figures() if wanted else None
     age_s = exporter.age_s
-    kept = list(lag_history(recorder))
+    now_ms = clock.now_ms()
+    expires = await asyncio.to_thread(lambda: list(expiry(settings, now_ms)))
+    kept = [*lag_history(recorder), *expires]
     found = await asyncio.to_thread(
         text, status, figures, age_s, kept, per_topic=wanted
     )

@@ -11,9 +11,9 @@ and gets the figures of before if there are no newer ones.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaException
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -39,6 +39,14 @@ OFFSETS_MAX: Final = 20_000
 Key = tuple[str, int]
 
 
+class Traffic(NamedTuple):
+    """What a topic got and gave since the broker began."""
+
+    records_in: int
+    bytes_in: int
+    bytes_out: int
+
+
 @dataclass(frozen=True, slots=True)
 class Figures:
     """What the broker said."""
@@ -50,8 +58,10 @@ class Figures:
     committed: Mapping[str, Mapping[Key, int]] = field(default_factory=dict)
     members: Mapping[str, int] = field(default_factory=dict)
     left_out: int = 0
-    bytes_in: Mapping[str, int] = field(default_factory=dict)
-    """Topic -> bytes that were produced since the broker began."""
+    traffic: Mapping[str, Traffic] = field(default_factory=dict)
+    """By topic; of those that were produced to, or read, since the broker began."""
+    sizes: Mapping[Key, int] = field(default_factory=dict)
+    """Bytes of a partition, in the log and in its table."""
 
 
 class Exporter:
@@ -109,18 +119,38 @@ class Exporter:
         committed = await self._committed(groups[:GROUPS_MAX])
         whole = members.keys() & committed.keys()
         left_out = len(every) - len(chosen) + len(groups) - len(whole)
-        bytes_in = await self._bytes_in({topic for topic, _ in chosen})
+        traffic = await self._traffic({topic for topic, _ in chosen})
+        sizes = await self._sizes(chosen)
         return Figures(
-            tuple(nodes), chosen, marks, committed, members, left_out, bytes_in
+            tuple(nodes), chosen, marks, committed, members, left_out, traffic, sizes
         )
 
-    async def _bytes_in(self, topics: set[str]) -> dict[str, int]:
-        """What these topics got, as the broker's own endpoint says; nothing without."""
+    async def _traffic(self, topics: Collection[str]) -> dict[str, Traffic]:
+        """Of these topics."""
+        rows = await self._rows("topics", ("topic", *Traffic._fields))
+        return {
+            row["topic"]: Traffic(*(row[name] for name in Traffic._fields))
+            for row in rows
+            if row["topic"] in topics
+        }
+
+    async def _sizes(self, partitions: Collection[Key]) -> dict[Key, int]:
+        """Of these partitions."""
+        rows = await self._rows("sizes", ("topic", "partition", "bytes"))
+        return {
+            key: row["bytes"]
+            for row in rows
+            if (key := (row["topic"], row["partition"])) in partitions
+        }
+
+    async def _rows(
+        self, question: str, needs: Sequence[str]
+    ) -> Sequence[Mapping[str, Any]]:
+        """What the broker's own endpoint says; nothing without one."""
         try:
-            rows = await self._internal.rows("topics", ("topic", "bytes_in"))
+            return await self._internal.rows(question, needs)
         except Problem:
-            return {}
-        return {row["topic"]: row["bytes_in"] for row in rows if row["topic"] in topics}
+            return ()
 
     async def _members(self, groups: list[str]) -> dict[str, int]:
         """How many each of the groups has that can be described."""
@@ -184,8 +214,8 @@ def _topics(found: Figures) -> Iterator[Metric]:
         "Bytes of record batches that the topic got since the broker began.",
         labels=["topic"],
     )
-    for name, bytes_in in found.bytes_in.items():
-        produced.add_metric([name], float(bytes_in))
+    for name, traffic in found.traffic.items():
+        produced.add_metric([name], float(traffic.bytes_in))
     yield produced
     figures = {
         "current_offset": ("Offset that the next record gets.", _end_of),

@@ -106,6 +106,14 @@ def aborted_of(place: Place, committed: bool) -> list[AbortedTransaction] | None
     return [AbortedTransaction(*one) for one in place.aborted]
 
 
+def count_fetched(place: Place) -> int:
+    """The bytes that a place gives; its partition counts them."""
+    size, partition = place.size, place.partition
+    if partition is not None:
+        partition.bytes_fetched += size
+    return size
+
+
 def data_of(index: int, place: Place, version: int, node_id: int) -> PartitionData:
     """A partition's part; with an error all its offsets are -1, as Kafka's."""
     data = PartitionData(index, high_watermark=-1, records=b"")

@@ -21,6 +21,7 @@ from broker.apis._fetch_partitions import (
     BY_ID_SINCE,
     READ_COMMITTED,
     aborted_of,
+    count_fetched,
     data_of,
     find_place,
     replica_id_of,
@@ -184,7 +185,9 @@ class _Changes:
             data = self._data(place)
             if data is not None:
                 _add(response, place.of, data)
-                self._broker.counters.bytes_out += place.size
+                counters = self._broker.counters
+                counters.bytes_out += count_fetched(place)
+                counters.fetch_errors += place.error is not None
         if session.epoch != self._epoch:
             code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
             return FetchResponse(error_code=code, session_id=session.id)

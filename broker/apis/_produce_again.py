@@ -50,8 +50,8 @@ class Repeat:
     """Answers requests that begin as one did before, up to the length of its batch."""
 
     __slots__ = (
-        "_answer", "_clock", "_form", "_head", "_length_at", "_partition", "_size",
-        "_tail", "_timeout_ms", "_version", "prefix",
+        "_answer", "_clock", "_counters", "_form", "_head", "_length_at", "_partition",
+        "_size", "_tail", "_timeout_ms", "_version", "prefix",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +69,7 @@ class Repeat:
         """What is the same: from the correlation id's end to the batch's length."""
         self._version = context.version
         self._clock = context.broker.clock
+        self._counters = context.broker.counters
         self._partition = partition
         self._answer = answer
         numbers = 3 if context.version >= _LOG_START_SINCE else 2
@@ -123,6 +124,7 @@ class Repeat:
 
     def refusal(self, error: KafkaError) -> ProduceResponse:
         """The answer to a batch that was refused, as the general way gives it."""
+        self._counters.produce_errors += 1
         one = PartitionProduceResponse(self._answer.partition_responses[0].index)
         refuse(one, error, self._version, self._partition.log.offsets.start)
         topic = TopicProduceResponse(self._answer.name, self._answer.topic_id, [one])

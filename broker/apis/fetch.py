@@ -24,6 +24,7 @@ from broker.apis._fetch_partitions import (
     BATCHES_SINCE,
     READ_COMMITTED,
     aborted_of,
+    count_fetched,
     data_of,
     find_place,
     replica_id_of,
@@ -172,7 +173,9 @@ def _answer(
             data.aborted_transactions = aborted_of(place, committed)
             answers.append(data)
             if place.buffers:
-                size += place.size
+                size += count_fetched(place)
+            elif place.error is not None:
+                broker.counters.fetch_errors += 1
             if count % TURN_PLACES == 0:
                 yield
     broker.counters.bytes_out += size

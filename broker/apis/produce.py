@@ -69,8 +69,8 @@ class Answer(Pending[Given | None]):
     """A response that is filled from several sides; complete when nothing is open."""
 
     __slots__ = (
-        "acks", "asked", "errors_left", "is_wide", "open", "refused", "response",
-        "transaction", "version", "waits_until_s",
+        "acks", "asked", "counters", "errors_left", "is_wide", "open", "refused",
+        "response", "transaction", "version", "waits_until_s",
     )  # fmt: skip
 
     def __init__(
@@ -78,6 +78,7 @@ class Answer(Pending[Given | None]):
     ) -> None:
         super().__init__()
         self.version = context.version
+        self.counters = context.broker.counters
         self.acks = request.acks
         self.transaction = ProducedTransaction.of(request, context)
         """That of the request, if it names one."""
@@ -135,6 +136,7 @@ class Answer(Pending[Given | None]):
         self, answer: PartitionProduceResponse, error: KafkaError, log_start: int = -1
     ) -> None:
         self.refused = error
+        self.counters.produce_errors += 1
         refuse(answer, error, self.version, log_start, self.errors_left)
         self.errors_left -= len(answer.record_errors)
 

@@ -75,6 +75,7 @@ class ColdFigures(NamedTuple):
     bytes_out: int
     cache_hits: int
     cache_misses: int
+    cache_bytes: int
 
 
 class Rebuilt(NamedTuple):
@@ -168,7 +169,11 @@ class ColdReader:
         """What was counted until now."""
         cache = self._cache
         return ColdFigures(
-            self._times.state(), self._bytes_out, cache.hits, cache.misses
+            self._times.state(),
+            self._bytes_out,
+            cache.hits,
+            cache.misses,
+            cache.size_bytes,
         )
 
     async def find_timestamp(

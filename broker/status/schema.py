@@ -75,6 +75,40 @@ class WalState:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskState:
+    """The file system of the log, or of tables that lie elsewhere; all 0 where nobody
+    has looked at it."""
+
+    free_bytes: int = _says("Bytes of the disk that are free.")
+    total_bytes: int = _says("Bytes of the disk.")
+    low_bytes: int = _says("With fewer free bytes nothing more is written to the disk.")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheState:
+    """What is kept in memory for readers."""
+
+    hot_bytes: int = _says("Bytes of the newest segments, which are read from memory.")
+    cold_bytes: int = _says("Bytes of chunks of tables that are kept for readers.")
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSessionState:
+    """What consumers have the broker remember of their fetches."""
+
+    open: int = _says("Fetch sessions that are open.")
+    bytes: int = _says("Bytes that all fetch sessions take.")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """What waits inside of the broker."""
+
+    unsynced_batches: int = _says("Batches that are on their way to the disk.")
+    request_bytes: int = _says("Bytes of requests that have no answer yet.")
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerStatus:
     """What the broker says of itself."""
 
@@ -94,6 +128,14 @@ class BrokerStatus:
     waiting: int = _says("Requests that wait for something: data, members, time.")
     connections_open: int = _says("Connections that are open.")
     wal: WalState = field(default_factory=WalState)
+    disk: DiskState = field(default_factory=DiskState)
+    """That of the log."""
+    cache: CacheState = field(default_factory=CacheState)
+    fetch_sessions: FetchSessionState = field(default_factory=FetchSessionState)
+    queue: QueueState = field(default_factory=QueueState)
+    loop_idle_percent: int = _says(
+        "Share of the last seconds in which the event loop's thread took no processor."
+    )
     tables: tuple[TableState, ...] = ()
     """Tables that cannot be read, or not as a whole."""
     partitions_held: int = _says("Partitions with a transaction that is open.")
@@ -156,6 +198,8 @@ class CompactorStatus:
     )
     rewriting: str = ""
     """Topic whose files a merge or clean writes anew; none of a held one is begun."""
+    disk: DiskState = field(default_factory=DiskState)
+    """That of the tables; its low mark is 0 where it is the log's, too."""
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -179,6 +223,9 @@ COUNTERS_HELP: Mapping[str, str] = {
     "records_in_total": "Records that were produced.",
     "bytes_in_total": "Bytes of record batches that were produced.",
     "bytes_out_total": "Bytes of record batches that were fetched.",
+    "produce_errors_total": "Batches that were refused, for whatever reason.",
+    "fetch_errors_total": "Partitions of fetches that got an error in their answer.",
+    "fetch_sessions_evicted_total": "Fetch sessions that made room for others.",
     "cold_bytes_out_total": "Bytes of record batches that were read from tables.",
     "cold_cache_hits_total": "Chunks of tables that were found in memory.",
     "cold_cache_misses_total": "Chunks of tables that were read and made anew.",
@@ -186,6 +233,8 @@ COUNTERS_HELP: Mapping[str, str] = {
     "restarts_total": "How often `lakelog up` started it again after it had ended.",
     "rounds_total": "Compaction rounds that were run.",
     "rounds_ms_total": "Milliseconds that all compaction rounds took.",
+    "rounds_write_ms_total": "Milliseconds in which rounds wrote Parquet files.",
+    "rounds_commit_ms_total": "Milliseconds in which rounds committed to tables.",
     "rows_total": "Rows that were committed to tables.",
     "log_bytes_total": "Bytes of log that were compacted.",
     "file_bytes_total": "Bytes of Parquet files that were committed.",

@@ -131,6 +131,12 @@ class SegmentCache:
             return sequence in self._maps or sequence in self._leaving
 
     @property
+    def hot_bytes(self) -> int:
+        """Bytes of the segments that are hot now. Any thread, without the lock: who
+        has that may be giving pages back."""
+        return sum(each.size for each in list(self._maps.values()) if each.hot)
+
+    @property
     def leaving(self) -> bool:
         return bool(self._leaving)
 

@@ -23,6 +23,7 @@ from typing import Final
 import structlog
 
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.status.schema import DiskState
 from broker.storage.files import Files
 
 NAME: Final = "reserve"
@@ -45,7 +46,7 @@ class Space:
         self._directory = directory
         self._low_bytes = low_bytes
         self._free = 1 << 62
-        self._low = 0
+        self._total = self._low = 0
         self._reserved = NAME in files.listdir(directory)
         self.refusal: KafkaError | None = None
         """Why new batches are refused, below the low mark."""
@@ -58,14 +59,19 @@ class Space:
         """Whether so much may be taken for a while, to make more room than that."""
         return self._free - size >= self._low // _RESERVE_SHARE
 
+    def state(self) -> DiskState:
+        """As it was when it was looked at last. Any thread."""
+        free = self._free if self._total else 0
+        return DiskState(free, self._total, self._low)
+
     def look(self) -> None:
         """See how much is free, and act on it. Blocks; raises nothing."""
         try:
-            self._free, total = self._files.space(self._directory)
+            self._free, self._total = self._files.space(self._directory)
         except OSError as error:
             log.warning("cannot see how much space is left", error=str(error))
             return
-        self._low = min(self._low_bytes, total // _SHARE)
+        self._low = min(self._low_bytes, self._total // _SHARE)
         self._judge()
         self._keep_reserve()
 

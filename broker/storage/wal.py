@@ -25,6 +25,7 @@ from broker.clock import Clock, SystemClock
 from broker.ids import TopicNumber
 from broker.protocol.errors import KafkaError
 from broker.status.histogram import HistogramState
+from broker.status.schema import DiskState
 from broker.storage.active_segment import ActiveSegment
 from broker.storage.appender import SegmentAppender
 from broker.storage.batch_reader import BatchReader
@@ -252,6 +253,15 @@ class Wal:
     def group_sizes(self) -> HistogramState:
         """How many batches were acknowledged together."""
         return self._writer.groups.state()
+
+    def disk(self) -> DiskState:
+        """How full the disk of the log is, as of the last look at it."""
+        return self._space.state()
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes of the segments that are read from memory."""
+        return self._cache.hot_bytes
 
     def look_at_space(self) -> None:
         """See soon, on a thread, how much of the disk is free."""

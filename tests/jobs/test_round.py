@@ -1,7 +1,14 @@
 """What a round commits: per partition, all before the first slice that failed."""
 
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
 from broker.storage.files import PosixFiles
 from broker.storage.store import LocalSegmentStore
+from jobs import round as module
 from jobs.planner import Item
 from jobs.round import whole_prefixes
 from jobs.rows import Failed, Written
@@ -49,3 +56,24 @@ def test_what_a_round_did_is_counted(world: World) -> None:
     assert counted.log_bytes == sum(lengths)
     files = world.path(topic).glob("partition=*/*.parquet")
     assert counted.file_bytes == sum(path.stat().st_size for path in files)
+
+
+def test_the_time_of_each_phase_is_counted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+
+    def slowed(do: Callable[..., Any], by_s: float) -> Callable[..., Any]:
+        def done(*more: Any, **named: Any) -> Any:
+            time.sleep(by_s)
+            return do(*more, **named)
+
+        return done
+
+    compactor._spread = slowed(compactor._spread, 0.05)
+    monkeypatch.setattr(module, "commit_files", slowed(module.commit_files, 0.02))
+    world.produce(topic, [Record(b"k", b"v")])
+    world.flush(compactor)
+    counted = compactor.counters
+    assert counted.rounds_write_ms >= 50
+    assert counted.rounds_commit_ms >= 20

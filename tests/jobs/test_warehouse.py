@@ -14,7 +14,7 @@ from broker.storage.warehouse import MARK
 from broker.topics.topic import Topic
 from jobs.compactor import Compactor
 from jobs.rows import Failed, FileTask, Written
-from jobs.warehouse import LOCK, Volume, Warehouse, full_sentence
+from jobs.warehouse import LOCK, Volume, Warehouse, full_sentence, low_mark
 from lakehouse.location import warehouse_of
 from tests.jobs.world import World, here, some
 
@@ -198,14 +198,17 @@ def test_a_disk_that_is_swapped_before_it_is_locked_is_not_ours(
 
 def test_a_full_disk_of_the_tables_is_named() -> None:
     mine, theirs = Volume(1, 5 * MIB, 100 * MIB), Volume(2, 5 * MIB, 100 * MIB)
-    assert full_sentence("/far", theirs, mine, 4 * MIB) is None
-    sentence = full_sentence("/far", theirs, mine, 6 * MIB)
-    assert sentence is None, "a twentieth of a small disk is enough"
+    assert low_mark(theirs, mine, 4 * MIB) == 4 * MIB
+    mark = low_mark(theirs, mine, 6 * MIB)
+    assert mark == 5 * MIB, "a twentieth of a small disk is enough"
+    assert full_sentence("/far", theirs, mark) is None
     full = theirs._replace(free=4 * MIB)
-    sentence = full_sentence("/far", full, mine, 6 * MIB)
+    sentence = full_sentence("/far", full, mark)
     assert sentence is not None
     assert sentence.startswith("the disk of the tables, /far, has 4.0 MiB left")
-    assert full_sentence("/far", full._replace(device=1), mine, 6 * MIB) is None
+    near = full._replace(device=1)
+    assert low_mark(near, mine, 6 * MIB) == 0
+    assert full_sentence("/far", near, 0) is None
 
 
 def test_nothing_is_written_to_a_full_disk_of_tables(moved: World) -> None:

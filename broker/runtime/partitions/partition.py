@@ -106,11 +106,13 @@ class Partition:
         "_waiting",
         "_wal",
         "bytes_committed",
+        "bytes_fetched",
         "config",
         "deleted",
         "index",
         "log",
         "number",
+        "records_committed",
         "target",
         "watchers",
     )  # fmt: skip
@@ -131,7 +133,8 @@ class Partition:
         self.log = log
         self.configure(config)
         self.deleted = False
-        self.bytes_committed = 0
+        self.bytes_committed = self.records_committed = 0
+        self.bytes_fetched = 0
         self.watchers: dict[SessionPartition, FetchSession] = {}
         """What of fetch sessions rests on it."""
         self._wal = wal
@@ -362,6 +365,7 @@ class Partition:
                 length,
             )
         self.bytes_committed += length
+        self.records_committed += header.record_count
         counters = self._counters
         counters.batches_in += 1
         counters.records_in += header.record_count

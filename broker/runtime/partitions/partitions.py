@@ -11,7 +11,7 @@ create, and what nobody writes to takes no memory.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from broker.fetching.session import FetchSession, wake
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
@@ -50,6 +50,15 @@ MOVED_A_TURN: Final = 2_000
 
 ConfigOf = Callable[[Topic], TopicConfig]
 LogOf = Callable[[TopicPartition], PartitionLog]
+
+
+class Traffic(NamedTuple):
+    """What a topic got and gave, as its partitions counted it."""
+
+    number: TopicNumber
+    records_in: int
+    bytes_in: int
+    bytes_out: int
 
 
 class Partitions:
@@ -185,13 +194,16 @@ class Partitions:
             if number != SHOWN_NUMBER
         )
 
-    def bytes_by_topic(self) -> Iterator[tuple[TopicNumber, int]]:
-        """Bytes of the batches that were committed since the start, of each stored
-        topic that got some; for the loop's own thread, in as many turns as it likes."""
+    def traffic(self) -> Iterator[Traffic]:
+        """What each stored topic got and gave since the start, if it did; for the
+        loop's own thread, in as many turns as it likes."""
         for number, partitions in list(self._by_topic.items()):
-            total = sum(one.bytes_committed for one in partitions if one is not None)
-            if total and number != SHOWN_NUMBER:
-                yield number, total
+            made = [one for one in partitions if one is not None]
+            bytes_in = sum(one.bytes_committed for one in made)
+            bytes_out = sum(one.bytes_fetched for one in made)
+            if (bytes_in or bytes_out) and number != SHOWN_NUMBER:
+                records_in = sum(one.records_committed for one in made)
+                yield Traffic(number, records_in, bytes_in, bytes_out)
 
     def bounds(self, number: TopicNumber) -> tuple[int, int, int]:
         """What a topic asks of its records now; see `Inspector.bounds`."""

@@ -43,6 +43,8 @@ class Counters:
     records_in: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    produce_errors: int = 0
+    fetch_errors: int = 0
     carried_bytes: int = 0
     requests: list[int] = field(default_factory=lambda: [0] * KEYS_MAX)
     times: list[Histogram] = field(

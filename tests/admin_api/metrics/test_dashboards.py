@@ -1,13 +1,17 @@
 """Alert rules and the dashboard name metrics that a running system shows."""
 
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from admin_api.access.tokens import Role, Tokens
+from admin_api.metrics.expiry import expiry
 from broker.runtime.process.status import Counters as BrokerCounters
+from broker.settings import Settings
 from broker.status.file import encode, path_of
 from broker.status.schema import COUNTERS_HELP, CompactorStatus, TableState
 from jobs.figures import Figures
@@ -29,11 +33,15 @@ LATEST = {
     "lakelog_topic_bytes_in_total",
 }
 """What is shown some seconds after it happened."""
+URL = "http://{{ $labels.instance }}/guide/monitor"
+PEM = Path(__file__).parents[1] / "access" / "localhost.pem"
+OF_PROMETHEUS = {"instance"}
+"""A label that whoever scrapes adds."""
 LABEL = re.compile(r"[{,]\s*([a-z_]+)\s*=|by \(([a-z_, ]+)\)")
 
 
 @pytest.fixture(scope="module")
-def shown(plane):
+def shown(plane, tmp_path_factory):
     """Name of each sample of a busy system -> names of its labels."""
     plane.create("watched")
     produce_all(plane.bootstrap, "watched", [(None, b"v", None, 0)])
@@ -51,7 +59,18 @@ def shown(plane):
 
     wait_until(is_all_shown)
     commit(producer)
-    return found
+    return found | expiring(tmp_path_factory.mktemp("expiring"))
+
+
+def expiring(data_dir):
+    """Of a plane with a certificate and a token that is not good for ever."""
+    Tokens(data_dir).create(Role.VIEWER, "", 0, 1_000)
+    settings = Settings(data_dir=data_dir, admin_tls={"certificate": PEM})
+    return {
+        sample.name: set(sample.labels)
+        for family in expiry(settings, 0)
+        for sample in family.samples
+    }
 
 
 def scraped(plane):
@@ -60,7 +79,9 @@ def scraped(plane):
     figures.add_commit("watched", 7)
     said = figures.said(
         CompactorStatus(
-            tables=(TableState("watched", lag_ms=5),), counters=Counters().totals()
+            pid=os.getpid(),
+            tables=(TableState("watched", lag_ms=5),),
+            counters=Counters().totals(),
         )
     )
     path_of(plane.data_dir, CompactorStatus).write_bytes(encode(said))
@@ -112,7 +133,7 @@ def test_every_query_names_a_metric_that_exists_with_labels_that_it_has(shown):
             for label in (one or several).split(",")
         }
         for name in names:
-            missing = labels - shown[name]
+            missing = labels - shown[name] - OF_PROMETHEUS
             assert not missing, (query, missing)
 
 
@@ -121,8 +142,16 @@ def test_every_alert_has_its_page_of_the_runbook():
     assert len(names) == len(set(names)) == RULES.count("- alert:")
     for name in names:
         assert f"\n### {name}\n" in BOOK
-        assert f'runbook: "infra/docs/monitor.md#{name.lower()}"' in RULES
+        assert f'runbook_url: "{URL}#{name.lower()}"' in RULES
     assert BOOK.count("\n### ") == len(names)
+
+
+def test_each_link_of_an_alert_leads_to_its_place_in_the_guide(plane):
+    page = plane.get(URL.partition("}}")[2])
+    assert page.status_code == 200
+    linked = re.findall(r'runbook_url: "[^#]+#(\w+)"', RULES)
+    assert len(linked) == len(alerts())
+    assert [name for name in linked if f'id="{name}"' not in page.text] == []
 
 
 def test_the_runbook_names_metrics_that_exist(shown):

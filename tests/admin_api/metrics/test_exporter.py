@@ -58,11 +58,21 @@ def test_bytes_of_topics_are_those_that_were_produced(plane, monkeypatch):
     plane.create("heavy")
     plane.create("idle")
     produce_all(plane.bootstrap, "heavy", [(None, b"v" * 5_000, None, 0)])
-    found = samples(asyncio.run(exporter_of(plane).figures()))
+    said = asyncio.run(exporter_of(plane).figures())
+    records_in, bytes_in, bytes_out = said.traffic["heavy"]
+    assert (records_in, bytes_out) == (1, 0)
+    assert said.sizes["heavy", 0] == bytes_in
+    assert said.sizes["idle", 0] == 0
+    read = plane.get("/v1/topics/heavy/records?limit=1").json()["data"]
+    assert len(read) == 1
+    again = asyncio.run(exporter_of(plane).figures())
+    assert again.traffic["heavy"].bytes_out >= bytes_in
+    found = samples(said)
     assert 5_000 < found["lakelog_topic_bytes_in_total", "heavy"] < 6_000
     assert ("lakelog_topic_bytes_in_total", "idle") not in found
     monkeypatch.setattr(exporter, "PARTITIONS_MAX", 0)
-    assert asyncio.run(exporter_of(plane).figures()).bytes_in == {}
+    none = asyncio.run(exporter_of(plane).figures())
+    assert (none.traffic, none.sizes) == ({}, {})
 
 
 def test_without_the_internal_endpoint_all_but_the_bytes_is_shown(plane, tmp_path):
@@ -71,7 +81,7 @@ def test_without_the_internal_endpoint_all_but_the_bytes_is_shown(plane, tmp_pat
     kafka = plane.app.state.kafka
     without = Exporter(kafka, ManualClock(), Internal(tmp_path), IDLE_S)
     found = asyncio.run(without.figures())
-    assert found.bytes_in == {}
+    assert (found.traffic, found.sizes) == ({}, {})
     assert ("lonely", 0) in found.partitions
 
 

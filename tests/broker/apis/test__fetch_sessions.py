@@ -241,6 +241,7 @@ def test_errors_are_answered_each_time_until_they_end(
                     0: ErrorCode.OFFSET_OUT_OF_RANGE,
                     3: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 }
+            assert broker.counters.fetch_errors == 6
             more = CreatePartitionsRequest([CreatePartitionsTopic("t", 4, None)])
             await call(create_partitions, more, broker)
             found = await client.fetch((0, 0))

@@ -95,7 +95,7 @@ def test_both_ways_give_the_same_answers(
             await create(broker, "one", **configs)
             await create(broker, "two", **configs)
             kept = session_of(broker)
-            seen = 0
+            seen = refused = 0
             for number, batch in enumerate(batches()):
                 answers = []
                 for topic, session in (("one", session_of(broker)), ("two", kept)):
@@ -115,7 +115,10 @@ def test_both_ways_give_the_same_answers(
                         one.log_append_time_ms = 0
                     answers.append((one, response.throttle_time_ms))
                 assert answers[0] == answers[1]
+                refused += 2 * bool(answers[0][0].error_code)
+                assert broker.counters.produce_errors == refused
             assert seen
+            assert refused
 
     run(scenario)
 

@@ -109,6 +109,7 @@ def test_unknown_partitions_and_ids_are_told_at_once(tmp_path: Path) -> None:
             response = await call(fetch, request, broker, 12)
             code = response.responses[0].partitions[0].error_code
             assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert broker.counters.fetch_errors == 3
 
     run(scenario)
 

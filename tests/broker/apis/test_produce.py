@@ -126,6 +126,7 @@ def test_unknown_partitions_are_refused_for_themselves(tmp_path: Path) -> None:
             assert answer.error_code == unknown
             assert answer.base_offset == -1
             assert broker.topics.get("nowhere") is None
+            assert broker.counters.produce_errors == 3
 
     run(scenario)
 

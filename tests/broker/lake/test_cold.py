@@ -543,6 +543,7 @@ def test_what_consumers_read_is_counted(writer: Writer) -> None:
     async def check() -> None:
         async with following(writer) as lake:
             assert sum(lake.cold_figures().times.buckets) == 0
+            assert lake.cold_figures().cache_bytes == 0
             first = await lake.read(TOPIC.number, 0, 0, MEBI)
             again = await lake.read(TOPIC.number, 0, 0, MEBI)
             found = lake.cold_figures()
@@ -551,5 +552,6 @@ def test_what_consumers_read_is_counted(writer: Writer) -> None:
             size = sum(map(len, (*first.batches, *again.batches)))
             assert found.bytes_out == size > 0
             assert found.cache_hits == found.cache_misses > 0
+            assert found.cache_bytes >= found.bytes_out // 2
 
     asyncio.run(check())

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker.protocol.errors import ErrorCode
+from broker.status.schema import DiskState
 from broker.storage.files import PosixFiles
 from broker.storage.space import NAME, Space
 from tests.broker.storage.driver import WAL, Driver
@@ -40,6 +41,16 @@ def test_writes_are_refused_below_the_mark_and_taken_well_above_it(
     assert space.refusal is not None
     assert space.refusal.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert "the disk of the log has 0.0 MiB left" in str(space.refusal)
+
+
+def test_what_was_seen_of_the_disk_is_said(files: ForgetfulFiles) -> None:
+    assert Space(files, WAL, LOW).state() == DiskState()
+    space = a_space(files)
+    assert space.state() == DiskState(100 * LOW, 100 * LOW, LOW)
+    files.free_bytes = 7
+    assert space.state().free_bytes == 100 * LOW
+    space.look()
+    assert space.state() == DiskState(7, 100 * LOW, LOW)
 
 
 def test_the_mark_is_never_more_than_a_twentieth_of_the_disk(

@@ -12,6 +12,7 @@ from broker.runtime.services import Broker
 from tests.support.rig import (
     Tables,
     batch_of,
+    batches_in,
     carry_sealed,
     create,
     fetch_one,
@@ -67,17 +68,23 @@ def test_bytes_are_counted_by_topic(tmp_path: Path) -> None:
         async with rig(tmp_path) as broker:
             for name in ("orders", "clicks", "silent"):
                 await create(broker, name, partitions=2)
-            before = broker.partitions.bytes_by_topic()
+            before = broker.partitions.traffic()
             await fill(broker, "orders", 3)
             await fill(broker, "clicks", 1)
-            assert dict(before) == dict(broker.partitions.bytes_by_topic())
+            assert list(before) == list(broker.partitions.traffic())
+            fetched = await fetch_one(broker, "orders", 0)
+            assert len(values_in(fetched)) > 0
             named = {
-                topic.name: size
-                for number, size in broker.partitions.bytes_by_topic()
-                if (topic := broker.topics.by_number(number)) is not None
+                topic.name: found
+                for found in broker.partitions.traffic()
+                if (topic := broker.topics.by_number(found.number)) is not None
             }
-            assert named.keys() == {"orders", "clicks"}
-            assert 90_000 < named["orders"] == 3 * named["clicks"]
+            orders, clicks = named.pop("orders"), named.pop("clicks")
+            assert named == {}
+            assert 90_000 < orders.bytes_in == 3 * clicks.bytes_in
+            assert (orders.records_in, clicks.records_in) == (3, 1)
+            assert orders.bytes_out == sum(map(len, batches_in(fetched)))
+            assert clicks.bytes_out == 0
 
     run(scenario)
 
