@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Response
 from admin_api.dependencies import (
     BaseDep,
     FactsDep,
+    InternalDep,
     KafkaDep,
     LakeDep,
     StatusDep,
@@ -17,6 +18,7 @@ from admin_api.long_lists import written
 from admin_api.paging import ShortPageDep, cut
 from admin_api.problems import Problem
 from admin_api.resources import CollectionMetadata
+from admin_api.tables.produced import produced
 from admin_api.tables.schemas import Table, TableList
 from admin_api.tables.survey import Sources, summary, survey, table
 
@@ -54,14 +56,24 @@ async def list_tables(
 
 
 @router.get("/{topic_name}", summary="Get a table")
-async def get_table(base: BaseDep, name: TopicNameDep, sources: SourcesDep) -> Table:
+async def get_table(
+    base: BaseDep,
+    name: TopicNameDep,
+    sources: SourcesDep,
+    internal: InternalDep,
+    status: StatusDep,
+) -> Table:
     """One table with its schema and its partitions.
 
     A topic without records has no table yet: `version` is null and `problem` as well.
     While the broker does not answer, `last_stable_offset`, `high_watermark` and
-    `lag_records` are null and `broker_problem` says why.
+    `lag_records` are null and `broker_problem` says why. `produced` counts from the
+    broker's start, `bytes` and `rows` are all that the table has.
     """
     found = await survey(sources, [name])
     if not found:
         raise Problem(40403, f"There is no topic {name}.")
-    return await asyncio.to_thread(table, base, found[0])
+    shown = await asyncio.to_thread(table, base, found[0])
+    if found[0].broker_problem is None:
+        shown.produced = await produced(internal, status, name)
+    return shown

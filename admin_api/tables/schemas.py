@@ -128,6 +128,17 @@ class TableProtocol(BaseModel):
     )
 
 
+class Produced(BaseModel):
+    """What a topic got; batches are counted as they came, compressed or not."""
+
+    records: int = Field(description="Records that were produced.", examples=[1500])
+    bytes: int = Field(description="Bytes of their batches.", examples=[2097152])
+    since_ms: int = Field(
+        description="Since when: the broker began then, in milliseconds since 1970.",
+        examples=[TIME_MS],
+    )
+
+
 class Table(TableSummary):
     """A topic's table."""
 
@@ -141,6 +152,11 @@ class Table(TableSummary):
     )
     partitions: list[TablePartition] = Field(
         description="How far each partition is, by number."
+    )
+    produced: Produced | None = Field(
+        default=None,
+        description="What was produced to the topic since the broker began, beside "
+        "`bytes`, which are stored; null: the broker does not say it.",
     )
 
 
