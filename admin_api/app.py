@@ -137,7 +137,7 @@ def create_app(
     )
     app.add_middleware(EncodedSlashes)
     app.state.kafka = Kafka(bootstrap, timeout_s)
-    app.state.producer = producer
+    app.state.producer, app.state.bootstrap = producer, bootstrap
     app.state.status = StatusFiles(data_dir)
     app.state.settings = settings
     app.state.internal = Internal.of_broker(settings)

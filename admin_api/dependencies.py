@@ -15,6 +15,7 @@ from admin_api.metrics.exporter import Exporter
 from admin_api.problems import Problem
 from admin_api.reading.readers import Readers
 from admin_api.records.producer import RecordProducer
+from admin_api.refusals import unless_refused
 from admin_api.resources import Place, cluster_place
 from admin_api.status import StatusFiles
 from admin_api.tables.facts import FactsReader
@@ -145,7 +146,7 @@ ONE_DEADLINE = Depends(_begin)
 
 
 async def _only_cluster(base: BaseDep, kafka: KafkaDep) -> Cluster:
-    found = await kafka.cluster()
+    found = await unless_refused(kafka.cluster(), kafka.bootstrap)
     return Cluster(
         id=found.cluster_id,
         place=cluster_place(base, found.cluster_id),

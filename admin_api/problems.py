@@ -115,6 +115,31 @@ OF_KAFKA: dict[int, int] = {
 }
 
 
+_SILENT = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._WAIT_COORD,
+        KafkaError._TRANSPORT,
+        KafkaError._RESOLVE,
+        KafkaError._ALL_BROKERS_DOWN,
+    }
+)
+"""What librdkafka says of a broker from which it heard nothing."""
+
+
+def of_silence(error: Exception, bootstrap: str) -> Problem | None:
+    """Which broker does not answer, and why; None for any other error."""
+    said = error.args[0] if isinstance(error, KafkaException) else None
+    if said is None or said.code() not in _SILENT:
+        return None
+    silence = f"The broker at {bootstrap} "
+    words = said.str()
+    if not words.startswith(silence):
+        words = f"{silence}does not answer: {words}"
+    return Problem(OF_KAFKA[said.code()], words)
+
+
 def of_kafka(error: KafkaError) -> Problem:
     """The problem that stands for a Kafka error; 50002 for one without its own."""
     return Problem(OF_KAFKA.get(error.code(), 50002), error.str())
@@ -184,7 +209,12 @@ def install(app: FastAPI) -> None:
     """Render every error of ``app`` in the one shape."""
 
     async def handler(request: Request, error: Exception) -> JSONResponse:
-        problem = of_media_type(request, error) or problem_of(error)
+        bootstrap = getattr(request.app.state, "bootstrap", "")
+        problem = (
+            of_media_type(request, error)
+            or of_silence(error, bootstrap)
+            or problem_of(error)
+        )
         message = printable(problem.message)
         body = {"error_code": problem.error_code, "message": message}
         headers = dict(getattr(error, "headers", None) or {})  # what is allowed here

@@ -1,9 +1,9 @@
 """Every error has the one shape."""
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
-from admin_api.problems import Problem, of_kafka, problem_of
+from admin_api.problems import Problem, of_kafka, of_silence, problem_of
 from broker.catalog.errors import CatalogMissing
 from lakehouse.errors import HistoryTooLong, LogDamaged, TableMissing
 
@@ -75,3 +75,24 @@ def test_json_that_is_not_said_to_be_json_is_a_415(plane, said):
         assert plane.ask("POST", url, content=body, headers=headers).is_success
     answer = plane.ask("POST", url, content="[]", headers={"content-type": known})
     assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("refused", "The broker at h:9 does not answer: refused"),
+        ("The broker at h:9 did not answer in 1 s.",) * 2,
+    ],
+)
+def test_a_broker_that_is_silent_is_named(said, message):
+    error = KafkaException(KafkaError(KafkaError._TRANSPORT, said))
+    problem = of_silence(error, "h:9")
+    assert (problem.error_code, problem.message) == (50302, message)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)), ValueError("x")],
+)
+def test_who_answers_is_not_silent(error):
+    assert of_silence(error, "h:9") is None

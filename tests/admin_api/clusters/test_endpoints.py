@@ -1,5 +1,11 @@
 """The one cluster, in the Confluent v3 shape."""
 
+import time
+
+from tests.admin_api.conftest import Plane
+from tests.support.patience import IDLE_S
+from tests.support.ports import nobody
+
 
 def test_the_cluster_is_listed_and_got_by_its_id(plane):
     listed = plane.get("/v3/clusters").json()
@@ -26,3 +32,20 @@ def test_a_broker_that_does_not_answer_is_a_503(lonely):
     answer = lonely.get("/v3/clusters")
     assert answer.status_code == 503
     assert answer.json()["error_code"] == 50302
+    bootstrap = lonely.app.state.bootstrap
+    assert answer.json()["message"].startswith(f"The broker at {bootstrap} d")
+
+
+def test_where_connections_are_refused_nobody_waits_for_all_of_the_time(tmp_path):
+    with nobody() as address:
+        plane = Plane(address, tmp_path, timeout_s=10 * IDLE_S)
+        begun_s = time.monotonic()
+        answer = plane.get("/v3/clusters/any/topics")
+        took_s = time.monotonic() - begun_s
+        plane.close()
+    assert answer.status_code == 503
+    assert answer.json() == {
+        "error_code": 50302,
+        "message": f"The broker at {address} does not answer: connections are refused",
+    }
+    assert took_s < 5 * IDLE_S
