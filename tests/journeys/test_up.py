@@ -68,6 +68,13 @@ def test_the_ready_line_names_what_was_chosen(running):
     assert sorted(running.descendants()) == ["admin", "broker"]
 
 
+def test_who_asks_whether_it_is_ready_hears_that_it_is_relaxed(running):
+    wait_until(lambda: is_ready(running.facts["admin"]))
+    with urlopen(f"{running.facts['admin']}/readyz") as answer:
+        warnings = json.load(answer)["warnings"]
+    assert [one for one in warnings if one.startswith("wal.sync=interval: ")], warnings
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_all_parts(kafka_only, number):
     children = list(chain(*kafka_only.descendants().values()))

@@ -5,9 +5,21 @@ seeds; without it the same seed is sound. Beside them are faults that nobody mad
 what an engineer of Kafka would break first.
 """
 
+from pathlib import Path
+
 import pytest
 
 from tests.simulation.hunts import HUNTS
+
+HERE = Path(__file__).parent
+
+
+def test_the_readmes_say_how_many_defects_are_hunted():
+    hunts, defects = len(HUNTS), len({hunt.defect for hunt in HUNTS.values()})
+    assert f"{hunts} hunts for {defects} defects" in (HERE / "README.md").read_text()
+    of_all = (HERE.parent / "README.md").read_text()
+    assert f"{defects} planted defects" in of_all
+    assert f"{hunts} hunts of" in of_all
 
 
 @pytest.mark.parametrize("name", HUNTS)
