@@ -50,7 +50,7 @@ class WalSettings(_Group):
     cache_bytes: Bytes = Field(
         default=2 << 30,
         description="segments in tables kept as a cache of disk (none if keep_ms is "
-        "0); a batch counts as 1 KiB at least",
+        "0); a batch counts as 4 KiB at least",
     )
     idle_seal_ms: Millis = Field(
         default=1_000,

@@ -35,7 +35,7 @@ log = structlog.get_logger("lakelog.lake")
 RANGES_A_TURN: Final = 2_000
 """Each is a look at a table's end and at a log's start: a microsecond or two."""
 
-CACHED_BATCH_BYTES: Final = 1 << 10
+CACHED_BATCH_BYTES: Final = 4 << 10
 """What a batch counts at least in the cache: each takes 44 bytes of memory in the index
 of its partition, and 2 GiB may hold eleven million of the smallest."""
 

@@ -436,7 +436,7 @@ def test_an_error_that_passes_is_tried_again(
 
 
 def test_small_batches_fill_the_cache_by_their_number(scene: Scene) -> None:
-    scene.segment_retention._cache_bytes = 250_000
+    scene.segment_retention._cache_bytes = 1_000_000
     scene.wal.held = []
     assert scene.tick() == []  # from now on all segments are this process's own
     for n in range(3):
