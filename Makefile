@@ -45,8 +45,8 @@ crash: .venv/ready  ## the long crash suite: kill -9 at every named point and at
 sim: .venv/ready  ## seeds of the simulation: SEEDS=1000 FIRST=0 SECONDS=3600, SEED=7 with its trace, or DEFECTS=20
 	@$(BIN)/python -m tests.simulation
 
-bench: .venv/ready  ## figures beside Apache Kafka, on this machine, in one run; ONLY=costs for some of them
-	@$(BIN)/python -m infra.bench --only "$(ONLY)"
+bench: .venv/ready  ## figures beside Apache Kafka, on this machine, in one run; ONLY=costs for some of them, ROUNDS=3 WARM=8
+	@$(BIN)/python -m infra.bench --only "$(ONLY)" --rounds "$(or $(ROUNDS),3)" --warm "$(or $(WARM),8)"
 
 lint-infra: .venv/ready  ## unit, image, compose file and manifests, each by its own tool
 	@infra/lint.sh

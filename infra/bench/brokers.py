@@ -105,6 +105,10 @@ class Measured:
         self.process.kill()
         self.process.wait()
 
+    def takes(self, test: str) -> bool:
+        """Whether the test shows anything of this one that others do not show."""
+        return True
+
     def rest(self) -> None:
         """Return when nothing goes on any more that others would feel."""
 
@@ -170,6 +174,20 @@ class LakelogAlone(Measured):
         words = ["--data-dir", str(self.home / "data"), "--listener", self.address]
         words += [word for item in self.settings for word in ("-X", item)]
         return [sys.executable, "-m", "broker.cli", *command, *words]
+
+
+class LakelogInterval(LakelogAlone):
+    """One that syncs each 100 ms, as Kafka leaves it to the system: the relaxed mode.
+
+    It has no compactor either, so what is beside it is :class:`LakelogAlone`.
+    """
+
+    name = "Lakelog, interval"
+    settings = ("wal.sync=interval",)
+
+    def takes(self, test: str) -> bool:
+        """What is read is read alike, whenever it was synced."""
+        return not test.startswith("consume")
 
 
 class Lakelog(LakelogAlone):

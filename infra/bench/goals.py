@@ -10,6 +10,8 @@ class Goal:
 
     text: str
     holds: Callable[[float, float | None], bool | None]
+    beside: str = "Kafka"
+    """Whose figure it is held beside, if anybody's."""
 
 
 def at_most(limit: float) -> Goal:
@@ -20,11 +22,13 @@ def at_least(limit: float) -> Goal:
     return Goal(f">= {limit:g}", lambda ours, _: ours >= limit)
 
 
-def of_kafka(ratio: float) -> Goal:
-    """At least so many times Kafka's figure."""
+def of_kafka(ratio: float, beside: str = "Kafka") -> Goal:
+    """At least so many times the figure of Kafka, or of another one ``beside``."""
+    whose = "" if beside == "Kafka" else f" ({beside})"
     return Goal(
-        f">= {ratio:g} of Kafka's",
+        f">= {ratio:g} of Kafka's{whose}",
         lambda ours, theirs: None if theirs is None else ours >= ratio * theirs,
+        beside,
     )
 
 

@@ -18,6 +18,15 @@ def test_a_ratio_holds_beside_kafkas_figure_and_says_nothing_without():
     assert half.holds(49, 100) is False
     assert half.holds(49, None) is None
     assert half.text == ">= 0.5 of Kafka's"
+    assert half.beside == "Kafka"
+
+
+def test_a_ratio_may_be_of_a_kafka_that_syncs():
+    goal = of_kafka(1.5, "Kafka, fsync")
+    assert (goal.beside, goal.text) == (
+        "Kafka, fsync",
+        ">= 1.5 of Kafka's (Kafka, fsync)",
+    )
 
 
 def test_what_has_no_goal_is_neither_met_nor_missed():
