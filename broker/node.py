@@ -55,6 +55,7 @@ from broker.status.schema import BrokerStatus, TableState, WalState
 from broker.status.secret import SecretUnusable
 from broker.storage.directory import DataDirectory
 from broker.storage.files import PosixFiles
+from broker.storage.places import has_log
 from broker.storage.wal import Wal
 from broker.storage.warehouse import DirectoryRefused
 from lakehouse.location import warehouse_of
@@ -147,7 +148,9 @@ class Node:
 
     async def _start(self) -> None:
         self._claim()
-        check_not_lost(self.settings.data_dir)
+        check_not_lost(
+            self.settings.data_dir, has_log=has_log(self.settings.data_dir / "wal")
+        )
         loop = asyncio.get_running_loop()
         timers = LoopTimers(loop, self._clock)
         self._ends.callback(timers.close)

@@ -32,9 +32,8 @@ from broker.catalog.catalog import Catalog
 from broker.catalog.errors import CatalogError
 from broker.ids import TopicNumber, TopicPartition
 from broker.log.partition import LogSnapshot
-from broker.storage.files import PosixFiles
 from broker.storage.manifest import ManifestDamaged
-from broker.storage.store import LocalSegmentStore, SegmentStore
+from broker.storage.store import SegmentStore, open_store
 from broker.storage.warehouse import DirectoryRefused, check_warehouse
 from broker.topics.topic import Topic
 from jobs.check_report import Report
@@ -76,7 +75,7 @@ def _name_topics(report: Report, topics: list[Topic]) -> None:
 
 
 def _check(data_dir: Path, catalog: Catalog, report: Report) -> None:
-    store = LocalSegmentStore(PosixFiles(), data_dir / "wal")
+    store = open_store(str(data_dir / "wal"))
     known = _checkpointed(store, report)
     segments = check_segments(store, report)
     topics = catalog.read(catalog_topics.load)

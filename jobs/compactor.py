@@ -33,6 +33,7 @@ from broker.ids import TopicNumber, TopicPartition
 from broker.settings import Settings
 from broker.status.schema import CompactorStatus
 from broker.storage.files import PosixFiles
+from broker.storage.store import open_store
 from broker.topics.topic import Topic
 from jobs import planner
 from jobs.backlog import Backlog
@@ -114,7 +115,8 @@ class Compactor:
             lambda: catalog.read(catalog_topics.load_log_starts),
         ))  # fmt: skip
         self._back = StandingBack(catalog, clock, lake.owner_wait_ms)
-        self._missing, self._lacking = Missing(settings.data_dir), set[TopicPartition]()
+        self._missing = Missing(open_store(str(settings.data_dir / "wal")))
+        self._lacking = set[TopicPartition]()
         self._requests, self._stuck = Requests(), Stuck()
         self._blocked = Blocked(self._tables.followed)
         self._logged_ms = -LOG_AGAIN_MS

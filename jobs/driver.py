@@ -23,6 +23,7 @@ from broker.clock import SystemClock
 from broker.protocol.errors import KafkaError
 from broker.settings import Settings
 from broker.storage.manifest import ManifestDamaged
+from broker.storage.places import has_log
 from broker.storage.segment import StaleSegment
 from broker.storage.store import open_store
 from broker.storage.warehouse import check_warehouse
@@ -89,7 +90,7 @@ class Driver:
 
     def __enter__(self) -> "Driver":
         settings, clock = self._settings, SystemClock()
-        check_not_lost(settings.data_dir)
+        check_not_lost(settings.data_dir, has_log=has_log(settings.data_dir / "wal"))
         check_warehouse(settings.data_dir)
         (settings.data_dir / "tables").mkdir(parents=True, exist_ok=True)
         self._catalog = Catalog.open(settings.data_dir / "catalog.db", upgrades=False)

@@ -14,15 +14,13 @@ creates a table. Pure but for the reading of it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.ids import TopicNumber, TopicPartition
 from broker.log import checkpoint
 from broker.log.partition import LogSnapshot
-from broker.storage.files import PosixFiles
 from broker.storage.manifest import read_manifest
-from broker.storage.objects import LocalObjects, Objects
+from broker.storage.objects import Objects
 from jobs.holes import below
 from jobs.planner import Batches, Pending
 from jobs.stuck import WHOLE_TOPIC
@@ -42,10 +40,11 @@ class Lack(NamedTuple):
 
 
 class Missing:
-    """Finds what may not be committed over, before a round."""
+    """Finds what may not be committed over, before a round; ``objects`` are where the
+    log's checkpoint is kept."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self._data_dir = data_dir
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
 
     def suspects(
         self,
@@ -79,7 +78,7 @@ class Missing:
         Raises OSError when the checkpoint cannot be read.
         """
         try:
-            known = read_checkpoint(LocalObjects(PosixFiles(), self._data_dir / "wal"))
+            known = read_checkpoint(self._objects)
         except ValueError as error:
             return {
                 one.key: Lack(0, f"the checkpoint cannot be read: {error}")

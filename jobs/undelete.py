@@ -28,6 +28,7 @@ from broker.ids import TopicNumber
 from broker.protocol.errors import KafkaError
 from broker.storage.directory import DataDirectory
 from broker.storage.files import Files
+from broker.storage.places import has_log
 from broker.storage.warehouse import DirectoryRefused
 from broker.topics.topic import Topic
 from jobs.describe import facts_of
@@ -101,7 +102,7 @@ def _revive(catalog: Catalog, number: TopicNumber) -> Topic:
 def _opened(data_dir: Path, owner: str, clock: Clock) -> Iterator[Catalog]:
     """The catalog, held against compactors. One that is lost is not made here: a broker
     would start with it, and take all that the log holds for deleted topics'."""
-    check_not_lost(data_dir)
+    check_not_lost(data_dir, has_log=has_log(data_dir / "wal"))
     with (
         closing(Catalog.open(data_dir / "catalog.db")) as catalog,
         _no_compactor(catalog, owner, clock),

@@ -15,13 +15,13 @@ from broker.catalog.engine import PAGE_BYTES_MIN
 from broker.catalog.errors import CatalogMissing
 
 
-def check_not_lost(data_dir: Path) -> None:
-    """Raise CatalogMissing if there are segments or tables, and no catalog, or one
-    without any content."""
+def check_not_lost(data_dir: Path, *, has_log: bool) -> None:
+    """Raise CatalogMissing if there is a log, or tables, and no catalog, or one without
+    any content."""
     if not _is_empty(data_dir / "catalog.db"):
         return
     for what, is_there in (
-        ("a log", _has_log(data_dir / "wal")),
+        ("a log", has_log),
         ("tables", _has_tables(data_dir / "tables")),
     ):
         if is_there:
@@ -45,11 +45,6 @@ def _is_empty(path: Path) -> bool:
     except sqlite3.Error:
         return False  # who opens it next says what is wrong with it
     return bool(tables == 0)
-
-
-def _has_log(wal: Path) -> bool:
-    """Also without its checkpoint: what is lost together with a catalog may be that."""
-    return (wal / "checkpoint").exists() or any(wal.glob("segment-*.log"))
 
 
 def _has_tables(warehouse: Path) -> bool:

@@ -12,7 +12,6 @@ them what was erased; that is told, and it is tried again by asking again.
 """
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ from broker.catalog import renewals
 from broker.catalog.catalog import Catalog
 from broker.status.file import read as read_status
 from broker.status.schema import BrokerStatus
+from broker.storage.places import places, put_aside
 from jobs.extent import Extents, NotInTime, Stuck
 
 POLL_S: Final = 0.2
@@ -35,7 +35,7 @@ def renew(data_dir: Path, extents: Extents, timeout_s: float) -> list[str]:
     """Wait until no file of the log is left that is there now; sentences on what is,
     and why."""
     deadline = time.monotonic() + timeout_s
-    before = _files(data_dir / "wal")
+    before = places(str(data_dir / "wal"))
     with Catalog.open(data_dir / "catalog.db", upgrades=False) as catalog:
         now_ms = int(time.time() * 1000)
         number = catalog.change(lambda c: renewals.ask(c, now_ms))
@@ -44,7 +44,7 @@ def renew(data_dir: Path, extents: Extents, timeout_s: float) -> list[str]:
             if time.monotonic() > deadline:
                 break
             time.sleep(POLL_S)
-    after = _files(data_dir / "wal")
+    after = places(str(data_dir / "wal"))
     left = [name for name, file in before.items() if after.get(name) == file]
     found = []
     if left:
@@ -53,8 +53,10 @@ def renew(data_dir: Path, extents: Extents, timeout_s: float) -> list[str]:
             f"{' and more' if len(left) > 5 else ''}): "
             f"{why or 'the broker has not let them go'}"
         )
-    aside = sorted(path.name for path in (data_dir / "wal").glob("*damaged*"))
-    found += [f"wal/{name} was put aside as damaged: delete it" for name in aside]
+    found += [
+        f"wal/{name} was put aside as damaged: delete it"
+        for name in put_aside(str(data_dir / "wal"))
+    ]
     return found
 
 
@@ -65,14 +67,3 @@ def _compact(extents: Extents, timeout_s: float) -> str | None:
     except (NotInTime, Stuck) as error:
         return str(error)
     return None
-
-
-def _files(wal: Path) -> Mapping[str, int]:
-    """Name of a segment file -> its number in the file system."""
-    found = {}
-    for path in wal.glob("segment-*.log"):
-        try:
-            found[path.name] = path.stat().st_ino
-        except FileNotFoundError:
-            continue
-    return found

@@ -180,7 +180,7 @@ def test_no_catalog_is_made_where_one_is_lost(world: World) -> None:
     with pytest.raises(CatalogMissing, match="lakelog rebuild"):
         bring_back(world)
     with pytest.raises(CatalogMissing):
-        check_not_lost(world.data_dir)
+        check_not_lost(world.data_dir, has_log=True)
 
 
 def test_a_broker_serves_it_and_goes_on_behind_it(tmp_path: Path) -> None:
