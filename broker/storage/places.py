@@ -39,6 +39,6 @@ def places(address: str) -> Mapping[str, int]:
     return found
 
 
-def put_aside(address: str) -> list[str]:
+def damaged_names(address: str) -> list[str]:
     """Names of what was put aside there as damaged, sorted."""
     return sorted(p.name for p in Path(address).iterdir() if DAMAGED in p.name)

@@ -19,7 +19,7 @@ from broker.catalog import renewals
 from broker.catalog.catalog import Catalog
 from broker.status.file import read as read_status
 from broker.status.schema import BrokerStatus
-from broker.storage.places import places, put_aside
+from broker.storage.places import damaged_names, places
 from jobs.extent import Extents, NotInTime, Stuck
 
 POLL_S: Final = 0.2
@@ -55,7 +55,7 @@ def renew(data_dir: Path, extents: Extents, timeout_s: float) -> list[str]:
         )
     found += [
         f"wal/{name} was put aside as damaged: delete it"
-        for name in put_aside(str(data_dir / "wal"))
+        for name in damaged_names(str(data_dir / "wal"))
     ]
     return found
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.storage.files import PosixFiles
-from broker.storage.places import has_log, places, put_aside
+from broker.storage.places import damaged_names, has_log, places
 from tests.broker.storage.driver import Driver
 
 
@@ -49,8 +49,8 @@ def test_each_file_of_segments_is_a_place_and_a_new_one_of_its_name_another(
 
 def test_what_was_put_aside_is_named_and_is_no_place(wal: Path) -> None:
     before = places(str(wal))
-    assert put_aside(str(wal)) == []
+    assert damaged_names(str(wal)) == []
     for name in ("damaged-4.log", "checkpoint.damaged"):
         (wal / name).touch()
-    assert put_aside(str(wal)) == ["checkpoint.damaged", "damaged-4.log"]
+    assert damaged_names(str(wal)) == ["checkpoint.damaged", "damaged-4.log"]
     assert places(str(wal)) == before
