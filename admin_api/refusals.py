@@ -7,6 +7,7 @@ only who was refused `LOOKS` times in a row.
 """
 
 import asyncio
+import socket
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
@@ -39,14 +40,31 @@ async def unless_refused(asking: Coroutine[Any, Any, T], address: str) -> T:
 
 
 async def is_refused(address: str) -> bool:
-    """Whether connections are refused; not where it is only slow or has no name."""
+    """Whether connections are refused; not where it is only slow or has no name. A name
+    may have several addresses, as localhost has, of which nobody listens at any."""
     host, _, port = address.rpartition(":")
+    loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(LOOK_S):
-            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-    except ConnectionRefusedError:
-        return True
+            places = await loop.getaddrinfo(
+                host.strip("[]"), int(port), type=socket.SOCK_STREAM
+            )
+            answers = [await _answer_of(*place) for place in places]
     except (OSError, ValueError):  # TimeoutError is one, too
         return False
-    writer.close()
+    return True in answers and False not in answers
+
+
+async def _answer_of(
+    family: int, kind: int, protocol: int, _: str, place: Any
+) -> bool | None:
+    """Whether an address refuses; None: it cannot be asked from here."""
+    try:
+        with socket.socket(family, kind, protocol) as tried:
+            tried.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(tried, place)
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return None
     return False

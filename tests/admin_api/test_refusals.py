@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from admin_api import refusals
 from admin_api.refusals import is_refused, unless_refused
+from tests.support.patience import IDLE_S
 from tests.support.ports import nobody
 
 SOON_S = 0.02
@@ -28,10 +29,8 @@ async def after(delay_s):
 
 
 def test_where_nobody_listens_it_is_said_soon():
-    with nobody() as address:
-        assert asyncio.run(is_refused(address))
-        with pytest.raises(KafkaException) as refused:
-            asyncio.run(unless_refused(never(), address))
+    with nobody() as address, pytest.raises(KafkaException) as refused:
+        asyncio.run(unless_refused(never(), address))
     assert refused.value.args[0].code() == KafkaError._TRANSPORT
     assert refused.value.args[0].str() == "connections are refused"
 
@@ -47,6 +46,32 @@ def test_whoever_listens_is_waited_for():
         assert not asyncio.run(is_refused(address))
         found = asyncio.run(unless_refused(after(6 * SOON_S), address))
     assert found == "answered"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "refused"),
+    [
+        (("127.0.0.2",), True),
+        (("127.0.0.1",), False),
+        (("127.0.0.2", "127.0.0.3"), True),
+        (("127.0.0.2", "127.0.0.1"), False),
+        (("255.255.255.255", "127.0.0.2"), True),
+        (("255.255.255.255",), False),
+    ],
+)
+def test_a_name_refuses_if_nobody_listens_at_any_of_its_addresses(
+    monkeypatch, hosts, refused
+):
+    """As localhost, which is ::1 and 127.0.0.1 on most machines."""
+
+    def addresses(_, port, *__, **___):
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (h, port)) for h in hosts]
+
+    monkeypatch.setattr(refusals, "LOOK_S", IDLE_S)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(socket, "getaddrinfo", addresses)
+        address = f"name:{server.getsockname()[1]}"
+        assert asyncio.run(is_refused(address)) is refused
 
 
 @pytest.mark.parametrize("address", ["localhost", "nowhere.invalid:9", ""])
