@@ -13,6 +13,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from admin_api.kafka import Kafka, Watermarks
 from admin_api.problems import Problem
+from admin_api.refusals import unless_refused
 
 PARTITIONS_MAX: Final = 500
 _PLACE: Final = re.compile(r"(\d{1,9}):(\d{1,18})", re.ASCII)
@@ -105,7 +106,8 @@ def _places(places: Sequence[str]) -> dict[int, int]:
 
 async def _topic(kafka: Kafka, topic: str) -> Any:
     """As librdkafka's TopicDescription."""
-    [found] = await kafka.describe_topics([topic])
+    asking = kafka.describe_topics([topic])
+    [found] = await unless_refused(asking, kafka.bootstrap)
     return found
 
 

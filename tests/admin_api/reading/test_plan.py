@@ -6,9 +6,12 @@ import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from admin_api import refusals
+from admin_api.kafka import Kafka
 from admin_api.problems import Problem
 from admin_api.reading.plan import Wanted, from_the_end, plan
 from tests.support.patience import IDLE_S
+from tests.support.ports import nobody
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +91,13 @@ def test_a_topic_is_followed_from_its_end_or_from_where_one_was(plane, topic):
     assert starts(partitions=[1]) == {1: 0}
     assert starts(places=["0:4"]) == {0: 4}
     assert starts(places=["0:1"]) == {0: 3}
+
+
+@pytest.mark.parametrize("asked", [plan, from_the_end])
+def test_where_connections_are_refused_no_answer_is_waited_for(asked, monkeypatch):
+    monkeypatch.setattr(refusals, "LOOK_S", 0.05)
+    with (
+        nobody() as address,
+        pytest.raises(KafkaException, match="connections are refused"),
+    ):
+        asyncio.run(asked(Kafka(address, IDLE_S), "t", Wanted()))
