@@ -131,7 +131,11 @@ class TableProtocol(BaseModel):
 class Produced(BaseModel):
     """What a topic got; batches are counted as they came, compressed or not."""
 
-    records: int = Field(description="Records that were produced.", examples=[1500])
+    records: int = Field(
+        description="Records that were produced, those of aborted transactions too, "
+        "and one for each end of a transaction in a partition.",
+        examples=[1500],
+    )
     bytes: int = Field(description="Bytes of their batches.", examples=[2097152])
     since_ms: int = Field(
         description="Since when: the broker began then, in milliseconds since 1970.",

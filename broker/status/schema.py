@@ -220,7 +220,7 @@ COUNTERS_HELP: Mapping[str, str] = {
     "network_bytes_in_total": "Bytes that were received.",
     "network_bytes_out_total": "Bytes that were sent.",
     "batches_in_total": "Record batches that were produced.",
-    "records_in_total": "Records that were produced.",
+    "records_in_total": "Records that were produced, and ends of transactions.",
     "bytes_in_total": "Bytes of record batches that were produced.",
     "bytes_out_total": "Bytes of record batches that were fetched.",
     "produce_errors_total": "Batches that were refused, for whatever reason.",
