@@ -172,6 +172,16 @@ def test_a_damaged_file(world: World, topic: Any) -> None:
 def test_a_file_with_other_rows(world: World, topic: Any) -> None:
     first, second = data_files(world, topic)
     shutil.copy(first, second)
+    assert f"{second.name} is damaged" in problem(world)
+
+
+def test_an_owners_file_with_other_rows(world: World, topic: Any) -> None:
+    ours = data_files(world, topic)
+    for offset in (5000, 5001):
+        table = rows(0, [offset], "t")
+        deltalake.write_deltalake(str(world.path(topic)), table, mode="append")
+    first, second = [path for path in data_files(world, topic) if path not in ours]
+    shutil.copy(first, second)
     found = problem(world)
     assert "outside its statistics" in found
     assert "twice" in found

@@ -4,4 +4,5 @@ from admin_api.compaction.schemas import Operation
 
 
 def test_no_names_are_all_topics():
-    assert Operation.model_fields["topic_names"].description == "null: all topics."
+    said = Operation.model_fields["topic_names"].description
+    assert said == "The topics whose tables it is about; null: all."
