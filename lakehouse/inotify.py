@@ -70,13 +70,17 @@ class Watch:
         return path in self._numbers
 
     def add(self, path: str) -> bool:
-        """Watch a directory from now on; False: they are too many. Raises OSError."""
-        if len(self._paths) >= (self._most or DIRECTORIES_MAX):
+        """Watch the directory that is there now from now on; False: they are too many.
+        Raises OSError. One that is watched already stays so."""
+        known = self._numbers.get(path)
+        if known is None and len(self._paths) >= (self._most or DIRECTORIES_MAX):
             return False
         name = os.fsencode(path)
         number = _checked(self._libc.inotify_add_watch(self._file, name, self._asked))
-        self._forget(number)
-        self._paths[number], self._numbers[path] = path, number
+        if number != known:
+            self.remove(path)  # another one has its name now, and nothing told that
+            self._forget(number)
+            self._paths[number], self._numbers[path] = path, number
         return True
 
     def remove(self, path: str) -> None:

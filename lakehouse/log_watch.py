@@ -56,6 +56,8 @@ class LogWatch:
         self._warehouse, self._root = warehouse, os.path.realpath(warehouse)
         self._tells = tells
         self._is_entered = False
+        self._entered: tuple[int, int] | None = None
+        """Which directory the warehouse was when it was entered."""
         self._paths: dict[str, str] = {}
         """Watched directory -> the table."""
         self._places: dict[str, str] = {}
@@ -65,7 +67,8 @@ class LogWatch:
             self._watch = None
 
     def follow(self, path: str) -> bool:
-        """Tell of a table's log from now on; False: nothing tells of it."""
+        """Tell of the table's log that is there from now on; False: nothing tells of
+        it. To be called now and then: not all that comes in its place is told of."""
         watch = self._watch
         if watch is None or os.path.dirname(path) != self._warehouse:
             return False
@@ -74,8 +77,6 @@ class LogWatch:
                 return True  # `changed` looks whether it came
             if not self._enter(watch):
                 return False
-        if path in self._places:
-            return True
         try:
             return self._add(watch, path)
         except OSError:
@@ -108,8 +109,8 @@ class LogWatch:
                 if not one.name or one.directory == path:
                     self.leave(path)
             found.add(path)
-        if is_lost:
-            self._is_entered = self._root in watch
+        if is_lost or _directory(self._root) != self._entered:  # mounted over, say
+            self._enter(watch)
             return None
         return found - {""}
 
@@ -122,6 +123,7 @@ class LogWatch:
     def _enter(self, watch: Watch) -> bool:
         try:
             is_there = os.path.lexists(self._root)
+            self._entered = _directory(self._root)
             self._is_entered = (
                 is_there and self._tells(self._root) and watch.add(self._root)
             )
@@ -130,9 +132,12 @@ class LogWatch:
         return self._is_entered
 
     def _add(self, watch: Watch, path: str) -> bool:
-        """Watch a table's log; its directory, until it has one; or nothing."""
-        if not os.path.lexists(path):
-            return True
+        """Watch a table's log; its directory, until it has one; or nothing. Through a
+        link it would be another table's, of which the system tells once."""
+        is_link = os.path.islink(path)
+        if is_link or not os.path.lexists(path):
+            self.leave(path)
+            return not is_link
         log = os.path.join(path, LOG_DIRECTORY)
         for place in (log, path, log):
             try:
@@ -140,8 +145,18 @@ class LogWatch:
                     return False
             except FileNotFoundError:
                 continue
-            self.leave(path)
-            self._places[path], self._paths[place] = place, path
+            if self._places.get(path) != place:
+                self.leave(path)
+                self._places[path], self._paths[place] = place, path
             if place == log or not os.path.lexists(log):
                 break
         return True
+
+
+def _directory(path: str) -> tuple[int, int] | None:
+    """Which directory stands there; None: there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -170,6 +170,62 @@ def test_so_much_that_some_was_lost_may_be_anything(
     assert watch.changed() is None
 
 
+@pytest.mark.parametrize("how", ["some of it was lost", "nothing tells"])
+def test_another_log_that_nothing_told_of_is_told_when_it_is_followed_anew(
+    watch: LogWatch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The queue overflowed, or somebody has the directory open that is not there."""
+    log = a_log(tmp_path, "one")
+    (path,) = followed(watch, log)
+    holder = os.open(log, os.O_RDONLY)
+    if how == "nothing tells":
+        log.rmdir()
+        log.mkdir()
+    else:
+        Path(path).rename(tmp_path / "tables" / "away")
+        log.mkdir(parents=True)
+        with monkeypatch.context() as lost:
+            lost.setattr(inotify.Watch, "_parsed", lambda self, data: iter(()))
+            assert watch.changed() == set()
+    watch.changed()
+    assert watch.follow(path)
+    (log / ENTRY).touch()
+    assert watch.changed() == {path}
+    os.close(holder)
+
+
+def test_a_disk_that_comes_in_the_warehouses_place_is_looked_at_whole(
+    watch: LogWatch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is mounted there, of which no directory tells."""
+    log = a_log(tmp_path, "one")
+    (path,) = followed(watch, log)
+    (tmp_path / "tables").rename(tmp_path / "away")
+    log = a_log(tmp_path, "one")
+    with monkeypatch.context() as lost:
+        lost.setattr(inotify.Watch, "_parsed", lambda self, data: iter(()))
+        assert watch.changed() is None
+    assert watch.follow(path)
+    assert watch.changed() == set()
+    (log / ENTRY).touch()
+    assert watch.changed() == {path}
+    a_log(tmp_path, "other")
+    assert watch.changed() == {str(tmp_path / "tables" / "other")}
+
+
+def test_a_link_in_a_tables_place_takes_nothing_from_the_table_it_leads_to(
+    watch: LogWatch, tmp_path: Path
+) -> None:
+    log = a_log(tmp_path, "one")
+    (path,) = followed(watch, log)
+    link = tmp_path / "tables" / "link"
+    link.symlink_to(path)
+    assert watch.changed() == {str(link)}
+    assert not watch.follow(str(link))
+    (log / ENTRY).touch()
+    assert watch.changed() == {path}
+
+
 def test_file_systems_of_this_machine_tell() -> None:
     assert tells("/dev/shm")
     assert not tells("/proc")
