@@ -125,8 +125,10 @@ class _Turns:
             self._owed += len(keys) * (now_ms - since_ms) / self._all_in_ms
         count = int(min(self._owed, len(keys)))
         self._owed = min(self._owed - count, 1.0)
-        if len(self._left) < count:
-            self._left = [*keys, *self._left]
-        split = len(self._left) - count
-        taken, self._left = self._left[split:], self._left[:split]
-        return [key for key in dict.fromkeys(taken) if key in keys]
+        taken: list[int] = []
+        while len(taken) < count:
+            self._left = self._left or list(keys)
+            key = self._left.pop()
+            if key in keys:  # one that is not any more costs nobody a turn
+                taken.append(key)
+        return list(dict.fromkeys(taken))

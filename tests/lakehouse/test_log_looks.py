@@ -119,6 +119,20 @@ def test_what_was_dropped_is_looked_at_no_more(warehouse: Path) -> None:
     assert 7 not in followed.rounds(TURN_MS)
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_those_that_stay_have_their_turns_when_most_were_dropped(
+    warehouse: Path, *, is_told: bool
+) -> None:
+    followed = Followed(warehouse, is_told=is_told)
+    followed.rounds(UNTOLD_MS // 2)
+    for n in range(2, TABLES):
+        followed.looks.drop(n)
+    assert set(followed.rounds(TURN_MS + ROUND_MS)) == {0, 1}
+    entry(warehouse, 0).touch()
+    entry(warehouse, 1).touch()
+    assert set(followed.rounds(UNTOLD_MS + ROUND_MS)) == {0, 1}
+
+
 def test_a_table_may_change_its_topic(warehouse: Path) -> None:
     """It was deleted, and made again: the new one is there before the old one goes."""
     followed = Followed(warehouse, is_told=True)
