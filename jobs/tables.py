@@ -91,7 +91,8 @@ class Tables:
         self._looked_at: dict[TopicNumber, Topic] = {}
         self._moved: set[int] = set()
         """Topics whose tables are to be looked at before anything is said of them."""
-        self._asked: list[Topic] = []
+        self._asked: list[Topic] | None = None
+        """The topics whose ends were gathered last; None: some may have moved since."""
         self._ends: dict[TopicPartition, int] = {}
         self._tables: dict[TopicNumber, Table] = {}
         self.unreadable: dict[TopicNumber, str] = {}
@@ -107,8 +108,8 @@ class Tables:
         Partitions that no commit has named yet are missing, and so are topics without
         a table. A table that cannot be read is logged once, see `unreadable`.
         """
-        has_moved = self._look(topics)
-        if has_moved or topics != self._asked:
+        self._look(topics)
+        if topics != self._asked:
             self._asked = topics
             self._ends = {
                 table.topic.key(partition): end
@@ -128,6 +129,8 @@ class Tables:
             del self._looked_at[gone]
             self._looks.drop(gone)
             self._moved.discard(gone)
+            self.absent.pop(gone, None)
+            self._tried.pop(gone, None)
 
     def close(self) -> None:
         """Watch nothing any more."""
@@ -142,9 +145,8 @@ class Tables:
         tables = (self._tables.get(topic.number) for topic in topics)
         return [table for table in tables if table is not None]
 
-    def _look(self, topics: list[Topic]) -> bool:
-        """Look at the tables that moved, and those that cannot be read; whether any is
-        one of these."""
+    def _look(self, topics: list[Topic]) -> None:
+        """Look at the tables that moved, and those that cannot be read."""
         known, tables, absent = self._looked_at, self._tables, self.absent
         for topic in topics:
             if known.get(topic.number) is not topic:
@@ -158,8 +160,9 @@ class Tables:
             or (number not in tables and number not in absent)
         ]
         self._moved.difference_update(topic.number for topic in moved)
+        if moved:  # whoever asked: the ends are to be gathered anew
+            self._asked = None
         self.present([topic for topic in moved if not self._is_still_absent(topic)])
-        return bool(moved)
 
     def _begin(self, topic: Topic) -> None:
         """It is new, or was altered."""

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import deltalake
@@ -11,7 +12,7 @@ import pytest
 from broker.ids import TopicNumber
 from broker.topics.topic import Topic
 from jobs.tables import Tables
-from lakehouse import delta_log, library
+from lakehouse import delta_log, library, log_watch
 from lakehouse.actions import Commit
 from lakehouse.commit import commit_files
 from lakehouse.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load, table_ends
@@ -250,12 +251,36 @@ def test_what_was_opened_or_forgotten_is_asked_anew(
     assert set(counted.take()) == {writer.path}
 
 
+def test_ends_are_those_of_now_whoever_looked_at_the_table_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maintenance looks at all tables, between a round and the next step's question."""
+    untold = partial(log_watch.LogWatch, tells=lambda path: False)
+    monkeypatch.setattr("jobs.tables.LogWatch", untold)
+    now_ms = [0]
+    writer = Writer(str(tmp_path))
+    tables = Tables(str(tmp_path), lambda: now_ms[0])
+    writer.add(0, 0, 10)
+    assert tables.ends([TOPIC]) == {(7, 0): 10}
+    for now_ms[0] in range(200, 10_000, 200):
+        tables.ends([TOPIC])
+    table = tables.open(TOPIC)
+    commit_files(
+        table.path, table.id, table.next_round, {0: (10, 20)}, [],
+        snapshot=table.snapshot,
+    )  # fmt: skip
+    tables.known([TOPIC])
+    assert tables.ends([TOPIC]) == {(7, 0): 20}
+
+
 def test_deleted_topics_are_forgotten(tmp_path: Path) -> None:
-    topics = some_topics(3)
+    *topics, absent = some_topics(4)
     writers = [Writer(str(tmp_path), topic.name) for topic in topics]
     tables = Tables(str(tmp_path))
-    tables.known(topics)
+    tables.known([*topics, absent])
+    assert set(tables.absent) == {3}
     tables.keep({TopicNumber(1)})
+    assert tables.absent == {}
     assert [n for n in range(3) if n in tables._looks] == [1]
     writers[2].add(0, 0, 10)
     assert [table.path for table in tables.known(topics[1:2])] == [writers[1].path]
