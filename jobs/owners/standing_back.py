@@ -156,6 +156,10 @@ class StandingBack:
 
     def _take(self, watch: Watch, one: Appeared) -> None:
         """A name that appeared: an attempt's, or what ends one."""
+        if not one.directory:  # directories may have gone without a word
+            for known in list(self._roots):
+                self._leave(watch, known)
+            return
         root, _, inside = one.directory.rpartition("/")
         if one.directory in self._roots:
             root, inside = one.directory, ""

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -71,6 +72,23 @@ def test_an_attempt_is_waited_for_and_his_commit_ends_it(
     compactor.step()
     assert compactor.status().waits_for_owners == 0
     assert len(world.rows(topic)) == 19
+
+
+def test_a_table_that_was_replaced_while_too_much_happened_is_watched(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compactor = world.compactor()
+    path = world.path(table_with_rows(world, compactor))
+    path.rename(tmp_path / "away")
+    shutil.copytree(tmp_path / "away", path)
+    lost = watching.Appeared("", "")
+    with monkeypatch.context() as much:
+        much.setattr(watching.Watch, "_parsed", lambda self, data: iter([lost]))
+        compactor.step()
+    compactor.step()
+    attempt(path)
+    compactor.step()
+    assert compactor.status().waits_for_owners == 1
 
 
 def test_nobody_waits_for_an_attempt_that_came_to_nothing_for_ever(
