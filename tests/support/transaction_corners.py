@@ -54,6 +54,17 @@ class Producer:
     def other(self, more: int) -> tuple[str, int, int]:
         return self.id, self.producer_id, self.epoch + more
 
+    def mistaken(self, run: str) -> dict[str, tuple[str, int, int]]:
+        """Who it is taken for by one that is wrong, by what is wrong."""
+        return {
+            "stale epoch": self.other(STALE),
+            "future epoch": self.other(FUTURE),
+            "another producer": (self.id, self.producer_id + 1_000_000, self.epoch),
+            "no producer": (self.id, -1, -1),
+            "unknown id": (f"nobody-{run}", self.producer_id, self.epoch),
+            "empty id": ("", self.producer_id, self.epoch),
+        }
+
 
 class Teller(Asker):
     """Who asks on behalf of producers, and calls each the same in every answer."""
@@ -267,14 +278,7 @@ def partitions(teller: Teller) -> Iterator[Case]:
             teller.tell(f"adding, {case}", asked, version)
 
         here = topic, [0]
-        for case, known in {
-            "stale epoch": one.other(STALE),
-            "future epoch": one.other(FUTURE),
-            "another producer": (one.id, one.producer_id + 1_000_000, one.epoch),
-            "no producer": (one.id, -1, -1),
-            "unknown id": (f"nobody-{teller.run}", one.producer_id, one.epoch),
-            "empty id": ("", one.producer_id, one.epoch),
-        }.items():
+        for case, known in one.mistaken(teller.run).items():
             tell(case, here, known=known)
         if (
             version == 5
@@ -371,14 +375,7 @@ def ends(teller: Teller) -> Iterator[Case]:
             ) -> Any:
                 return teller.tell(f"ending, {word}, {case}", request, version)
 
-            for case, known in {
-                "stale epoch": one.other(STALE),
-                "future epoch": one.other(FUTURE),
-                "another producer": (one.id, one.producer_id + 1_000_000, one.epoch),
-                "no producer": (one.id, -1, -1),
-                "unknown id": (f"nobody-{teller.run}", one.producer_id, one.epoch),
-                "empty id": ("", one.producer_id, one.epoch),
-            }.items():
+            for case, known in one.mistaken(teller.run).items():
                 tell(f"not begun, {case}", EndTxnRequest(*known, commit))
             answer = tell("not begun", ending(one, commit))
             teller.take(one, answer)

@@ -237,14 +237,7 @@ def _commits(teller: Teller, topic: str, version: int, commit: bool) -> None:
         tell("not begun", committing(one.known, group, here))
         asked = AddOffsetsToTxnRequest(*one.known, group)
         assert teller.settled(asked, 3).error_code == 0
-    for case, known in {
-        "stale epoch": one.other(STALE),
-        "future epoch": one.other(FUTURE),
-        "another producer": (one.id, one.producer_id + 1_000_000, one.epoch),
-        "no producer": (one.id, -1, -1),
-        "unknown id": (f"nobody-{teller.run}", one.producer_id, one.epoch),
-        "empty id": ("", one.producer_id, one.epoch),
-    }.items():
+    for case, known in one.mistaken(teller.run).items():
         tell(case, committing(known, group, here))
     tell("nameless", committing(one.known, "", here))
     tell("no topic", committing(one.known, group, (NOWHERE, 0)))
