@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from jobs.cleaning import rewrite as cleaning
 from jobs.cleaning.rewrite import Cleaned, CleanTask
 from jobs.merging import rewrite as merging
-from jobs.merging.rewrite import MergeTask
-from jobs.rows import Failed, Written
+from jobs.merging.rewrite import Merged, MergeTask
+from jobs.rows import Failed
 
 Task = MergeTask | CleanTask
-Done = Written | Cleaned | Failed
+Done = Merged | Cleaned | Failed
 Run = Callable[[Task], Done]
 
 

@@ -38,10 +38,10 @@ from broker.topics.topic import Topic
 from jobs.looks import Looks
 from jobs.merging import plan
 from jobs.merging.background import Runner
-from jobs.merging.names import mark_of, merged_name, span_of
+from jobs.merging.names import mark_of, merged_name, span_of, written_with
 from jobs.merging.order import WHOLE_ROWS_MAX
 from jobs.merging.plan import NOTHING_BELOW, Below, Merge, Rules
-from jobs.merging.rewrite import MergeTask
+from jobs.merging.rewrite import Merged, MergeTask
 from jobs.round import delete_unnamed
 from jobs.rows import Failed, Written
 from jobs.slot import Find, Job, Slot
@@ -129,9 +129,9 @@ class Merger:
 
     @property
     def writing(self) -> str | None:
-        """The file that is being written, and that no commit names yet."""
+        """What the names of the files have that no commit names yet."""
         job = self.slot.job
-        return None if job is None else os.path.join(job.task.root, job.task.path)
+        return None if job is None else written_with(job.task.path)
 
     def finish(self, find: Find, may_commit: Callable[[], bool]) -> None:
         """Commit the merge that is under way, if it is done. ``find``: a table as it is
@@ -144,11 +144,11 @@ class Merger:
         if isinstance(done, Failed):
             self._failed(job, done)
             return
-        assert isinstance(done, Written), "what was asked for"
+        assert isinstance(done, Merged), "what was asked for"
         passing("merge.after_file")
         table = find(job.table.topic.number)
         if table is None or table.topic.id != job.table.topic.id or not may_commit():
-            delete_unnamed(job.table.path, {done.path})
+            delete_unnamed(job.table.path, _paths(done))
         else:
             self._commit(replace(job, table=table), done)
 
@@ -250,17 +250,18 @@ class Merger:
             all_columns(metadata.schema_string).serialize().to_pybytes(),
             str(self.spill),
             self.settings.merge_bytes_per_s,
+            self.settings.target_file_bytes if merge.is_repair else 0,
         )
         passing("merge.before_file")
         self.slot.begin(table, merge, task)
 
-    def _commit(self, job: _Merging, written: Written) -> None:
+    def _commit(self, job: _Merging, merged: Merged) -> None:
         table = job.table
-        new = new_file(job.planned.partition, written)
+        new = [new_file(job.planned.partition, written) for written in merged.files]
         try:
             passing("merge.before_commit")
             replace_files(
-                table.path, table.id, job.planned.files, [new], schema=job.schema,
+                table.path, table.id, job.planned.files, new, schema=job.schema,
                 now_ms=self.clock.now_ms(), snapshot=table.snapshot,
                 on_written=lambda: passing("merge.after_entry"),
                 on_committed=lambda: passing("merge.after_commit"),
@@ -269,23 +270,24 @@ class Merger:
             table.follow()
         except Exception as error:  # noqa: BLE001  (an owner may do anything)
             if isinstance(error, CommitRefused):
-                delete_unnamed(table.path, {written.path})
+                delete_unnamed(table.path, _paths(merged))
             self._put_off(table, str(error) or type(error).__name__)
             return
-        self._count(job, written)
+        self._count(job, merged)
         self.committed(table)
 
-    def _count(self, job: _Merging, written: Written) -> None:
+    def _count(self, job: _Merging, merged: Merged) -> None:
+        size = sum(written.size for written in merged.files)
         self._looked.pop(job.table.topic.number, None)
         self.counters.merges += 1
         self.counters.merged_files += len(job.planned.files)
         self.counters.merged_bytes += job.planned.bytes
-        self.counters.merge_file_bytes += written.size
+        self.counters.merge_file_bytes += size
         log.info(
             "merged", topic=job.table.topic.name, partition=job.planned.partition,
-            files=len(job.planned.files), bytes=job.planned.bytes, size=written.size,
-            rows=written.rows, repair=job.planned.is_repair,
-            ms=self.clock.monotonic_ms() - job.begun_ms,
+            files=len(job.planned.files), bytes=job.planned.bytes, size=size,
+            made=len(merged.files), rows=sum(file.rows for file in job.planned.files),
+            repair=job.planned.is_repair, ms=self.clock.monotonic_ms() - job.begun_ms,
         )  # fmt: skip
 
     def _failed(self, job: _Merging, failed: Failed) -> None:
@@ -316,6 +318,10 @@ class Merger:
             min(max(pause_ms, LOOK_AGAIN_MS), PAUSE_MS_MAX),
         )  # fmt: skip
         log.info("not merged", topic=table.topic.name, why=why)
+
+
+def _paths(merged: Merged) -> set[str]:
+    return {written.path for written in merged.files}
 
 
 def bounds_of(

@@ -76,6 +76,22 @@ def merged_name(
     return f"{partition_directory(files[0].partition)}/{name}"
 
 
+def continued(path: str, first: int) -> str:
+    """The name of the file that goes on at ``first`` where the one at ``path`` grew
+    too large: they say the same end, and prove nothing of what they were made of."""
+    found = _MERGED.fullmatch(path)
+    assert found is not None, "a merged file"
+    directory = path.partition("/")[0]
+    return f"{directory}/{first:020d}{written_with(path)}0{path[found.end(1) :]}"
+
+
+def written_with(path: str) -> str:
+    """What the names of all files of one merge have in common, and no others."""
+    found = _MERGED.fullmatch(path)
+    assert found is not None, "a merged file"
+    return path[path.index("/") + 21 : found.start(1)]
+
+
 def _joined(marks: Sequence[Mark | None]) -> Mark | None:
     """What holds for the rows of all these files."""
     known = [mark for mark in marks if mark is not None]

@@ -4,15 +4,17 @@ The problem: files of ours are in order, one behind the other, and are read as t
 what an owner's OPTIMIZE, MERGE or ZORDER left may be in any order, in row groups of a
 gigabyte. The idea: that is sorted as what does not fit into memory always was: as much
 as fits is sorted and written to a *run*, and the runs are read side by side, each by
-small steps; what lies below the least of the steps' ends comes next.
+small steps; what lies below the least of the steps' ends comes next. So many runs that
+their steps would take too much become a few larger ones first.
 
-The price: rows in no order are written once more, to a spill directory, and read again;
-it is linear in their bytes. In memory are a run while it is made, and later a step of
-each: 64 MiB, and about as much.
+The price: rows in no order are written once more, to a spill directory, and read again,
+twice more where they are above 8 GiB; it is linear in their bytes. In memory are a run
+while it is made, and later a step of each: 64 MiB, and about as much.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -29,6 +31,8 @@ from lakehouse.schema import ROW_GROUP_ROWS
 
 RUN_BYTES: Final = 64 << 20
 STEP_BYTES: Final = 512 << 10
+RUNS_MAX: Final = 128
+"""So many are read side by side."""
 WHOLE_ROWS_MAX: Final = 4 * ROW_GROUP_ROWS
 
 
@@ -44,12 +48,20 @@ class Unit(NamedTuple):
     group: RowGroup
 
 
+def _at_once(rows: int) -> None:
+    """Of rows that nobody waits for."""
+
+
 class Source(NamedTuple):
-    """Files of one partition by absolute path, and the columns that are wanted."""
+    """Files of one partition by absolute path, and the columns that are wanted.
+
+    ``after``: hears of the rows that were spilled, each time, and keeps to a pace.
+    """
 
     paths: Sequence[str]
     partition: int
     schema: pa.Schema
+    after: Callable[[int], None] = _at_once
 
 
 def units_of(paths: Sequence[str], footers: Footers) -> list[Unit]:
@@ -85,8 +97,7 @@ def in_order(source: Source, footers: Footers, spill: str) -> Iterator[Any]:
             for unit in units:
                 yield from _alone(unit, source, footers, spill)
             return
-        runs = list(_runs(units, source, footers, spill))
-        yield from _side_by_side(runs)
+        yield from _sorted(units, source, footers, spill)
     except pa.ArrowException as error:
         raise TableUnreadable(f"{source.paths[0]}: {error}") from error
 
@@ -120,7 +131,7 @@ def _alone(unit: Unit, source: Source, footers: Footers, spill: str) -> Iterator
         size += table.nbytes
         if size > WHOLE_BYTES_MAX:
             parts.clear()
-            yield from _side_by_side(list(_runs([unit], source, footers, spill)))
+            yield from _sorted([unit], source, footers, spill)
             return
     if parts:
         yield sorted_by_offset(pa.concat_tables(parts).combine_chunks())
@@ -149,6 +160,26 @@ def _there(file: Any, source: Source) -> list[str]:
     return [name for name in source.schema.names if name in file.schema_arrow.names]
 
 
+def _sorted(
+    units: Sequence[Unit], source: Source, footers: Footers, spill: str
+) -> Iterator[Any]:
+    """All rows, by way of runs of which never too many are read at once."""
+    runs = list(_runs(units, source, footers, spill))
+    made = 0
+    while len(runs) > RUNS_MAX:
+        few, runs = runs[:RUNS_MAX], runs[RUNS_MAX:]
+        path = os.path.join(spill, f"joined-{made}.run")
+        runs.append(_write_tables(_paced(_side_by_side(few), source), path))
+        made += 1
+    yield from _side_by_side(runs)
+
+
+def _paced(tables: Iterator[Any], source: Source) -> Iterator[Any]:
+    for table in tables:
+        yield table
+        source.after(table.num_rows)
+
+
 def _runs(
     units: Sequence[Unit], source: Source, footers: Footers, spill: str
 ) -> Iterator[str]:
@@ -159,6 +190,7 @@ def _runs(
         for table in _in_pieces(unit, source, footers):
             parts.append(table)
             size += table.nbytes
+            source.after(table.num_rows)
             if size >= RUN_BYTES:
                 yield _write_run(parts, os.path.join(spill, f"{count}.run"))
                 parts, size, count = [], 0, count + 1
@@ -167,15 +199,22 @@ def _runs(
 
 
 def _write_run(parts: list[Any], path: str) -> str:
-    check_room(os.path.dirname(path))
     table = sorted_by_offset(pa.concat_tables(parts).combine_chunks())
+    return _write_tables(iter([table]), path)
+
+
+def _write_tables(tables: Iterator[Any], path: str) -> str:
+    """Write tables that follow each other in order of offset; there is one at least."""
+    table = next(tables)
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
     with (
         pa.OSFile(path, "wb") as sink,
         pa.ipc.new_file(sink, table.schema, options=options) as writer,
     ):
-        for step in _steps(table):
-            writer.write_table(step)
+        for part in chain([table], tables):
+            check_room(os.path.dirname(path))
+            for step in _steps(part):
+                writer.write_table(step)
     return path
 
 

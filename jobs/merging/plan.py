@@ -29,8 +29,9 @@ from lakehouse.index import PartitionFiles
 GROWTH: Final = 16
 FULL: Final = 2
 """A file of more than the wanted size divided by this is full."""
-REPAIR_BYTES_MAX: Final = 2 << 30
-"""So much is sorted in one go; of more the owner is told."""
+REPAIR_BYTES_MAX: Final = 64 << 30
+"""So much is sorted in one go, into files of the wanted size; of more the owner is
+told."""
 
 
 class Merge(NamedTuple):

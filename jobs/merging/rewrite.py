@@ -1,4 +1,4 @@
-"""Some files of a partition become one. Runs in Spark's Python workers.
+"""Some files of a partition become one, or few. Runs in Spark's Python workers.
 
 The problem: what is written here takes the place of what records are in, perhaps of
 their only copy; and it must not be in anybody's way while it is written. The idea: rows
@@ -17,9 +17,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from broker.failpoints import passing
+from jobs.merging.names import continued
 from jobs.merging.room import NoRoom, check_room
 from jobs.priority import set_worker_niceness
 from jobs.rows import Bounds, Failed, Written, discard, sync_written
@@ -39,7 +41,8 @@ class MergeTask(NamedTuple):
     """``root/path`` is to hold the rows of ``sources``, files of one partition.
 
     ``columns``: the table's, a ``pa.Schema`` as bytes. ``spill``: a directory for what
-    does not fit into memory. ``bytes_per_s``: of the sources; 0: as fast as it goes.
+    does not fit into memory. ``bytes_per_s``: of what is read; 0: as fast as it goes.
+    ``bytes_max``: behind so many, another file is begun (`continued`); 0: all is one.
     """
 
     root: str
@@ -49,6 +52,13 @@ class MergeTask(NamedTuple):
     columns: bytes
     spill: str
     bytes_per_s: int = 0
+    bytes_max: int = 0
+
+
+class Merged(NamedTuple):
+    """The files that are there, in order of offset, durable but not committed."""
+
+    files: tuple[Written, ...]
 
 
 class Digest(NamedTuple):
@@ -61,43 +71,48 @@ class Digest(NamedTuple):
 _NOTHING: Final = Digest()
 
 
-def work(task: MergeTask) -> Written | Failed:
+def work(task: MergeTask) -> Merged | Failed:
     """What a Spark task does: `merge_files` at the lowest priority."""
     set_worker_niceness(NICENESS)
     return merge_files(task)
 
 
-def merge_files(task: MergeTask) -> Written | Failed:
-    """Write the file, synced with its directory; or why it was not."""
+def merge_files(task: MergeTask) -> Merged | Failed:
+    """Write the files, synced with their directory; or why they were not."""
     import pyarrow as pa
 
     from jobs.merging.order import NotMergeable
     from lakehouse.errors import FileVanished, LakehouseError
 
-    target = os.path.join(task.root, task.path)
-    spill = ""
+    spill, written = "", list[str]()
     try:
         os.makedirs(task.spill, exist_ok=True)
         spill = tempfile.mkdtemp(dir=task.spill)
-        return _merge(task, target, spill)
+        return _merge(task, spill, written)
     except NoRoom as error:
-        discard(target)
-        return Failed(task.path, str(error), stale=True)
+        return _discarded(task, written, str(error), stale=True)
     except (FileVanished, FileNotFoundError, Stopped) as error:
-        discard(target)
-        return Failed(task.path, f"gone: {error}", stale=True)
+        return _discarded(task, written, f"gone: {error}", stale=True)
     except (NotMergeable, LakehouseError, OSError, ValueError, pa.ArrowException) as e:
-        discard(target)
-        return Failed(task.path, str(e) or type(e).__name__, stale=False)
+        return _discarded(task, written, str(e) or type(e).__name__, stale=False)
     except BaseException:
-        discard(target)
+        _discarded(task, written, "", stale=True)
         raise
     finally:
         if spill:
             shutil.rmtree(spill, ignore_errors=True)
 
 
-def _merge(task: MergeTask, target: str, spill: str) -> Written:
+def _discarded(
+    task: MergeTask, written: Sequence[str], why: str, *, stale: bool
+) -> Failed:
+    for path in written:
+        discard(os.path.join(task.root, path))
+    return Failed(task.path, why, stale)
+
+
+def _merge(task: MergeTask, spill: str, written: list[str]) -> Merged:
+    """Raises what has a file discarded; ``written`` has the paths of all begun."""
     import pyarrow as pa
 
     from jobs.merging.order import Source, in_order, units_of
@@ -109,15 +124,33 @@ def _merge(task: MergeTask, target: str, spill: str) -> Written:
     rows = sum(unit.group.rows for unit in units_of(paths, footers))
     size = sum(map(os.path.getsize, paths))
     pause = Pause(size, rows, task.bytes_per_s, stop_file(task.spill))
-    tables = in_order(Source(paths, task.partition, schema), footers, spill)
-    bounds = write_groups(
-        target, schema, checked(row_groups(tables), task.partition), pause
-    )
-    written = sync_written(task.path, target, bounds)
-    before, after = digest_of(paths), digest_of([target], rising=True)
-    if before != after or after.rows != written.rows:
+    source = Source(paths, task.partition, schema, pause.after)
+    groups = checked(row_groups(in_order(source, footers, spill)), task.partition)
+    files = tuple(_files(task, schema, groups, pause, written))
+    targets = [os.path.join(task.root, path) for path in written]
+    before, after = digest_of(paths), digest_of(targets, rising=True)
+    if before != after or after.rows != sum(file.rows for file in files):
         raise ValueError(f"what was written is not what was read: {before}, {after}")
-    return written
+    return Merged(files)
+
+
+def _files(
+    task: MergeTask,
+    schema: Any,
+    groups: Iterator[Any],
+    pause: "Pause",
+    written: list[str],
+) -> Iterator[Written]:
+    """Write all row groups, in files that are of the size that is wanted but for their
+    last row groups, which are still in memory when that is asked."""
+    for first in groups:
+        offset = first.column("offset")[0].as_py()
+        path = continued(task.path, offset) if written else task.path
+        target = os.path.join(task.root, path)
+        written.append(path)
+        group = chain([first], groups)
+        bounds = write_groups(target, schema, group, pause, task.bytes_max)
+        yield sync_written(path, target, bounds)
 
 
 class Stopped(OSError):
@@ -204,8 +237,10 @@ def checked(groups: Iterator[Any], partition: int) -> Iterator[Any]:
 
 
 def write_groups(
-    target: str, schema: Any, groups: Iterator[Any], pause: Pause
+    target: str, schema: Any, groups: Iterator[Any], pause: Pause, bytes_max: int = 0
 ) -> Bounds:
+    """Write a file of these row groups, of the first alone until so many bytes of it
+    stand on the disk (0: of all). The others are still to come of ``groups``."""
     import pyarrow.parquet as pq
 
     from lakehouse import schema as ours
@@ -226,15 +261,16 @@ def write_groups(
         write_statistics=[name for name in flat if name not in ("key", "value")],
         write_page_checksum=True,  # soon it is the only copy
     ) as writer:  # fmt: skip
-        group: Any = first
-        while group is not None:
+        group: Any
+        for group in chain([first], groups):
             check_room(os.path.dirname(target))
             [batch] = group.to_batches()
             bounds.add(batch)
             writer.write_batch(batch, row_group_size=batch.num_rows)
             passing("merge.writing")
             pause.after(batch.num_rows)
-            group = next(groups, None)
+            if bytes_max and os.path.getsize(target) >= bytes_max:
+                break
     return bounds
 
 

@@ -2,7 +2,15 @@
 
 import pytest
 
-from jobs.merging.names import Replaced, merged_name, span_of
+from jobs.merging.names import (
+    Mark,
+    Replaced,
+    continued,
+    mark_of,
+    merged_name,
+    span_of,
+    written_with,
+)
 from lakehouse.actions import DataFile
 from tests.support.data_files import data_file
 
@@ -18,6 +26,20 @@ def test_it_covers_what_its_sources_were_made_of() -> None:
     expired = data_file(0, 20)._replace(first_offset=5, last_offset=7)
     assert span_of(merged_name([expired, theirs(40, 50)], "a-b-1")) == (0, 0, 50)
     assert span_of("partition=0/part-0-spark.parquet") is None
+
+
+def test_what_goes_on_in_another_file_proves_nothing() -> None:
+    marked = merged_name([data_file(0, 10)], "a-b-1", Mark(10, 7))
+    for path, mark in ((PURE, None), (marked, Mark(10, 7))):
+        other = continued(path, 5)
+        assert span_of(other) == (0, 5, (span_of(path) or (0, 0, 0))[2])
+        assert mark_of(other) == mark
+        assert data_file(6, 7).path not in Replaced([other])
+        assert written_with(other) == written_with(path)
+        assert written_with(path) in path
+        assert written_with(path) in other
+    others = [merged_name([data_file(10, 30)], "a-b-2"), data_file(0, 30).path]
+    assert [path for path in others if written_with(PURE) in path] == []
 
 
 def test_what_lies_in_it_was_merged() -> None:

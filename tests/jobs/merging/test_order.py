@@ -69,6 +69,30 @@ def test_what_overlaps_is_sorted_with_runs(
     assert ordered(folder, paths) == rows(0, range(700))
 
 
+@pytest.mark.parametrize("most", [2, 3, 20])
+def test_many_runs_become_a_few_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(order, "RUN_BYTES", 2_000)
+    monkeypatch.setattr(order, "RUNS_MAX", most)
+    together: list[int] = []
+    side_by_side = order._side_by_side
+
+    def counted(paths: Any) -> Any:
+        together.append(len(paths))
+        return side_by_side(paths)
+
+    monkeypatch.setattr(order, "_side_by_side", counted)
+    spilled: list[int] = []
+    offsets = shuffled(2_000)
+    paths = write(folder, rows(0, offsets[:900]), rows(0, offsets[900:]))
+    source = Source(paths, 0, WRITE, spilled.append)
+    found = pa.concat_tables(in_order(source, Footers(), str(folder / "spill")))
+    assert found == rows(0, range(2_000))
+    assert max(together) == most
+    assert sum(spilled) >= 2_000, "who keeps a pace hears of each row that is spilled"
+
+
 def test_files_one_behind_the_other_but_given_otherwise(folder: Path) -> None:
     paths = write(folder, rows(0, range(100)), rows(0, range(100, 200)))
     assert ordered(folder, paths[::-1]) == rows(0, range(200))

@@ -6,12 +6,28 @@ import deltalake
 import pytest
 
 from jobs.check import check_data_directory
-from jobs.merging import merger, order, plan
-from jobs.merging.rewrite import MergeTask
+from jobs.merging import merger, order, plan, rewrite
+from jobs.merging.background import Task
+from jobs.merging.rewrite import Merged, MergeTask
 from tests.jobs.world import MergesHere, World, some
 
 STEPS = 25
 SEEDS = 8
+FILE_BYTES = 1_000
+"""What is repaired becomes some files."""
+
+
+class SmallMerges(MergesHere):
+    """Repairs make files of a row group or two, and count themselves."""
+
+    cut = 0
+
+    def start(self, task: Task) -> None:
+        if isinstance(task, MergeTask) and task.bytes_max:
+            task = task._replace(bytes_max=FILE_BYTES)
+        super().start(task)
+        made = self._done[-1]
+        self.cut += isinstance(made, Merged) and len(made.files) > 1
 
 
 class Story:
@@ -23,8 +39,8 @@ class Story:
         self.wanted: dict[int, bytes | None] = {}
         self.acts: list[str] = []
         self._seen = 0
-        merges = MergesHere(self._between)
-        self.compactor = world.compactor(merges=merges, merge=True)
+        self.merges = SmallMerges(self._between)
+        self.compactor = world.compactor(merges=self.merges, merge=True)
 
     def produce(self) -> None:
         self.world.produce(self.topic, some(self.chance.randint(1, 20)))
@@ -32,6 +48,16 @@ class Story:
         records = self.world.produced[self.topic.number, 0]
         self.wanted |= {one.offset: one.value for one in records[self._seen :]}
         self._seen = len(records)
+
+    def sort_anew(self) -> None:
+        """By value, of rows that make several row groups, and wait for the repair."""
+        while len(self.wanted) < 80:
+            self.produce()
+        while not self.merges.cut:
+            self._z_order(deltalake.DeltaTable(str(self.world.path(self.topic))))
+            self.world.clock.advance(61_000)
+            self.compactor.step()
+            self.look()
 
     def look(self) -> None:
         self.world.clock.advance(self.chance.choice([1_000, 2_000, 61_000]))
@@ -84,6 +110,8 @@ def test_whatever_an_owner_does_the_table_holds_what_it_should(
     for module in (merger, order):  # all is large, and in many runs
         monkeypatch.setattr(module, "WHOLE_ROWS_MAX", 30)
     monkeypatch.setattr(order, "RUN_BYTES", 3_000)
+    monkeypatch.setattr(order, "RUNS_MAX", 3)
+    monkeypatch.setattr(rewrite, "GROUP_BYTES", 2_000)
     story = Story(world, seed)
     for _ in range(STEPS):
         if story.chance.random() < 0.6:
@@ -91,6 +119,7 @@ def test_whatever_an_owner_does_the_table_holds_what_it_should(
         if story.chance.random() < 0.3:
             story.act()
         story.look()
+    story.sort_anew()
     rows = world.rows(story.topic)
     assert {row.offset: row.value for row in rows} == story.wanted, story.acts
     assert len(rows) == len(story.wanted)

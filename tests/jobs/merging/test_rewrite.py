@@ -11,13 +11,14 @@ import pytest
 from jobs import space
 from jobs.merging import order, rewrite, room
 from jobs.merging.background import Background
-from jobs.merging.rewrite import MergeTask, digest_of, merge_files, stop_file
+from jobs.merging.names import continued, span_of
+from jobs.merging.rewrite import Merged, MergeTask, digest_of, merge_files, stop_file
 from jobs.rows import Failed, Written
 from lakehouse.schema import ROW_GROUP_ROWS, WRITE
 from tests.support.patience import wait_until
 from tests.support.tables import FIRST_MS, rows, write_file
 
-TARGET = "partition=0/merged.parquet"
+TARGET = f"partition=0/{0:020d}-{5_000:020d}-a-b-1-1.parquet"
 
 
 def task(root: Path, *tables: pa.Table, schema: pa.Schema = WRITE) -> MergeTask:
@@ -30,16 +31,21 @@ def task(root: Path, *tables: pa.Table, schema: pa.Schema = WRITE) -> MergeTask:
 
 
 def done(task: MergeTask) -> Written:
-    written = merge_files(task)
-    assert isinstance(written, Written), written
-    assert os.listdir(task.spill) == []
+    [written] = all_done(task)
     return written
+
+
+def all_done(task: MergeTask) -> tuple[Written, ...]:
+    merged = merge_files(task)
+    assert isinstance(merged, Merged), merged
+    assert os.listdir(task.spill) == []
+    return merged.files
 
 
 def refused(task: MergeTask) -> Failed:
     failed = merge_files(task)
     assert isinstance(failed, Failed)
-    assert not (Path(task.root) / TARGET).exists()
+    assert not list(Path(task.root).rglob("*-a-b-1-*.parquet"))
     assert os.listdir(task.spill) == []
     return failed
 
@@ -102,6 +108,42 @@ def test_files_in_no_order_become_sorted(
     done(task(tmp_path, one, rows(0, [*range(599, 399, -1), *range(1, 400, 2)])))
     table = pq.read_table(tmp_path / TARGET, partitioning=None)
     assert table == rows(0, range(1_000))
+
+
+def cut(root: Path, monkeypatch: pytest.MonkeyPatch) -> MergeTask:
+    """Of a thousand rows in no order, which are to be files of 4 kB or so."""
+    monkeypatch.setattr(rewrite, "GROUP_BYTES", 5_000)
+    tables = rows(0, range(999, -1, -2)), rows(0, range(0, 1_000, 2))
+    return task(root, *tables)._replace(bytes_max=4_000)
+
+
+def test_what_would_be_too_large_a_file_becomes_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = all_done(cut(tmp_path, monkeypatch))
+    assert len(files) > 2
+    assert all(file.size >= 4_000 for file in files[:-1])
+    assert max(file.size for file in files) < 12_000, "the last groups were in memory"
+    tables = [pq.read_table(tmp_path / file.path, partitioning=None) for file in files]
+    assert pa.concat_tables(tables) == rows(0, range(1_000))
+    for file, table in zip(files, tables, strict=True):
+        first = table["offset"][0].as_py()
+        assert (file.first_offset, file.rows) == (first, table.num_rows)
+        assert file.last_offset == table["offset"][-1].as_py()
+    later = [continued(TARGET, file.first_offset) for file in files[1:]]
+    assert [file.path for file in files] == [TARGET, *later]
+    assert span_of(later[0]) == (0, files[1].first_offset, 5_000)
+
+
+def test_none_of_some_files_is_left_when_the_last_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = cut(tmp_path, monkeypatch)
+    twice = write_file(str(tmp_path), "twice", rows(0, [999])).path
+    assert (
+        "999 is there twice"
+        in refused(found._replace(sources=(*found.sources, twice))).why
+    )
 
 
 def test_gaps_stay_gaps(tmp_path: Path) -> None:
