@@ -42,7 +42,8 @@ from broker.runtime.partitions.fetch_sessions import ServedSessions
 from broker.runtime.partitions.inspector import Inspector
 from broker.runtime.partitions.overdue import Overdue
 from broker.runtime.partitions.partitions import Partitions
-from broker.runtime.partitions.restore import restore
+from broker.runtime.partitions.released_ends import ReleasedEnds
+from broker.runtime.partitions.restore import Stored, restore
 from broker.runtime.ports import Tables
 from broker.runtime.process.maintenance import MaintenanceScheduler, stuck_after_ms
 from broker.runtime.process.status import Counters
@@ -128,6 +129,7 @@ def assemble(
         config_of=lambda topic: topic_config(topic, configs.layers),
         call_soon=around.loop.call_soon,
         overdue=overdue,
+        released_ends=ReleasedEnds(catalog),
     )
     replayed = _restore(partitions, topics, recovery, catalog, tables, around)
     sealed.append(partitions.begin_checkpoint)
@@ -170,9 +172,11 @@ def _restore(
     around: Surroundings,
 ) -> int:
     """Give the partitions what was recovered; returns the count of its batches."""
-    log_starts = catalog.read(stored_topics.load_log_starts)
+    ends = partitions.released_ends
+    stored = Stored(catalog.read(stored_topics.load_log_starts), ends.load())
     now_ms = around.clock.now_ms()
-    replayed = restore(partitions, topics, recovery, log_starts, tables, now_ms)
+    replayed = restore(partitions, topics, recovery, stored, tables, now_ms)
+    ends.note_found(partitions, stored.released_ends)
     for number in tables.take_changed():  # segments may have what is there no more
         partitions.read_from_table(number)
     for partition in partitions:
@@ -187,20 +191,7 @@ def bring_maintenance(
     """Begin what happens now and then: releases, retention, forgetting."""
     broker, tables = assembly.broker, assembly.tables
     wal_settings = broker.settings.wal
-    segment_retention = SegmentRetention(
-        broker.wal,
-        table_end=tables.table_end,
-        is_deleted=lambda number: broker.topics.by_number(number) is None,
-        verified_ends=tables.verified_ends,
-        lacking=tables.lacking,
-        unverified=tables.unverified,
-        log_start=broker.partitions.log_start,
-        before_release=broker.partitions.segment_released,
-        clock=broker.clock,
-        keep_ms=wal_settings.keep_ms,
-        idle_seal_ms=wal_settings.idle_seal_ms,
-        cache_bytes=wal_settings.cache_bytes if wal_settings.keep_ms else 0,
-    )
+    segment_retention = bring_segment_retention(broker, tables)
     ends.callback(segment_retention.close)
     segment_carry = SegmentCarry(
         broker.wal,
@@ -220,6 +211,26 @@ def bring_maintenance(
     ends.push_async_callback(maintenance.close)
     ends.callback(segment_carry.close)
     return maintenance
+
+
+def bring_segment_retention(broker: Broker, tables: Tables) -> SegmentRetention:
+    """What lets segments go; who makes it closes it."""
+    wal_settings = broker.settings.wal
+    return SegmentRetention(
+        broker.wal,
+        table_end=tables.table_end,
+        is_deleted=lambda number: broker.topics.by_number(number) is None,
+        verified_ends=tables.verified_ends,
+        lacking=tables.lacking,
+        unverified=tables.unverified,
+        log_start=broker.partitions.log_start,
+        note_ends=broker.partitions.released_ends.note,
+        before_release=broker.partitions.segment_released,
+        clock=broker.clock,
+        keep_ms=wal_settings.keep_ms,
+        idle_seal_ms=wal_settings.idle_seal_ms,
+        cache_bytes=wal_settings.cache_bytes if wal_settings.keep_ms else 0,
+    )
 
 
 async def listen(

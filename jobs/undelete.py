@@ -12,7 +12,7 @@ when the topic was deleted, and the offsets that groups had committed, stay gone
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from broker.catalog import topics as catalog_topics
 from broker.catalog.catalog import Catalog
 from broker.catalog.missing import check_not_lost
 from broker.clock import Clock
-from broker.ids import TopicNumber
+from broker.ids import PartitionNumber, TopicNumber
 from broker.protocol.errors import KafkaError
 from broker.storage.directory import DataDirectory
 from broker.storage.files import Files
@@ -33,6 +33,7 @@ from broker.storage.warehouse import DirectoryRefused
 from broker.topics.topic import Topic
 from jobs.describe import facts_of
 from jobs.lease import NAME, TTL_MS
+from lakehouse.delta_log import load, table_ends
 from lakehouse.describe import describe_topic
 from lakehouse.errors import LakehouseError, TableMissing
 from lakehouse.tables import take_back
@@ -84,15 +85,27 @@ def _undelete(
             continue  # one that never had records, as clients make it at once
         except LakehouseError as error:
             raise NotUndeleted(str(error)) from error
-        return Undeleted(_revive(catalog, last.number), path)
+        return Undeleted(_revive(catalog, last.number, _ends(path)), path)
     whose = name if topic_id is None else f"{name} with the id {topic_id}"
     raise NotUndeleted(f"no topic {whose!r} was deleted of which a table is left")
 
 
-def _revive(catalog: Catalog, number: TopicNumber) -> Topic:
+def _ends(path: str) -> dict[PartitionNumber, int]:
+    """Where a table ends, for a start that does not find it; none if it cannot be read:
+    then that start waits for it."""
+    try:
+        found = table_ends(load(path, keep_removed=False))
+    except (LakehouseError, OSError):
+        return {}
+    return {PartitionNumber(index): end for index, end in found.items()}
+
+
+def _revive(
+    catalog: Catalog, number: TopicNumber, ends: Mapping[PartitionNumber, int]
+) -> Topic:
     try:
         return catalog.change(
-            lambda connection: catalog_topics.revive(connection, number)
+            lambda connection: catalog_topics.revive(connection, number, ends)
         )
     except KafkaError as error:
         raise NotUndeleted(str(error)) from error

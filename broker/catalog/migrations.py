@@ -59,11 +59,22 @@ def _add_dynamic_configs(connection: Connection) -> None:
     )
 
 
+def _add_released_ends(connection: Connection) -> None:
+    """Of what was released before the next start tells: it has log and tables."""
+    connection.exec_driver_sql(
+        "CREATE TABLE released_ends ("
+        "topic_number INTEGER NOT NULL, partition INTEGER NOT NULL, "
+        "end_offset BIGINT NOT NULL, PRIMARY KEY (topic_number, partition)"
+        ")" + (" WITHOUT ROWID" if connection.dialect.name == "sqlite" else "")
+    )
+
+
 # Statements are written out: a step makes the table of its version, not of today's.
 STEPS: Final[Sequence[Step]] = (
     _add_group_metadata,
     _add_transactions,
     _add_dynamic_configs,
+    _add_released_ends,
 )
 """``STEPS[n]`` turns version n + 1 into version n + 2."""
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION: Final = 4
+VERSION: Final = 5
 
 metadata: Final = MetaData()
 
@@ -62,6 +62,16 @@ log_starts = Table(
     Column("partition", Integer, primary_key=True, autoincrement=False),
     Column("start_offset", BigInteger, nullable=False),
     sqlite_with_rowid=False,
+)
+
+released_ends = Table(
+    "released_ends",
+    metadata,
+    Column("topic_number", Integer, primary_key=True, autoincrement=False),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("end_offset", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+    comment="what lies below was released from the log",
 )
 
 group_offsets = Table(

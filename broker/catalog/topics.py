@@ -14,6 +14,7 @@ from sqlalchemy import delete as delete_from
 from sqlalchemy import update as update_row
 from sqlalchemy.exc import IntegrityError
 
+from broker.catalog import released_ends
 from broker.catalog.schema import (
     about,
     group_offsets,
@@ -22,7 +23,7 @@ from broker.catalog.schema import (
     topics,
 )
 from broker.catalog.upserts import upsert
-from broker.ids import TopicNumber, TopicPartition
+from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.protocol.errors import ErrorCode, KafkaError, unknown_partition
 from broker.topics.topic import Topic
 
@@ -103,8 +104,12 @@ def delete(connection: Connection, number: TopicNumber, now_ms: int) -> None:
         connection.execute(delete_from(table).where(table.c.topic_number == number))
 
 
-def revive(connection: Connection, number: TopicNumber) -> Topic:
+def revive(
+    connection: Connection, number: TopicNumber, ends: Mapping[PartitionNumber, int]
+) -> Topic:
     """Give a deleted topic back to the clients: itself in all but its number.
+
+    ``ends``: where its table ends, which has all that is left of it.
 
     Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION if no such topic is deleted,
     TOPIC_ALREADY_EXISTS if another has its name now.
@@ -124,6 +129,9 @@ def revive(connection: Connection, number: TopicNumber) -> Topic:
     set_log_start(
         connection,
         {(topic.number, index): start for (_, index), start in starts.items()},
+    )
+    released_ends.raise_to(
+        connection, {(topic.number, index): end for index, end in ends.items()}
     )
     return topic
 
@@ -233,6 +241,7 @@ def forget(connection: Connection, number: TopicNumber) -> None:
     connection.execute(
         delete_from(log_starts).where(log_starts.c.topic_number == number)
     )
+    released_ends.forget(connection, number)
 
 
 def _change(connection: Connection, number: TopicNumber, **values: Any) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Dialect, Table
+from sqlalchemy import Column, Connection, Dialect, Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -27,29 +27,38 @@ class _Spelt(NamedTuple):
 
 Insert = sqlite.Insert | postgresql.Insert
 
-_spelt: dict[tuple[Table, str], _Spelt | None] = {}
+_spelt: dict[tuple[Table, str, Column[Any] | None], _Spelt | None] = {}
 
 
 def upsert(
-    connection: Connection, table: Table, rows: Iterable[Mapping[str, Any]]
+    connection: Connection,
+    table: Table,
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    if_greater: Column[Any] | None = None,
 ) -> None:
-    """Write rows, given in full, over those with the same primary key.
+    """Write rows, given in full, over those with the same primary key; where a column
+    is named, only over those that have less there.
 
     Raises SQLAlchemyError; then none, some or all of them may have been written.
     """
     parameters = list(rows)
-    if parameters and not _by_driver(connection, table, parameters):
-        connection.execute(_statement(table, connection.dialect.name), parameters)
+    if parameters and not _by_driver(connection, table, parameters, if_greater):
+        statement = _statement(table, connection.dialect.name, if_greater)
+        connection.execute(statement, parameters)
 
 
 def _by_driver(
-    connection: Connection, table: Table, rows: list[Mapping[str, Any]]
+    connection: Connection,
+    table: Table,
+    rows: list[Mapping[str, Any]],
+    if_greater: Column[Any] | None,
 ) -> bool:
     """Execute by the driver alone; False if that cannot be. Raises DBAPIError."""
     dialect = connection.dialect
-    key = table, dialect.name
+    key = table, dialect.name, if_greater
     if key not in _spelt:
-        _spelt[key] = _spell(table, dialect)
+        _spelt[key] = _spell(table, dialect, if_greater)
     spelt = _spelt[key]
     if spelt is None:
         return False
@@ -64,20 +73,23 @@ def _by_driver(
     return True
 
 
-def _spell(table: Table, dialect: Dialect) -> _Spelt | None:
+def _spell(
+    table: Table, dialect: Dialect, if_greater: Column[Any] | None
+) -> _Spelt | None:
     """None where values need converting, or parameters have no order."""
     for column in table.columns:
         kind = column.type.dialect_impl(dialect)
         if kind.bind_processor(dialect) is not None:
             return None
-    compiled = _statement(table, dialect.name).compile(dialect=dialect)
+    statement = _statement(table, dialect.name, if_greater)
+    compiled = statement.compile(dialect=dialect)
     assert isinstance(compiled, SQLCompiler)
     names = compiled.positiontup
     return None if names is None else _Spelt(str(compiled), tuple(names))
 
 
 @cache
-def _statement(table: Table, dialect: str) -> Insert:
+def _statement(table: Table, dialect: str, if_greater: Column[Any] | None) -> Insert:
     """Building it costs more than running it, so it is built once."""
     statement: Insert
     statement = (
@@ -88,6 +100,7 @@ def _statement(table: Table, dialect: str) -> Insert:
         for column in table.columns
         if not column.primary_key
     }
+    where = None if if_greater is None else values[if_greater.name] > if_greater
     return statement.on_conflict_do_update(
-        index_elements=list(table.primary_key), set_=values
+        index_elements=list(table.primary_key), set_=values, where=where
     )

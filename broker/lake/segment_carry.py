@@ -145,7 +145,9 @@ class SegmentCarry:
             needed[key] = _from(sure(key))
             if count % PARTITIONS_A_TURN == 0:
                 await asyncio.sleep(0)
-        if not run or self._closed:
+        if not run or not await self._retention.note_released(run, sure):
+            return 0
+        if self._closed:
             return 0
         heard: asyncio.Future[Carried | None]
         heard = self._heard = asyncio.get_running_loop().create_future()

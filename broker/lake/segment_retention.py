@@ -29,6 +29,7 @@ from broker.clock import Clock
 from broker.failpoints import passing
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.lake.verify import Lacking
+from broker.protocol.errors import KafkaError
 
 log = structlog.get_logger("lakelog.lake")
 
@@ -43,6 +44,9 @@ NOTHING_HELD: Final = 1 << 63
 
 LOOK_AGAIN_MS: Final = 5_000
 """Between looks at tables that could not be verified as a whole."""
+
+NoteEnds = Callable[[Mapping[TopicPartition, int]], Awaitable[object]]
+"""Notes durably how far partitions were released."""
 
 End = Callable[[TopicPartition], int | None]
 """End offset of a partition's table; None: the topic is deleted, nothing is needed."""
@@ -170,8 +174,8 @@ class SegmentRetention:
     thread (`Lake.verified_ends`), and ``lacking`` tells which ranges below these ends
     it has not got all the same; ``unverified`` names the topics of which either has a
     problem to tell; ``log_start`` is durable, and nothing below it is
-    needed; ``before_release`` is awaited with the sequence of a segment
-    that goes next.
+    needed; ``note_ends`` is awaited with the ends of what segments hold before they go,
+    ``before_release`` with the sequence of the one that goes next.
     """
 
     def __init__(
@@ -184,6 +188,7 @@ class SegmentRetention:
         lacking: Callable[[TopicNumber], Lacking] = lambda _: {},
         unverified: Callable[[], Iterable[TopicNumber]] = tuple,
         log_start: Callable[[TopicNumber, PartitionNumber], int] = lambda *_: 0,
+        note_ends: NoteEnds,
         before_release: Callable[[int], Awaitable[object]],
         clock: Clock,
         keep_ms: int,
@@ -197,6 +202,7 @@ class SegmentRetention:
         self._lacking = lacking
         self._unverified, self._again_ms = unverified, 0
         self._log_start = log_start
+        self._note_ends = note_ends
         self._before_release = before_release
         self._ages = Ages(clock)
         self._coverage = Coverage(self.followed_end)
@@ -344,14 +350,37 @@ class SegmentRetention:
         passing("release.before_sync")
         sure = await self.verified_end(numbers)
         passing("release.after_sync")
+        going = await Coverage(sure).covered(wanted)
+        if not going or not await self.note_released(going, sure):
+            return []
+        passing("release.noted")
         released = []
         async with self.releasing:
             live = {segment.sequence for segment in self._wal.segments()}
-            for segment in await Coverage(sure).covered(wanted):
+            for segment in going:
                 if segment.sequence in live:  # else it was carried into another one
                     await self._release(segment.sequence)
                     released.append(segment.sequence)
         return released
+
+    async def note_released(self, segments: Iterable[Segment], sure: End) -> bool:
+        """Have it noted how far ``sure`` covers these: what lies below may be in tables
+        alone from then on. False: it cannot be now, and they stay."""
+        ends, looked = dict[TopicPartition, int](), 0
+        for segment in segments:
+            for key, (_, end) in segment.ranges.items():
+                looked += 1
+                if looked % RANGES_A_TURN == 0:
+                    await asyncio.sleep(0)
+                known = sure(key)
+                if known is not None and min(end, known) > ends.get(key, 0):
+                    ends[key] = min(end, known)
+        try:
+            await self._note_ends(ends)
+        except KafkaError as error:
+            log.warning("segments stay: their ends cannot be noted", why=str(error))
+            return False
+        return True
 
     def _beyond_cache(self, ready: Sequence[Segment], slots: int) -> list[Segment]:
         """Those that go now, the oldest first: the rest stays as a cache."""

@@ -7,7 +7,7 @@ neither company on the machine nor other threads count. The best of some rounds 
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +24,7 @@ from broker.runtime.partitions.checkpoint import Checkpoint
 from broker.runtime.partitions.inspector import Inspector
 from broker.runtime.partitions.overdue import Overdue, Waiting
 from broker.runtime.partitions.partitions import Partitions
+from broker.runtime.partitions.released_ends import ReleasedEnds
 from broker.runtime.process.status import Counters
 from broker.storage.columns import ROW_TYPE
 from broker.storage.segment import SealedSegment, SegmentInfo, Slot
@@ -113,6 +114,7 @@ def test_a_release_that_looks_at_segments_of_a_thousand_partitions(
             table_end=lambda _, index: 0 if index == stuck else 5,
             is_deleted=lambda _: False,
             verified_ends=lambda _: {},
+            note_ends=lambda _: asyncio.sleep(0),
             before_release=lambda _: asyncio.sleep(0),
             clock=ManualClock(),
             keep_ms=0,
@@ -127,6 +129,39 @@ def test_a_release_that_looks_at_segments_of_a_thousand_partitions(
     check_turn("release", longest_ms)
 
 
+def test_a_release_that_notes_where_partitions_end() -> None:
+    ranges = {(1, index): (0, 5) for index in range(PARTITIONS)}
+    held = [SegmentInfo(n, True, 64 << 20, ranges) for n in range(1, 201)]
+    wal: Any = SimpleNamespace(
+        failed=None, slots_wanted=0, segments=lambda: held, release=lambda _: None
+    )
+    noted: list[int] = []
+
+    async def note(ends: Mapping[TopicPartition, int]) -> None:
+        noted.append(len(ends))
+
+    def longest_ms() -> float:
+        release = SegmentRetention(
+            wal,
+            table_end=lambda *_: 5,
+            is_deleted=lambda _: False,
+            verified_ends=lambda _: dict.fromkeys(range(PARTITIONS), 5),
+            note_ends=note,
+            before_release=lambda _: asyncio.sleep(0),
+            clock=ManualClock(),
+            keep_ms=0,
+            idle_seal_ms=0,
+        )
+        with callbacks_ms() as turns:
+            released = asyncio.run(release.tick())
+        release.close()
+        assert len(released) == 200
+        return max(turns)
+
+    check_turn("release noted", longest_ms)
+    assert set(noted) == {PARTITIONS}
+
+
 def test_a_release_while_a_table_lacks_files_of_a_thousand_partitions() -> None:
     ranges = {(1, index): (0, 5) for index in range(PARTITIONS)}
     held = [SegmentInfo(n, True, 64 << 20, ranges) for n in range(1, 201)]
@@ -137,6 +172,7 @@ def test_a_release_while_a_table_lacks_files_of_a_thousand_partitions() -> None:
         is_deleted=lambda _: False,
         verified_ends=lambda _: dict.fromkeys(range(PARTITIONS), 5),
         lacking=lambda _: {index: [(3, 5)] for index in range(PARTITIONS)},
+        note_ends=lambda _: asyncio.sleep(0),
         before_release=lambda _: asyncio.sleep(0),
         clock=ManualClock(),
         keep_ms=0,
@@ -167,6 +203,7 @@ def test_a_carry_that_looks_at_segments_of_a_thousand_partitions(part: int) -> N
         table_end=lambda *_: 0,
         is_deleted=lambda _: False,
         verified_ends=lambda _: {},
+        note_ends=lambda _: asyncio.sleep(0),
         before_release=lambda _: asyncio.sleep(0),
         clock=ManualClock(),
         keep_ms=0,
@@ -271,6 +308,7 @@ def waiting_topic(
         topics, none, lake, none, Inspector(lambda: 0), Counters(),
         config_of=lambda _: config, call_soon=call_soon,
         overdue=SimpleNamespace(queue=deque()),  # type: ignore[arg-type]
+        released_ends=ReleasedEnds(SimpleNamespace(write=lambda *_: None)),  # type: ignore[arg-type]
     )  # fmt: skip
     found.restore(topic, {}, unknown=log_of)
     return found

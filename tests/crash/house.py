@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from deltalake import DeltaTable
 
@@ -98,9 +99,14 @@ class House:
 
     def problems(self) -> list[str]:
         """What /readyz tells of the broker."""
-        status = json.loads((self.data_dir / "run" / "broker.json").read_text())
-        problems: list[str] = status["problems"]
+        problems: list[str] = self.status()["problems"]
         return problems
+
+    def status(self) -> dict[str, Any]:
+        """What the broker wrote of itself a second ago at most."""
+        path = self.data_dir / "run" / "broker.json"
+        status: dict[str, Any] = json.loads(path.read_text())
+        return status
 
     def lost(self) -> list[str]:
         """Those of its problems which say that offsets are gone."""

@@ -21,7 +21,12 @@ POINTS = {
     "log": ("wal.before_write", "wal.after_write", "wal.after_sync", "wal.before_done"),
     "segments": ("wal.seal", "wal.checkpoint"),
     "catalog": ("catalog.before_commit", "catalog.after_commit"),
-    "release": ("release.before_sync", "release.after_sync", "release.after"),
+    "release": (
+        "release.before_sync",
+        "release.after_sync",
+        "release.noted",
+        "release.after",
+    ),
 }
 OFTEN = "log"  # those are passed hundreds of times a second
 

@@ -47,7 +47,7 @@ def test_topics_at_rest_are_read_once(world: World, loads: list[int]) -> None:
         lambda c, number: stored.alter_configs(c, number, {"retention.ms": "5"}),
         lambda c, number: stored.add_partitions(c, number, 3),
         lambda c, number: stored.delete(c, number, 5),
-        lambda c, number: (stored.delete(c, number, 5), stored.revive(c, number)),
+        lambda c, number: (stored.delete(c, number, 5), stored.revive(c, number, {})),
         lambda c, number: stored.restore(
             c, Topic(number + 9, bytes(16), "again", 1, {}), 1
         ),

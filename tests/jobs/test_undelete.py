@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from broker.catalog import released_ends
 from broker.catalog import topics as catalog_topics
 from broker.catalog.errors import CatalogMissing
 from broker.catalog.missing import check_not_lost
@@ -27,7 +28,7 @@ from tests.jobs.world import DELAY, WEEK, World, aside, delete, later, start_at
 from tests.support.batches import Record
 from tests.support.patience import IDLE_S, STUCK_S
 from tests.support.process import BrokerPart, told
-from tests.support.rig import batch_of, produce_one
+from tests.support.rig import batch_of, fetch_one, produce_one, values_in
 
 
 @pytest.fixture
@@ -62,6 +63,7 @@ def test_it_is_itself_in_all_but_its_number(world: World, wait_ms: int) -> None:
     assert world.catalog.read(catalog_topics.load) == [back]
     assert world.catalog.read(catalog_topics.list_deleted) == []
     assert world.catalog.read(catalog_topics.load_log_starts) == {(back.number, 0): 3}
+    assert world.catalog.read(released_ends.load) == {(back.number, 0): 10}
     assert len(world.rows(back)) == 10
     assert said_by(load_table(str(world.path(back))).configuration) == facts_of(back)
     assert aside(world) == []
@@ -209,7 +211,7 @@ def test_a_broker_serves_it_and_goes_on_behind_it(tmp_path: Path) -> None:
 def test_a_broker_gives_no_offset_again_whose_table_it_cannot_read_yet(
     tmp_path: Path,
 ) -> None:
-    """Of a topic that was brought back nobody else knows where it ends."""
+    """It was noted when the topic was brought back."""
     data_dir = tmp_path / "node"
     data_dir.mkdir()
     world = World(data_dir)
@@ -225,13 +227,16 @@ def test_a_broker_gives_no_offset_again_whose_table_it_cannot_read_yet(
         flags = {"data_dir": str(data_dir), "listener": "127.0.0.1:0"}
         node = await Node.start(load(flags, environment={}))
         try:
-            refused = await produce_one(node.broker, "t", batch_of(b"new"))
-            assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            taken = await produce_one(node.broker, "t", batch_of(b"new"))
+            assert (taken.error_code, taken.base_offset) == (0, 10)
+            unread = await fetch_one(node.broker, "t", 9)
+            assert unread.error_code == ErrorCode.KAFKA_STORAGE_ERROR
             entry.write_bytes(whole)
             while node.broker.lake.unreadable_topics():
                 await asyncio.sleep(0.01)
             taken = await produce_one(node.broker, "t", batch_of(b"new"))
-            assert (taken.error_code, taken.base_offset) == (0, 10)
+            assert (taken.error_code, taken.base_offset) == (0, 11)
+            assert values_in(await fetch_one(node.broker, "t", 9))[-1] == b"9"
         finally:
             await node.stop()
 

@@ -118,6 +118,34 @@ def test_the_third_form_is_what_it_is_kept_for(tmp_path):
     assert any("LAKELOG MERGE" in file.read_text() for file in log.glob("*.json"))
 
 
+def test_where_released_records_end_is_noted_by_the_first_start(tmp_path):
+    """And a start that has neither checkpoint nor table knows it."""
+    data = _extracted("form-3.tar.gz", tmp_path)
+    broker = BrokerPart(data, "wal.segment_bytes=1048576")
+    broker.start()
+    broker.end()
+    with closing(sqlite3.connect(data / "catalog.db")) as catalog:
+        query = (
+            "SELECT partition, end_offset FROM released_ends "
+            "JOIN topics ON topic_number = number WHERE name = 'orders'"
+        )
+        assert dict(catalog.execute(query)) == {0: 100, 1: 100, 2: 100}
+    (data / "wal" / "checkpoint").unlink()
+    for segment in (data / "wal").glob("segment-*"):
+        segment.unlink()
+    (data / "tables" / "orders").rename(data / "elsewhere")
+    broker.start()
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    told = []
+    producer.produce(
+        "orders", b"x", partition=1, on_delivery=lambda *of: told.append(of)
+    )
+    assert producer.flush(IDLE_S) == 0
+    [(error, message)] = told
+    assert (error, message.offset()) == (None, 100)
+    broker.end()
+
+
 def test_transactions_stand_where_they_stood_and_go_on(tmp_path):
     data = _extracted("form-3.tar.gz", tmp_path)
     broker = BrokerPart(data, "wal.segment_bytes=1048576")

@@ -50,7 +50,7 @@ RELAXED = ("relaxed",)
 AMBUSHES = (
     "wal.seal", "wal.checkpoint", "wal.before_write", "wal.after_write",
     "wal.after_sync", "wal.before_done", "catalog.before_commit",
-    "catalog.after_commit", "release.after_sync", "release.after",
+    "catalog.after_commit", "release.after_sync", "release.noted", "release.after",
     "carry.begun", "carry.sealed", "carry.listed", "carry.moved",
 )  # fmt: skip
 """Named points behind which the broker is killed, or loses power, at once or soon."""

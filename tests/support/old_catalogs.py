@@ -13,6 +13,7 @@ SINCE = {
     "transactions": 3,
     "dynamic_configs": 4,
     "finalized_features": 4,
+    "released_ends": 5,
 }
 """Table -> the version that brought it."""
 

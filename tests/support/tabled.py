@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from broker.assembly import bring_segment_retention
 from broker.lake.lake import Lake
 from broker.records.columns import to_columns
 from broker.runtime.partitions.partition import Partition
@@ -46,12 +47,15 @@ async def compact(broker: Broker, lake: Lake, partition: Partition, turn: int) -
         await asyncio.sleep(0.01)
 
 
-async def release(broker: Broker) -> None:
-    """Seal the active segment and release all of them."""
+async def release(broker: Broker, lake: Lake) -> None:
+    """Seal the active segment, and let go of all that tables have."""
     broker.wal.roll()
     broker.partitions.checkpoint()
     while any(not info.sealed for info in broker.wal.segments()):
         await asyncio.sleep(0.01)
-    for info in broker.wal.segments():
-        await broker.partitions.segment_released(info.sequence)
-        broker.wal.release(info.sequence)
+    retention = bring_segment_retention(broker, lake)
+    retention.to_evict = {info.sequence for info in broker.wal.segments()}
+    try:
+        assert set(await retention.tick()) == retention.to_evict
+    finally:
+        retention.close()

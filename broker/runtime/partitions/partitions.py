@@ -22,6 +22,7 @@ from broker.runtime.partitions.inspector import Inspector, Rules
 from broker.runtime.partitions.overdue import Overdue
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.partitions.reads import Reader
+from broker.runtime.partitions.released_ends import ReleasedEnds
 from broker.runtime.partitions.timestamps import Times
 from broker.runtime.ports import Tables
 from broker.runtime.process.status import Counters
@@ -65,7 +66,8 @@ class Partitions:
     """Every partition by (topic number, partition); watches ``Topics``.
 
     ``config_of`` makes the effective configuration of a topic, ``call_soon`` is the
-    loop's; ``overdue`` keeps what is on its way to the disk.
+    loop's; ``overdue`` keeps what is on its way to the disk, ``released_ends`` what is
+    no longer in the log.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Partitions:
         config_of: ConfigOf,
         call_soon: Callable[[Callable[[], None]], Any],
         overdue: Overdue,
+        released_ends: ReleasedEnds,
     ) -> None:
         self._topics = topics
         self._wal = wal
@@ -109,6 +112,7 @@ class Partitions:
         self._checkpoint: Checkpoint | None = None
         self._checkpoint_again = False
         self.overdue = overdue
+        self.released_ends = released_ends
         self.reader = Reader(wal, lake)
         self.times = Times(wal, lake)
         topics.watch(self)
@@ -143,6 +147,7 @@ class Partitions:
         for index in map(PartitionNumber, range(first, end)):
             if index not in self._sure[number]:
                 self.note_open(self._make(number, index, log_of((number, index))))
+        self.released_ends.note_found(filter(None, partitions[first:end]))
         if end == len(partitions):
             del self._unknown[number], self._sure[number]
             self._unsaid.discard(number)

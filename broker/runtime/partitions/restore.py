@@ -1,15 +1,16 @@
 """Taking up the partitions at start: from checkpoint, segments, catalog and tables.
 
-Each of the four knows a part. The catalog knows which topics there are and where their
-logs start; the tables, how far they reach; the segments, every batch that is not yet in
-a table; the checkpoint, the producers' sequences up to its own position, behind which
-the segments' entries are replayed. Entries of topics that were deleted are passed over:
-a number is never given to another topic.
+Each of the four knows a part. The catalog knows which topics there are, where their
+logs start and how far segments were released; the tables, how far they reach; the
+segments, every batch that is not yet in a table; the checkpoint, the producers'
+sequences up to its own position, behind which the segments' entries are replayed.
+Entries of topics that were deleted are passed over: a number is never given to another
+topic.
 """
 
 from collections.abc import Collection, Iterator, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -25,11 +26,19 @@ from broker.storage.recovery import Recovery, Replayed
 log = structlog.get_logger("lakelog.restore")
 
 
+class Stored(NamedTuple):
+    """What the catalog knows of partitions: where their logs start, and where what was
+    released of them ends."""
+
+    log_starts: Mapping[TopicPartition, int]
+    released_ends: Mapping[TopicPartition, int]
+
+
 def restore(
     partitions: Partitions,
     topics: Topics,
     recovery: Recovery,
-    log_starts: Mapping[TopicPartition, int],
+    stored: Stored,
     lake: Tables,
     now_ms: int,
 ) -> int:
@@ -37,13 +46,14 @@ def restore(
 
     A partition of which nobody knows anything is made when somebody asks for it. Those
     of a topic that only its table knows, as of one that was brought back, wait until
-    that can be read. So do those of which the checkpoint is lost, unless the segments
-    prove where they end: the table may be ahead of the batches that are left.
+    that can be read. So do those of which the checkpoint is lost, unless the catalog
+    tells where they end, or the segments prove it: the table may be ahead of the
+    batches that are left.
     """
     known = _snapshots(recovery.payload)
     snapshots = known or {}
-    unnamed = None if known is None else PartitionLog().snapshot()
-    log_of = _maker(recovery, snapshots, unnamed, log_starts, lake)
+    log_starts, released_ends = stored
+    log_of = _maker(recovery, known, stored, lake)
     unreadable = lake.unreadable_topics()
     logs: dict[TopicPartition, PartitionLog] = {}
     waiting: dict[TopicPartition, list[Replayed]] = {}
@@ -54,13 +64,18 @@ def restore(
             for key in keys
             if key in snapshots
             or key in recovery.columns
+            or key in released_ends
             or recovery.lost_ends.get(key)
         }
         in_table = {key for key in keys if lake.table_end(*key)}
         is_unknown = topic.number in unreadable and (
             known is None or not (named or in_table)
         )
-        sure = {key for key in named if not is_unknown or _is_end_proven(recovery, key)}
+        sure = {
+            key
+            for key in named
+            if not is_unknown or key in released_ends or _is_end_proven(recovery, key)
+        }
         of_topic: dict[int, PartitionLog] = {
             key[1]: log_of(key)
             for key in keys
@@ -76,9 +91,9 @@ def restore(
             }
             waiting |= replays
             rest = _rest(recovery, replays)
-            unknown = _later(
-                _maker(rest, {}, unnamed, log_starts, lake), replays, now_ms
-            )
+            nothing = None if known is None else dict[TopicPartition, LogSnapshot]()
+            made = _maker(rest, nothing, stored, lake)
+            unknown = _later(made, replays, now_ms)
         partitions.restore(
             topic,
             of_topic,
@@ -103,18 +118,24 @@ def _is_end_proven(recovery: Recovery, key: TopicPartition) -> bool:
 
 def _maker(
     recovery: Recovery,
-    snapshots: Mapping[TopicPartition, LogSnapshot],
-    unnamed: LogSnapshot | None,
-    log_starts: Mapping[TopicPartition, int],
+    snapshots: Mapping[TopicPartition, LogSnapshot] | None,
+    stored: Stored,
     lake: Tables,
 ) -> LogOf:
-    """Makes logs of all that is known when it is called."""
+    """Makes logs of all that is known when it is called. ``snapshots``: of a
+    checkpoint, and None if it is lost: a table has then all that was released, be it
+    there or not."""
 
     def log_of(key: TopicPartition) -> PartitionLog:
+        released_end, table_end = stored.released_ends.get(key, 0), lake.table_end(*key)
+        if snapshots is None:
+            snapshot, table_end = None, max(table_end, released_end)
+        else:
+            snapshot = snapshots.get(key) or PartitionLog(0, released_end).snapshot()
         return PartitionLog.restore(
-            snapshots.get(key, unnamed),
-            start=log_starts.get(key, 0),
-            table_end=lake.table_end(*key),
+            snapshot,
+            start=stored.log_starts.get(key, 0),
+            table_end=table_end,
             columns=_columns(recovery.columns.get(key)),
             places=recovery.lost,
             replayed_from=recovery.replayed_from,

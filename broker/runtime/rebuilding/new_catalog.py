@@ -20,7 +20,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from broker.catalog import producers, topics, transactions
+from broker.catalog import producers, released_ends, topics, transactions
 from broker.catalog.catalog import Catalog
 from broker.failpoints import passing
 from broker.runtime.rebuilding.orphans import Ended
@@ -80,11 +80,13 @@ def _filled(
     plan: Plan, orphans: list[Ended], first_producer_id: int, now_ms: int
 ) -> Callable[[Connection], None]:
     def fill(connection: Connection) -> None:
-        for topic, starts, _, is_deleted, created_ms in plan.topics:
+        for topic, starts, ends, is_deleted, created_ms in plan.topics:
             deleted_ms = now_ms if is_deleted else None
             topics.restore(connection, topic, created_ms or now_ms, deleted_ms)
             found = {topic.key(index): start for index, start in starts.items()}
             topics.set_log_start(connection, found)
+            found = {topic.key(index): end for index, end in ends.items()}
+            released_ends.raise_to(connection, found)
         topics.use_up_numbers(connection, plan.last_number)
         producers.begin_at(connection, first_producer_id)
         for one in orphans:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.catalog import offsets, pending_offsets, topics
+from broker.catalog import offsets, pending_offsets, released_ends, topics
 from broker.catalog.catalog import Catalog
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.topics.topic import Topic
@@ -88,15 +88,17 @@ def test_a_deleted_topic_is_revived_as_itself_but_for_its_number(
     catalog: Catalog,
 ) -> None:
     first = created(catalog, "t", a="b")
-    assert refusal(catalog, lambda c: topics.revive(c, first.number)) == UNKNOWN
+    assert refusal(catalog, lambda c: topics.revive(c, first.number, {})) == UNKNOWN
     catalog.change(lambda c: topics.set_log_start(c, {(first.number, 1): 7}))
     catalog.change(lambda c: topics.delete(c, first.number, 30))
-    back = catalog.change(lambda c: topics.revive(c, first.number))
+    catalog.change(lambda c: released_ends.raise_to(c, {(first.number, 0): 9}))
+    back = catalog.change(lambda c: topics.revive(c, first.number, {0: 11}))
     assert back == replace(first, number=back.number)
     assert back.number > first.number
     assert catalog.read(topics.load) == [back]
     assert catalog.read(topics.list_deleted) == []
     assert catalog.read(topics.load_log_starts) == {(back.number, 1): 7}
+    assert catalog.read(released_ends.load) == {(back.number, 0): 11}
 
 
 def test_a_topic_whose_name_is_taken_is_not_revived(catalog: Catalog) -> None:
@@ -104,7 +106,7 @@ def test_a_topic_whose_name_is_taken_is_not_revived(catalog: Catalog) -> None:
     catalog.change(lambda c: topics.delete(c, first.number, 30))
     other = catalog.change(lambda c: topics.create(c, "t", b"o" * 16, 1, {}, 40))
     taken = ErrorCode.TOPIC_ALREADY_EXISTS
-    assert refusal(catalog, lambda c: topics.revive(c, first.number)) == taken
+    assert refusal(catalog, lambda c: topics.revive(c, first.number, {})) == taken
     assert catalog.read(topics.load) == [other]
     assert len(catalog.read(topics.list_deleted)) == 1
 

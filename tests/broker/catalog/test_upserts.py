@@ -35,6 +35,18 @@ def test_rows_are_inserted_or_written_over(catalog: Catalog) -> None:
     assert catalog.change(twice) == [("a", 1), ("b", 3), ("c", 4)]
 
 
+@pytest.mark.usefixtures("way")
+def test_what_is_greater_already_is_not_written_over(catalog: Catalog) -> None:
+    def twice(connection: Connection) -> list[tuple[Any, ...]]:
+        for numbers in ((5, 5, 5), (4, 5, 6)):
+            rows = [{"name": n, "next": i} for n, i in zip("abc", numbers, strict=True)]
+            upsert(connection, counters, rows, if_greater=counters.c.next)
+        found = connection.execute(select(counters).order_by(counters.c.name))
+        return [tuple(row) for row in found]
+
+    assert catalog.change(twice) == [("a", 5), ("b", 5), ("c", 6)]
+
+
 def offset_row(**more: Any) -> dict[str, Any]:
     row = {
         "group_id": "grüße", "topic_number": 2**40, "partition": 0,
@@ -98,7 +110,7 @@ def test_offsets_go_by_the_driver(
     def store(connection: Connection) -> None:
         upsert(connection, group_offsets, [offset_row()])
 
-    upserts._spelt.pop((group_offsets, "sqlite"), None)
+    upserts._spelt.pop((group_offsets, "sqlite", None), None)
     with pytest.raises(TypeError):
         catalog.change(store)
     monkeypatch.undo()

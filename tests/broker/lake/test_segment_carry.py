@@ -14,6 +14,7 @@ from broker.lake.segment_carry import (
     SegmentCarry,
 )
 from broker.lake.segment_retention import SegmentRetention
+from broker.protocol.errors import ErrorCode, KafkaError
 from tests.support.clock import ManualClock
 
 STUCK, BUSY, GONE = (1, 0), (2, 0), (3, 0)
@@ -99,11 +100,13 @@ class Scene:
         self.unreadable: set[int] = set()
         self.deleted: set[int] = set()
         self.part = 100, 1
+        self.cannot_note = False
         self.retention = SegmentRetention(
             self.wal,
             table_end=lambda *key: self.ends.get(key, 0),
             is_deleted=self.deleted.__contains__,
             verified_ends=self._verified_ends,
+            note_ends=self._note_ends,
             before_release=lambda _: asyncio.sleep(0),
             clock=self.clock,
             keep_ms=0,
@@ -125,6 +128,11 @@ class Scene:
             return {}
         ends = self.ends if self.verified is None else self.verified
         return {key[1]: end for key, end in ends.items() if key[0] == number}
+
+    async def _note_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        if self.cannot_note:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the catalog is locked")
+        self.wal.said.append(f"noted {ends}")
 
     async def _moved(self, carried: Carried) -> None:
         self.wal.said.append(f"moved into {carried.sequence}")
@@ -154,7 +162,19 @@ def test_what_is_held_for_long_is_carried_and_then_released(scene: Scene) -> Non
     [(sequences, needed)] = scene.wal.asked
     assert sequences == [0, 1, 2, 3, 4]
     assert needed == {STUCK: 0, BUSY: 50}
-    assert scene.wal.said == ["moved into 5", "released (0, 1, 2, 3, 4)"]
+    assert scene.wal.said == [
+        f"noted {{{BUSY}: 50}}", "moved into 5", "released (0, 1, 2, 3, 4)"
+    ]  # fmt: skip
+
+
+def test_nothing_is_carried_while_it_cannot_be_noted_what_is_left_behind(
+    scene: Scene,
+) -> None:
+    scene.cannot_note = True
+    assert scene.tick() == 0
+    assert scene.wal.asked == []
+    scene.cannot_note = False
+    assert scene.tick(1) == 77
 
 
 def test_what_everybody_needs_is_left_where_it_is(scene: Scene) -> None:
@@ -171,7 +191,7 @@ def test_what_was_refused_is_tried_again_later(scene: Scene) -> None:
     assert scene.tick() == 0
     assert scene.tick(1) == 0
     assert len(scene.runs) == 1
-    assert scene.wal.said == []
+    assert "moved into 5" not in scene.wal.said
     scene.wal.refuses = False
     assert scene.tick(AGAIN_MS) == 77
 
@@ -259,7 +279,7 @@ def test_a_close_waits_for_nothing_that_is_being_carried(scene: Scene) -> None:
     scene.clock.advance(HELD_MS)
     asyncio.run(scene.retention.tick())
     assert asyncio.run(story()) == 0
-    assert scene.wal.said == []
+    assert scene.wal.said == [f"noted {{{BUSY}: 50}}"]
     assert scene.tick(AGAIN_MS) == 0  # nothing is begun any more
     assert len(scene.runs) == 1
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.ids import TopicPartition
 from broker.lake.lake import Lake
 from broker.lake.segment_retention import (
     LOOK_AGAIN_MS,
@@ -18,6 +20,7 @@ from broker.lake.segment_retention import (
     SegmentRetention,
 )
 from broker.lake.verify import Verifier
+from broker.protocol.errors import ErrorCode, KafkaError
 from broker.topics.topic import Topic
 from lakehouse.delta_log import entry_path
 from tests.support.clock import ManualClock
@@ -69,6 +72,9 @@ class Scene:
         self.clock = ManualClock()
         self.deleted: set[int] = set()
         self.told: list[int] = []
+        self.noted: dict[TopicPartition, int] = {}
+        self.released_when_noted: list[int] = []
+        self.refuses = False
         self.lake = Lake(warehouse, call_soon=lambda _: None, follow_ms=60_000)
         self.lake.start([TOPIC])
         self.segment_retention = SegmentRetention(
@@ -78,6 +84,7 @@ class Scene:
             verified_ends=self.lake.verified_ends,
             lacking=self.lake.lacking,
             unverified=self.lake.unverified,
+            note_ends=self._note_ends,
             before_release=self._note,
             clock=self.clock,
             keep_ms=KEEP_MS,
@@ -86,6 +93,12 @@ class Scene:
 
     async def _note(self, sequence: int) -> None:
         self.told.append(sequence)
+
+    async def _note_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        if self.refuses:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the catalog is locked")
+        self.noted |= ends
+        self.released_when_noted += self.told
 
     def tick(self) -> list[int]:
         return asyncio.run(self.segment_retention.tick())
@@ -127,6 +140,26 @@ def test_a_log_that_is_short_of_files_gets_them_at_once(scene: Scene) -> None:
     sealed_at = scene.clock.now_ms()
     scene.wal.held = [ASegment(1, {(7, 0): (0, 60)}, sealed_at_ms=sealed_at)]
     scene.wal.slots_wanted = 1
+    assert scene.tick() == [1]
+
+
+def test_the_ends_of_what_goes_are_noted_before_the_first_goes(scene: Scene) -> None:
+    scene.deleted.add(9)
+    scene.wal.held = [
+        ASegment(1, {(7, 0): (0, 60), (9, 0): (0, 5)}),
+        ASegment(2, {(7, 0): (60, 90)}),
+        ASegment(3, {(7, 0): (90, 101)}),
+    ]
+    assert scene.tick() == [1, 2]
+    assert (scene.noted, scene.released_when_noted) == ({(7, 0): 90}, [])
+
+
+def test_a_segment_whose_ends_cannot_be_noted_stays(scene: Scene) -> None:
+    scene.wal.held = [ASegment(1, {(7, 0): (0, 60)})]
+    scene.refuses = True
+    assert scene.tick() == []
+    assert scene.told == scene.wal.released == []
+    scene.refuses = False
     assert scene.tick() == [1]
 
 

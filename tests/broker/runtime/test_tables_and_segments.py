@@ -73,7 +73,7 @@ def test_records_come_back_as_they_were_produced(tmp_path: Path) -> None:
                 if turn < 3:
                     await compact(broker, lake, partition, turn)
                 if turn == 1:
-                    await release(broker)
+                    await release(broker, lake)
             end = partition.high_watermark
             assert end == 600
             for limit in (1 << 20, 700, 1):
@@ -88,7 +88,7 @@ def test_times_are_found_across_table_and_segments(tmp_path: Path) -> None:
             partition = await create(broker, "t")
             await produce_one(broker, "t", make_batch(records(0, 100)))
             await compact(broker, lake, partition, 1)
-            await release(broker)
+            await release(broker, lake)
             await produce_one(broker, "t", make_batch(records(100, 100)))
             for wanted in (0, 15, 990, 1000, 1500, 1990, 5000):
                 first = next((i for i in range(200) if (i ^ 3) * 10 >= wanted), None)
@@ -111,7 +111,7 @@ def test_rows_that_their_owner_deleted_are_gaps(tmp_path: Path) -> None:
             partition = await create(broker, "t")
             await produce_one(broker, "t", make_batch(records(0, 100)))
             await compact(broker, lake, partition, 1)
-            await release(broker)
+            await release(broker, lake)
             table = deltalake.DeltaTable(str(tmp_path / "tables" / "t"))
             version = lake.table_version(partition.number)
             table.delete("offset >= 90 or (offset >= 20 and offset < 40)")
@@ -146,7 +146,7 @@ def test_the_greatest_timestamp_is_that_of_what_a_compaction_left(
                 await produce_one(broker, "t", make_batch(stamped))
             assert await greatest(broker) == (0, 100)
             await compact(broker, lake, partition, 1)
-            await release(broker)
+            await release(broker, lake)
             assert await greatest(broker) == (0, 100)
             table = deltalake.DeltaTable(str(tmp_path / "tables" / "t"))
             for gone, left in (("0", (1, 100)), ("1, 2", (4, 60)), ("4", (5, 50))):

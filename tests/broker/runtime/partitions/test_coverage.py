@@ -20,7 +20,7 @@ from broker.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from broker.records.batch import read_header
-from broker.runtime.partitions.coverage import Missing, missing, missing_of
+from broker.runtime.partitions.coverage import Missing, hidden, missing, missing_of
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.services import Broker
 from lakehouse.commit import create_table
@@ -42,14 +42,15 @@ HALF, TABLED, END = 50, 100, 110
 Damage = Callable[[str], None]
 
 
-async def compacted(broker: Broker, lake: Lake) -> Partition:
+async def compacted(broker: Broker, lake: Lake, *, with_rest: bool = True) -> Partition:
     """Two commits with [0, 50) and [50, 100), then ten records in a segment."""
     partition = await create(broker, "t")
     for turn, first in enumerate((0, HALF), 1):
         await produce(broker, first, HALF)
         await compact(broker, lake, partition, turn)
-    await release(broker)
-    await produce(broker, TABLED, END - TABLED)
+    await release(broker, lake)
+    if with_rest:
+        await produce(broker, TABLED, END - TABLED)
     return partition
 
 
@@ -72,6 +73,23 @@ def odd_entry(table: str) -> None:
 
 def moved_directory(table: str) -> None:
     os.rename(table, table + ".moved")
+
+
+def moved_log(table: str) -> None:
+    os.rename(f"{table}/_delta_log", f"{table}/_moved")
+
+
+def come_back(table: Path) -> None:
+    """What was moved away, whichever it was."""
+    if table.exists():
+        os.rename(table / "_moved", table / "_delta_log")
+    else:
+        os.rename(f"{table}.moved", table)
+
+
+def torn_entry(table: str) -> None:
+    """As a power cut may leave the last one."""
+    os.truncate(entry_path(table, 2), 100)
 
 
 def unopenable_entry(table: str) -> None:
@@ -120,16 +138,16 @@ DAMAGES = {
 """And the first offset that cannot be served then."""
 
 
-async def readable_from(broker: Broker, start: int) -> int:
+async def readable_from(broker: Broker, start: int, end: int = END) -> int:
     """Where reading from ``start`` on ends with KAFKA_STORAGE_ERROR, or the end."""
     offset = start
-    while offset < END:
+    while offset < end:
         data = await fetch_one(broker, "t", offset)
-        assert broker.partitions.named("t", 0).high_watermark >= END
+        assert broker.partitions.named("t", 0).high_watermark >= end
         if data.error_code:
             assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
             return offset
-        assert data.high_watermark >= END
+        assert data.high_watermark >= end
         batches = batches_in(data)
         offsets = [r.offset for b in batches for r in read_batch(b)]
         wanted = [o for o in offsets if o >= offset]
@@ -227,6 +245,66 @@ def test_a_table_that_comes_back_is_served_again(tmp_path: Path) -> None:
 
     run(before)
     moved_directory(str(table))
+    run(after)
+
+
+def the_checkpoint(data_dir: Path) -> None:
+    """It is lost, too."""
+    (data_dir / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+
+
+LOST_BEFORE = {**DAMAGES, moved_log: 0, torn_entry: HALF}
+"""What may have become of a table before a start, and what is left of it."""
+
+
+@pytest.mark.parametrize("damage", LOST_BEFORE, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("with_rest", [True, False], ids=["a part", "nothing"])
+def test_no_offset_is_given_again_where_table_and_checkpoint_are_lost(
+    tmp_path: Path, damage: Damage, with_rest: bool
+) -> None:
+    """``with_rest``: a part of the partition is in a segment."""
+    end = END if with_rest else TABLED
+
+    async def before() -> None:
+        async with with_lake(tmp_path) as (broker, lake):
+            await compacted(broker, lake, with_rest=with_rest)
+
+    async def after() -> None:
+        async with with_lake(tmp_path) as (broker, lake):
+            await produce(broker, end, 200 - end)
+            assert await readable_from(broker, 0, 200) == LOST_BEFORE[damage]
+            assert await readable_from(broker, end, 200) == 200
+            assert lake.problems() or missing(broker.partitions, lake)
+
+    run(before)
+    damage(str(tmp_path / "tables" / "t"))
+    the_checkpoint(tmp_path)
+    run(after)
+
+
+@pytest.mark.parametrize("damage", [moved_directory, moved_log])
+def test_a_table_that_comes_back_after_two_losses_has_its_records(
+    tmp_path: Path, damage: Damage
+) -> None:
+    table = tmp_path / "tables" / "t"
+
+    async def before() -> None:
+        async with with_lake(tmp_path) as (broker, lake):
+            await compacted(broker, lake, with_rest=False)
+
+    async def after() -> None:
+        async with with_lake(tmp_path) as (broker, lake):
+            await produce(broker, TABLED, END - TABLED)
+            assert await readable_from(broker, 0) == 0
+            come_back(table)
+            while missing(broker.partitions, lake):
+                await asyncio.sleep(0.01)
+            assert await readable_from(broker, 0) == END
+            assert hidden(broker.partitions, lake) == []
+
+    run(before)
+    damage(str(table))
+    the_checkpoint(tmp_path)
     run(after)
 
 

@@ -149,6 +149,7 @@ def test_what_a_table_lacks_is_read_where_it_lies_although_it_has_what_follows(
                 is_deleted=lambda _: False,
                 verified_ends=tables.verified_ends,
                 lacking=tables.lacking,
+                note_ends=broker.partitions.released_ends.note,
                 before_release=broker.partitions.segment_released,
                 clock=broker.clock,
                 keep_ms=0,

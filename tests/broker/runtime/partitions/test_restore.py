@@ -472,6 +472,61 @@ def test_without_a_checkpoint_no_offset_is_given_that_a_table_may_have(
     run(scenario)
 
 
+def test_what_was_noted_when_it_was_released_needs_no_table_to_be_known(
+    tmp_path: Path,
+) -> None:
+    """Of one partition it was noted, of the other nothing was released: it waits,
+    since in a catalog of the version before that need not be noted."""
+
+    async def scenario() -> None:
+        tables = Unread()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t", 2)
+            await produce_one(broker, "t", batch_of(b"x"))
+            tables.compact(broker, partition)
+            await broker.partitions.released_ends.note({partition.key: 1})
+            broker.wal.roll()
+            await produce_one(broker, "t", batch_of(b"y"))
+        tables.why = "the table cannot be read"
+        (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+        async with rig(tmp_path, tables=tables) as broker:
+            answer = await produce_one(broker, "t", batch_of(b"z"))
+            assert (answer.error_code, answer.base_offset) == (0, 2)
+            unread = await fetched(broker, 0)
+            assert unread.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert values_in(await fetch_one(broker, "t", 1)) == [b"y", b"z"]
+            found = broker.partitions.named("t", 0)
+            assert missing([found], broker.lake) == [Missing(found, 0, 1)]
+            answer = await produce_one(broker, "t", batch_of(b"x"), partition=1)
+            assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            tables.why = None
+            assert values_in(await fetched(broker, 0)) == [b"x"]
+
+    run(scenario)
+
+
+def test_what_an_undecided_table_may_have_is_not_read_from_segments(
+    tmp_path: Path,
+) -> None:
+    """The marker may be gone with a later segment, before the records are."""
+
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            for value in (b"a", b"b"):
+                await produce_one(broker, "t", batch_of(value))
+            await broker.partitions.released_ends.note({partition.key: 1})
+        (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+        async with rig(tmp_path, tables=tables) as broker:
+            assert (await fetched(broker, 0)).error_code == (
+                ErrorCode.KAFKA_STORAGE_ERROR
+            )
+            assert values_in(await fetch_one(broker, "t", 1)) == [b"b"]
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_checkpoint_is_written_again_once_tables_can_be_read(
     tmp_path: Path, count: int

@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from broker.catalog import producers, topics, transactions
+from broker.catalog import producers, released_ends, topics, transactions
 from broker.catalog.catalog import Catalog
 from broker.runtime.rebuilding.new_catalog import STAGED, aside_name, place, stage
 from broker.runtime.rebuilding.orphans import OpenPart, ended
@@ -14,7 +14,10 @@ from broker.topics.topic import Topic
 LIVING = Topic(5, b"a" * 16, "a", 3, {"retention.ms": "1"})
 DELETED = Topic(2, b"b" * 16, "b", 1)
 PLAN = Plan(
-    [PlannedTopic(DELETED, {}, {}, is_deleted=True), PlannedTopic(LIVING, {1: 4}, {})],
+    [
+        PlannedTopic(DELETED, {}, {}, is_deleted=True),
+        PlannedTopic(LIVING, {1: 4}, {2: 6}),
+    ],
     last_number=9,
 )
 
@@ -38,6 +41,7 @@ def test_it_holds_what_was_planned_and_repeats_nothing(tmp_path):
         [gone] = catalog.read(topics.list_deleted)
         assert (gone.topic, gone.deleted_ms) == (DELETED, 10)
         assert catalog.read(topics.load_log_starts) == {(5, 1): 4}
+        assert catalog.read(released_ends.load) == {(5, 2): 6}
         assert set(catalog.read(transactions.load)) == {"lakelog-rebuild-7-0"}
         assert catalog.change(producers.next_block)[0] == 70_000
         new = catalog.change(lambda c: topics.create(c, "new", b"n" * 16, 1, {}, 1))

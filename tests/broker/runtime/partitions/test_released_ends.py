@@ -1,0 +1,116 @@
+"""Where released records end is noted before they go, and what a start found."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.catalog import released_ends
+from broker.catalog.catalog import Catalog
+from broker.protocol.errors import ErrorCode, KafkaError
+from broker.runtime.partitions.released_ends import ReleasedEnds
+from broker.runtime.services import Broker
+from tests.support.old_catalogs import take_back
+from tests.support.rig import Tables, batch_of, create, produce_one, rig, run
+
+
+def noted(broker: Broker) -> dict[tuple[int, int], int]:
+    """What is durable."""
+    return broker.catalog.read(released_ends.load)
+
+
+async def in_table_alone(broker: Broker, tables: Tables, count: int) -> int:
+    """A topic's number; so many records of its partition 1 were released."""
+    partition = await create(broker, "t", 3)
+    number = partition.number
+    for _ in range(count):
+        await produce_one(broker, "t", batch_of(b"x"), partition=1)
+    released = broker.partitions.named("t", 1)
+    tables.compact(broker, released)
+    broker.wal.roll()
+    await create(broker, "later")
+    await produce_one(broker, "later", batch_of(b"x"))
+    broker.partitions.checkpoint()
+    broker.wal.release(broker.wal.segments()[0].sequence)
+    return number
+
+
+def test_what_an_older_version_released_is_noted_at_the_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            number = await in_table_alone(broker, tables, 3)
+        with Catalog.open(tmp_path / "catalog.db") as catalog:
+            catalog.change(lambda c: take_back(c, 4))
+        async with rig(tmp_path, tables=tables) as broker:
+            await broker.partitions.released_ends.note({})
+            assert noted(broker) == {(number, 1): 3}
+        tables.ends.clear()
+        (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+        async with rig(tmp_path, tables=tables) as broker:
+            answer = await produce_one(broker, "t", batch_of(b"x"), partition=1)
+            assert (answer.error_code, answer.base_offset) == (0, 3)
+            answer = await produce_one(broker, "t", batch_of(b"x"), partition=0)
+            assert (answer.error_code, answer.base_offset) == (0, 0)
+
+    run(scenario)
+
+
+def test_a_start_writes_nothing_that_is_noted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            number = await in_table_alone(broker, tables, 3)
+            await broker.partitions.released_ends.note({(number, 1): 3})
+        async with rig(tmp_path, tables=tables) as broker:
+            await broker.partitions.released_ends.note({})
+            assert broker.catalog.commits == 0
+
+    run(scenario)
+
+
+def test_what_records_were_deleted_of_is_told_by_its_log_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"x"))
+            await broker.partitions.raise_log_starts({partition: 1})
+            broker.partitions.released_ends.note_found([partition])
+            await broker.partitions.released_ends.note({})
+            assert noted(broker) == {}
+
+    run(scenario)
+
+
+def test_what_could_not_be_noted_at_the_start_is_noted_with_the_next_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            number = await in_table_alone(broker, tables, 3)
+            ends = ReleasedEnds(broker.catalog)
+            raise_to = released_ends.raise_to
+
+            def refused(*_: Any) -> None:
+                raise OSError("no space")
+
+            with monkeypatch.context() as patched:
+                patched.setattr(released_ends, "raise_to", refused)
+                ends.note_found(broker.partitions)
+                for _ in range(2):
+                    with pytest.raises(KafkaError) as raised:
+                        await ends.note({(9, 0): 7})
+                    assert raised.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert noted(broker) == {}
+            written: list[Any] = []
+            monkeypatch.setattr(
+                released_ends, "raise_to",
+                lambda c, ends: (written.append(ends), raise_to(c, ends)),
+            )  # fmt: skip
+            await ends.note({(9, 0): 8})
+            assert noted(broker) == {(number, 1): 3, (9, 0): 8}
+            await ends.note({(9, 0): 9})
+            assert written == [{(number, 1): 3, (9, 0): 8}, {(9, 0): 9}]
+
+    run(scenario)
