@@ -121,6 +121,7 @@ class Follower:
         table = self._looked[number]
         before = table.view
         if is_anew:
+            table.retry()
             table.catch_up()
         table.poll()
         view = table.view

@@ -109,6 +109,11 @@ class TopicTable:
                 self._publish(replace(before, unreadable=repr(error)))
             return self.view is not before
 
+    def retry(self) -> None:
+        """Load it at the next poll if that failed before: something happened since."""
+        with self._lock:
+            self._forget_failure()
+
     def reload(self) -> None:
         """Read the log anew, from its newest checkpoint. Blocks."""
         with self._lock:

@@ -245,6 +245,26 @@ def test_a_table_that_cannot_be_read_is_tried_in_each_round(
     assert len(polls) == 100
 
 
+def test_a_table_whose_log_moves_is_loaded_although_its_time_did_not(
+    tmp_path: Path, following: Following
+) -> None:
+    """An entry that comes in the same tick of the clock as its directory did: what a
+    load has found before that says nothing of it."""
+    writer, table, now_ms = Writer(str(tmp_path)), a_table(tmp_path), [0]
+    entry = Path(entry_path(writer.path, 0))
+    whole, log = entry.read_bytes(), entry.parent
+    entry.unlink()
+    follower = following({TopicNumber(7): table}, now_ms, is_told=True)
+    follower._round(catch_up=False)
+    assert table.view.version == -1
+    tick_ns = log.stat().st_mtime_ns
+    entry.write_bytes(whole)
+    os.utime(log, ns=(tick_ns, tick_ns))
+    now_ms[0] += 250
+    follower._round(catch_up=False)
+    assert table.view.version == 0
+
+
 def test_who_asks_has_all_tables_polled(
     tmp_path: Path, following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
