@@ -33,7 +33,6 @@ WITHOUT_TWIN = {
     "broker/runtime/ports.py": DECLARATIONS,
     "broker/runtime/services.py": DECLARATIONS,
     "broker/storage/segment.py": DECLARATIONS,
-    "broker/storage/writer.py": BY_CRASHES,
     "lakehouse/errors.py": DECLARATIONS,
     "lakehouse/new_file.py": BY_CALLERS,
     "lakehouse/properties.py": DECLARATIONS,
@@ -46,7 +45,7 @@ WITHOUT_TWIN = {
     "admin_api/dependencies.py": BY_CALLERS,
     "admin_api/server.py": BY_JOURNEYS,
 }
-MOST = 27
+MOST = 26
 """How many there are: who takes one off lowers it, so the list gets no longer."""
 
 DATA = ROOT / "broker" / "protocol" / "definitions"
