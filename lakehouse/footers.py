@@ -21,6 +21,7 @@ import pyarrow as pa
 from lakehouse.actions import UNKNOWN_MAX, Vector
 from lakehouse.deletion_vectors import DeletedRows
 from lakehouse.errors import TableUnreadable
+from lakehouse.pages import Layout, layout_of, leaves_of
 from lakehouse.parquet_footer import INT64, ColumnFacts, GroupFacts, read_groups
 from lakehouse.plain import numbers
 from lakehouse.repeated import once_of, open_parquet, repeated
@@ -66,6 +67,8 @@ class RowGroup(NamedTuple):
     """Bytes in the file."""
     compressed_keys: int = 0
     """Of these, offsets and keys."""
+    layout: Layout | None = None
+    """Where its pages lie, if they may be read without Arrow."""
 
 
 class Footer(NamedTuple):
@@ -182,6 +185,7 @@ def _read_open(path: str) -> Footer:
     with open_parquet(path, buffered=True) as file:
         _check_columns(path, file.schema_arrow)
         groups: list[RowGroup] = []
+        leaves = leaves_of(file.schema_arrow)
         first_row = 0
         for number, facts in enumerate(read_groups(path)):
             offset = _column(facts, "offset")
@@ -194,6 +198,7 @@ def _read_open(path: str) -> Footer:
                     bytes=found.bytes + weight.bytes,
                     is_guess=weight.is_guess,
                     first_row=first_row,
+                    layout=layout_of(facts, leaves) if leaves else None,
                 )
             )
             _check_group(path, groups, facts)

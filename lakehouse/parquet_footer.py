@@ -19,9 +19,10 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.regular import open_file
 
+INT32: Final = 1
 INT64: Final = 2
 BYTE_ARRAY: Final = 6
-_WIDTHS: Final = {1: 4, INT64: 8}
+_WIDTHS: Final = {INT32: 4, INT64: 8}
 """Physical types that are integers -> bytes."""
 FOOTER_BYTES_MAX: Final = 256 << 20
 """A longer one is refused before anybody takes memory for it: Arrow takes ten times as
@@ -45,7 +46,8 @@ _Take = Callable[[bytes, int, int], _Taken]
 class ColumnFacts(NamedTuple):
     """A column of a row group. ``path``: names with dots between; ``physical``: its
     type in a file; ``values``: nulls too, and those of lists; bytes, and compressed
-    ones; ``bounds``: least and greatest, if they are integers and known."""
+    ones; ``bounds``: least and greatest, if they are integers and known; ``start``:
+    where its first page is in the file."""
 
     path: str
     physical: int
@@ -56,6 +58,8 @@ class ColumnFacts(NamedTuple):
     bounds: tuple[int, int] | None
     is_twofold: bool = True
     """Whether the bounds are what an older field says of them, if it is there."""
+    codec: int = 0
+    start: int = 0
 
 
 class GroupFacts(NamedTuple):
@@ -134,9 +138,15 @@ def _metadata(data: bytes, at: int, kind: int) -> _Taken:
     bounds, older = _bounds(said)
     found = ColumnFacts(
         names, said[1], said[5], said[6], said[7], 11 in said, bounds or older,
-        bounds is None or older is None or bounds == older,
+        bounds is None or older is None or bounds == older, said[4], _start(said),
     )  # fmt: skip
     return found, at
+
+
+def _start(said: Mapping[int, Any]) -> int:
+    """Of the dictionary, or of the first page if there is none: as Arrow has it."""
+    first, dictionary = said[9], said.get(11, 0)
+    return int(dictionary if 0 < dictionary < first else first)
 
 
 def _bounds(said: Mapping[int, Any]) -> tuple[Any, Any]:
@@ -279,7 +289,7 @@ def _bytes(data: bytes, at: int, kind: int) -> tuple[bytes, int]:
 
 _STATISTICS: Final = {1: _bytes, 2: _bytes, 5: _bytes, 6: _bytes}
 _METADATA: Final[Mapping[int, _Take]] = {
-    1: _integer, 3: _listed(_bytes), 5: _integer, 6: _integer, 7: _integer,
-    11: _integer, 12: _statistics,
+    1: _integer, 3: _listed(_bytes), 4: _integer, 5: _integer, 6: _integer,
+    7: _integer, 9: _integer, 11: _integer, 12: _statistics,
 }  # fmt: skip
 _GROUP: Final[Mapping[int, _Take]] = {1: _listed(_column), 2: _integer, 3: _integer}

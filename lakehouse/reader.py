@@ -15,7 +15,8 @@ The price: a row group of a million rows is decoded more than once (`large_group
 
 import threading
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,9 @@ from lakehouse.large_groups import (
     sorted_rows,
 )
 from lakehouse.location import path_inside
+from lakehouse.page_source import Take
+from lakehouse.pages import read_places
+from lakehouse.places import Places
 from lakehouse.plain import column_of, numbers
 from lakehouse.schema import READ
 
@@ -42,6 +46,7 @@ PLANS_KEPT = 256
 PIECES_KEPT = 400_000
 """Of all plans together; each takes about 150 bytes."""
 NO_END = 1 << 63
+T = TypeVar("T")
 HEADERS_BYTES_MAX = 1 << 30
 """A row group whose headers take more is refused: millions of empty ones are some bytes
 in a file, and would take the memory of everybody."""
@@ -119,6 +124,33 @@ class TableReader:
         if chunk.last_offset < end_offset:
             return rows
         return rows.slice(0, int((numbers(rows.column("offset")) < end_offset).sum()))
+
+    def read_places(
+        self,
+        chunk: Chunk,
+        take: Take,
+        use: Callable[[Places], T],
+        end_offset: int = NO_END,
+    ) -> list[T] | None:
+        """What ``use`` makes of the rows that `read` would read, a part at a time and
+        without Arrow; None if only `read` can tell. ``take`` gives so many bytes.
+
+        Raises FileVanished.
+        """
+        if not chunk.is_whole or chunk.last_offset >= end_offset:
+            return None
+        path, number, _, _, vector = chunk.pieces[0]
+        group = self._footers.get(path).groups[number]
+        if group.layout is None or group.is_guess:
+            return None
+        if len(self._footers.deleted(path, number, vector)):
+            return None
+        try:
+            return read_places(path, group.layout, take, use)
+        except FileNotFoundError as error:
+            raise FileVanished(path) from error
+        except OSError:
+            return None
 
     def find_timestamp(
         self,

@@ -22,6 +22,7 @@ import contextlib
 from bisect import bisect_left
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeVar
 
 from broker.lake.cache import Cache
@@ -309,12 +310,17 @@ class ColdReader:
     def _rebuild(self, chunk: Any, table_end: int) -> Rebuilt:
         from broker.lake.buffer_pool import retained_bytes
         from broker.records.batch import read_header
-        from broker.records.rebatch import from_columns
+        from broker.records.rebatch import from_columns, from_places
 
+        take, reader = self._buffers.take, self._table_reader()
         with self._throttle.slot():
-            rows = self._table_reader().read(chunk, end_offset=table_end)
-            take = self._buffers.take
-            batches = from_columns(rows, take=take) if rows.num_rows else []
+            parts = reader.read_places(
+                chunk, take, lambda part: from_places(part, take=take), table_end
+            )
+            if parts is None:
+                rows = reader.read(chunk, end_offset=table_end)
+                parts = [from_columns(rows, take=take)]
+        batches = list(chain.from_iterable(parts))
         lasts = [read_header(batch).last_offset for batch in batches]
         return Rebuilt(batches, lasts, retained_bytes(batches))
 

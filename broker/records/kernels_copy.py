@@ -20,17 +20,23 @@ from numba.extending import intrinsic
 def copy_bytes(_context, to, to_at, source, source_at, length):  # type: ignore[no-untyped-def]
     """``to[to_at : to_at + length] = source[source_at : source_at + length]``.
 
-    Both are one-dimensional, contiguous arrays of bytes.
+    Both are one-dimensional, contiguous arrays of bytes; ``source`` may be an address
+    (``array.ctypes.data``) instead.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         to_type, _, source_type, _, _ = signature.args
         target = context.make_array(to_type)(context, builder, arguments[0])
-        origin = context.make_array(source_type)(context, builder, arguments[2])
+        if isinstance(source_type, types.Integer):
+            origin = builder.inttoptr(arguments[2], cgutils.voidptr_t)
+        else:
+            origin = context.make_array(source_type)(
+                context, builder, arguments[2]
+            ).data
         cgutils.raw_memcpy(
             builder,
             builder.gep(target.data, [arguments[1]]),
-            builder.gep(origin.data, [arguments[3]]),
+            builder.gep(origin, [arguments[3]]),
             arguments[4],
             itemsize=1,
             align=1,

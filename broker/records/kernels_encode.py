@@ -33,24 +33,23 @@ from broker.records.layout import (
     RECORD_COUNT_AT,
     TIMESTAMP_BIT,
 )
+from lakehouse.places import (
+    HEADER_COUNT,
+    HEADERS_AT,
+    KEY_AT,
+    KEY_LENGTH,
+    KIND,
+    OFFSET,
+    TIMESTAMP,
+    VALUE_AT,
+    VALUE_LENGTH,
+)
 
 _I64: Final = types.int64
-_BYTES: Final = types.Array(types.uint8, 1, "C", readonly=True)
 _OUT: Final = types.Array(types.uint8, 1, "C")
 _INTS: Final = types.Array(_I64, 1, "C")
-_TABLE: Final = types.Array(_I64, 2, "C")
+_TABLE: Final = types.Array(_I64, 2, "A")
 _INT32_MAX: Final = 2**31 - 1
-
-OFFSET: Final = 0
-TIMESTAMP: Final = 1
-KIND: Final = 2
-KEY_AT: Final = 3
-KEY_LENGTH: Final = 4
-VALUE_AT: Final = 5
-VALUE_LENGTH: Final = 6
-HEADERS_AT: Final = 7
-HEADER_COUNT: Final = 8
-ROW_FIELDS: Final = 9
 
 
 def _compiled(*signature: Any) -> Any:
@@ -195,12 +194,15 @@ def _put_record(out, at, rows, i, base, columns, headers):  # type: ignore[no-un
 
 
 @_compiled(
-    types.void(_TABLE, _TABLE, types.UniTuple(_BYTES, 4), _INTS, _INTS, _INTS, _OUT)
+    types.void(
+        _TABLE, _TABLE, types.UniTuple(types.uint64, 4), _INTS, _INTS, _INTS, _OUT
+    )
 )
 def encode(rows, headers, columns, sizes, firsts, ends, out):  # type: ignore[no-untyped-def]
     """Write the batches that `plan` laid out. ``firsts`` ends with the row count.
 
-    ``columns`` are the bytes of keys, values, header keys and header values.
+    ``columns`` are the addresses from which the places of keys, values, header keys and
+    header values count.
     """
     at = np.int64(0)
     for batch in range(len(ends)):

@@ -21,6 +21,8 @@ import pyarrow as pa
 
 from broker.records import kernels_encode as kernels
 from broker.records.batch import seal
+from lakehouse import places
+from lakehouse.places import Places
 from lakehouse.plain import absent, numbers
 
 BATCH_BYTES: Final = 256 << 10
@@ -55,18 +57,28 @@ def from_columns(
 def _from_part(
     part: pa.RecordBatch, batch_bytes: int, take: Callable[[int], Bytes]
 ) -> list[memoryview]:
-    count = part.num_rows
-    if count == 0:
+    if part.num_rows == 0:
         return []
-    rows, headers, columns = _spans(part)
+    return from_places(_places(part), batch_bytes, take)
+
+
+def from_places(
+    found: Places,
+    batch_bytes: int = BATCH_BYTES,
+    take: Callable[[int], Bytes] = _new_bytes,
+) -> list[memoryview]:
+    """The same of rows as places in memory, one at least."""
+    rows, headers, bases, held = found
+    count = rows.shape[1]
     sizes, ends = np.empty(count, np.int64), np.empty(count, np.int64)
     firsts = np.empty(count + 1, np.int64)
     batches = kernels.plan(rows, headers, batch_bytes, sizes, firsts, ends)
     firsts[batches] = count
     out = take(int(ends[batches - 1]))
     kernels.encode(
-        rows, headers, columns, sizes, firsts[: batches + 1], ends[:batches], out
+        rows, headers, bases, sizes, firsts[: batches + 1], ends[:batches], out
     )
+    del held
     return _cut(out.data, [0, *ends[:batches].tolist()])
 
 
@@ -80,33 +92,33 @@ def _cut(out: memoryview, bounds: list[int]) -> list[memoryview]:
     return batches
 
 
-def _spans(
-    part: pa.RecordBatch,
-) -> tuple[Ints, Ints, tuple[Bytes, Bytes, Bytes, Bytes]]:
-    """(rows, headers, bytes): where each field lies, as `kernels_encode` takes it."""
-    rows = np.empty((kernels.ROW_FIELDS, part.num_rows), np.int64)
+def _places(part: pa.RecordBatch) -> Places:
+    """Where each field of Arrow's columns lies."""
+    rows = np.empty((places.ROW_FIELDS, part.num_rows), np.int64)
     _numbers(part, rows)
-    rows[kernels.KEY_AT], rows[kernels.KEY_LENGTH], keys = _binary(part["key"])
-    rows[kernels.VALUE_AT], rows[kernels.VALUE_LENGTH], values = _binary(part["value"])
-    at, counts, headers, header_bytes = _headers(part["headers"])
-    rows[kernels.HEADERS_AT], rows[kernels.HEADER_COUNT] = at, counts
-    return rows, headers, (keys, values, *header_bytes)
+    rows[places.KEY_AT], rows[places.KEY_LENGTH], keys = _binary(part["key"])
+    rows[places.VALUE_AT], rows[places.VALUE_LENGTH], values = _binary(part["value"])
+    at, counts, headers, (names, contents) = _headers(part["headers"])
+    rows[places.HEADERS_AT], rows[places.HEADER_COUNT] = at, counts
+    held = keys, values, names, contents
+    one, other, third, fourth = (column.ctypes.data for column in held)
+    return Places(rows, headers, (one, other, third, fourth), held)
 
 
 def _numbers(part: pa.RecordBatch, rows: Ints) -> None:
     offset, timestamp = part["offset"], part["timestamp"]
     if offset.null_count or timestamp.null_count:
         raise ValueError("a row has no offset or no timestamp")
-    rows[kernels.OFFSET] = numbers(offset)
-    if np.any(np.diff(rows[kernels.OFFSET]) <= 0):
+    rows[places.OFFSET] = numbers(offset)
+    if np.any(np.diff(rows[places.OFFSET]) <= 0):
         raise ValueError("rows are not sorted by offset, or an offset repeats")
     # Casting loads 10 MB of Arrow, and mostly there is nothing to cast.
     if timestamp.type != pa.timestamp("us", "UTC"):
         timestamp = timestamp.cast(pa.timestamp("us", "UTC"))
-    rows[kernels.TIMESTAMP] = numbers(timestamp) // _MICROSECONDS
+    rows[places.TIMESTAMP] = numbers(timestamp) // _MICROSECONDS
     kind = part["timestampType"]
     kind = kind.fill_null(0) if kind.null_count else kind
-    rows[kernels.KIND] = numbers(kind, np.int32) == 1
+    rows[places.KIND] = numbers(kind, np.int32) == 1
 
 
 def _binary(column: Any) -> tuple[npt.NDArray[np.int32], Ints, Bytes]:

@@ -10,14 +10,16 @@ from broker.records import (
     kernels_encode,
     kernels_message_set,
 )
+from lakehouse import page_kernels
 
 
 def main() -> None:
     """Importing was all there is to do; say what is ready."""
     assert kernels.OK == 0
     assert kernels_check.check_records
-    assert kernels_encode.ROW_FIELDS
+    assert kernels_encode.plan
     assert kernels_message_set.TOTALS
+    assert page_kernels.ODD
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from lakehouse.errors import TableUnreadable
 from lakehouse.reader import TableReader
 from tests.jobs.world import World
 from tests.support.batches import Record
+from tests.support.placed import flat, placed
 
 
 class ATable:
@@ -96,6 +97,17 @@ def test_a_flipped_bit_in_a_page_is_damage_to_who_reads_it(
             flipped[at] ^= 4
             with pytest.raises(TableUnreadable):
                 rows(bytes(flipped))
+
+
+def test_the_broker_reads_it_without_arrow(world: World, tmp_path: Path) -> None:
+    topic = world.topic("t")
+    world.produce(topic, [Record(b"k%d" % n, b"a value %d" % n) for n in range(3000)])
+    written = write_file(task_of(world, topic, tmp_path / "x"))
+    groups = placed(tmp_path / "x" / written.path)
+    assert groups is not None
+    assert [row[3:] for row in flat(groups)] == [
+        (b"k%d" % n, b"a value %d" % n) for n in range(3000)
+    ]
 
 
 def test_a_segment_that_was_used_again_is_stale_not_read(

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse import chunks, reader
-from lakehouse.chunks import WHOLE_ROWS_MAX
+from lakehouse.actions import Vector
+from lakehouse.chunks import WHOLE_ROWS_MAX, Chunk, Source
 from lakehouse.delta_log import entry_path, load
 from lakehouse.errors import FileVanished, TableUnreadable
 from lakehouse.footers import Footers
@@ -21,7 +22,8 @@ from lakehouse.index import OffsetIndex
 from lakehouse.new_file import NewFile, statistics
 from lakehouse.reader import TableReader
 from lakehouse.schema import READ, WRITE
-from tests.support.bitmaps import delete_rows
+from tests.support.bitmaps import delete_rows, inline
+from tests.support.placed import Row, rows_of, table_of, taken, write_like_ours
 from tests.support.tables import FIRST_MS, Writer, rows, write_file
 
 
@@ -348,6 +350,51 @@ def test_rows_that_a_deletion_vector_names_are_gaps(writer: Writer) -> None:
     assert_holds(read_all(writer), list(range(150, 249)))
     assert not has_rows(writer.path, load(writer.path).files.values(), 0, (100, 150))
     assert has_rows(writer.path, load(writer.path).files.values(), 0, (100, 151))
+
+
+OURS: list[Row] = [(n, n, 0, b"k", os.urandom(200)) for n in range(100)]
+
+
+def chunk_of_ours(tmp_path: Path, vector: Vector | None = None) -> Chunk:
+    """100 rows in a file of our own form."""
+    write_like_ours(tmp_path / "f.parquet", table_of(OURS))
+    [chunk] = chunks.plan((Source(str(tmp_path / "f.parquet"), vector),), Footers())
+    return chunk
+
+
+def test_rows_in_our_form_are_places_as_well(tmp_path: Path) -> None:
+    chunk, reader = chunk_of_ours(tmp_path), TableReader()
+    assert reader.read_places(chunk, taken, rows_of) == [OURS]
+    assert reader.read_places(chunk, taken, rows_of, end_offset=100) == [OURS]
+    assert reader.read_places(chunk, taken, rows_of, end_offset=99) is None
+    assert reader.read_places(chunk._replace(is_whole=False), taken, rows_of) is None
+
+
+def test_deleted_rows_have_no_place(tmp_path: Path) -> None:
+    reader = TableReader()
+    for numbers in ([7], [200]):
+        chunk = chunk_of_ours(tmp_path, inline(numbers))
+        found = reader.read_places(chunk, taken, rows_of)
+        assert found == (None if numbers == [7] else [OURS])
+
+
+def test_a_damaged_page_is_left_to_arrow_which_tells(tmp_path: Path) -> None:
+    chunk, path = chunk_of_ours(tmp_path), tmp_path / "f.parquet"
+    assert TableReader().read_places(chunk, taken, rows_of) == [OURS]
+    data = bytearray(path.read_bytes())
+    data[data.index(OURS[7][4] or b"") + 2] ^= 1
+    path.write_bytes(data)
+    assert TableReader().read_places(chunk, taken, rows_of) is None
+    with pytest.raises(TableUnreadable):
+        TableReader().read(chunk)
+
+
+def test_a_file_that_is_gone_has_no_places_and_that_is_told(tmp_path: Path) -> None:
+    chunk, reader = chunk_of_ours(tmp_path), TableReader()
+    assert reader.read_places(chunk, taken, rows_of) == [OURS]
+    (tmp_path / "f.parquet").unlink()
+    with pytest.raises(FileVanished):
+        reader.read_places(chunk, taken, rows_of)
 
 
 def test_one_reader_serves_each_version_its_own_rows(writer: Writer) -> None:

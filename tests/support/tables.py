@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from lakehouse.commit import Committed, commit_files, create_table
 from lakehouse.new_file import NewFile, partition_directory
 from lakehouse.schema import HEADERS, WRITE
+from tests.support.placed import write_like_ours
 
 TOPIC_ID = "0123456789abcdef0123456789abcdef"
 FIRST_MS = 1_700_000_000_000
@@ -120,6 +121,17 @@ class Writer:
         self.topic, self.topic_id = topic, topic_id
         self.path = create_table(warehouse, topic, topic_id, 2)
         self.round = 0
+
+    def add_like_ours(self, table: pa.Table) -> str:
+        """One round with these rows, in a file of the compactor's form; its path."""
+        self.round += 1
+        end = table.column("offset")[-1].as_py() + 1
+        path = f"{partition_directory(0)}/{self.round:04d}-0-{end}.parquet"
+        os.makedirs(os.path.join(self.path, partition_directory(0)), exist_ok=True)
+        write_like_ours(os.path.join(self.path, path), table)
+        files = [describe_file(self.path, path, 0)]
+        commit_files(self.path, self.topic_id, self.round, {0: (0, end)}, files)
+        return os.path.join(self.path, path)
 
     def add(
         self,

@@ -22,6 +22,7 @@ from lakehouse.reader import Found, TableReader
 from tests.support.batches import Record, read_batch
 from tests.support.lake_following import TOPIC, following
 from tests.support.patience import Patience
+from tests.support.placed import Row, table_of
 from tests.support.tables import FIRST_MS, Writer, headers, rows, value
 
 MEBI = 1 << 20
@@ -322,6 +323,53 @@ def test_damaged_bytes_are_a_storage_error_and_not_served(writer: Writer) -> Non
             with pytest.raises(KafkaError) as caught:
                 await lake.read(TOPIC.number, 0, 0, MEBI)
             assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    asyncio.run(check())
+
+
+LARGE: list[Row] = [
+    (n, FIRST_MS + n, 0, None if n % 2 else b"k%d" % n, os.urandom(3_000))
+    for n in range(1_200)
+]
+"""Three pages of values."""
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_files_of_our_own_are_read_without_arrow(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch, *, compacted: bool
+) -> None:
+    by_arrow = []
+    read = TableReader.read
+    monkeypatch.setattr(
+        TableReader, "read", lambda *a, **k: by_arrow.append(1) or read(*a, **k)
+    )
+    wanted = LARGE[::7] if compacted else LARGE
+    writer.add_like_ours(table_of(wanted))
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            records = [
+                (r.offset, r.timestamp, r.timestamp_type, r.key, r.value)
+                for r in await all_of(lake)
+            ]
+            assert records == wanted
+            assert not by_arrow
+
+    asyncio.run(check())
+
+
+def test_a_damaged_page_at_the_end_of_one_is_a_storage_error(writer: Writer) -> None:
+    """Batches of the pages before it were made by then, and are not served."""
+    path = writer.add_like_ours(table_of(LARGE))
+    with open(path, "r+b") as file:
+        at = file.read().index(LARGE[-1][4])  # type: ignore[arg-type]
+        file.seek(at + 2_000)
+        file.write(b"damage")
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            with pytest.raises(KafkaError, match="CRC checksum verification failed"):
+                await lake.read(TOPIC.number, 0, 0, MEBI)
 
     asyncio.run(check())
 

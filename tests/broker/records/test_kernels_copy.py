@@ -23,3 +23,7 @@ def test_it_does_what_a_slice_assignment_does(source: bytes, data: st.DataObject
     wanted[to_at : to_at + length] = source[start : start + length]
     _copied(found, to_at, np.frombuffer(source, np.uint8), start, length)
     assert found.tobytes() == bytes(wanted)
+    again = np.frombuffer(bytearray(b"\xaa" * len(wanted)), np.uint8).copy()
+    held = np.frombuffer(source, np.uint8)
+    _copied(again, to_at, np.uint64(held.ctypes.data), start, length)
+    assert again.tobytes() == bytes(wanted)

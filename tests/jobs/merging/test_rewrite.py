@@ -16,6 +16,7 @@ from jobs.merging.rewrite import Merged, MergeTask, digest_of, merge_files, stop
 from jobs.rows import Failed, Written
 from lakehouse.schema import ROW_GROUP_ROWS, WRITE
 from tests.support.patience import wait_until
+from tests.support.placed import Row, flat, placed, table_of
 from tests.support.tables import FIRST_MS, rows, write_file
 
 TARGET = f"partition=0/{0:020d}-{5_000:020d}-a-b-1-1.parquet"
@@ -73,6 +74,18 @@ def test_row_groups_are_those_of_the_schema(tmp_path: Path) -> None:
     assert len(sizes) <= 3
     group = footer.row_group(0)
     assert {group.column(n).compression for n in range(group.num_columns)} == {"ZSTD"}
+
+
+@pytest.mark.parametrize("value", [b"the same", None])
+def test_the_broker_reads_it_without_arrow(tmp_path: Path, value: bytes | None) -> None:
+    found: list[Row] = [
+        (n, n // 5, 0, b"%d" % (n % 7), value or b"%d" % n) for n in range(3_000)
+    ]
+    parts = [table_of(found[start : start + 500]) for start in range(0, 3_000, 500)]
+    done(task(tmp_path, *parts))
+    groups = placed(tmp_path / TARGET)
+    assert groups is not None
+    assert flat(groups) == found
 
 
 def test_heavy_rows_make_smaller_row_groups(
