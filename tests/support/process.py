@@ -19,6 +19,7 @@ from tests.support.patience import IDLE_S, STUCK_S, becomes_true
 from tests.support.ports import kept_for
 
 START_TIMEOUT_S = STUCK_S
+FOR_TESTS = tuple(f"LAKELOG_{word}_" for word in ("CRASH", "LOAD", "SEMANTICS", "SIM"))
 
 
 class Part:
@@ -243,5 +244,4 @@ def lakelog(*words: str, stdin: bytes = b"", code: int = 0) -> str:
 
 def _environment() -> dict[str, str]:
     """Without the words to our suites, which no program knows as settings."""
-    ours = ("LAKELOG_CRASH_", "LAKELOG_SEMANTICS_", "LAKELOG_SIM_")
-    return {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    return {k: v for k, v in os.environ.items() if not k.startswith(FOR_TESTS)}
