@@ -105,6 +105,11 @@ class LakeSettings(_Group):
         default=250, description="how often tables are looked at"
     )
     read_threads: Count = Field(default=2, description="threads that read tables")
+    spark_python: Path | None = Field(
+        default=None,
+        description="the Python of Spark's workers, at this path on each of their "
+        "machines; the compactor's own if not set",
+    )
     merge: bool = Field(default=True, description="small files become large ones")
     clean: bool = Field(
         default=True, description="compacted topics keep the last record of each key"

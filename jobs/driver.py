@@ -41,6 +41,10 @@ from jobs.status import StatusFile
 from lakehouse.errors import LakehouseError
 
 POLL_S: Final = 0.2
+_CAUSES: Final = re.compile(
+    r"(?:Cannot run program|ModuleNotFoundError|No module named|"
+    r"\[PYTHON_VERSION_MISMATCH\]).*"
+)
 PAUSE_S: Final = 1.0
 _LOCAL: Final = re.compile(r"local\[(\d+|\*)\]")
 
@@ -66,6 +70,10 @@ def run(
         _stop_on_signals(stop)
         announce("compactor ready")
         return _loop(driver, stop)
+
+
+class WorkersRefused(Exception):
+    """Spark has no workers that can do ours; the message is a sentence for people."""
 
 
 class Driver:
@@ -98,10 +106,17 @@ class Driver:
         self._lease = LeaseKeeper(self._catalog, holder, clock)
         self._lease.start()
         master, cores = with_slot_for_merges(self._master)
-        self._session = make_session(master, "lakelog compactor", more=self._options)
+        python = settings.lake.spark_python
+        self._session = make_session(
+            master, "lakelog compactor", more=self._options, python=python
+        )
         context = self._session.sparkContext
         cores = cores or context.defaultParallelism
-        context.parallelize([[]] * cores, cores).map(work).collect()
+        try:
+            context.parallelize([[]] * cores, cores).map(work).collect()
+        except self.passing_troubles as error:
+            why = worker_error(str(error))
+            raise WorkersRefused(f"Spark's workers cannot work: {why}") from error
         store = open_store(str(settings.data_dir / "wal"))
         self.compactor = Compactor(
             settings, self._catalog, Backlog(store), on_spark(context), cores, clock,
@@ -132,6 +147,14 @@ class Driver:
         self._lease.stop()
         self._catalog.close()
         end_session(self._session)
+
+
+def worker_error(said: str) -> str:
+    """Of all that Spark says of a job that failed, the line that tells why."""
+    match = _CAUSES.search(said)
+    return (
+        match[0].removesuffix(")") if match else (said.strip().splitlines() or [""])[0]
+    )
 
 
 def with_slot_for_merges(master: str) -> tuple[str, int]:

@@ -53,16 +53,21 @@ _QUIET: Final = Path(__file__).with_name("log4j2.properties")
 
 
 def make_session(
-    master: str, app: str, delta: bool = False, more: Mapping[str, str] | None = None
+    master: str,
+    app: str,
+    delta: bool = False,
+    more: Mapping[str, str] | None = None,
+    python: Path | None = None,
 ) -> Any:
     """A SparkSession on ``master``; blocks for some seconds.
 
     With ``delta`` the Delta jars are resolved (once from Maven Central, then from Ivy's
-    cache) and the session understands Delta tables. ``more``: options beside ours.
+    cache) and the session understands Delta tables. ``more``: options beside ours;
+    ``python``: what workers run, where that is not the Python that runs here.
     """
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = str(python or sys.executable)
     # Workers load modules of ours, and none of what lies where we were started.
     os.environ["PYTHONSAFEPATH"] = "1"
     # Ivy and Spark greet on standard error before any setting of theirs is read.

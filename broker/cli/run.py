@@ -132,7 +132,7 @@ def compactor(
     from broker.catalog.errors import CatalogError
     from broker.runtime.process.logging import configure_logging
     from broker.storage.warehouse import DirectoryRefused
-    from jobs.driver import run
+    from jobs.driver import WorkersRefused, run
 
     try:
         _redirect_output(settings.data_dir / "run" / "spark.log")
@@ -150,7 +150,7 @@ def compactor(
                     restarts=restarts(),
                 )
             )
-    except (CatalogError, DirectoryRefused) as error:
+    except (CatalogError, DirectoryRefused, WorkersRefused) as error:
         raise UserError(str(error)) from None
 
 

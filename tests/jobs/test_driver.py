@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs.driver import PAUSE_S, POLL_S, _loop, with_slot_for_merges
+from jobs.driver import PAUSE_S, POLL_S, _loop, with_slot_for_merges, worker_error
 
 
 class Stop:
@@ -113,3 +113,15 @@ def test_a_merge_has_a_slot_beside_those_of_the_rounds() -> None:
     assert with_slot_for_merges("local[*]") == (f"local[{cores + 1}]", cores)
     for theirs in ("spark://there:7077", "local-cluster[2,1,1024]", "local"):
         assert with_slot_for_merges(theirs) == (theirs, 0)
+
+
+def test_of_what_spark_says_of_its_workers_the_cause_is_told() -> None:
+    spark = "An error occurred while calling z:PythonRDD.\n: SparkException: Job"
+    start = f"{spark} aborted (driver): java.io.IOException: "
+    missing = 'Cannot run program "/p": error=2, No such file or directory'
+    assert worker_error(f"{start}{missing}\n\tat java.base") == missing
+    bare = "ModuleNotFoundError: No module named 'jobs'"
+    found = f"  /p: Error while finding module specification for 'jobs.daemon' ({bare})"
+    assert worker_error(f"{spark}\nError from python worker:\n{found}\n") == bare
+    assert worker_error("no answer\nreally") == "no answer"
+    assert worker_error("") == ""

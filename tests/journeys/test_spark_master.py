@@ -1,10 +1,14 @@
-"""The compactor on a cluster: a standalone master and two workers beside the broker."""
+"""The compactor on a cluster: a standalone master and two workers beside the broker,
+or Spark's `local-cluster`, whose two executors are processes of their own.
+"""
 
 import os
 import re
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psutil
@@ -83,27 +87,85 @@ def go_on(broker: BrokerPart, first: int) -> None:
     assert by_deltalake(table_path(broker.data_dir / "tables", "t")) == rows
 
 
+@contextmanager
+def compacting(data_dir: Path, master: str, *settings: str) -> Iterator[BrokerPart]:
+    """A broker with a topic, and a compactor whose Spark is ``master``."""
+    broker = BrokerPart(data_dir, "wal.keep_ms=0", "wal.idle_seal_ms=100")
+    broker.start()
+    compactor = Part("compactor", data_dir, "lake.flush_ms=500", *settings)
+    compactor.arguments = ["--master", master, "--conf", "spark.executor.memory=512m"]
+    try:
+        compactor.start()
+        create(broker.bootstrap, "t", 4)
+        yield broker
+        assert check_data_directory(data_dir).problems == []
+    finally:
+        compactor.end()
+        broker.end()
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_rounds_run_on_workers_and_one_may_die(
     tmp_path: Path, cluster: Cluster
 ) -> None:
-    data_dir = tmp_path / "data"
-    broker = BrokerPart(data_dir, "wal.keep_ms=0", "wal.idle_seal_ms=100")
-    broker.start()
-    compactor = Part("compactor", data_dir, "lake.flush_ms=500")
-    compactor.arguments = ["--master", cluster.master, "--conf",
-                           "spark.executor.memory=512m"]  # fmt: skip
-    try:
-        compactor.start()
-        create(broker.bootstrap, "t", 4)
+    with compacting(tmp_path / "data", cluster.master) as broker:
         go_on(broker, 0)
         cluster.kill_a_worker()
         go_on(broker, 200)
-        assert check_data_directory(data_dir).problems == []
+
+
+@pytest.fixture
+def work() -> Iterator[None]:
+    """A local cluster keeps its executors' directories in Spark's own; they go."""
+    place = Path(pyspark.__file__).parent / "work"
+    before = set(place.glob("*"))
+    yield
+    for left in set(place.glob("*")) - before:
+        shutil.rmtree(left)
+
+
+def python_that_says_so(folder: Path) -> Path:
+    """A Python with all that ours has, which notes each start in ``started``."""
+    script = folder / "a python"
+    started = folder / "started"
+    script.write_text(
+        f"#!/bin/sh\necho $$ >> '{started}'\nexec '{sys.executable}' \"$@\"\n"
+    )
+    script.chmod(0o755)
+    return script
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.usefixtures("work")
+def test_rounds_run_in_a_local_cluster_by_the_python_that_a_setting_names(
+    tmp_path: Path,
+) -> None:
+    python = f"lake.spark_python={python_that_says_so(tmp_path)}"
+    with compacting(tmp_path / "data", "local-cluster[2,1,1024]", python) as broker:
+        go_on(broker, 0)
+        go_on(broker, 200)
+    assert len((tmp_path / "started").read_text().split()) == 2, "one an executor"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_python_that_is_not_there_is_named(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    broker = BrokerPart(data_dir)
+    broker.start()
+    try:
+        refused = told(
+            "compactor", "--data-dir", str(data_dir), "--master", "local[1]",
+            "-X", "lake.spark_python=/no/such/python",
+        )  # fmt: skip
     finally:
-        compactor.end()
         broker.end()
+    assert refused.code != 0
+    assert "Spark's workers cannot work: Cannot run program" in refused.errors
+    assert "/no/such/python" in refused.errors
+    assert "Traceback" not in refused.errors
 
 
 @pytest.mark.parametrize("item", ["spark.executor.memory", "driver.host=here", "=x"])
