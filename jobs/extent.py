@@ -12,6 +12,7 @@ nobody's to guess, and is None.
 """
 
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from lakehouse import delta_log
 from lakehouse.errors import TableMissing
 from lakehouse.location import check_contained, table_place
 from lakehouse.ours import why_not_merged
+from lakehouse.writes import SMALL_BYTES
 
 POLL_S = 0.1
 
@@ -59,6 +61,9 @@ class PartitionExtent:
     last_stable_offset: int
     high_watermark: int
     segment_bytes: int
+    files: int = 0
+    small_files: int = 0
+    """Of less than `lakehouse.writes.SMALL_BYTES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,8 @@ class _Table(NamedTuple):
     file_bytes: int = 0
     not_merged: str | None = None
     problem: str | None = None
+    files_of: Mapping[int, int] = {}
+    small_files_of: Mapping[int, int] = {}
 
 
 class _Log(NamedTuple):
@@ -223,7 +230,10 @@ class Extents:
             reached = None if table.problem else max(start, table.ends.get(number, 0))
             high = max(start, reached or 0, log.ends.get(key, 0))
             size = log.sizes.get(key, 0)
-            partitions.append(PartitionExtent(number, start, reached, high, high, size))
+            files = table.files_of.get(number, 0), table.small_files_of.get(number, 0)
+            partitions.append(
+                PartitionExtent(number, start, reached, high, high, size, *files)
+            )
         damage = table.problem or log.problem
         return TopicExtent(
             topic.name, path, table.version, partitions, damage,
@@ -264,6 +274,10 @@ class Extents:
             len(files),
             sum(file.size for file in files),
             why or why_not_merged(snapshot.protocol, snapshot.metadata),
+            files_of=Counter(one.partition for one in files),
+            small_files_of=Counter(
+                one.partition for one in files if one.size < SMALL_BYTES
+            ),
         )
 
     def _in_log(self) -> _Log:

@@ -19,8 +19,8 @@ from lakehouse.actions import Metadata, Protocol
 from lakehouse.delta_log import Snapshot, stamp, table_ends, untrue
 from lakehouse.errors import LakehouseError, TableMissing
 from lakehouse.index import PartitionFiles
+from lakehouse.writes import SMALL_BYTES
 
-SMALL_BYTES: Final = 16 << 20
 KEPT_MAX: Final = 20_000
 """Partitions and their ends, and one more for each table."""
 QUIET_NS: Final = 2_000_000_000

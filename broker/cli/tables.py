@@ -86,7 +86,7 @@ def table(
     partitions = [asdict(part) for part in found.partitions]
     head: dict[str, object] = {
         "topic": found.topic, "path": found.path, "version": found.version,
-        "files": found.files, "file_bytes": found.file_bytes,
+        "files": found.files, "file_bytes": found.file_bytes, **_files(found),
         "not_merged": found.not_merged, "held_until_ms": found.held_until_ms,
         "problem": found.problem, **_state(settings.data_dir, found.topic),
     }  # fmt: skip
@@ -155,6 +155,22 @@ def check(
             typer.echo(f"PROBLEM {problem}")
         typer.echo("all is well" if not report.problems else "not well")
     raise typer.Exit(1 if report.problems else 0)
+
+
+def _files(extent: "TopicExtent") -> dict[str, object]:
+    """How many files a partition has at most, and how often their bytes were written;
+    None where there is no table, or none that can be read."""
+    from lakehouse.writes import written
+
+    if extent.version is None:
+        return dict.fromkeys(
+            ("partition_files_max", "small_files", "write_amplification_percent")
+        )
+    return {
+        "partition_files_max": max((p.files for p in extent.partitions), default=0),
+        "small_files": sum(p.small_files for p in extent.partitions),
+        "write_amplification_percent": written(extent.path).amplification_percent,
+    }
 
 
 def _state(data_dir: "Path", topic: str) -> dict[str, object]:

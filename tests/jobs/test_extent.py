@@ -296,11 +296,24 @@ def test_a_tables_files_are_told_and_why_they_stay(world, extents):
     assert (found.files, found.not_merged) == (2, None)
     sizes = [path.stat().st_size for path in world.path(topic).glob("*/*.parquet")]
     assert found.file_bytes == sum(sizes)
+    [part] = found.partitions
+    assert (part.files, part.small_files) == (2, 2)
     entry = Path(entry_path(str(world.path(topic)), 3))
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7}
     protocol["writerFeatures"] = ["rowTracking"]
     entry.write_text(json.dumps({"protocol": protocol}))
     assert extents.of(["t"])[0].not_merged == "it has rowTracking"
+
+
+def test_a_partitions_small_files_are_told(world, extents, monkeypatch):
+    topic, compactor = world.topic("t", 2), world.compactor()
+    for count in (1, 999):
+        world.produce(topic, records(count), 1)
+        world.flush(compactor)
+    sizes = [path.stat().st_size for path in world.path(topic).glob("*/*.parquet")]
+    monkeypatch.setattr("jobs.extent.SMALL_BYTES", max(sizes))
+    found = extents.of(["t"])[0].partitions
+    assert [(one.files, one.small_files) for one in found] == [(0, 0), (2, 1)]
 
 
 def test_a_table_that_is_held_is_told_and_not_waited_for(world, extents):

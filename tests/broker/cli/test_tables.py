@@ -41,7 +41,10 @@ def test_a_sound_table_is_told(world: World) -> None:
     assert (done.code, done.errors) == (0, "")
     found = json.loads(done.output)
     assert (found["version"], found["problem"]) == (1, None)
-    assert found["partitions"][0]["table_end"] == 3
+    [part] = found["partitions"]
+    assert (part["table_end"], part["files"], part["small_files"]) == (3, 1, 1)
+    assert (found["partition_files_max"], found["small_files"]) == (1, 1)
+    assert found["write_amplification_percent"] == 100
 
 
 def test_a_damaged_table_is_told_as_far_as_it_can_be(world: World) -> None:
