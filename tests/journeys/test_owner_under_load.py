@@ -7,13 +7,11 @@ nothing. ``LAKELOG_LOAD_S`` makes it longer or shorter.
 """
 
 import os
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Self
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
@@ -22,6 +20,7 @@ from jobs.check import check_data_directory
 from jobs.extent import Extents
 from lakehouse.location import table_path
 from tests.support.confluent import create
+from tests.support.goes_on import GoesOn
 from tests.support.owners_tries import Tried, tried
 from tests.support.patience import STUCK_S, Patience
 from tests.support.process import WholePart
@@ -45,35 +44,7 @@ def whole(tmp_path: Path) -> Iterator[WholePart]:
     part.end()
 
 
-class Thread:
-    """Something that goes on until it is left; what fails in it fails the test."""
-
-    def __init__(self) -> None:
-        self.ends = threading.Event()
-        self._failed: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        try:
-            self.work()
-        except BaseException as error:
-            self._failed.append(error)
-
-    def work(self) -> None:
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.ends.set()
-        self._thread.join()
-        if self._failed:
-            raise self._failed[0]
-
-
-class Load(Thread):
+class Load(GoesOn):
     """Two megabytes a second; ``delivered``: where each record stands."""
 
     def __init__(self, bootstrap: str) -> None:
@@ -98,7 +69,7 @@ class Load(Thread):
         self.delivered[message.partition(), message.offset()] += 1  # type: ignore[attr-defined]
 
 
-class Follower(Thread):
+class Follower(GoesOn):
     """Reads from the beginning on, live; ``read``: what it got, and how often."""
 
     def __init__(self, bootstrap: str) -> None:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -26,6 +25,7 @@ from jobs.compactor import Compactor
 from jobs.extent import Extents, TopicExtent
 from lakehouse.location import table_path
 from tests.jobs.world import here
+from tests.support.acts_table import ROWS, Row, changed, is_as_said
 from tests.support.batches import Record, make_batch, read_batch
 from tests.support.clock import ManualClock
 from tests.support.confluent import create
@@ -44,31 +44,10 @@ from tests.support.spark_reader import SparkReader
 
 pytestmark = pytest.mark.spark
 
-README = Path(__file__).parents[2] / "lakehouse" / "README.md"
 AT_ONCE = ("DELETE", "UPDATE", "RENAME COLUMN", "deletion vectors, and a DELETE")
 """The others are walked where long forms are."""
 END, PAUSE_MS = 30, 60_000
 LATER: Records = {n: b"v%d" % n for n in range(len(BEFORE), END)}
-
-
-class Row(NamedTuple):
-    """What the table says of an act."""
-
-    act: str
-    consumers: str
-    compaction: str
-    told: str
-
-
-def rows() -> list[Row]:
-    text = README.read_text().partition("<!-- acts: begin -->")[2]
-    lines = text.partition("<!-- acts: end -->")[0].strip().splitlines()[2:]
-    return [
-        Row(*(cell.strip() for cell in line.strip("|").split("|"))) for line in lines
-    ]
-
-
-ROWS = rows()
 
 
 def consumed_after(said: str) -> Records | None:
@@ -76,15 +55,11 @@ def consumed_after(said: str) -> Records | None:
     if said == "an error":
         return None
     wanted = BEFORE | LATER
-    match = re.fullmatch(r"the same|(a gap|the new value) at (\d+)(?:-(\d+))?", said)
-    assert match, said
-    low = int(match[2] or 0)
-    changed = range(low, int(match[3] or low) + 1) if match[1] else ()
-    for offset in changed:
-        if match[1] == "a gap":
+    for offset, value in changed(said, len(BEFORE)).items():
+        if value is None:
             del wanted[offset]
         else:
-            wanted[offset] = b"new"
+            wanted[offset] = value
     return wanted
 
 
@@ -221,8 +196,3 @@ def test_what_an_owner_does_has_the_effect_that_the_table_says(
         time.sleep(0.05)
     assert house.consumed(topic, len(BEFORE)) == LATER
     wait_until(lambda: is_as_said(row.told, house.told(topic)))
-
-
-def is_as_said(said: str, told: list[str]) -> bool:
-    """Whether what is told is what the table says."""
-    return any(said.strip("`") in one for one in told) if said else not told

@@ -1,11 +1,13 @@
 """What owners do to tables: each act as SQL, and what is then left of the records.
 
 Twenty records, of offset n and value ``vn``, stand in the table alone, in a file of the
-first ten and one of the others, when an act begins. ``{}`` is the table's name.
+first ten and one of the others, when an act begins. Where records come all the time
+there are more (`Moment`). ``{}`` is the table's name.
 """
 
 import shutil
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from tests.support.spark_reader import SparkReader
 
@@ -51,10 +53,10 @@ STATEMENTS: Final = {
     ],
     "INSERT where records are to come": [
         """INSERT INTO {} (partition, offset, timestamp, topic)
-        VALUES (0, 25, TIMESTAMP'2024-01-01', 'theirs')"""
+        VALUES (0, {ahead}, TIMESTAMP'2024-01-01', 'theirs')"""
     ],
-    "RESTORE after a DELETE": [DELETE, "RESTORE TABLE {} TO VERSION AS OF 2"],
-    "RESTORE to before a round": ["RESTORE TABLE {} TO VERSION AS OF 1"],
+    "RESTORE after a DELETE": [DELETE, "RESTORE TABLE {} TO VERSION AS OF {now}"],
+    "RESTORE to before a round": ["RESTORE TABLE {} TO VERSION AS OF {half}"],
     "ADD COLUMN": ["ALTER TABLE {} ADD COLUMN theirs STRING"],
     "a column's COMMENT": ["ALTER TABLE {} ALTER COLUMN value COMMENT 'theirs'"],
     "RENAME COLUMN": [MAPPED, "ALTER TABLE {} RENAME COLUMN value TO payload"],
@@ -83,7 +85,7 @@ STATEMENTS: Final = {
     "append only": [_property("appendOnly")],
     "CHECK constraint": ["ALTER TABLE {} ADD CONSTRAINT c CHECK (offset >= 0)"],
     "INSERT OVERWRITE": [
-        "INSERT OVERWRITE {} SELECT * FROM {} VERSION AS OF 2 WHERE offset < 5"
+        "INSERT OVERWRITE {} SELECT * FROM {} VERSION AS OF {now} WHERE offset < 5"
     ],
     "CREATE OR REPLACE TABLE": [
         "CREATE TABLE replaced USING DELTA LOCATION '{path}'",
@@ -104,13 +106,32 @@ VALUE_COLUMN: Final = {"RENAME COLUMN": "payload"}
 """What the column of the values is called afterwards, where not ``value``."""
 
 
+class Moment(NamedTuple):
+    """When an act begins: the table's version with the first ten alone, its version
+    now, and an offset that is to come."""
+
+    half: int = 1
+    now: int = 2
+    ahead: int = 25
+
+
+def statements(name: str, path: str, moment: Moment) -> Iterator[str]:
+    """An act as SQL on the table at ``path``."""
+    words = {"path": path, "": f"delta.`{path}`"} | {
+        key: str(value) for key, value in moment._asdict().items()
+    }
+    for statement in STATEMENTS[name]:
+        for word, meant in words.items():
+            statement = statement.replace(f"{{{word}}}", meant)
+        yield statement
+
+
 def act(name: str, analyst: SparkReader, path: str) -> str | None:
     """Do it; why Delta refused it, else None."""
     if name == REMOVED:
         shutil.rmtree(path)
         return None
-    for statement in STATEMENTS[name]:
-        sql = statement.replace("{path}", path).replace("{}", f"delta.`{path}`")
+    for sql in statements(name, path, Moment()):
         try:
             analyst.ask(sql)
         except AssertionError as error:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tests.support.spark_reader import SparkReader
 
-TRIES = range(1, 100)
+TRIES_MAX = 99
 
 
 class Tried(NamedTuple):
@@ -13,6 +13,10 @@ class Tried(NamedTuple):
 
     count: int
     seconds: float
+
+
+class Starved(AssertionError):
+    """Delta refused it each time."""
 
 
 def refusal(analyst: SparkReader, statement: str) -> str | None:
@@ -24,13 +28,18 @@ def refusal(analyst: SparkReader, statement: str) -> str | None:
     return None
 
 
-def tried(analyst: SparkReader, statement: str) -> Tried:
-    """Until Delta takes it. Raises AssertionError if it is refused for anything but
-    rows that came meanwhile."""
+def tried(
+    analyst: SparkReader,
+    statement: str,
+    passing: str = "DELTA_CONCURRENT_APPEND",
+    tries_max: int = TRIES_MAX,
+) -> Tried:
+    """Until Delta takes it. Raises Starved; and AssertionError if it is refused for
+    anything but rows that came meanwhile, or what else is ``passing``."""
     began = time.monotonic()
-    for count in TRIES:
+    for count in range(1, tries_max + 1):
         refused = refusal(analyst, statement)
         if refused is None:
             return Tried(count, time.monotonic() - began)
-        assert "DELTA_CONCURRENT_APPEND" in refused
-    raise AssertionError(f"never: {statement}")
+        assert passing in refused, refused
+    raise Starved(f"never: {statement}: {refused}")
