@@ -98,6 +98,7 @@ def compacting(data_dir: Path, master: str, *settings: str) -> Iterator[BrokerPa
         compactor.start()
         create(broker.bootstrap, "t", 4)
         yield broker
+        assert compactor.stop() == 0
         assert check_data_directory(data_dir).problems == []
     finally:
         compactor.end()
