@@ -63,7 +63,7 @@ class Connection(H11Protocol):
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
-        self.conn = Framed(h11.SERVER)
+        self.conn: Framed = Framed()
         self._has_said_all = False
         self._check: asyncio.TimerHandle | None = None
         self._head_check: asyncio.TimerHandle | None = None
@@ -93,6 +93,11 @@ class Connection(H11Protocol):
         if self._ending.is_lingering:
             return
         super().data_received(data)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what could not be read, which was logged, and end the connection."""
+        self.transport.write(self.conn.refusal())
+        self.transport.close()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client sends no more; whether it still waits for answers."""

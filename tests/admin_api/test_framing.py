@@ -1,5 +1,7 @@
-"""Requests that say in two ways where they end, on the plane's own socket."""
+"""Requests that say in two ways where they end, or that cannot be read at all, on the
+plane's own socket."""
 
+import json
 import socket
 
 import h11
@@ -57,8 +59,62 @@ def test_what_was_asked_before_is_answered_before(address):
     ],
 )
 def test_who_says_it_in_one_way_is_read(lengths, body):
-    connection = Framed(h11.SERVER)
+    connection = Framed()
     connection.receive_data(HEAD + lengths + b"\r\n" + body)
     assert isinstance(connection.next_event(), h11.Request)
     assert connection.next_event().data == b"{}"
     assert isinstance(connection.next_event(), h11.EndOfMessage)
+
+
+def problem_in(found):
+    """The status of the only answer, and its body, which is as long as it says."""
+    head, _, body = found.partition(b"\r\n\r\n")
+    lines = head.decode().lower().split("\r\n")
+    assert "content-type: application/json" in lines
+    assert "connection: close" in lines
+    assert f"content-length: {len(body)}" in lines
+    return int(head.split()[1]), json.loads(body)
+
+
+LONG = b"X-Long: " + b"x" * 8_000 + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "words"),
+    [
+        (HEAD + LONG * 25 + b"\r\n", 431, "16384 bytes"),
+        (HEAD + b"X-Long: " + b"x" * 200_000, 431, "16384 bytes"),
+        (b"GET /" + b"x" * 200_000 + b" HTTP/1.1\r\nHost: plane\r\n\r\n", 431, "16384"),
+        (b"\x16\x03\x01 what TLS says\r\n\r\n", 400, "request line"),
+        (b"GET /livez HTTP/1.1\r\n\r\n", 400, "Host"),
+        (HEAD + b"a b: c\r\n\r\n", 400, "header"),
+        (HEAD + b"Content-Length: 1\r\n" + CHUNKED + b"\r\n", 400, "Transfer-Encoding"),
+    ],
+)
+def test_what_cannot_be_read_is_told_in_the_shape_of_all_errors(
+    address, sent, status, words
+):
+    found, body = problem_in(answered(address, sent))
+    assert (found, body["error_code"]) == (status, status)
+    assert set(body) == {"error_code", "message"}
+    assert words in body["message"]
+
+
+def test_a_body_that_breaks_while_it_is_answered_ends_the_connection(
+    plane, address, caplog
+):
+    plane.create("framed")
+    url = f"{plane.cluster}/topics/framed/records".replace("http://plane", "")
+    record = b'{"value": {"type": "STRING", "data": "v"}}'
+    head = f"POST {url} HTTP/1.1\r\nHost: plane\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(address, STUCK_S) as client:
+        client.sendall(head.encode() + CHUNKED + b"\r\n")
+        client.sendall(b"%x\r\n%s\r\n" % (len(record), record))
+        found = b""
+        while b'"offset"' not in found:
+            found += client.recv(1 << 16)
+        client.sendall(b"no length\r\n")
+        while some := client.recv(1 << 16):
+            found += some
+    assert found.count(b"HTTP/1.1") == 1, found
+    assert not [one for one in caplog.records if one.exc_info]
