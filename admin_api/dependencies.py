@@ -1,10 +1,11 @@
 """What endpoints may ask for in their signatures."""
 
+import json
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Request
-from pydantic import AfterValidator, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, StringConstraints
 
 from admin_api.fields import CLUSTER, GROUP, TOPIC
 from admin_api.internal import Internal
@@ -43,6 +44,11 @@ def _short(text: str) -> str:
     return text
 
 
+def _written(value: Any) -> Any:
+    """A number or a boolean as a text, as it would be written in JSON."""
+    return json.dumps(value) if isinstance(value, (bool, int, float)) else value
+
+
 LongText = Annotated[
     str, StringConstraints(pattern=r"^[^\x00]*$"), AfterValidator(_encodable)
 ]
@@ -50,6 +56,9 @@ LongText = Annotated[
 is no Kafka string, as the names of headers."""
 Text = Annotated[LongText, AfterValidator(_short)]
 """Text that fits a Kafka string: whatever a request says that the broker is asked."""
+ConfigText = Annotated[Text | None, BeforeValidator(_written)]
+"""A configuration's value. Clients of Confluent's proxy say `5000` and `true` as well:
+its parser, Jackson, makes texts of numbers and booleans."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigSource
 from pydantic import BaseModel, Field
 
-from admin_api.dependencies import Text
+from admin_api.dependencies import ConfigText, Text
 from admin_api.fields import (
     TOPIC,
     BrokerIdField,
@@ -113,8 +113,10 @@ class ClusterConfigList(Collection):
 class UpdateConfig(Body):
     """A new value."""
 
-    value: Text | None = Field(
-        default=None, description="The value, always as text.", examples=["86400000"]
+    value: ConfigText = Field(
+        default=None,
+        description="The value as text; a number or boolean will do.",
+        examples=["86400000"],
     )
 
 
@@ -131,9 +133,10 @@ class Alteration(Body):
     name: Text = Field(
         description="The name of the configuration.", examples=["retention.ms"]
     )
-    value: Text | None = Field(
+    value: ConfigText = Field(
         default=None,
-        description="The value to set, always as text; null for DELETE.",
+        description="The value to set as text; a number or boolean will do; null "
+        "for DELETE.",
         examples=["86400000"],
     )
     operation: AlterOperation | None = Field(

@@ -6,7 +6,7 @@ from typing import Any
 from confluent_kafka.admin import NewTopic, TopicMetadata
 from pydantic import Field
 
-from admin_api.dependencies import ID_MAX, Text
+from admin_api.dependencies import ID_MAX, ConfigText, Text
 from admin_api.fields import (
     TOPIC,
     KindField,
@@ -61,8 +61,10 @@ class NewConfig(Body):
     """A configuration of a topic to be."""
 
     name: Text = Field(description="Its name.", examples=["retention.ms"])
-    value: Text | None = Field(
-        default=None, description="Its value, always as text.", examples=["86400000"]
+    value: ConfigText = Field(
+        default=None,
+        description="Its value as text; a number or boolean will do.",
+        examples=["86400000"],
     )
 
 
