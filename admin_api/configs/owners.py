@@ -133,8 +133,8 @@ def wanted(
     """What the broker is asked for, of an owner with such configurations; None if that
     is nothing. Raises Problem for what is not asked for."""
     names = [one.name for one in alterations]
-    if owner.name:
-        _check_known(owner, found, names)
+    known = found if owner.name else dict.fromkeys(filter(None, names))
+    _check_known(owner, known, names)  # "" is no setting of anybody
     if len(set(names)) < len(names):
         raise Problem(40002, "Each configuration can be altered once in a request.")
     if not names:

@@ -183,3 +183,11 @@ def test_the_configurations_of_a_topic_to_be_are_shown(plane, broker):
     assert plane.ask("DELETE", changed).status_code == 204
     bad = plane.get(f"{plane.cluster}/topics/a%20b/default-configs")
     assert bad.json()["error_code"] == 40002
+
+
+@pytest.mark.parametrize("names", [[""], ["log.retention.ms", ""]])
+@pytest.mark.parametrize("path", ["broker-configs", "brokers/1/configs"])
+def test_a_setting_without_a_name_is_a_404(plane, path, names):
+    body = {"data": [{"name": name, "value": "1"} for name in names]}
+    answer = plane.post(f"{plane.cluster}/{path}:alter", body)
+    assert (answer.status_code, answer.json()["error_code"]) == (404, 404), answer.text
