@@ -97,6 +97,22 @@ def _standard_output_kept() -> Iterator[None]:
         os.close(kept)
 
 
+class SparkSaid(Exception):
+    """What Spark said of a statement, in its words."""
+
+
+@contextmanager
+def saying() -> Iterator[None]:
+    """For who ends the session behind a statement: an error of pyspark asks the JVM for
+    its own words, and fails when that is gone. Raises SparkSaid in its place."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise SparkSaid(str(error)) from None
+
+
 def end_session(session: Any) -> None:
     """Stop Spark and wait for its JVM; blocks for some tenths of a second.
 

@@ -109,16 +109,16 @@ def _erased(data_dir: Path, asked: "Asked", timeout_s: float) -> "Erasure":
 
 def _errors() -> tuple[type[Exception], ...]:
     from deltalake.exceptions import DeltaError
-    from pyspark.errors import PySparkException
 
     from broker.catalog.errors import CatalogError
     from jobs.erasing.table import NotErased
     from jobs.extent import NoSuchTopic, NotInTime, Stuck
+    from jobs.session import SparkSaid
     from lakehouse.errors import LakehouseError
 
     return (
         NotErased, NoSuchTopic, NotInTime, Stuck, CatalogError, LakehouseError,
-        DeltaError, PySparkException, OSError,
+        DeltaError, SparkSaid, OSError,
     )  # fmt: skip
 
 

@@ -226,14 +226,13 @@ def _hold(extents: "Extents", data_dir: "Path", topic: str, for_ms: int) -> None
 def _statement(
     data_dir: "Path", topic: str, sql: str, for_ms: int
 ) -> list[dict[str, object]]:
-    from pyspark.errors import PySparkException
-
     from jobs.owners.statement import run_statement
+    from jobs.session import SparkSaid
 
     with _extents(data_dir):
         try:
             return run_statement(data_dir, topic, sql, for_ms)
-        except PySparkException as error:
+        except SparkSaid as error:
             raise UserError(str(error)) from None
 
 

@@ -144,7 +144,7 @@ def searching(asked: Asked, root: str, topic_id: str) -> Iterator[Search]:
     if asked.key is not None:
         yield search.by_key(asked.key)
         return
-    from jobs.session import end_session, make_session
+    from jobs.session import end_session, make_session, saying
 
     table = check_erasable(root, topic_id)
     assert table.metadata is not None
@@ -152,7 +152,8 @@ def searching(asked: Asked, root: str, topic_id: str) -> Iterator[Search]:
     session: Any = make_session("local[*]", "lakelog erase")
     try:
         schema = table.metadata.schema_string
-        yield search.by_expression(session, schema, asked.where)
+        with saying():
+            yield search.by_expression(session, schema, asked.where)
     finally:
         end_session(session)
 

@@ -23,7 +23,7 @@ from broker.catalog.holds import OWNER
 from broker.status.file import read
 from broker.status.schema import CompactorStatus
 from jobs.extent import Extents, NotInTime
-from jobs.session import end_session, make_session
+from jobs.session import end_session, make_session, saying
 
 POLL_S: Final = 0.1
 SEEN_WITHIN_S: Final = 120.0
@@ -35,7 +35,7 @@ def run_statement(
     """The rows that a statement gives, once it is done. The table goes by the topic's
     name in it, with ``_`` for each character that is neither letter nor digit.
 
-    Raises NoSuchTopic, NotInTime, and what Spark does.
+    Raises NoSuchTopic, NotInTime, SparkSaid.
     """
     with closing(Extents(data_dir)) as extents, tempfile.TemporaryDirectory() as aside:
         [found] = extents.of([topic])
@@ -43,9 +43,10 @@ def run_statement(
         session = make_session("local[*]", "lakelog table --sql", delta=True, more=more)
         try:
             name = re.sub(r"\W", "_", topic, flags=re.ASCII)
-            place = found.path.replace("'", r"\'")
+            # Spark would look for a path that is not absolute in its warehouse
+            place = os.path.abspath(found.path).replace("'", r"\'")
             session.sql(f"CREATE TABLE `{name}` USING DELTA LOCATION '{place}'")
-            with held(extents, data_dir, topic, for_ms):
+            with held(extents, data_dir, topic, for_ms), saying():
                 return [row.asDict() for row in session.sql(statement).collect()]
         finally:
             end_session(session)

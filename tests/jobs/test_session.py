@@ -11,7 +11,15 @@ import pytest
 from pyspark import SparkContext
 
 from jobs import session
-from jobs.session import DELTA_PACKAGE, IVY_SETTINGS, end_session, session_options
+from jobs.session import (
+    DELTA_PACKAGE,
+    IVY_SETTINGS,
+    SparkSaid,
+    end_session,
+    make_session,
+    saying,
+    session_options,
+)
 from tests.support.patience import IDLE_S
 
 
@@ -83,3 +91,18 @@ def test_a_jvm_ends_when_nobody_talks_to_it_any_more(
 def test_a_jvm_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     forever = "import time\nwhile True: time.sleep(1)"
     assert ended(monkeypatch, forever, 0.01) == -signal.SIGKILL
+
+
+@pytest.mark.spark
+def test_what_spark_says_is_known_when_its_session_is_gone() -> None:
+    made = make_session("local[1]", "saying")
+
+    def asked() -> None:
+        try:
+            with saying():
+                made.sql("SELEKT 1")
+        finally:
+            end_session(made)
+
+    with pytest.raises(SparkSaid, match="SELEKT"):
+        asked()

@@ -3,15 +3,17 @@
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from jobs.extent import Extents, NotInTime
 from jobs.owners import statement
-from jobs.owners.statement import held
+from jobs.owners.statement import held, run_statement
 from tests.jobs.world import World
 from tests.support.patience import wait_until
 from tests.support.saying import say
+from tests.support.tables import Writer
 
 HOUR_MS = 3_600_000
 
@@ -76,3 +78,16 @@ def test_an_owners_own_hold_goes_on(world: World, extents: Extents) -> None:
     with held(extents, world.data_dir, "t", 1_000):
         pass
     assert until(extents)
+
+
+@pytest.mark.spark
+def test_a_directory_that_is_no_absolute_path_leads_to_the_table(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by default: Spark looks for such a path in its warehouse."""
+    topic = world.topic("t")
+    Writer(str(world.data_dir / "tables"), "t", topic.id.hex()).add(0, 0, 3)
+    monkeypatch.chdir(world.data_dir.parent)
+    count = "SELECT count(*) AS n FROM t"
+    found = run_statement(Path(world.data_dir.name), "t", count, HOUR_MS)
+    assert found == [{"n": 3}]
