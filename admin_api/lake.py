@@ -19,10 +19,10 @@ from broker.catalog.errors import CatalogError
 from broker.ids import TopicNumber
 from broker.protocol.errors import KafkaError
 from broker.topics.topic import Topic
-from lakehouse import delta_log
-from lakehouse.delta_log import Snapshot
 from lakehouse.errors import LakehouseError, LogDamaged, TableMissing
 from lakehouse.location import check_contained, table_place, warehouse_of
+from lakehouse.log import delta_log
+from lakehouse.log.delta_log import Snapshot
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from broker.ids import TopicNumber, TopicPartition
 from jobs.planner import Pending
 from jobs.tables import Table
-from lakehouse.foreign_rows import has_rows
+from lakehouse.files.foreign_rows import has_rows
 
 State = tuple[object, ...]
 """The log entry at which a table stands."""

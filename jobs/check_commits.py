@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from jobs.check_report import Report
-from lakehouse.actions import Commit, DataFile
+from lakehouse.log.actions import Commit, DataFile
 from lakehouse.properties import CLEANED, ERASED, LOG_START, MERGED
 
 _REWRITES = frozenset({"OPTIMIZE", "REORG"})

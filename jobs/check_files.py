@@ -15,14 +15,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from jobs.check_report import Report
-from lakehouse.actions import UNKNOWN_MAX, UNKNOWN_MIN, DataFile
-from lakehouse.chunks import Source
-from lakehouse.deletion_vectors import DeletedRows, placed
 from lakehouse.errors import FileVanished
-from lakehouse.footers import Footers
-from lakehouse.large_groups import BATCH_ROWS, as_written, with_offsets
+from lakehouse.files.chunks import Source
+from lakehouse.files.deletion_vectors import DeletedRows, placed
+from lakehouse.files.footers import Footers
+from lakehouse.files.large_groups import BATCH_ROWS, as_written, with_offsets
+from lakehouse.files.repeated import open_parquet
+from lakehouse.log.actions import UNKNOWN_MAX, UNKNOWN_MIN, DataFile
 from lakehouse.plain import column_of, numbers
-from lakehouse.repeated import open_parquet
 
 ROWS_AT_ONCE: Final = 8 << 20
 """Offsets that are compared at once: 64 MiB, and as much to sort them."""

@@ -15,9 +15,12 @@ from jobs.check_commits import CommitAudit
 from jobs.check_files import Span, check_file, doubled
 from jobs.check_report import Report
 from jobs.merging.names import span_of
-from lakehouse.actions import DataFile, parse_commit
-from lakehouse.checksums import differing
-from lakehouse.delta_log import (
+from lakehouse.errors import FileVanished, TableMissing
+from lakehouse.index import OffsetIndex
+from lakehouse.location import table_path
+from lakehouse.log.actions import DataFile, parse_commit
+from lakehouse.log.checksums import differing
+from lakehouse.log.delta_log import (
     LOG_DIRECTORY,
     Snapshot,
     load,
@@ -25,9 +28,6 @@ from lakehouse.delta_log import (
     table_ends,
     unproven_ends,
 )
-from lakehouse.errors import FileVanished, TableMissing
-from lakehouse.index import OffsetIndex
-from lakehouse.location import table_path
 
 
 @dataclass(slots=True)

@@ -18,9 +18,9 @@ import structlog
 from broker.clock import Clock
 from broker.ids import TopicNumber
 from jobs.tables import Table
-from lakehouse.delta_log import Snapshot
+from lakehouse.log.delta_log import Snapshot
+from lakehouse.log.proven_checkpoint import make_checkpoint
 from lakehouse.properties import CHECKPOINT_INTERVAL
-from lakehouse.proven_checkpoint import make_checkpoint
 
 STEP_MS: Final = 200
 _INTERVAL: Final = "delta.checkpointInterval"

@@ -4,8 +4,8 @@ The problem: `lakelog rebuild` makes a lost catalog again from what tables say, 
 must say it, and that of a topic must be there before its records are worth a round; and
 a table may refuse, as one does whose owner asks for what nobody here knows. The idea:
 the compactor makes a topic's table as soon as it sees records of it, some in each step,
-and compares in each of its passes over the tables, in memory (`lakehouse.describe`);
-one that refused is asked again when its log has moved.
+and compares in each of its passes over the tables, in memory
+(`lakehouse.log.describe`); one that refused is asked again when its log has moved.
 
 The price: what changed since the last pass is not in the table yet, and a topic that
 never had a record has none.
@@ -21,8 +21,8 @@ from broker.topics.topic import Topic
 from jobs.planner import Pending
 from jobs.stuck import Stuck
 from jobs.tables import Table
-from lakehouse.describe import describe_topic
 from lakehouse.errors import LakehouseError
+from lakehouse.log.describe import describe_topic
 from lakehouse.topic_facts import TopicFacts
 
 MADE_AT_ONCE: Final = 5

@@ -28,11 +28,11 @@ from broker.storage.manifest import ManifestDamaged
 from broker.storage.store import open_store
 from broker.topics.topic import Topic
 from jobs.missing import read_checkpoint
-from lakehouse import delta_log
 from lakehouse.errors import TableMissing
 from lakehouse.location import check_contained, table_place
-from lakehouse.ours import why_not_merged
-from lakehouse.writes import SMALL_BYTES
+from lakehouse.log import delta_log
+from lakehouse.log.ours import why_not_merged
+from lakehouse.log.writes import SMALL_BYTES
 
 POLL_S = 0.1
 
@@ -63,7 +63,7 @@ class PartitionExtent:
     segment_bytes: int
     files: int = 0
     small_files: int = 0
-    """Of less than `lakehouse.writes.SMALL_BYTES`."""
+    """Of less than `lakehouse.log.writes.SMALL_BYTES`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 The lease saves work, it does not guard the tables: a process that was stopped for
 longer than its lease still believes that it holds it. What guards them is the check in
-each commit (`lakehouse.commit`). So the lease may be short, and a new compactor takes
-over seconds after an old one was killed.
+each commit (`lakehouse.log.commit`). So the lease may be short, and a new compactor
+takes over seconds after an old one was killed.
 """
 
 import threading

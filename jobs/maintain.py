@@ -35,8 +35,8 @@ from jobs.describe import Describer
 from jobs.merging.names import OURS, Replaced
 from jobs.sweep import Files, Sweep
 from jobs.tables import Table, Tables
-from lakehouse.actions import DataFile
-from lakehouse.commit import drop, leave_place, remove_files
+from lakehouse.log.actions import DataFile
+from lakehouse.log.commit import drop, leave_place, remove_files
 
 REST: Final = 50
 """A pass looks at each file that left: a table where that takes a second is left alone

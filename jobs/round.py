@@ -27,9 +27,9 @@ from jobs.isolate import Spread, spread_isolated
 from jobs.planner import Batches, Item, Round
 from jobs.rows import Failed, FileTask, Slice, Written, work
 from jobs.tables import Table
-from lakehouse.commit import commit_files
-from lakehouse.delta_log import load
 from lakehouse.errors import CommitRefused, RowsInTheWay
+from lakehouse.log.commit import commit_files
+from lakehouse.log.delta_log import load
 from lakehouse.new_file import NewFile, partition_directory
 
 COMMIT_THREADS: Final = 4

@@ -6,7 +6,7 @@ output, take another Python for the workers than the one that runs, and time zon
 wherever the machine stands.
 
 The idea: every job takes its session from here. The compactor needs no Delta jars (it
-commits through `lakehouse.commit`), so it starts without resolving any; who wants
+commits through `lakehouse.log.commit`), so it starts without resolving any; who wants
 ``format("delta")`` or SQL over tables asks for ``delta=True`` and pays for it.
 """
 

@@ -3,7 +3,7 @@
 The problem: where a table ends decides what is compacted next, and only its own log may
 say so. The idea: one snapshot per topic, moved on by trying to open the next log entry;
 it is thrown away and read again whenever something is odd. Tables at rest are not asked
-in each step (`lakehouse.log_looks`). A topic without a table gets one; a torn last
+in each step (`lakehouse.watching`). A topic without a table gets one; a torn last
 entry or a damaged checkpoint, left by a power cut, is put aside.
 """
 
@@ -16,17 +16,21 @@ import structlog
 
 from broker.ids import TopicNumber, TopicPartition
 from broker.topics.topic import Topic
-from lakehouse import delta_log
-from lakehouse.checkpoint import hint_mark
-from lakehouse.checkpoint_repair import is_known, prove_checkpoint, repair_checkpoint
-from lakehouse.commit import create_table, repair
-from lakehouse.delta_log import LOG_DIRECTORY, Snapshot
 from lakehouse.errors import TableMissing
-from lakehouse.library import opens
 from lakehouse.location import table_path, table_place
-from lakehouse.log_looks import LogLooks
-from lakehouse.log_store import sweep
-from lakehouse.log_watch import LogWatch
+from lakehouse.log import delta_log
+from lakehouse.log.checkpoint import hint_mark
+from lakehouse.log.checkpoint_repair import (
+    is_known,
+    prove_checkpoint,
+    repair_checkpoint,
+)
+from lakehouse.log.commit import create_table, repair
+from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot
+from lakehouse.log.library import opens
+from lakehouse.log.log_store import sweep
+from lakehouse.watching.log_looks import LogLooks
+from lakehouse.watching.log_watch import LogWatch
 
 log = structlog.get_logger("lakelog.compactor")
 

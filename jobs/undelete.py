@@ -33,9 +33,9 @@ from broker.storage.warehouse import DirectoryRefused
 from broker.topics.topic import Topic
 from jobs.describe import facts_of
 from jobs.lease import NAME, TTL_MS
-from lakehouse.delta_log import load, table_ends
-from lakehouse.describe import describe_topic
 from lakehouse.errors import LakehouseError, TableMissing
+from lakehouse.log.delta_log import load, table_ends
+from lakehouse.log.describe import describe_topic
 from lakehouse.tables import take_back
 
 

@@ -20,7 +20,7 @@ Source: the Delta transaction log protocol, "Transaction Identifiers".
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from lakehouse.actions import Commit, DataFile
+from lakehouse.log.actions import Commit, DataFile
 
 LOOKED_BACK: Final = 500
 """So many entries up to a checkpoint are asked for what its files do not prove."""
@@ -101,7 +101,7 @@ def looked_back(
 
 def _is_stray(commit: Commit, state: Mapping[str, int]) -> bool:
     """Whether a commit is of a round that the checkpoint above it has not seen: who put
-    it was killed before it was taken back (`lakehouse.next_entry`)."""
+    it was killed before it was taken back (`lakehouse.log.next_entry`)."""
     return bool(commit.ranges) and any(
         number > state.get(application, number)
         for application, number in commit.transactions.items()

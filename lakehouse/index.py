@@ -22,7 +22,7 @@ from itertools import accumulate, islice
 from operator import attrgetter
 from typing import Final, NamedTuple, Protocol, overload
 
-from lakehouse.actions import DataFile
+from lakehouse.log.actions import DataFile
 
 Cluster = tuple[DataFile, ...]
 """Files whose offset ranges overlap; those of two clusters never do."""

@@ -35,7 +35,7 @@ LOG_START = "lakelog.logStart"
 
 DESCRIBED = "lakelog.described"
 """Key in ``commitInfo`` of a commit that says what the table's topic is now, and where
-its log starts (`lakehouse.describe`)."""
+its log starts (`lakehouse.log.describe`)."""
 
 TRANSACTIONS_EXPIRE = "delta.setTransactionRetentionDuration"
 """With it, checkpoints drop ``txn`` actions, and so the ends of partitions."""

@@ -17,10 +17,10 @@ import deltalake
 from deltalake.exceptions import DeltaError
 
 from lakehouse import properties
-from lakehouse.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
 from lakehouse.durable import sync_directory, sync_file
 from lakehouse.errors import CommitRefused, LogDamaged, TableMissing
 from lakehouse.location import set_aside_path, set_aside_paths, table_path
+from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
 from lakehouse.schema import DESCRIBED, PARTITION_COLUMN
 from lakehouse.topic_facts import TopicFacts, properties_of
 

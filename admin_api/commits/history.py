@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from admin_api.commits.schemas import Commit, CommitRange
 from admin_api.commits.times import is_number, number, time_of
 from admin_api.resources import printable
-from lakehouse.actions import Commit as Entry
-from lakehouse.actions import parse_commit
-from lakehouse.delta_log import Snapshot, read_entry
 from lakehouse.errors import LakehouseError, LogDamaged
+from lakehouse.log.actions import Commit as Entry
+from lakehouse.log.actions import parse_commit
+from lakehouse.log.delta_log import Snapshot, read_entry
 from lakehouse.properties import (
     CLEANED,
     DESCRIBED,

@@ -13,8 +13,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lakehouse.delta_log import entry_path
-from lakehouse.entry import IN_COMMIT
+from lakehouse.log.delta_log import entry_path
+from lakehouse.log.entry import IN_COMMIT
 
 _BEFORE_MAX: Final = 20
 """So many entries before it are looked at: those of one tick, or of a clock's step."""

@@ -20,9 +20,9 @@ from admin_api.tables.facts import FactsReader
 from admin_api.tables.survey import survey
 from broker.clock import Clock
 from broker.topics.topic import Topic
-from lakehouse.delta_log import LOG_DIRECTORY
 from lakehouse.errors import LocationRefused
 from lakehouse.location import check_contained, table_place, warehouse_of
+from lakehouse.log.delta_log import LOG_DIRECTORY
 
 DATABASE: Final = "lakelog"
 DEFAULT: Final = "default"

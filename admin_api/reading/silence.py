@@ -21,9 +21,9 @@ from admin_api.lake import Lake
 from admin_api.problems import Problem
 from admin_api.reading.plan import Spans
 from broker.catalog.errors import CatalogError
-from lakehouse.actions import DataFile
-from lakehouse.delta_log import Snapshot, table_ends
 from lakehouse.errors import TableMissing
+from lakehouse.log.actions import DataFile
+from lakehouse.log.delta_log import Snapshot, table_ends
 
 
 def check_table(

@@ -7,7 +7,7 @@ from admin_api.lake import Lake
 from admin_api.resources import printable
 from admin_api.snippets.schemas import SnippetList
 from admin_api.snippets.templates import snippets
-from lakehouse.delta_log import Snapshot
+from lakehouse.log.delta_log import Snapshot
 
 router = APIRouter(prefix="/v1/tables/{topic_name}", tags=["Tables"])
 

@@ -15,11 +15,11 @@ from typing import Final
 
 from admin_api.lake import Lake
 from broker.topics.topic import Topic
-from lakehouse.actions import Metadata, Protocol
-from lakehouse.delta_log import Snapshot, stamp, table_ends, untrue
 from lakehouse.errors import LakehouseError, TableMissing
 from lakehouse.index import PartitionFiles
-from lakehouse.writes import SMALL_BYTES
+from lakehouse.log.actions import Metadata, Protocol
+from lakehouse.log.delta_log import Snapshot, stamp, table_ends, untrue
+from lakehouse.log.writes import SMALL_BYTES
 
 KEPT_MAX: Final = 20_000
 """Partitions and their ends, and one more for each table."""

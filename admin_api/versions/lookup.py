@@ -7,10 +7,10 @@ from admin_api.lake import Lake
 from admin_api.problems import Problem
 from admin_api.versions.schemas import PartitionEnd, TableVersion
 from broker.topics.topic import Topic
-from lakehouse.actions import parse_commit
-from lakehouse.delta_log import oldest_version, read_entry, table_ends
 from lakehouse.errors import LakehouseError, LogDamaged
-from lakehouse.history import round_of
+from lakehouse.log.actions import parse_commit
+from lakehouse.log.delta_log import oldest_version, read_entry, table_ends
+from lakehouse.log.history import round_of
 
 
 class Wanted(NamedTuple):

@@ -160,7 +160,7 @@ def check(
 def _files(extent: "TopicExtent") -> dict[str, object]:
     """How many files a partition has at most, and how often their bytes were written;
     None where there is no table, or none that can be read."""
-    from lakehouse.writes import written
+    from lakehouse.log.writes import written
 
     if extent.version is None:
         return dict.fromkeys(

@@ -358,7 +358,7 @@ class ColdReader:
         is rebuilt has buffers then, too."""
         if self._reader is None:
             from broker.lake.buffer_pool import BufferPool
-            from lakehouse.reader import TableReader
+            from lakehouse.files.reader import TableReader
 
             self._buffers, self._reader = BufferPool(), TableReader()
         return self._reader

@@ -2,7 +2,7 @@
 
 The problem: the broker learns what was compacted from the Delta logs alone, and there
 may be thousands, nearly all at rest. The idea: one thread looks every quarter of a
-second at those whose logs moved (`lakehouse.log_looks` knows which), and at each that
+second at those whose logs moved (`lakehouse.watching` knows which), and at each that
 cannot be read. Whoever wants to know of an advance is called on the event loop.
 
 The price: what is in a table is noticed up to one round late; where the file system
@@ -17,8 +17,8 @@ from typing import Any
 
 from broker.ids import TopicNumber
 from broker.lake.table import TopicTable
-from lakehouse.log_looks import LogLooks
-from lakehouse.log_watch import LogWatch
+from lakehouse.watching.log_looks import LogLooks
+from lakehouse.watching.log_watch import LogWatch
 
 CallSoon = Callable[[Callable[[], None]], Any]
 OnAdvance = Callable[[TopicNumber], None]

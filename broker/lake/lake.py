@@ -17,9 +17,9 @@ from broker.lake.follower import CallSoon, Follower, OnAdvance
 from broker.lake.table import TopicTable, View
 from broker.lake.verify import Lacking, Verifier
 from broker.topics.topic import Topic
-from lakehouse.actions import DataFile
 from lakehouse.location import table_place
-from lakehouse.log_watch import LogWatch
+from lakehouse.log.actions import DataFile
+from lakehouse.watching.log_watch import LogWatch
 
 log = structlog.get_logger("lakelog.lake")
 

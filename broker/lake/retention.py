@@ -21,7 +21,7 @@ timestamp (-1) the time of the last write counts. Pure.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lakehouse.actions import UNKNOWN_MIN, DataFile
+from lakehouse.log.actions import UNKNOWN_MIN, DataFile
 
 UNLIMITED = -1
 

@@ -17,8 +17,11 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from lakehouse.actions import parse_commit
-from lakehouse.delta_log import (
+from lakehouse.errors import LakehouseError, TableMissing
+from lakehouse.index import OffsetIndex, PartitionFiles
+from lakehouse.location import check_contained
+from lakehouse.log.actions import parse_commit
+from lakehouse.log.delta_log import (
     LOG_DIRECTORY,
     Snapshot,
     entry_path,
@@ -29,9 +32,6 @@ from lakehouse.delta_log import (
     table_ends,
     untrue,
 )
-from lakehouse.errors import LakehouseError, TableMissing
-from lakehouse.index import OffsetIndex, PartitionFiles
-from lakehouse.location import check_contained
 from lakehouse.regular import open_file
 
 log = structlog.get_logger("lakelog.lake")

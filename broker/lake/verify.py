@@ -19,8 +19,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import structlog
 
-from lakehouse.actions import Commit, DataFile, parse_commit
-from lakehouse.delta_log import (
+from lakehouse.durable import SyncFailed, sync_directory, sync_file, sync_files
+from lakehouse.ends import counted, ends_of
+from lakehouse.errors import LakehouseError, LogDamaged, TableMissing, TableUnreadable
+from lakehouse.log.actions import Commit, DataFile, parse_commit
+from lakehouse.log.delta_log import (
     LOG_DIRECTORY,
     Mark,
     entry_path,
@@ -28,9 +31,6 @@ from lakehouse.delta_log import (
     load,
     read_marked,
 )
-from lakehouse.durable import SyncFailed, sync_directory, sync_file, sync_files
-from lakehouse.ends import counted, ends_of
-from lakehouse.errors import LakehouseError, LogDamaged, TableMissing, TableUnreadable
 
 log = structlog.get_logger("lakelog.lake")
 
@@ -220,7 +220,7 @@ def _vectors(root: str, file: DataFile) -> list[str]:
     if there is none. Who reads it tells what is wrong with it."""
     if file.vector is None:
         return []
-    from lakehouse.deletion_vectors import ABSOLUTE, placed
+    from lakehouse.files.deletion_vectors import ABSOLUTE, placed
 
     try:
         found = placed(root, file.vector)

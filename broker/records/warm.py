@@ -10,7 +10,7 @@ from broker.records import (
     kernels_encode,
     kernels_message_set,
 )
-from lakehouse import page_kernels
+from lakehouse.files import page_kernels
 
 
 def main() -> None:

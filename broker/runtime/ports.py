@@ -10,7 +10,7 @@ from typing import Protocol
 from broker.ids import PartitionNumber, TopicNumber
 from broker.lake.cold import ColdRead, Searched
 from broker.topics.topic import Topic
-from lakehouse.actions import DataFile
+from lakehouse.log.actions import DataFile
 
 
 class Tables(Protocol):

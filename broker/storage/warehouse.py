@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from broker.storage.files import Files
-from lakehouse.delta_log import LOG_DIRECTORY
 from lakehouse.location import warehouse_of
+from lakehouse.log.delta_log import LOG_DIRECTORY
 
 MARK: Final = ".lakelog-warehouse"
 """In both, the same id."""

@@ -92,8 +92,8 @@ def freshness(
 
 def moved_tables(paths: dict[str, Path]) -> Look:
     """The ends of Lakelog's tables, of those that moved since the last look."""
-    from lakehouse import delta_log
     from lakehouse.errors import LakehouseError
+    from lakehouse.log import delta_log
 
     snapshots: dict[str, delta_log.Snapshot] = {}
 

@@ -129,7 +129,7 @@ class House:
 
     def table_bytes(self, topic: str) -> int:
         """Bytes of the files that are in the table; others lie there for a while."""
-        from lakehouse import delta_log
+        from lakehouse.log import delta_log
 
         snapshot = delta_log.load(str(self.data / "tables" / topic))
         return sum(file.size for file in snapshot.files.values())

@@ -62,8 +62,8 @@ class TableWatch(threading.Thread):
         self.stopping = threading.Event()
 
     def run(self) -> None:
-        from lakehouse import delta_log
         from lakehouse.location import table_path
+        from lakehouse.log import delta_log
 
         path = table_path(self._running.tables, flights.TOPIC)
         while not delta_log.exists(path):

@@ -38,11 +38,11 @@ from jobs.rows import Failed
 from jobs.slot import Find, Job, Slot
 from jobs.status import Counters
 from jobs.tables import Table
-from lakehouse.actions import DataFile
-from lakehouse.commit import replace_files
 from lakehouse.errors import CommitRefused
 from lakehouse.location import path_inside
-from lakehouse.ours import why_not_cleaned
+from lakehouse.log.actions import DataFile
+from lakehouse.log.commit import replace_files
+from lakehouse.log.ours import why_not_cleaned
 from lakehouse.owners_columns import all_columns
 
 LOOK_AGAIN_MS: Final = 60_000

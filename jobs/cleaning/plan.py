@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from jobs.merging.names import Mark, mark_of
-from lakehouse.actions import DataFile
 from lakehouse.index import Cluster, PartitionFiles
+from lakehouse.log.actions import DataFile
 
 SINCE_PARTS: Final = 8
 

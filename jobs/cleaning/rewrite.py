@@ -41,7 +41,7 @@ from jobs.merging.rewrite import (
 from jobs.merging.room import NoRoom
 from jobs.priority import set_worker_niceness
 from jobs.rows import Failed, Written, discard, sync_written
-from lakehouse.actions import DataFile
+from lakehouse.log.actions import DataFile
 
 KEYS: Final = ("offset", "key")
 
@@ -117,7 +117,7 @@ def _discarded(
 
 
 def _clean(task: CleanTask, spill: str, written: list[str]) -> Cleaned:
-    from lakehouse.footers import Footers
+    from lakehouse.files.footers import Footers
 
     counts = [sum(file.rows for file in group.files) for group in task.groups]
     size = sum(file.size for group in task.groups for file in group.files)

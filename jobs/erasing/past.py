@@ -16,10 +16,10 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 from jobs.erasing.literals import Literal, literals
-from lakehouse.checkpoint import SIDECARS
-from lakehouse.delta_log import LOG_DIRECTORY
 from lakehouse.location import directory_name
-from lakehouse.provenance import is_ours
+from lakehouse.log.checkpoint import SIDECARS
+from lakehouse.log.delta_log import LOG_DIRECTORY
+from lakehouse.log.provenance import is_ours
 
 _HARMLESS: Final = frozenset({"offset", "timestamp", "partition", "timestampType"})
 NAMED_MAX: Final = 5

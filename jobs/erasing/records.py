@@ -24,8 +24,8 @@ import deltalake
 import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
 
-from lakehouse.actions import REQUEST, parse_commit
-from lakehouse.delta_log import entry_versions, read_entry
+from lakehouse.log.actions import REQUEST, parse_commit
+from lakehouse.log.delta_log import entry_versions, read_entry
 from lakehouse.properties import ERASED
 
 DIRECTORY: Final = ".lakelog_erasures"

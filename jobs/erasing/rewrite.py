@@ -30,12 +30,12 @@ from jobs.merging.rewrite import (
     write_groups,
 )
 from jobs.rows import Written, discard, sync_written
-from lakehouse.actions import DataFile
-from lakehouse.deletion_vectors import DeletedRows, placed
 from lakehouse.errors import LakehouseError
-from lakehouse.footers import Footers
+from lakehouse.files.deletion_vectors import DeletedRows, placed
+from lakehouse.files.footers import Footers
+from lakehouse.files.repeated import open_parquet
+from lakehouse.log.actions import DataFile
 from lakehouse.plain import column_of, numbers
-from lakehouse.repeated import open_parquet
 
 
 def without(

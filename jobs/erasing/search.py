@@ -25,9 +25,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.delta_log import LOG_DIRECTORY
 from lakehouse.errors import LakehouseError
-from lakehouse.footers import Footers
+from lakehouse.files.footers import Footers
+from lakehouse.log.delta_log import LOG_DIRECTORY
 from lakehouse.plain import column_of
 
 CHANGES: Final = "_change_data"

@@ -35,13 +35,13 @@ from jobs.erasing.search import (
 from jobs.merging.merger import new_file
 from jobs.merging.names import span_of
 from jobs.merging.order import NotMergeable
-from lakehouse.actions import DataFile
-from lakehouse.commit import replace_files
-from lakehouse.delta_log import Snapshot, load, table_ends
 from lakehouse.durable import sync_directory
 from lakehouse.errors import CommitRefused, LakehouseError
 from lakehouse.location import path_inside
-from lakehouse.ours import why_not_cleaned
+from lakehouse.log.actions import DataFile
+from lakehouse.log.commit import replace_files
+from lakehouse.log.delta_log import Snapshot, load, table_ends
+from lakehouse.log.ours import why_not_cleaned
 from lakehouse.owners_columns import all_columns
 
 FILES_A_COMMIT: Final = 32

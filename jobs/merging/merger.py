@@ -47,15 +47,15 @@ from jobs.rows import Failed, Written
 from jobs.slot import Find, Job, Slot
 from jobs.status import Counters
 from jobs.tables import Table
-from lakehouse.actions import DataFile, Metadata
-from lakehouse.commit import replace_files
 from lakehouse.errors import CommitRefused, LakehouseError
-from lakehouse.footers import WHOLE_BYTES_MAX as WHOLE_BYTES
+from lakehouse.files.footers import WHOLE_BYTES_MAX as WHOLE_BYTES
+from lakehouse.files.parquet_footer import read_groups
 from lakehouse.location import path_inside
+from lakehouse.log.actions import DataFile, Metadata
+from lakehouse.log.commit import replace_files
+from lakehouse.log.ours import why_not_merged
 from lakehouse.new_file import NewFile
-from lakehouse.ours import why_not_merged
 from lakehouse.owners_columns import all_columns
-from lakehouse.parquet_footer import read_groups
 
 LOOK_AGAIN_MS: Final = 60_000
 LOOK_BELOW_MS: Final = 600_000

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from lakehouse.actions import DataFile
+from lakehouse.log.actions import DataFile
 from lakehouse.new_file import partition_directory
 
 OURS: Final = re.compile(r"partition=(\d+)/(\d{20})-(\d{20})-[0-9a-f-]+\.parquet")

@@ -23,8 +23,8 @@ import pyarrow as pa
 from jobs.merging.names import span_of
 from jobs.merging.room import check_room
 from lakehouse.errors import TableUnreadable
-from lakehouse.footers import WHOLE_BYTES_MAX, Footers, RowGroup
-from lakehouse.large_groups import batch_rows
+from lakehouse.files.footers import WHOLE_BYTES_MAX, Footers, RowGroup
+from lakehouse.files.large_groups import batch_rows
 from lakehouse.owners_columns import shaped
 from lakehouse.plain import column_of, numbers
 from lakehouse.schema import ROW_GROUP_ROWS

@@ -23,8 +23,8 @@ written three times all in all, and a partition has some forty files beside full
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from lakehouse.actions import DataFile
 from lakehouse.index import PartitionFiles
+from lakehouse.log.actions import DataFile
 
 GROWTH: Final = 16
 FULL: Final = 2

@@ -116,7 +116,7 @@ def _merge(task: MergeTask, spill: str, written: list[str]) -> Merged:
     import pyarrow as pa
 
     from jobs.merging.order import Source, in_order, units_of
-    from lakehouse.footers import Footers
+    from lakehouse.files.footers import Footers
 
     schema = pa.ipc.read_schema(pa.py_buffer(task.columns))
     paths = [os.path.join(task.root, source) for source in task.sources]
@@ -298,8 +298,8 @@ def digest_of(paths: Sequence[str], *, rising: bool = False) -> Digest:
     """
     import numpy as np
 
+    from lakehouse.files.repeated import open_parquet
     from lakehouse.plain import numbers
-    from lakehouse.repeated import open_parquet
 
     digest, last = Digest(), -1
     for path in paths:

@@ -29,9 +29,9 @@ from broker.topics.topic import Topic
 from jobs.merging.names import OURS
 from jobs.owners.attempts import Attempts
 from jobs.tables import Table
-from lakehouse.delta_log import LOG_DIRECTORY
-from lakehouse.inotify import DIRECTORIES_MAX, Appeared, Watch
-from lakehouse.provenance import is_ours
+from lakehouse.log.delta_log import LOG_DIRECTORY
+from lakehouse.log.provenance import is_ours
+from lakehouse.watching.inotify import DIRECTORIES_MAX, Appeared, Watch
 
 _PARTITION: Final = re.compile(r"partition=[^/]+")
 _ENTRY: Final = re.compile(r"\d{20}\.json")

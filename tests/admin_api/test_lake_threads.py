@@ -7,7 +7,7 @@ import pytest
 
 from admin_api.lake_threads import THREADS_MAX, LakeThreads
 from admin_api.problems import Problem
-from lakehouse import delta_log
+from lakehouse.log import delta_log
 from tests.support.patience import IDLE_S
 
 

@@ -20,7 +20,7 @@ from admin_api.problems import problem_of
 from admin_api.tables.facts import FactsReader
 from admin_api.tables.survey import Surveyed, table
 from admin_api.versions.lookup import Wanted, look_up
-from lakehouse.delta_log import entry_path
+from lakehouse.log.delta_log import entry_path
 from tests.support.laked import make_table
 
 WRONG = (

@@ -19,7 +19,7 @@ from broker.runtime.process.maintenance import MaintenanceScheduler
 from broker.runtime.services import Broker
 from broker.settings import Settings
 from broker.topics.topic import Topic
-from lakehouse.actions import DataFile
+from lakehouse.log.actions import DataFile
 from tests.support.clock import ManualClock
 from tests.support.rig import rig, run, start
 from tests.support.turns import callbacks_ms, check_turn, turns_ms

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakehouse.commit import commit_files
+from lakehouse.log.commit import commit_files
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
 PROGRAM = """

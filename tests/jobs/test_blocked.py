@@ -8,7 +8,7 @@ import deltalake
 import pytest
 
 from jobs.compactor import Compactor
-from lakehouse.delta_log import entry_path, load
+from lakehouse.log.delta_log import entry_path, load
 from tests.jobs.world import World
 from tests.support.batches import Record
 from tests.support.tables import rows

@@ -17,8 +17,8 @@ from broker.storage.store import LocalSegmentStore
 from jobs import check as check_module
 from jobs.check import check_data_directory
 from jobs.check_report import Report
-from lakehouse.delta_log import entry_path, load
-from lakehouse.proven_checkpoint import make_checkpoint
+from lakehouse.log.delta_log import entry_path, load
+from lakehouse.log.proven_checkpoint import make_checkpoint
 from tests.jobs.world import World
 from tests.support.batches import Record
 from tests.support.tables import rows

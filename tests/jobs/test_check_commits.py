@@ -6,7 +6,7 @@ import pytest
 
 from jobs.check_commits import CommitAudit
 from jobs.check_report import Report
-from lakehouse.actions import Commit, DataFile
+from lakehouse.log.actions import Commit, DataFile
 
 
 def file(name: str, rows: int, first: int = 0, partition: int = 0) -> DataFile:

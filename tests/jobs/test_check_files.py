@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from jobs import check_files
 from jobs.check_files import Span, check_file, doubled
 from jobs.check_report import Report
-from lakehouse.actions import DataFile, data_file
 from lakehouse.errors import TableUnreadable
-from lakehouse.library import _add
+from lakehouse.log.actions import DataFile, data_file
+from lakehouse.log.library import _add
 from lakehouse.schema import READ
 from tests.support.bitmaps import inline
 from tests.support.tables import FIRST_MS, rows, write_file

@@ -11,7 +11,7 @@ from broker.ids import TopicNumber
 from broker.topics.topic import Topic
 from jobs.checkpoints import STEP_MS, Checkpoints, due_version
 from jobs.tables import Table, Tables
-from lakehouse.delta_log import LOG_DIRECTORY, entry_path, load, read_entry
+from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, load, read_entry
 from tests.jobs.world import World, some
 from tests.support.clock import ManualClock
 from tests.support.tables import TOPIC_ID, Writer

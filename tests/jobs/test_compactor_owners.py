@@ -12,7 +12,7 @@ from broker.catalog import requests
 from jobs.check import check_data_directory
 from jobs.rows import Failed, FileTask, Written
 from jobs.stuck import MOVED_PAUSE_MS
-from lakehouse import delta_log
+from lakehouse.log import delta_log
 from tests.jobs.world import World, here, some
 from tests.support.batches import Record
 from tests.support.tables import rows

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobs.check import check_data_directory
-from lakehouse.delta_log import load
+from lakehouse.log.delta_log import load
 from tests.jobs.world import World
 from tests.support.batches import Record
 

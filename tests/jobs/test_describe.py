@@ -9,8 +9,8 @@ import structlog.testing
 from broker.catalog import topics as catalog_topics
 from jobs.describe import MADE_AT_ONCE, Describer, facts_of
 from jobs.tables import Tables
-from lakehouse import delta_log, describe
 from lakehouse.errors import CommitRefused
+from lakehouse.log import delta_log, describe
 from lakehouse.topic_facts import facts_of as said_by
 from lakehouse.topic_facts import log_starts_of
 from tests.jobs.world import World, later, start_at

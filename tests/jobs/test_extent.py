@@ -14,7 +14,7 @@ from broker.status.file import path_of
 from broker.status.schema import CompactorStatus
 from jobs.extent import Extents, NoSuchTopic, NotInTime, Stuck
 from jobs.status import StatusFile
-from lakehouse.delta_log import entry_path
+from lakehouse.log.delta_log import entry_path
 from tests.jobs.world import World
 from tests.support.batches import Record
 from tests.support.patience import STUCK_S

@@ -13,7 +13,7 @@ import pytest
 from broker.catalog import topics as catalog_topics
 from jobs.rows import Failed, FileTask, Written
 from lakehouse import tables
-from lakehouse.delta_log import entry_path, load
+from lakehouse.log.delta_log import entry_path, load
 from tests.jobs.world import (
     DELAY,
     FLUSH_MS,

@@ -10,9 +10,9 @@ import pytest
 from broker.catalog import topics as catalog_topics
 from jobs.check import check_data_directory
 from jobs.compactor import Compactor
-from lakehouse.commit import commit_files
-from lakehouse.delta_log import entry_path, load, table_ends
 from lakehouse.errors import CommitRefused
+from lakehouse.log.commit import commit_files
+from lakehouse.log.delta_log import entry_path, load, table_ends
 from tests.jobs.world import World, damage
 from tests.support.batches import Record, make_batch
 

@@ -9,7 +9,7 @@ from jobs.cleaning.rewrite import CleanTask
 from jobs.maintain import delete_files
 from jobs.merging.rewrite import stop_file
 from jobs.sweep import Sweep
-from lakehouse.delta_log import load
+from lakehouse.log.delta_log import load
 from tests.jobs.world import DELAY, MergesHere, World, some
 
 COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}

@@ -21,10 +21,10 @@ from jobs.rows import (
     write_file,
     write_files,
 )
-from lakehouse.chunks import Source
-from lakehouse.chunks import plan as plan_chunks
 from lakehouse.errors import TableUnreadable
-from lakehouse.reader import TableReader
+from lakehouse.files.chunks import Source
+from lakehouse.files.chunks import plan as plan_chunks
+from lakehouse.files.reader import TableReader
 from tests.jobs.world import World
 from tests.support.batches import Record
 from tests.support.placed import flat, placed

@@ -12,13 +12,20 @@ import pytest
 from broker.ids import TopicNumber
 from broker.topics.topic import Topic
 from jobs.tables import Tables
-from lakehouse import delta_log, library, log_watch
-from lakehouse.actions import Commit
-from lakehouse.commit import commit_files
-from lakehouse.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load, table_ends
-from lakehouse.entry import Round
 from lakehouse.errors import CommitRefused
-from lakehouse.proven_checkpoint import make_checkpoint
+from lakehouse.log import delta_log, library
+from lakehouse.log.actions import Commit
+from lakehouse.log.commit import commit_files
+from lakehouse.log.delta_log import (
+    LOG_DIRECTORY,
+    Snapshot,
+    entry_path,
+    load,
+    table_ends,
+)
+from lakehouse.log.entry import Round
+from lakehouse.log.proven_checkpoint import make_checkpoint
+from lakehouse.watching import log_watch
 from tests.support.tables import TOPIC_ID, Writer
 
 TOPIC = Topic(TopicNumber(7), bytes.fromhex(TOPIC_ID), "orders", 2, {})

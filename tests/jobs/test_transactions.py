@@ -21,7 +21,7 @@ from jobs.check import check_data_directory
 from jobs.planner import plan
 from jobs.round import file_task
 from jobs.rows import write_file
-from lakehouse.delta_log import load, table_ends
+from lakehouse.log.delta_log import load, table_ends
 from tests.jobs.world import World, WornFiles, damage
 from tests.support.batches import Record, make_batch, read_batch
 

@@ -21,8 +21,8 @@ from broker.storage.files import PosixFiles
 from jobs.describe import facts_of
 from jobs.lease import LeaseKeeper
 from jobs.undelete import NotUndeleted, undelete
-from lakehouse.delta_log import entry_path
-from lakehouse.delta_log import load as load_table
+from lakehouse.log.delta_log import entry_path
+from lakehouse.log.delta_log import load as load_table
 from lakehouse.topic_facts import facts_of as said_by
 from tests.jobs.world import DELAY, WEEK, World, aside, delete, later, start_at
 from tests.support.batches import Record

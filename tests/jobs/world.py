@@ -30,9 +30,9 @@ from jobs.merging.background import Done, Runner, Task
 from jobs.merging.rewrite import merge_files
 from jobs.round import Spread
 from jobs.rows import Failed, FileTask, Written, write_files
-from lakehouse.actions import DataFile
-from lakehouse.delta_log import load
 from lakehouse.location import table_path
+from lakehouse.log.actions import DataFile
+from lakehouse.log.delta_log import load
 from tests.support.batches import Record, make_batch, read_batch
 from tests.support.clock import ManualClock
 from tests.support.patience import IDLE_S, wait_until

@@ -27,8 +27,8 @@ from broker.storage.store import LocalSegmentStore
 from jobs.check import check_data_directory
 from jobs.extent import Extents, TopicExtent
 from jobs.owners.statement import hold
-from lakehouse.delta_log import load_version, table_ends
 from lakehouse.location import table_path
+from lakehouse.log.delta_log import load_version, table_ends
 from tests.support.acts_table import ROWS, Row, changed, is_as_said
 from tests.support.batches import read_batch
 from tests.support.confluent import create

@@ -11,8 +11,8 @@ import pytest
 
 from jobs.check import check_data_directory
 from jobs.extent import Extents
-from lakehouse.delta_log import load
 from lakehouse.location import table_path
+from lakehouse.log.delta_log import load
 from tests.support.confluent import create, produce_all
 from tests.support.patience import STUCK_S, Patience
 from tests.support.process import EagerPart, WholePart

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lakehouse import durable
-from lakehouse.commit import commit_files, create_table, remove_files
-from lakehouse.delta_log import load
 from lakehouse.durable import PIECE_BYTES, SyncFailed, sync_file, sync_files
+from lakehouse.log.commit import commit_files, create_table, remove_files
+from lakehouse.log.delta_log import load
 from lakehouse.regular import NotAFile
 from tests.support.syscalls import SystemCalls
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file

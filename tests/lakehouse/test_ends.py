@@ -8,8 +8,8 @@ import deltalake
 import pytest
 
 from lakehouse import ends
-from lakehouse.commit import commit_files
-from lakehouse.delta_log import entry_path, follow, load, table_ends, unproven_ends
+from lakehouse.log.commit import commit_files
+from lakehouse.log.delta_log import entry_path, follow, load, table_ends, unproven_ends
 from tests.support.tables import TOPIC_ID, Writer, rows
 
 FAR = 10**12
@@ -151,7 +151,7 @@ def test_behind_a_checkpoint_ends_outlive_the_owners_delete(
 def test_not_the_whole_log_is_read_for_what_its_owner_deleted(
     writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakehouse.delta_log.LOOKED_BACK", 3)
+    monkeypatch.setattr("lakehouse.log.delta_log.LOOKED_BACK", 3)
     deltalake.DeltaTable(writer.path).delete("partition = 1")
     for first in range(10, 60, 10):
         writer.add(0, first, first + 10)

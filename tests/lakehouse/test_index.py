@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from lakehouse import index as offset_index
-from lakehouse.actions import UNKNOWN_MAX, UNKNOWN_MIN, Commit, DataFile
-from lakehouse.delta_log import Snapshot
 from lakehouse.index import OffsetIndex, PartitionFiles
+from lakehouse.log.actions import UNKNOWN_MAX, UNKNOWN_MIN, Commit, DataFile
+from lakehouse.log.delta_log import Snapshot
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakehouse.delta_log import load
 from lakehouse.errors import TableUnreadable
+from lakehouse.log.delta_log import load
 from lakehouse.owners_columns import all_columns, shaped
 from lakehouse.schema import WRITE
 from tests.support.tables import Writer, rows

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.commit import remove_files
-from lakehouse.delta_log import load
+from lakehouse.log.commit import remove_files
+from lakehouse.log.delta_log import load
 from lakehouse.tables import set_aside
 from tests.support.spark_reader import SparkReader
 from tests.support.tables import TOPIC_ID, Writer

@@ -4,7 +4,7 @@ import json
 
 import deltalake
 
-from lakehouse import delta_log
+from lakehouse.log import delta_log
 from lakehouse.schema import COMMENTS, WRITE
 from lakehouse.tables import create_table
 from tests.support.tables import TOPIC_ID, Writer

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from lakehouse.actions import Vector
-from lakehouse.deletion_vectors import Z85_LETTERS
-from lakehouse.delta_log import Snapshot, entry_path, load, read_entry
-from lakehouse.roaring import MAGIC
+from lakehouse.files.deletion_vectors import Z85_LETTERS
+from lakehouse.files.roaring import MAGIC
+from lakehouse.log.actions import Vector
+from lakehouse.log.delta_log import Snapshot, entry_path, load, read_entry
 from tests.support.tables import Writer
 
 Blocks = list[tuple[int, list[int]]]

@@ -1,6 +1,6 @@
 """Data files as a log tells of them, that are nowhere on disk."""
 
-from lakehouse.actions import DataFile
+from lakehouse.log.actions import DataFile
 from lakehouse.new_file import partition_directory
 
 

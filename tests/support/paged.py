@@ -3,7 +3,7 @@
 import struct
 import zlib
 
-from lakehouse.page_kernels import DATA_PAGE, DICTIONARY_PAGE, PLAIN, RLE
+from lakehouse.files.page_kernels import DATA_PAGE, DICTIONARY_PAGE, PLAIN, RLE
 
 
 def _varint(value: int) -> bytes:

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse.footers import Footers
-from lakehouse.pages import read_places
+from lakehouse.files.footers import Footers
+from lakehouse.files.pages import read_places
 from lakehouse.places import (
     HEADER_COUNT,
     KEY_AT,

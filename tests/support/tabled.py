@@ -12,7 +12,7 @@ from broker.lake.lake import Lake
 from broker.records.columns import to_columns
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.services import Broker
-from lakehouse.commit import commit_files, create_table
+from lakehouse.log.commit import commit_files, create_table
 from tests.support.rig import rig
 from tests.support.tables import write_file
 

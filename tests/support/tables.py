@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse.commit import Committed, commit_files, create_table
+from lakehouse.log.commit import Committed, commit_files, create_table
 from lakehouse.new_file import NewFile, partition_directory
 from lakehouse.schema import HEADERS, WRITE
 from tests.support.placed import write_like_ours

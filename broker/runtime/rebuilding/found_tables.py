@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from lakehouse.actions import parse_commit
-from lakehouse.delta_log import (
+from lakehouse.errors import LakehouseError
+from lakehouse.location import directory_name, is_set_aside
+from lakehouse.log.actions import parse_commit
+from lakehouse.log.delta_log import (
     Snapshot,
     entry_versions,
     exists,
@@ -26,8 +28,6 @@ from lakehouse.delta_log import (
     read_entry,
     table_ends,
 )
-from lakehouse.errors import LakehouseError
-from lakehouse.location import directory_name, is_set_aside
 from lakehouse.topic_facts import TopicFacts, facts_of, log_starts_of
 
 

@@ -8,9 +8,9 @@ import deltalake
 import pytest
 
 from admin_api.commits.history import history, render
-from lakehouse.actions import parse_commit
-from lakehouse.commit import remove_files
-from lakehouse.delta_log import entry_path, load
+from lakehouse.log.actions import parse_commit
+from lakehouse.log.commit import remove_files
+from lakehouse.log.delta_log import entry_path, load
 from lakehouse.schema import WRITE
 from tests.support.tables import TOPIC_ID, Writer
 

@@ -10,7 +10,7 @@ from admin_api.commits.history import history
 from admin_api.commits.times import time_of
 from admin_api.lake import Lake
 from admin_api.versions.lookup import Wanted, look_up
-from lakehouse.delta_log import entry_path
+from lakehouse.log.delta_log import entry_path
 from tests.support.laked import make_table
 
 LATER_MS = 1_800_000_000_000

@@ -9,8 +9,8 @@ import pytest
 from admin_api.lake import Lake
 from admin_api.problems import Problem
 from admin_api.reading.silence import check_places, check_table
-from lakehouse.delta_log import entry_path
 from lakehouse.errors import LogDamaged
+from lakehouse.log.delta_log import entry_path
 from tests.support.laked import make_table, make_topic
 
 SPANS = {0: (0, 30), 1: (0, 5)}

@@ -1,6 +1,6 @@
 """Snippets over HTTP."""
 
-from lakehouse.delta_log import load
+from lakehouse.log.delta_log import load
 from tests.support.bitmaps import delete_rows
 from tests.support.laked import make_table, make_topic
 

@@ -12,7 +12,7 @@ import pytest
 from deltalake.exceptions import DeltaProtocolError
 
 from admin_api.snippets.templates import snippets
-from lakehouse.delta_log import load
+from lakehouse.log.delta_log import load
 from tests.support.bitmaps import delete_rows
 from tests.support.patience import STUCK_S
 from tests.support.tables import Writer

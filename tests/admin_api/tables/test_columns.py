@@ -5,7 +5,7 @@ import json
 import pytest
 
 from admin_api.tables.columns import columns_of
-from lakehouse.delta_log import load
+from lakehouse.log.delta_log import load
 from lakehouse.schema import COMMENTS
 from tests.support.tables import Writer
 

@@ -9,7 +9,7 @@ import pytest
 from admin_api.lake import Lake
 from broker.status.file import encode, path_of
 from broker.status.schema import CompactorStatus, TableState
-from lakehouse.delta_log import entry_path
+from lakehouse.log.delta_log import entry_path
 from tests.support.confluent import produce_all
 from tests.support.laked import id_of, make_table, make_topic
 from tests.support.patience import Patience

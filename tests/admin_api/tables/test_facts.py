@@ -9,7 +9,7 @@ import pytest
 from admin_api.lake import Lake
 from admin_api.tables import facts as module
 from admin_api.tables.facts import FactsReader, facts_of
-from lakehouse.delta_log import entry_path, load
+from lakehouse.log.delta_log import entry_path, load
 from tests.support.laked import id_of, make_table, make_topic
 
 

@@ -8,8 +8,8 @@ import pytest
 from admin_api.lake import Lake
 from admin_api.problems import Problem
 from admin_api.versions.lookup import Wanted, look_up
-from lakehouse.delta_log import entry_path
 from lakehouse.errors import TableMissing
+from lakehouse.log.delta_log import entry_path
 from tests.support.laked import make_table
 
 

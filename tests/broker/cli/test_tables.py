@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.catalog import holds, schema
-from lakehouse.delta_log import entry_path
+from lakehouse.log.delta_log import entry_path
 from tests.jobs.world import World
 from tests.support.batches import Record
 from tests.support.old_catalogs import take_back, version_of

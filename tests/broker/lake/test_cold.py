@@ -16,9 +16,9 @@ from broker.lake import table as table_module
 from broker.lake.lake import Lake
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import read_header
-from lakehouse import chunks, large_groups
-from lakehouse.delta_log import Snapshot, load
-from lakehouse.reader import Found, TableReader
+from lakehouse.files import chunks, large_groups
+from lakehouse.files.reader import Found, TableReader
+from lakehouse.log.delta_log import Snapshot, load
 from tests.support.batches import Record, read_batch
 from tests.support.lake_following import TOPIC, following
 from tests.support.patience import Patience

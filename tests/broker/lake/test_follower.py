@@ -15,10 +15,10 @@ from broker.lake.lake import Lake
 from broker.lake.table import TopicTable
 from broker.topics.topic import Topic
 from lakehouse import properties
-from lakehouse.commit import remove_files, repair, set_aside
-from lakehouse.delta_log import entry_path, load
 from lakehouse.location import table_path
-from lakehouse.log_watch import LogWatch
+from lakehouse.log.commit import remove_files, repair, set_aside
+from lakehouse.log.delta_log import entry_path, load
+from lakehouse.watching.log_watch import LogWatch
 from tests.support.patience import IDLE_S, wait_until
 from tests.support.tables import TOPIC_ID, Writer
 

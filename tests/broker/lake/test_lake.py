@@ -15,8 +15,8 @@ from broker.lake.follower import Follower
 from broker.lake.lake import Lake
 from broker.lake.table import TopicTable
 from broker.topics.topic import Topic
-from lakehouse.delta_log import entry_path
 from lakehouse.location import table_path
+from lakehouse.log.delta_log import entry_path
 from tests.support.patience import wait_until
 from tests.support.tables import TOPIC_ID, Writer
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.lake.retention import UNLIMITED, InSegment, Kept, new_log_start
-from lakehouse.actions import UNKNOWN_MAX, UNKNOWN_MIN, DataFile
+from lakehouse.log.actions import UNKNOWN_MAX, UNKNOWN_MIN, DataFile
 
 NOW_MS = 1_000_000
 HOUR = 3_600_000

@@ -22,7 +22,7 @@ from broker.lake.segment_retention import (
 from broker.lake.verify import Verifier
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.topics.topic import Topic
-from lakehouse.delta_log import entry_path
+from lakehouse.log.delta_log import entry_path
 from tests.support.clock import ManualClock
 from tests.support.tables import TOPIC_ID, Writer
 from tests.support.turns import turns_ms

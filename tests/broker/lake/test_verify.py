@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.lake.verify import Verifier
-from lakehouse.commit import remove_files
-from lakehouse.delta_log import entry_path, load
+from lakehouse.log.commit import remove_files
+from lakehouse.log.delta_log import entry_path, load
 from tests.support.bitmaps import delete_rows, inline, stored
 from tests.support.syscalls import SystemCalls, in_order
 from tests.support.tables import TOPIC_ID, Writer, rows

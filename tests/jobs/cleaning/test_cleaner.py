@@ -15,8 +15,8 @@ from jobs.cleaning.rewrite import CleanTask
 from jobs.compactor import Compactor
 from jobs.looks import LOOK_EVERY_MS
 from jobs.merging.names import mark_of
-from lakehouse.actions import parse_commit
-from lakehouse.delta_log import entry_versions, load, read_entry
+from lakehouse.log.actions import parse_commit
+from lakehouse.log.delta_log import entry_versions, load, read_entry
 from tests.jobs.world import WEEK, MergesHere, World, move_elsewhere, start_at
 from tests.support.batches import Record
 from tests.support.bitmaps import delete_rows

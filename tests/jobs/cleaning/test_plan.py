@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from jobs.cleaning.plan import SINCE_PARTS, Clean, Rules, find, head_of, since
 from jobs.merging.names import Mark, merged_name
-from lakehouse.actions import DataFile, Vector
 from lakehouse.index import PartitionFiles
+from lakehouse.log.actions import DataFile, Vector
 from tests.support.data_files import data_file
 
 MIB = 1 << 20

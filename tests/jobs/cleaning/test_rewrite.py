@@ -19,7 +19,7 @@ from jobs.merging import order, room
 from jobs.merging.names import mark_of, span_of
 from jobs.merging.rewrite import Pause, stop_file
 from jobs.rows import Failed
-from lakehouse.actions import DataFile
+from lakehouse.log.actions import DataFile
 from lakehouse.schema import WRITE
 from tests.support.tables import rows, write_file
 

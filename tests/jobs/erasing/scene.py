@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from jobs.erasing.search import by_key
 from jobs.erasing.table import Look, erase, look
-from lakehouse.delta_log import load
+from lakehouse.log.delta_log import load
 from tests.jobs.world import World
 from tests.support.batches import Record
 from tests.support.traces import traces

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.erasing import records
 from jobs.erasing.records import Erasure
-from lakehouse.delta_log import load
+from lakehouse.log.delta_log import load
 from tests.jobs.erasing.scene import PERSON, REQUEST, Scene
 from tests.jobs.world import World
 from tests.support.traces import traces

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.erasing.rewrite import without
-from lakehouse.actions import DataFile
-from lakehouse.delta_log import load
+from lakehouse.log.actions import DataFile
+from lakehouse.log.delta_log import load
 from lakehouse.owners_columns import all_columns
 from tests.support.tables import Writer
 

@@ -18,7 +18,7 @@ from jobs.erasing.search import (
     partition_of,
 )
 from jobs.session import end_session, make_session
-from lakehouse.delta_log import load
+from lakehouse.log.delta_log import load
 from tests.support.tables import Writer
 
 

@@ -10,9 +10,9 @@ from broker.failpoints import watch
 from jobs.check import check_data_directory
 from jobs.erasing.table import NotErased
 from jobs.merging.names import mark_of, merged_name
-from lakehouse.actions import parse_commit
-from lakehouse.delta_log import entry_path, load, read_entry
 from lakehouse.errors import CommitRefused
+from lakehouse.log.actions import parse_commit
+from lakehouse.log.delta_log import entry_path, load, read_entry
 from tests.jobs.erasing.scene import PERSON, REQUEST, Scene
 from tests.jobs.world import World
 from tests.support.bitmaps import delete_rows

@@ -8,7 +8,7 @@ from broker.catalog import topics as catalog_topics
 from jobs.check import check_data_directory
 from jobs.looks import LOOK_EVERY_MS
 from jobs.merging.merger import LOOK_BELOW_MS
-from lakehouse.delta_log import load
+from lakehouse.log.delta_log import load
 from tests.jobs.world import MergesHere, World, later, start_at
 from tests.support.batches import Record
 

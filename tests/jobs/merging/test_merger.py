@@ -20,8 +20,8 @@ from jobs.merging import merger
 from jobs.merging.merger import LOOK_AGAIN_MS
 from jobs.merging.rewrite import MergeTask
 from jobs.rows import Failed, Written
-from lakehouse.actions import parse_commit
-from lakehouse.delta_log import entry_versions, load, read_entry
+from lakehouse.log.actions import parse_commit
+from lakehouse.log.delta_log import entry_versions, load, read_entry
 from tests.jobs.world import MergesHere, World, move_elsewhere, some
 from tests.support.batches import Record
 

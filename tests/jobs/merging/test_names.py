@@ -11,7 +11,7 @@ from jobs.merging.names import (
     span_of,
     written_with,
 )
-from lakehouse.actions import DataFile
+from lakehouse.log.actions import DataFile
 from tests.support.data_files import data_file
 
 PURE = merged_name([data_file(0, 10), data_file(10, 30)], "a-b-1")

@@ -12,7 +12,7 @@ import pytest
 from jobs.merging import order
 from jobs.merging.order import NotMergeable, Source, in_order, is_in_order, units_of
 from lakehouse.errors import FileVanished, TableUnreadable
-from lakehouse.footers import Footers
+from lakehouse.files.footers import Footers
 from lakehouse.schema import WRITE
 from tests.support.tables import rows
 

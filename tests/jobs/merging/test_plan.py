@@ -7,8 +7,8 @@ import pytest
 
 from jobs.merging import plan
 from jobs.merging.plan import Below, Merge, Rules, find
-from lakehouse.actions import DataFile, Vector
 from lakehouse.index import PartitionFiles
+from lakehouse.log.actions import DataFile, Vector
 from tests.support.data_files import data_file
 
 MIB = 1 << 20

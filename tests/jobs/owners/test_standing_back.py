@@ -19,8 +19,8 @@ from jobs.compactor import Compactor
 from jobs.merging.rewrite import MergeTask
 from jobs.owners.standing_back import StandingBack
 from jobs.rows import Failed, FileTask, Written
-from lakehouse import delta_log
-from lakehouse import inotify as watching
+from lakehouse.log import delta_log
+from lakehouse.watching import inotify as watching
 from tests.jobs.world import MergesHere, World, here, later, some, start_at
 from tests.support.tables import rows
 

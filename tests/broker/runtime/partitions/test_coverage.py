@@ -23,8 +23,8 @@ from broker.records.batch import read_header
 from broker.runtime.partitions.coverage import Missing, hidden, missing, missing_of
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.services import Broker
-from lakehouse.commit import create_table
-from lakehouse.delta_log import entry_path
+from lakehouse.log.commit import create_table
+from lakehouse.log.delta_log import entry_path
 from tests.support.batches import Record, make_batch, read_batch
 from tests.support.rig import (
     batches_in,

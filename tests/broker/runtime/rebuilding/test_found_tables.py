@@ -8,8 +8,8 @@ import deltalake
 import pytest
 
 from broker.runtime.rebuilding.found_tables import find_tables
-from lakehouse.delta_log import entry_path
-from lakehouse.describe import describe_topic
+from lakehouse.log.delta_log import entry_path
+from lakehouse.log.describe import describe_topic
 from lakehouse.tables import set_aside
 from lakehouse.topic_facts import TopicFacts
 from tests.support.tables import TOPIC_ID, Writer

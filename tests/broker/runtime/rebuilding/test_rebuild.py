@@ -16,7 +16,7 @@ from broker.runtime.rebuilding.plan import Answers
 from broker.runtime.rebuilding.rebuild import NotRebuilt, rebuild
 from broker.storage.files import PosixFiles
 from jobs.check import check_data_directory
-from lakehouse.delta_log import entry_path
+from lakehouse.log.delta_log import entry_path
 from tests.broker.runtime.rebuilding.world import lose_catalog, transactional
 from tests.jobs.world import World, aside, delete, later, start_at
 from tests.support.batches import Record

@@ -1,0 +1,1 @@
+"""Data files: footers, chunks, rows, and which of them are deleted."""

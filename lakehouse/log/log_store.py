@@ -1,0 +1,99 @@
+"""Log entries put in their place: whole, durable, and only if there is none yet.
+
+The problem: two writers may want the same version of a table's log, a reader may look
+while an entry is written, and Delta never syncs. The idea: the entry is written and
+synced under another name, and then linked to its own: link(2) fails where something is
+there, and what can be seen is whole and on the disk. The directory is synced last.
+
+This is the one place that makes entries of ours; where tables lie in an object store,
+a conditional PUT takes its place.
+
+The price: whoever is killed in between leaves a file that nobody reads (`sweep`).
+Spark's own LocalLogStore renames, and may so replace an entry of anybody's: whoever put
+one reads it back.
+
+Source: the Delta transaction log protocol, "Delta Log Entries"; link(2).
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+
+from lakehouse.durable import SyncFailed, sync_directory, sync_file, write_anew
+from lakehouse.errors import CommitRefused
+from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path
+
+_PREFIX, _SUFFIX = ".entry-", ".tmp"
+"""A name that readers of the log pass over: it does not begin with a version."""
+
+
+def put_if_absent(
+    path: str,
+    version: int,
+    text: bytes,
+    *,
+    on_written: Callable[[], None] = lambda: None,
+    on_linked: Callable[[], None] = lambda: None,
+) -> bool:
+    """Make the log entry of a version, durably; False if there is one already.
+
+    ``on_written`` is called when all but the name is there, ``on_linked`` before that
+    is synced (failpoints). Raises OSError, and no entry was made then, or it is there
+    and not known to be durable; CommitRefused when another process swept the file.
+    """
+    directory = os.path.join(path, LOG_DIRECTORY)
+    name = f"{_PREFIX}{version:020d}-{os.urandom(8).hex()}{_SUFFIX}"
+    written, entry = os.path.join(directory, name), entry_path(path, version)
+    try:
+        _write(written, text)
+        on_written()
+        if not _link(written, entry):
+            return False
+        on_linked()
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(written)
+    _sync_name(directory, entry)
+    return True
+
+
+def _write(path: str, text: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(text)
+    sync_file(path)
+
+
+def _link(written: str, entry: str) -> bool:
+    """Give the file its name, too; False if that is another one's."""
+    try:
+        os.link(written, entry)
+    except FileExistsError:
+        # A network file system may have done it before it was asked again.
+        return os.path.samefile(written, entry)
+    except FileNotFoundError as error:
+        raise CommitRefused(f"{entry}: its bytes or its log are gone") from error
+    return True
+
+
+def _sync_name(directory: str, entry: str) -> None:
+    """Others see the entry already, and their sync of the directory would succeed: so
+    one that failed is made again with something to write."""
+    try:
+        sync_directory(directory)
+    except SyncFailed:
+        write_anew(entry)
+        sync_directory(directory)
+
+
+def sweep(path: str) -> int:
+    """Delete what killed writers left in the log of a table; how many files.
+
+    One that is still at work is refused then, before anybody sees its entry.
+    """
+    directory, count = os.path.join(path, LOG_DIRECTORY), 0
+    for name in os.listdir(directory):
+        if name.startswith(_PREFIX) and name.endswith(_SUFFIX):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(directory, name))
+                count += 1
+    return count

@@ -1,0 +1,170 @@
+"""Which tables get entries that we write ourselves, and which the library's.
+
+The problem: an owner may turn on what asks more of each commit: row tracking, mapped
+columns, constraints. The library knows some of it and refuses the rest. The idea:
+we write to a table that is what `lakehouse.tables.create_table` makes, with whatever
+columns of plain types beside ours, and with features that ask nothing of such commits
+as ours, or that the library does not know and we do. Of everything else the library is
+asked: what it commits is committed, what it refuses is refused in its words.
+
+The price: that costs what it did before, more with every file of the table. Pure.
+
+Source: the Delta transaction log protocol, "Requirements for Writers".
+"""
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from lakehouse.log.actions import COLUMNS, Metadata, Protocol
+from lakehouse.properties import APPEND_ONLY
+
+_TYPES: Final = frozenset(
+    {
+        "binary", "boolean", "byte", "date", "double", "float", "integer", "long",
+        "short", "string", "timestamp",
+    }
+)  # fmt: skip
+_PARTITIONED_BY: Final = ("partition",)
+_OFF: Final = frozenset({"", "false", "none"})
+_ASKS: Final = ("delta.enable", "delta.columnMapping.mode", "delta.constraints.")
+"""Properties that begin so ask something of each commit, unless they say no."""
+_PLAIN: Final = ((1, 1), (1, 2))
+_FEATURED: Final = ((1, 7), (3, 7))
+"""Versions of a protocol that names what it asks."""
+_SILENT: Final = frozenset(
+    {
+        "appendOnly", "changeDataFeed", "checkConstraints", "deletionVectors",
+        "domainMetadata", "inCommitTimestamp", "invariants", "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)  # fmt: skip
+"""Features that ask nothing of who adds files or lets whole ones leave, or what we do
+(`lakehouse.log.in_commit`), or what is asked beside."""
+_ROW_TRACKING: Final = "rowTracking"
+"""Asks for numbers of rows in each commit, and for nothing while it is suspended."""
+_SUSPENDED: Final = "delta.rowTrackingSuspended"
+_ADVICE: Final = (
+    ", and rows are not numbered here: records come once its owner has said "
+    f"SET TBLPROPERTIES ('delta.enableRowTracking' = 'false', '{_SUSPENDED}' = 'true')"
+)
+_KNOWN: Final = {
+    "delta.enableChangeDataFeed": "changeDataFeed",
+    "delta.enableDeletionVectors": "deletionVectors",
+    "delta.enableInCommitTimestamps": "inCommitTimestamp",
+}
+"""What turns such a feature on."""
+
+
+_MOVABLE: Final = frozenset(
+    {
+        "appendOnly", "changeDataFeed", "checkConstraints", "deletionVectors",
+        "domainMetadata", "inCommitTimestamp", "inCommitTimestamp-preview",
+        "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck",
+    }
+)  # fmt: skip
+"""Features that ask nothing of who moves rows and changes none, as long as no file has
+a deletion vector. Row tracking wants their numbers kept, clustering their order."""
+_WRITER_MOVABLE: Final = 4
+"""From version 5 on a writer must know mapped columns."""
+_UNMOVABLE: Final = frozenset({"delta.enableRowTracking", "delta.columnMapping.mode"})
+
+
+def why_not_ours(
+    protocol: Protocol, metadata: Metadata | None, *, removes: bool = False
+) -> str | None:
+    """One sentence if the library is to commit to such a table, else None.
+
+    ``removes``: files are to leave.
+    """
+    if metadata is None:
+        return "the log holds no metaData action"
+    why = _of_protocol(protocol, metadata.configuration)
+    if why is not None:
+        return why
+    if metadata.partition_columns != _PARTITIONED_BY:
+        return "it is not partitioned by partition"
+    for key, value in metadata.configuration.items():
+        is_known = _KNOWN.get(key) in protocol.writer_features
+        if key.startswith(_ASKS) and value.lower() not in _OFF and not is_known:
+            return f"{key} is {value}"
+    append_only = metadata.configuration.get(APPEND_ONLY, "false")
+    if removes and append_only != "false":
+        return f"{APPEND_ONLY} is {append_only}"
+    return _of_columns(metadata.schema_string)
+
+
+def _of_protocol(protocol: Protocol, said: Mapping[str, str]) -> str | None:
+    """The same of what it asks of all readers and writers."""
+    features = {*protocol.reader_features, *protocol.writer_features}
+    versions = protocol.reader, protocol.writer
+    if versions in _PLAIN and not features:
+        return None
+    if versions not in _FEATURED or not features:
+        return f"its protocol is {protocol.reader}, {protocol.writer}"
+    odd = features - _SILENT
+    if said.get(_SUSPENDED, "false").lower() == "true":
+        odd -= {_ROW_TRACKING}
+    if not odd:
+        return None
+    advice = _ADVICE if _ROW_TRACKING in odd else ""
+    return f"it has {', '.join(sorted(odd))}{advice}"
+
+
+def why_not_merged(protocol: Protocol, metadata: Metadata | None) -> str | None:
+    """One sentence if rows of such a table are not to be moved from file to file, else
+    None: its owner asks more of whoever does than we know to do."""
+    plain = why_not_ours(protocol, metadata)
+    if plain is None or metadata is None:
+        return plain
+    features = {*protocol.reader_features, *protocol.writer_features} - _MOVABLE
+    if features:
+        return f"it has {', '.join(sorted(features))}"
+    if protocol.writer > _WRITER_MOVABLE and not protocol.writer_features:
+        return f"its protocol is {protocol.reader}, {protocol.writer}"
+    for key, value in metadata.configuration.items():
+        if key in _UNMOVABLE and value.lower() not in _OFF:
+            return f"{key} is {value}"
+    if metadata.partition_columns != _PARTITIONED_BY:
+        return "it is not partitioned by partition"
+    return _of_columns(metadata.schema_string)
+
+
+def why_not_cleaned(protocol: Protocol, metadata: Metadata | None) -> str | None:
+    """One sentence if rows are not to leave such a table for their keys' sake, else
+    None: it must let files be rewritten, and rows leave."""
+    configuration = {} if metadata is None else metadata.configuration
+    append_only = configuration.get(APPEND_ONLY, "false")
+    if append_only.lower() not in _OFF:
+        return f"{APPEND_ONLY} is {append_only}"
+    return why_not_merged(protocol, metadata)
+
+
+@lru_cache(256)
+def _of_columns(schema: str) -> str | None:
+    try:
+        columns = json.loads(schema)["fields"]
+        odd = [column["name"] for column in columns if not _is_plain(column)]
+        missing = COLUMNS - {column["name"] for column in columns}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "its schema cannot be understood"
+    if odd or missing:
+        return f"these columns are not as they were made: {sorted({*odd, *missing})}"
+    return None
+
+
+def _is_plain(column: Mapping[str, Any]) -> bool:
+    """Whether a column asks nothing of a writer that leaves it out."""
+    said = set(column.get("metadata") or ())
+    return column["nullable"] is True and said <= {"comment"} and _known(column["type"])
+
+
+def _known(kind: Any) -> bool:
+    if isinstance(kind, str):
+        return kind in _TYPES or kind.startswith("decimal(")
+    if kind["type"] == "array":
+        return _known(kind["elementType"])
+    if kind["type"] == "map":
+        return _known(kind["keyType"]) and _known(kind["valueType"])
+    return kind["type"] == "struct" and all(map(_is_plain, kind["fields"]))

@@ -1,0 +1,1 @@
+"""Which logs something happened in."""

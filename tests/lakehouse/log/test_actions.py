@@ -1,0 +1,62 @@
+"""What a log entry says of a file."""
+
+import json
+from typing import Any
+
+import pytest
+
+from lakehouse.log.actions import (
+    Protocol,
+    data_file,
+    metadata_of,
+    protocol_of,
+    why_unreadable,
+)
+
+
+def add(stats: dict[str, Any] | None, vector: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "path": "a.parquet",
+        "partitionValues": {"partition": "3"},
+        "size": 100,
+        "modificationTime": 1,
+        "stats": stats and json.dumps(stats),
+        "deletionVector": vector,
+    }
+
+
+VECTOR = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 4}
+
+
+@pytest.mark.parametrize(
+    ("stats", "vector", "rows"),
+    [
+        ({"numRecords": 10}, None, 10),
+        ({"numRecords": 10}, VECTOR, 6),
+        (None, VECTOR, -1),
+        ({"numRecords": 10}, {"storageType": "u"}, -1),
+    ],
+)
+def test_the_rows_of_a_file_are_those_that_are_not_deleted(
+    stats: Any, vector: Any, rows: int
+) -> None:
+    file = data_file(add(stats, vector))
+    assert file.rows == rows
+    assert (file.vector is not None) == (vector is not None)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"partitionColumns": [["a"], None]}, {"configuration": {"a": [1]}}]
+)
+def test_metadata_is_text_whatever_its_owner_wrote(wrong: dict[str, Any]) -> None:
+    metadata = metadata_of({"id": 5, "schemaString": "{}"} | wrong)
+    texts = (metadata.id, *metadata.partition_columns, *metadata.configuration.values())
+    assert all(isinstance(text, str) for text in texts)
+    assert why_unreadable(Protocol(), metadata) is not None
+
+
+def test_features_that_are_no_names_are_told_as_such() -> None:
+    features = [["a"], 5]
+    body = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
+    why = why_unreadable(protocol_of(body), metadata_of({"id": "x"}))
+    assert why == "it needs the reader features 5, ['a']"

@@ -1,0 +1,133 @@
+"""Checkpoints of both kinds give the state that the entries gave."""
+
+import json
+import os
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse.errors import LogDamaged
+from lakehouse.log.checkpoint import complete_checkpoints, read_checkpoint
+from lakehouse.log.delta_log import Snapshot, entry_path, load
+from tests.support.tables import Writer
+
+UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    made = Writer(str(tmp_path))
+    for n in range(4):
+        made.add(n % 2, n // 2 * 10, n // 2 * 10 + 10)
+    deltalake.DeltaTable(made.path).delete("offset >= 5 AND offset < 8")
+    return made
+
+
+def same(one: Snapshot, other: Snapshot) -> bool:
+    return (one.version, one.files, one.transactions, one.configuration) == (
+        other.version, other.files, other.transactions, other.configuration,
+    )  # fmt: skip
+
+
+def as_v2(writer: Writer, kind: str) -> Path:
+    """The library's classic checkpoint as Spark writes the V2 kind; entries go."""
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    log = Path(writer.path) / "_delta_log"
+    (classic,) = log.glob("*.checkpoint.parquet")
+    table = pq.read_table(classic)
+    version = int(classic.name[:20])
+    (log / "_sidecars").mkdir()
+    files = table.filter(table.column("add").is_valid()).select(["add", "remove"])
+    half = len(files) // 2
+    for number, part in enumerate((files.slice(0, half), files.slice(half))):
+        pq.write_table(part, log / "_sidecars" / f"part-{number}.parquet")
+    rest = table.filter(table.column("add").is_null())
+    rows = [row for row in rest.to_pylist() if any(row.values())]
+    names = [name for name in ("protocol", "metaData", "txn", "remove") if rows]
+    actions = [
+        {name: row[name]} for row in rows for name in names if row.get(name) is not None
+    ]
+    for action in actions:
+        configuration = action.get("metaData", {}).get("configuration")
+        if isinstance(configuration, list):
+            action["metaData"]["configuration"] = dict(configuration)
+    sidecars = [{"sidecar": {"path": f"part-{n}.parquet"}} for n in range(2)]
+    path = log / f"{version:020d}.checkpoint.{UUID}.{kind}"
+    if kind == "json":
+        text = "".join(json.dumps(one) + "\n" for one in [*actions, *sidecars])
+        path.write_text(text)
+    else:
+        rest = rest.drop_columns([n for n in rest.column_names if n == "sidecar"])
+        named = [one["sidecar"] for one in sidecars]
+        column = pa.array(named + [None] * (len(rest) - len(named)))
+        pq.write_table(rest.append_column("sidecar", column), path)
+    classic.unlink()
+    for entry in range(version + 1):
+        os.unlink(entry_path(writer.path, entry))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+def test_a_v2_checkpoint_gives_the_same_state(writer: Writer, kind: str) -> None:
+    before = load(writer.path)
+    as_v2(writer, kind)
+    assert same(load(writer.path), before)
+    assert len(before.files) == 4
+
+
+def test_a_v2_checkpoint_without_its_sidecars_is_damage(writer: Writer) -> None:
+    path = as_v2(writer, "json")
+    path.write_text(path.read_text().replace("part-0", "../part-0"))
+    with pytest.raises(LogDamaged, match="names the sidecar"):
+        load(writer.path)
+    path.write_text("{}{")
+    with pytest.raises(LogDamaged):
+        load(writer.path)
+
+
+def test_a_checkpoint_counts_when_all_its_parts_are_there() -> None:
+    parts = [f"{7:020d}.checkpoint.{n:010d}.{2:010d}.parquet" for n in (1, 2)]
+    v2 = f"{9:020d}.checkpoint.{UUID}.json"
+    assert complete_checkpoints([*parts, v2, "x"]) == [(9, [v2]), (7, parts)]
+    assert complete_checkpoints(parts[:1]) == []
+
+
+def test_statistics_that_an_owner_wants_as_columns_are_read(writer: Writer) -> None:
+    """Without them no file ever expires, and each read looks at every file."""
+    owners = deltalake.DeltaTable(writer.path)
+    owners.alter.set_table_properties(
+        {
+            "delta.checkpoint.writeStatsAsStruct": "true",
+            "delta.checkpoint.writeStatsAsJson": "false",
+        }
+    )
+    told = load(writer.path)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    for version in range(told.version + 1):
+        os.unlink(entry_path(writer.path, version))
+    assert all(file.is_bounded for file in told.files.values())
+    assert same(load(writer.path), told)
+
+
+@pytest.mark.parametrize("missing", ["size", "path"])
+def test_a_checkpoint_that_says_too_little_is_passed_over(
+    writer: Writer, missing: str
+) -> None:
+    before = load(writer.path)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    path = max(Path(writer.path, "_delta_log").glob("*.checkpoint.parquet"))
+    table = pq.read_table(path)
+    adds = table.column("add").combine_chunks()
+    names = [field.name for field in adds.type if field.name != missing]
+    kept = pa.StructArray.from_arrays(
+        [pc.struct_field(adds, name) for name in names], names, mask=adds.is_null()
+    )
+    at = table.schema.get_field_index("add")
+    pq.write_table(table.set_column(at, "add", kept), path)
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_checkpoint(str(path.parent), before.version, [path.name], {})
+    assert same(load(writer.path), before)

@@ -1,0 +1,137 @@
+"""An entry appears whole or not at all, and never in the place of another."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakehouse.durable import SyncFailed
+from lakehouse.errors import CommitRefused
+from lakehouse.log.delta_log import entry_path, read_entry
+from lakehouse.log.log_store import put_if_absent, sweep
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    (tmp_path / "_delta_log").mkdir()
+    return str(tmp_path)
+
+
+def left(path: str) -> list[str]:
+    return sorted(os.listdir(os.path.join(path, "_delta_log")))
+
+
+def test_an_entry_is_there_once_and_nothing_else(path: str) -> None:
+    assert put_if_absent(path, 7, b"mine")
+    assert not put_if_absent(path, 7, b"theirs")
+    assert read_entry(path, 7) == b"mine"
+    assert left(path) == ["00000000000000000007.json"]
+
+
+def test_others_may_read_an_entry_as_any_file(path: str) -> None:
+    """An owner's Spark runs as somebody else."""
+    put_if_absent(path, 0, b"mine")
+    plain = Path(path) / "plain"
+    plain.touch()
+    assert Path(entry_path(path, 0)).stat().st_mode == plain.stat().st_mode
+
+
+def test_what_waits_for_its_name_is_whole_and_no_entry(path: str) -> None:
+    seen: list[bytes] = []
+
+    def look() -> None:
+        [name] = left(path)
+        assert not name[0].isdigit()
+        seen.append((Path(path) / "_delta_log" / name).read_bytes())
+
+    assert put_if_absent(path, 0, b"mine", on_written=look)
+    assert seen == [b"mine"]
+
+
+def test_of_two_that_wait_for_one_name_the_first_gets_it(path: str) -> None:
+    won: list[bool] = []
+
+    def other() -> None:
+        won.append(put_if_absent(path, 3, b"theirs"))
+
+    assert not put_if_absent(path, 3, b"mine", on_written=other)
+    assert won == [True]
+    assert read_entry(path, 3) == b"theirs"
+    assert left(path) == ["00000000000000000003.json"]
+
+
+def test_a_link_that_was_made_and_then_refused_is_ours(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network file system that did not hear the answer asks again."""
+    link = os.link
+
+    def twice(source: str, target: str) -> None:
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", twice)
+    assert put_if_absent(path, 0, b"mine")
+    assert read_entry(path, 0) == b"mine"
+
+
+def failing(of_directories: bool, times: int) -> Callable[[int], None]:
+    """An fsync that fails so often, of directories or of files."""
+    sync, failures = os.fsync, [None] * times
+
+    def fsync(descriptor: int) -> None:
+        name = os.readlink(f"/proc/self/fd/{descriptor}")
+        if os.path.isdir(name) == of_directories and failures:
+            failures.pop()
+            raise OSError(errno.EIO, "the disk refused")
+        sync(descriptor)
+
+    return fsync
+
+
+def test_an_entry_whose_bytes_are_not_on_the_disk_is_never_seen(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", failing(of_directories=False, times=1))
+    with pytest.raises(SyncFailed):
+        put_if_absent(path, 0, b"mine")
+    assert left(path) == []
+
+
+def test_a_name_whose_sync_failed_is_made_again(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process sees it, and its sync of the directory would succeed."""
+    made: list[int] = []
+    monkeypatch.setattr(os, "fsync", failing(of_directories=True, times=1))
+    entry = Path(entry_path(path, 0))
+    assert put_if_absent(
+        path, 0, b"mine", on_linked=lambda: made.append(entry.stat().st_ino)
+    )
+    assert entry.read_bytes() == b"mine"
+    assert entry.stat().st_ino not in made
+
+
+def test_a_disk_that_refuses_twice_is_believed(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", failing(of_directories=True, times=2))
+    with pytest.raises(SyncFailed):
+        put_if_absent(path, 0, b"mine")
+
+
+def test_what_killed_writers_left_is_swept(path: str) -> None:
+    log = Path(path) / "_delta_log"
+    put_if_absent(path, 0, b"mine")
+    for name in (".entry-00000000000000000001-ab.tmp", ".theirs.tmp", "_commits.tmp"):
+        (log / name).touch()
+    assert sweep(path) == 1
+    assert left(path) == [".theirs.tmp", "00000000000000000000.json", "_commits.tmp"]
+
+
+def test_who_is_swept_at_work_is_refused_and_nothing_is_there(path: str) -> None:
+    with pytest.raises(CommitRefused):
+        put_if_absent(path, 0, b"mine", on_written=lambda: sweep(path) and None)
+    assert left(path) == []

@@ -1,0 +1,216 @@
+"""Which tables get our own entries: those that ask nothing more than we write."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakehouse.log.actions import Metadata, Protocol
+from lakehouse.log.delta_log import load
+from lakehouse.log.ours import why_not_cleaned, why_not_merged, why_not_ours
+from tests.support.tables import Writer
+
+PLAIN = ("appendOnly", "invariants")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Metadata:
+    metadata = load(Writer(str(tmp_path_factory.mktemp("warehouse"))).path).metadata
+    assert metadata is not None
+    return metadata
+
+
+def configured(metadata: Metadata, **said: str) -> Metadata:
+    properties = {key.replace("__", "."): value for key, value in said.items()}
+    return replace(metadata, configuration={**metadata.configuration, **properties})
+
+
+def changed(metadata: Metadata, change: Callable[[list[Any]], object]) -> Metadata:
+    schema = json.loads(metadata.schema_string)
+    change(schema["fields"])
+    return replace(metadata, schema_string=json.dumps(schema))
+
+
+def column(kind: Any, **more: Any) -> dict[str, Any]:
+    return {"name": "x", "type": kind, "nullable": True, "metadata": {}} | more
+
+
+def test_a_table_as_it_was_made_is_ours(made: Metadata) -> None:
+    assert why_not_ours(Protocol(1, 2), made) is None
+    assert why_not_ours(Protocol(1, 2), made, removes=True) is None
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "string", "decimal(10,2)",
+        {"type": "map", "keyType": "string", "valueType": "long"},
+        {"type": "array", "elementType": "date", "containsNull": True},
+        {"type": "struct", "fields": [column("double")]},
+    ],
+)  # fmt: skip
+def test_a_column_beside_ours_changes_nothing(made: Metadata, kind: Any) -> None:
+    beside = column(kind, metadata={"comment": "his own"})
+    assert (
+        why_not_ours(Protocol(1, 2), changed(made, lambda f: f.append(beside))) is None
+    )
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        Protocol(1, 3), Protocol(1, 4), Protocol(2, 5), Protocol(1, 7), Protocol(3, 7),
+        Protocol(0, 2), Protocol(1, 2, (), ("rowTracking",)), Protocol(1, 2, ("x",)),
+    ],
+)  # fmt: skip
+def test_a_raised_protocol_is_the_librarys(made: Metadata, protocol: Protocol) -> None:
+    assert why_not_ours(protocol, made)
+
+
+@pytest.mark.parametrize(
+    ("feature", "said"),
+    [
+        ("inCommitTimestamp", {"delta__enableInCommitTimestamps": "true"}),
+        ("changeDataFeed", {"delta__enableChangeDataFeed": "true"}),
+        ("deletionVectors", {"delta__enableDeletionVectors": "true"}),
+        ("v2Checkpoint", {"delta__checkpointPolicy": "v2"}),
+        ("checkConstraints", {}),
+    ],
+)
+def test_features_that_ask_for_nothing_else_leave_a_table_ours(
+    made: Metadata, feature: str, said: dict[str, str]
+) -> None:
+    features = ("appendOnly", "invariants", feature)
+    metadata = configured(made, **said)
+    for protocol in (Protocol(1, 7, (), features), Protocol(3, 7, (), features)):
+        assert why_not_ours(protocol, metadata, removes=True) is None
+    assert why_not_ours(Protocol(2, 7, (), features), metadata) is not None
+
+
+def test_a_feature_that_asks_for_more_is_the_librarys(made: Metadata) -> None:
+    why = why_not_ours(Protocol(1, 7, (), (*PLAIN, "clustering")), made)
+    assert why == "it has clustering"
+    constrained = configured(made, delta__constraints__short="offset < 10")
+    checked = Protocol(1, 7, (), (*PLAIN, "checkConstraints"))
+    assert why_not_ours(checked, constrained) is not None
+
+
+def test_rows_are_numbered_for_nobody_unless_that_is_suspended(made: Metadata) -> None:
+    protocol = Protocol(1, 7, (), (*PLAIN, "domainMetadata", "rowTracking"))
+    tracked = configured(made, delta__enableRowTracking="true")
+    for metadata in (made, tracked, configured(made, delta__rowTrackingSuspended="x")):
+        why = why_not_ours(protocol, metadata)
+        assert "it has rowTracking, and rows are not numbered here" in str(why)
+    suspended = configured(
+        made, delta__enableRowTracking="false", delta__rowTrackingSuspended="true"
+    )
+    assert why_not_ours(protocol, suspended, removes=True) is None
+    assert why_not_merged(protocol, suspended) is None
+    assert why_not_merged(protocol, tracked) == "it has rowTracking"
+    both = configured(tracked, delta__rowTrackingSuspended="true")
+    assert why_not_ours(protocol, both) == "delta.enableRowTracking is true"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"delta__enableInCommitTimestamps": "true"},
+        {"delta__enableRowTracking": "true"},
+        {"delta__enableChangeDataFeed": "True"},
+        {"delta__enableDeletionVectors": "true"},
+        {"delta__columnMapping__mode": "name"},
+        {"delta__constraints__short": "offset < 10"},
+    ],
+)
+def test_what_asks_more_of_a_commit_is_the_librarys(
+    made: Metadata, said: dict[str, str]
+) -> None:
+    [(key, value)] = said.items()
+    why = why_not_ours(Protocol(1, 2), configured(made, **said))
+    assert why == f"{key.replace('__', '.')} is {value}"
+
+
+def test_what_is_said_to_be_off_is_off(made: Metadata) -> None:
+    off = {"delta__enableRowTracking": "false", "delta__columnMapping__mode": "none"}
+    assert why_not_ours(Protocol(1, 2), configured(made, **off)) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fields: fields.append(column("timestamp_ntz")),
+        lambda fields: fields.append(column("variant")),
+        lambda fields: fields.append(column("long", nullable=False)),
+        lambda fields: fields.append(
+            column("long", metadata={"delta.identity.start": 1})
+        ),
+        lambda fields: fields.append(column("long", metadata={"CURRENT_DEFAULT": "1"})),
+        lambda fields: fields.append(
+            column({"type": "array", "elementType": "variant", "containsNull": True})
+        ),
+        lambda fields: fields.append({"name": "x"}),
+        lambda fields: fields[1]["metadata"].update({"delta.invariants": "{}"}),
+        lambda fields: fields.pop(),
+    ],
+)
+def test_columns_that_are_not_plain_are_the_librarys(
+    made: Metadata, change: Callable[[list[Any]], object]
+) -> None:
+    assert why_not_ours(Protocol(1, 2), changed(made, change))
+
+
+def test_a_table_laid_out_otherwise_is_the_librarys(made: Metadata) -> None:
+    assert why_not_ours(Protocol(1, 2), replace(made, partition_columns=("topic",)))
+    assert why_not_ours(Protocol(1, 2), replace(made, schema_string="?"))
+    assert why_not_ours(Protocol(1, 2), None)
+
+
+def test_where_nothing_may_leave_only_additions_are_ours(made: Metadata) -> None:
+    metadata = configured(made, delta__appendOnly="true")
+    assert why_not_ours(Protocol(1, 2), metadata) is None
+    why = why_not_ours(Protocol(1, 2), metadata, removes=True)
+    assert why == "delta.appendOnly is true"
+
+
+def test_rows_are_moved_where_nobody_asks_for_more(made: Metadata) -> None:
+    assert why_not_merged(Protocol(1, 2), made) is None
+    assert why_not_merged(Protocol(1, 4), made) is None
+    assert why_not_merged(Protocol(1, 7, (), ("checkConstraints",)), made) is None
+    locked = configured(made, delta__appendOnly="true")
+    assert why_not_merged(Protocol(1, 2), locked) is None
+    fed = configured(made, delta__enableChangeDataFeed="true")
+    assert why_not_merged(Protocol(1, 4), fed) is None
+
+
+def test_rows_leave_for_their_keys_sake_where_files_may_be_rewritten(
+    made: Metadata,
+) -> None:
+    assert why_not_cleaned(Protocol(1, 2), made) is None
+    locked = configured(made, delta__appendOnly="true")
+    assert why_not_cleaned(Protocol(1, 2), locked) == "delta.appendOnly is true"
+    tracked = Protocol(1, 7, (), ("rowTracking",))
+    assert why_not_cleaned(tracked, made) == "it has rowTracking"
+    assert why_not_cleaned(Protocol(1, 2), None)
+
+
+@pytest.mark.parametrize(
+    "feature", ["rowTracking", "clustering", "columnMapping", "typeWidening", "of-2030"]
+)
+def test_what_asks_for_more_than_rows_is_left_alone(
+    made: Metadata, feature: str
+) -> None:
+    why = why_not_merged(Protocol(3, 7, (), (feature, "appendOnly")), made)
+    assert why == f"it has {feature}"
+    assert why_not_merged(Protocol(2, 5), made) == "its protocol is 2, 5"
+
+
+def test_a_column_of_another_type_is_left_alone(made: Metadata) -> None:
+    protocol = Protocol(3, 7, ("variantType",), ("timestampNtz",))
+    odd = changed(made, lambda columns: columns.append(column("timestamp_ntz")))
+    assert "['x']" in str(why_not_merged(Protocol(3, 7, (), ("timestampNtz",)), odd))
+    assert why_not_merged(protocol, made) == "it has variantType"
+    assert why_not_merged(Protocol(1, 2), None) is not None
+    tracked = configured(made, delta__enableRowTracking="true")
+    assert "enableRowTracking" in str(why_not_merged(Protocol(1, 2), tracked))

@@ -1,0 +1,191 @@
+"""A checkpoint of ours tells what was followed, and is known by its bytes from then."""
+
+import os
+import shutil
+from pathlib import Path
+
+import deltalake
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse.errors import CommitRefused, LogDamaged
+from lakehouse.log import library
+from lakehouse.log.checkpoint_repair import repair_checkpoint
+from lakehouse.log.checksums import noted
+from lakehouse.log.delta_log import (
+    LOG_DIRECTORY,
+    Snapshot,
+    entry_path,
+    load,
+    table_ends,
+)
+from lakehouse.log.proven_checkpoint import make_checkpoint
+from tests.support.tables import Writer
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(str(tmp_path))
+
+
+def place(writer: Writer, version: int) -> Path:
+    name = f"{version:020d}.checkpoint.parquet"
+    return Path(writer.path) / LOG_DIRECTORY / name
+
+
+def rows(writer: Writer, first: int, rounds: int) -> Snapshot:
+    for n in range(first, first + rounds):
+        writer.add(0, n * 10, n * 10 + 10)
+    return load(writer.path)
+
+
+def another_state(writer: Writer, version: int, source: bytes) -> None:
+    """A checkpoint tells another state and can be read, as some flipped bits have it;
+    its times are what they were."""
+    found = os.stat(place(writer, version))
+    place(writer, version).write_bytes(source)
+    os.utime(place(writer, version), ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def older(writer: Writer, tmp_path: Path, version: int) -> bytes:
+    """The bytes of a checkpoint of this version, made elsewhere."""
+    copy = tmp_path / f"copy-{version}"
+    shutil.copytree(writer.path, copy)
+    deltalake.DeltaTable(str(copy), version=version).create_checkpoint()
+    return (copy / LOG_DIRECTORY / place(writer, version).name).read_bytes()
+
+
+def test_another_state_is_not_read_out_of_a_checkpoint_of_ours(
+    writer: Writer, tmp_path: Path
+) -> None:
+    before = rows(writer, 0, 4)
+    make_checkpoint(before, 4)
+    another_state(writer, 4, older(writer, tmp_path, 3))
+    after = load(writer.path)
+    assert after.files == before.files
+    assert after.damaged == (place(writer, 4).name,)
+    why = repair_checkpoint(after)
+    assert why is not None
+    assert "not as it was written" in why
+    assert not place(writer, 4).exists()
+    assert library.opens(writer.path)
+    assert load(writer.path).damaged == ()
+
+
+def test_where_nothing_else_tells_the_state_a_damaged_one_is_told(
+    writer: Writer, tmp_path: Path
+) -> None:
+    make_checkpoint(rows(writer, 0, 4), 4)
+    another_state(writer, 4, older(writer, tmp_path, 3))
+    for version in range(4):
+        os.unlink(entry_path(writer.path, version))
+    with pytest.raises(LogDamaged, match="not as it was written"):
+        load(writer.path)
+
+
+def written_anew(writer: Writer, version: int) -> None:
+    """Its owner writes the checkpoint himself: the same state in other bytes."""
+    path = place(writer, version)
+    table, time_ns = pq.ParquetFile(path).read(), os.stat(path).st_mtime_ns + 1
+    pq.write_table(table, path, compression="zstd")
+    os.utime(path, ns=(time_ns, time_ns))
+
+
+def test_one_that_its_owner_wrote_anew_is_read_where_nothing_else_tells_the_state(
+    writer: Writer,
+) -> None:
+    before = rows(writer, 0, 4)
+    make_checkpoint(before, 4)
+    written_anew(writer, 4)
+    for version in range(4):
+        os.unlink(entry_path(writer.path, version))
+    after = load(writer.path)
+    assert (after.files, after.damaged) == (before.files, ())
+
+
+def test_one_that_its_owner_wrote_anew_is_his(writer: Writer) -> None:
+    make_checkpoint(rows(writer, 0, 4), 4)
+    written_anew(writer, 4)
+    found = load(writer.path)
+    assert found.damaged == (place(writer, 4).name,)  # the entries tell it
+    assert repair_checkpoint(found) is None
+    assert place(writer, 4).exists()
+    assert load(writer.path).damaged == ()
+
+
+def test_it_is_made_from_no_damaged_one(writer: Writer, tmp_path: Path) -> None:
+    """The library would go on from another state, and each one after it, too."""
+    make_checkpoint(rows(writer, 0, 4), 4)
+    followed = rows(writer, 4, 4)
+    another_state(writer, 4, older(writer, tmp_path, 3))
+    why = make_checkpoint(followed, 8)
+    assert why is not None
+    assert place(writer, 4).name in why
+    assert load(writer.path).files == followed.files
+    assert noted(str(place(writer, 8).parent)).keys() == {place(writer, 8).name}
+
+
+def test_it_is_made_from_no_other_state_of_its_owners(
+    writer: Writer, tmp_path: Path
+) -> None:
+    """Whose checkpoint it is, nobody measured it."""
+    rows(writer, 0, 4)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    followed = rows(writer, 4, 4)
+    another_state(writer, 4, older(writer, tmp_path, 3))
+    assert make_checkpoint(followed, 8) is not None
+    assert load(writer.path).files == followed.files
+    assert table_ends(load(writer.path)) == {0: 80}
+
+
+def test_what_does_not_tell_what_was_followed_does_not_stay(
+    writer: Writer, tmp_path: Path
+) -> None:
+    rows(writer, 0, 4)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    followed = rows(writer, 4, 4)
+    another_state(writer, 4, older(writer, tmp_path, 3))
+    os.unlink(entry_path(writer.path, 0))  # so the damaged one has to stay
+    with pytest.raises(CommitRefused, match="does not tell what was followed"):
+        make_checkpoint(followed, 8)
+    assert place(writer, 4).exists()
+    assert not place(writer, 8).exists()
+    assert noted(str(place(writer, 8).parent)) == {}
+
+
+def test_one_that_is_no_cause_is_put_back(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows(writer, 0, 4)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    followed = rows(writer, 4, 4)
+
+    def refuse(path: str, version: int) -> None:
+        raise CommitRefused("a feature that the library has not")
+
+    monkeypatch.setattr(library, "checkpoint", refuse)
+    with pytest.raises(CommitRefused, match="a feature"):
+        make_checkpoint(followed, 8)
+    assert place(writer, 4).exists()
+
+
+def test_one_that_its_owner_made_meanwhile_is_proven_and_known(writer: Writer) -> None:
+    followed = rows(writer, 0, 4)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    rows(writer, 4, 1)
+    make_checkpoint(followed, 4)
+    assert noted(str(place(writer, 4).parent)).keys() == {place(writer, 4).name}
+
+
+def test_what_expired_goes_only_behind_a_proven_one(writer: Writer) -> None:
+    """And never so much that the new one alone tells the state."""
+    make_checkpoint(rows(writer, 0, 4), 4)
+    rows(writer, 4, 4)
+    for version in range(9):
+        os.utime(entry_path(writer.path, version), (1, 1))
+    os.utime(place(writer, 4), (1, 1))
+    followed = rows(writer, 8, 2)
+    make_checkpoint(followed, 10)
+    assert not os.path.exists(entry_path(writer.path, 3))
+    another_state(writer, 10, b"")
+    assert load(writer.path).files == followed.files
