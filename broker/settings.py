@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from broker.configuration.values import (
+from broker.setting_values import (
     INT_MAX,
     LONG_MAX,
     Address,

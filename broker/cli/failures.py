@@ -24,7 +24,7 @@ def reported() -> Iterator[None]:
     """Turn the errors that users cause into a sentence and an exit code."""
     from confluent_kafka import KafkaException
 
-    from broker.configuration.values import SettingsError
+    from broker.setting_values import SettingsError
 
     try:
         yield

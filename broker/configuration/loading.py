@@ -22,7 +22,7 @@ from broker.configuration.kafka_names import (
 )
 from broker.configuration.kafka_values import from_kafka
 from broker.configuration.sources import Given, given
-from broker.configuration.values import SettingsError
+from broker.setting_values import SettingsError
 from broker.settings import Settings, keys
 
 

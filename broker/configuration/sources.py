@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from broker.configuration import properties
-from broker.configuration.values import SettingsError
+from broker.setting_values import SettingsError
 
 ENVIRONMENT_PREFIX: Final = "LAKELOG_"
 NOT_SETTINGS: Final = frozenset(

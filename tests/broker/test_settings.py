@@ -7,7 +7,7 @@ from pydantic import BeforeValidator
 from broker import settings
 from broker.configuration.kafka_names import plain
 from broker.configuration.loading import load
-from broker.configuration.values import SettingsError
+from broker.setting_values import SettingsError
 from broker.topics.configs import TOPIC_CONFIGS
 
 NOWHERE: dict[str, str] = {}

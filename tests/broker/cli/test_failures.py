@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from broker.cli.failures import BadUsage, UserError, reported
-from broker.configuration.values import SettingsError
+from broker.setting_values import SettingsError
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from broker.cli.announce import REPORTED_VARIABLE
 from broker.cli.failures import BadUsage
 from broker.cli.options import pairs, settings_of
-from broker.configuration.values import SettingsError
+from broker.setting_values import SettingsError
 
 
 def test_pairs_keep_their_order_and_repeat():

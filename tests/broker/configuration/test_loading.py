@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.configuration.loading import load, loaded
-from broker.configuration.values import SettingsError
+from broker.setting_values import SettingsError
 
 NOWHERE: dict[str, str] = {}
 

@@ -11,7 +11,6 @@ from secrets import token_hex
 import pytest
 
 from broker.configuration.loading import load
-from broker.configuration.values import SettingsError
 from broker.runtime.process import internal
 from broker.runtime.process.internal import InternalEndpoint, Question
 from broker.runtime.process.internal_places import (
@@ -21,6 +20,7 @@ from broker.runtime.process.internal_places import (
     place_of_compactor,
 )
 from broker.runtime.process.levels import Levels
+from broker.setting_values import SettingsError
 from broker.settings import InternalSettings
 from broker.status import secret
 from broker.status.proof import Exchange, challenge_of

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from broker.configuration.values import (
+from broker.setting_values import (
     Address,
     Bytes,
     FixedAddress,
