@@ -35,6 +35,8 @@ from jobs.describe import Describer
 from jobs.merging.names import OURS, Replaced
 from jobs.sweep import Files, Sweep
 from jobs.tables import Table, Tables
+from lakehouse.in_flight import AHEAD_MS
+from lakehouse.in_flight import DIRECTORY as BEGUN
 from lakehouse.log.actions import DataFile
 from lakehouse.log.commit import drop, leave_place, remove_files
 
@@ -145,7 +147,7 @@ def delete_files(
     they left the table, and those that no commit ever named, after ``delay_ms``; but
     for those that are being written."""
     # The log after the listing: what was committed meanwhile is then seen as live.
-    present = _candidates(table, sweep, now_ms)
+    present = _candidates(table, sweep, now_ms, delay_ms, writing)
     table.follow()
     snapshot = table.snapshot
     live = {file.relative_path for file in snapshot.files.values()}
@@ -174,11 +176,14 @@ def delete_files(
     return len(present) - len(kept)
 
 
-def _candidates(table: Table, sweep: Sweep, now_ms: int) -> Files:
+def _candidates(
+    table: Table, sweep: Sweep, now_ms: int, delay_ms: int, writing: str | None
+) -> Files:
     """All files of ours if it is time to look at them, else those that may have to go:
     what left the table, and what an earlier look found."""
     number = table.topic.number
     if sweep.is_due(number, now_ms):
+        _delete_begun(table.path, writing, now_ms, delay_ms)
         present = dict(_our_files(table.path))
         sweep.looked(number, now_ms)
         return present
@@ -207,7 +212,7 @@ def _named(path: str) -> tuple[PartitionNumber, int, int]:
 
 
 def _our_files(root: str) -> Iterator[tuple[str, int]]:
-    """(Path, time of last change in ms) of each data file that the compactor named."""
+    """(Path, when it was written in ms) of each data file that the compactor named."""
     for directory in os.listdir(root):
         if not _DIRECTORY.fullmatch(directory):
             continue
@@ -215,7 +220,18 @@ def _our_files(root: str) -> Iterator[tuple[str, int]]:
             for entry in entries:
                 path = f"{directory}/{entry.name}"
                 if OURS.fullmatch(path):
-                    yield path, entry.stat().st_mtime_ns // 1_000_000
+                    yield path, entry.stat().st_mtime_ns // 1_000_000 - AHEAD_MS
+
+
+def _delete_begun(root: str, writing: str | None, now_ms: int, delay_ms: int) -> None:
+    """Delete what killed workers had begun to write."""
+    with suppress(FileNotFoundError), os.scandir(os.path.join(root, BEGUN)) as entries:
+        for entry in entries:
+            if writing is not None and writing in entry.name:
+                continue
+            with suppress(FileNotFoundError):  # it was done, and has its place
+                if now_ms - entry.stat().st_mtime_ns // 1_000_000 >= delay_ms:
+                    os.unlink(entry.path)
 
 
 class Maintenance:

@@ -15,6 +15,7 @@ Source of the shape of a file: `lakehouse.schema` and the measurements it follow
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -25,6 +26,7 @@ from broker.storage.entry import ENTRY_HEADER_BYTES, mark_of
 from broker.storage.segment import StaleSegment
 from broker.storage.store import SegmentBytes, SegmentStore, open_store
 from jobs.priority import set_worker_niceness
+from lakehouse.in_flight import begin, hidden, show
 
 STORES_KEPT_MAX: Final = 4
 
@@ -129,9 +131,8 @@ def write_file(task: FileTask) -> Written:
     first = next(groups, None)
     if first is None:
         return Written(task.path, 0, 0, -1, -1, 0, 0, 0)
-    os.makedirs(os.path.dirname(target), exist_ok=True)
     try:
-        bounds = _write(target, first, groups)
+        bounds = _write(begin(target), first, groups)
         return sync_written(task.path, target, bounds)
     except BaseException:
         discard(target)
@@ -233,12 +234,9 @@ def _write(target: str, first: Any, groups: Iterator[Any]) -> Bounds:
 
 
 def sync_written(path: str, target: str, bounds: Bounds) -> Written:
-    """What is to be said of a file, once it is durable with its directory."""
-    from lakehouse.durable import sync_directory, sync_file
-
-    sync_file(target)
-    sync_directory(os.path.dirname(target))
-    status = os.stat(target)
+    """What is to be said of a file that was written hidden, once it has its name and is
+    durable with its directory."""
+    status = show(target)
     return Written(
         path, bounds.rows, status.st_size,
         min(bounds.offsets), max(bounds.offsets),
@@ -248,11 +246,10 @@ def sync_written(path: str, target: str, bounds: Bounds) -> Written:
 
 
 def discard(target: str) -> None:
-    """Delete a file if it is there."""
-    try:
-        os.unlink(target)
-    except FileNotFoundError:
-        return
+    """Delete a file if it is there, hidden or not."""
+    for path in (hidden(target), target):
+        with suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def warm() -> None:

@@ -41,6 +41,7 @@ from jobs.merging.rewrite import (
 from jobs.merging.room import NoRoom
 from jobs.priority import set_worker_niceness
 from jobs.rows import Failed, Written, discard, sync_written
+from lakehouse.in_flight import hidden
 from lakehouse.log.actions import DataFile
 
 KEYS: Final = ("offset", "key")
@@ -298,8 +299,8 @@ def _write(
     if not kept.has_tombstones and group.since_ms:
         path = _name(task, sources, 0)
         written.append(path)
-        os.rename(target, os.path.join(task.root, path))
-        target = os.path.join(task.root, path)
+        other, target = target, os.path.join(task.root, path)
+        os.rename(hidden(other), hidden(target))
     done = sync_written(path, target, bounds)
     found = digest_of([target], rising=True)
     if found != kept.digest:

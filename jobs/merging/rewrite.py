@@ -25,6 +25,7 @@ from jobs.merging.names import continued
 from jobs.merging.room import NoRoom, check_room
 from jobs.priority import set_worker_niceness
 from jobs.rows import Bounds, Failed, Written, discard, sync_written
+from lakehouse.in_flight import begin
 
 NICENESS: Final = 19
 GROUP_BYTES: Final = 16 << 20
@@ -239,13 +240,13 @@ def checked(groups: Iterator[Any], partition: int) -> Iterator[Any]:
 def write_groups(
     target: str, schema: Any, groups: Iterator[Any], pause: Pause, bytes_max: int = 0
 ) -> Bounds:
-    """Write a file of these row groups, of the first alone until so many bytes of it
-    stand on the disk (0: of all). The others are still to come of ``groups``."""
+    """Write a hidden file of these row groups, of the first alone until so many bytes
+    of it stand on the disk (0: of all). The others are still to come of ``groups``."""
     import pyarrow.parquet as pq
 
     from lakehouse import schema as ours
 
-    bounds = Bounds()
+    bounds, target = Bounds(), begin(target)
     first = next(groups)
     repeating: Any = _repeating(first)
     flat = [field.name for field in schema if not field.type.num_fields]

@@ -37,6 +37,7 @@ from lakehouse import properties
 from lakehouse.durable import sync_files
 from lakehouse.errors import CommitLost, CommitRefused, RowsInTheWay
 from lakehouse.files.foreign_rows import ForeignRows, foreign_rows
+from lakehouse.in_flight import keep
 from lakehouse.log import library
 from lakehouse.log.actions import DataFile, parse_commit
 from lakehouse.log.attempts import COMMIT_ATTEMPTS, Committed, commit_judged, current
@@ -384,18 +385,22 @@ def _check_and_sync_files(path: str, ranges: Ranges, files: Sequence[NewFile]) -
         size = os.path.getsize(os.path.join(path, file.path))
         if size != file.size:
             raise OSError(f"{path}/{file.path} has {size} bytes, not {file.size}")
+        keep(os.path.join(path, file.path))
     sync_files(path, [file.path for file in files])
 
 
 def _still_there(path: str, files: Sequence[NewFile], on_written: Step) -> Step:
     """``on_written``, and a last look: to another compactor, which came when this one
-    had been stopped for a minute, files that no commit names were orphans."""
+    had been stopped for a minute, files that no commit names were orphans; and to a
+    VACUUM that came before, they were old."""
 
     def look() -> None:
         on_written()
         for file in files:
-            if not os.path.exists(os.path.join(path, file.path)):
-                raise CommitRefused(f"{path}: {file.path} went meanwhile")
+            try:
+                keep(os.path.join(path, file.path))
+            except FileNotFoundError as error:
+                raise CommitRefused(f"{path}: {file.path} went meanwhile") from error
 
     return look
 

@@ -13,6 +13,7 @@ import pytest
 from broker.catalog import topics as catalog_topics
 from jobs.rows import Failed, FileTask, Written
 from lakehouse import tables
+from lakehouse.in_flight import AHEAD_MS, begin
 from lakehouse.log.delta_log import entry_path, load
 from tests.jobs.world import (
     DELAY,
@@ -89,9 +90,30 @@ def test_orphans_go_when_they_are_old_and_nothing_else_does(world: World) -> Non
     now_s = world.clock.now_ms() / 1000
     for path in (orphan, theirs, kept):
         os.utime(path, (now_s, now_s))
-    os.utime(young, (now_s + 30, now_s + 30))
+    os.utime(young, (now_s + 30 + AHEAD_MS / 1_000,) * 2)
     later(world, world.compactor())  # one that has not looked yet
     assert files_of(world, topic) == {kept, young, theirs}
+    world.check_rows()
+
+
+def test_what_a_killed_worker_had_begun_goes_and_what_is_written_stays(
+    world: World,
+) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    [kept] = files_of(world, topic)
+    names = [f"{0:020d}-{10:020d}-dead-1.parquet", f"{0:020d}-{10:020d}-now-2.parquet"]
+    begun, written = (Path(begin(str(kept.with_name(name)))) for name in names)
+    now_s = world.clock.now_ms() / 1000
+    for path in (begun, written):
+        path.write_bytes(b"x")
+        os.utime(path, (now_s, now_s))
+    compactor = world.compactor()
+    compactor._maintenance._writing = lambda: "-now-2"
+    later(world, compactor)
+    assert list(written.parent.iterdir()) == [written]
+    assert files_of(world, topic) == {kept}
     world.check_rows()
 
 
@@ -253,8 +275,8 @@ def test_a_record_without_a_timestamp_is_as_old_as_its_file(world: World) -> Non
     topic, compactor = world.topic("t"), world.compactor()
     world.produce(topic, [Record(b"k", b"v", (), -1)] * 10)
     world.flush(compactor)
-    [file] = files_of(world, topic)
-    written_ms = file.stat().st_mtime_ns // 1_000_000
+    [file] = load(str(world.path(topic))).files.values()
+    written_ms = file.modified_ms
     keep(world, topic, lake_retention_ms=str(WEEK))
     start_at(world, topic, 10)
     world.clock.wall_ms = written_ms + WEEK - DELAY

@@ -69,8 +69,6 @@ SETTINGS = (
     "lake.owner_wait_ms=600000",
 )
 TRIES_MAX = 2
-HELD = re.compile(r"VACUUM .* RETAIN 0 HOURS")
-"""It takes what no version names, files that are about to be committed included."""
 GONE = {"CREATE OR REPLACE TABLE", REMOVED}
 LOST = re.compile(
     r"(.+)-0: offsets 0 to (\d+) are neither in the table nor in a segment"
@@ -243,12 +241,11 @@ def do(house: House, analyst: SparkReader, row: Row, moment: Moment) -> None:
 
 def done(house: House, analyst: SparkReader, topic: str, sql: str) -> Tried:
     """A statement, at the second try at the latest; after these an owner holds his
-    table for what nobody sees coming, and before any for what must find it still."""
-    if not HELD.match(sql):
-        try:
-            return tried(analyst, sql, PASSING, TRIES_MAX)
-        except Starved:
-            assert UNSEEN.match(sql), f"{sql} needs more than {TRIES_MAX} tries"
+    table for what nobody sees coming."""
+    try:
+        return tried(analyst, sql, PASSING, TRIES_MAX)
+    except Starved:
+        assert UNSEEN.match(sql), f"{sql} needs more than {TRIES_MAX} tries"
     with closing(Extents(house.data_dir)) as extents:
         hold(extents, house.data_dir, topic, HOLD_MS)
         found = tried(analyst, sql, PASSING, TRIES_MAX)

@@ -14,6 +14,7 @@ from jobs.merging.background import Background
 from jobs.merging.names import continued, span_of
 from jobs.merging.rewrite import Merged, MergeTask, digest_of, merge_files, stop_file
 from jobs.rows import Failed, Written
+from lakehouse.in_flight import hidden
 from lakehouse.schema import ROW_GROUP_ROWS, WRITE
 from tests.support.patience import wait_until
 from tests.support.placed import Row, flat, placed, table_of
@@ -246,13 +247,13 @@ def test_a_merge_that_waits_for_its_turn_ends_when_it_is_to(tmp_path: Path) -> N
     (tmp_path / "spill").mkdir()
     background = Background(merge_files)
     background.start(found)
-    wait_until((tmp_path / TARGET).exists)
+    wait_until(Path(hidden(str(tmp_path / TARGET))).exists)
     Path(stop_file(found.spill)).touch()
     background.wait()
     done = background.take()
     assert isinstance(done, Failed)
     assert done.stale
-    assert not (tmp_path / TARGET).exists()
+    assert not list(tmp_path.rglob("*-a-b-1-*.parquet"))
     assert os.listdir(found.spill) == ["stop"]
 
 
