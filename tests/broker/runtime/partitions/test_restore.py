@@ -34,6 +34,7 @@ from tests.support.rig import (
     start,
     values_in,
 )
+from tests.support.transacting import record
 
 
 async def fill(broker: Broker, first: int, count: int) -> None:
@@ -523,6 +524,25 @@ def test_what_an_undecided_table_may_have_is_not_read_from_segments(
                 ErrorCode.KAFKA_STORAGE_ERROR
             )
             assert values_in(await fetch_one(broker, "t", 1)) == [b"b"]
+
+    run(scenario)
+
+
+def test_a_transaction_that_was_deleted_in_part_is_open_without_a_checkpoint(
+    tmp_path: Path,
+) -> None:
+    """A carry notes what was deleted of a batch, of which the rest is undecided."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            await record(partition, 7, 0, b"a", b"b", b"c")
+            await broker.partitions.raise_log_starts({partition: 1})
+            await broker.partitions.released_ends.note({partition.key: 1})
+        (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+        async with rig(tmp_path) as broker:
+            log = broker.partitions.named("t", 0).log
+            assert (log.start, log.stable, log.durable) == (1, 1, 3)
 
     run(scenario)
 
