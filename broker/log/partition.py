@@ -57,8 +57,8 @@ class PartitionLog:
     """Offsets, producers, transactions and index of one partition."""
 
     __slots__ = (
-        "_decided_end", "_has_forgotten", "_known_end", "holes", "index", "lost",
-        "offsets", "producers", "transactions",
+        "_decided_end", "_has_forgotten", "_known_end", "holes", "index", "left_from",
+        "lost", "offsets", "producers", "transactions",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +75,8 @@ class PartitionLog:
         self._has_forgotten = has_forgotten
         """Whether the last start had no checkpoint, or met damage: who wrote what is in
         the table alone, or is lost, is not known."""
+        self.left_from: int | None = None
+        """From there on segments had what is left to the table, when that start was."""
         self.holes: list[Hole] = []
         """Of those that may lie beyond the table's end: the newest ones."""
         self.lost: list[Lost] = []
@@ -376,6 +378,7 @@ class PartitionLog:
             if snapshot.holes is None:
                 log._abandon_refused(max(kept, table_end))
         else:
+            log.left_from = log._first_in_segments
             log._leave_to_table(table_end)
         log._has_forgotten = snapshot is None or bool(places)
         return log

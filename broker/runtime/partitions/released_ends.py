@@ -77,6 +77,8 @@ def _report(error: BaseException | None) -> None:
 
 
 def _released_end(partition: Partition) -> int:
-    """The offset below which nothing of a partition is in segments."""
-    first = partition.log.index.first_offset
-    return partition.log.durable if first is None else first
+    """The offset below which nothing of a partition is in segments. What a start leaves
+    to the table is in both, and in that it need not be durable."""
+    log, first = partition.log, partition.log.index.first_offset
+    end = log.durable if first is None else first
+    return end if log.left_from is None else min(end, log.left_from)

@@ -11,7 +11,16 @@ from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.partitions.released_ends import ReleasedEnds
 from broker.runtime.services import Broker
 from tests.support.old_catalogs import take_back
-from tests.support.rig import Tables, batch_of, create, produce_one, rig, run
+from tests.support.rig import (
+    Tables,
+    batch_of,
+    create,
+    fetch_one,
+    produce_one,
+    rig,
+    run,
+    values_in,
+)
 
 
 def noted(broker: Broker) -> dict[tuple[int, int], int]:
@@ -78,6 +87,31 @@ def test_what_records_were_deleted_of_is_told_by_its_log_start(tmp_path: Path) -
             broker.partitions.released_ends.note_found([partition])
             await broker.partitions.released_ends.note({})
             assert noted(broker) == {}
+
+    run(scenario)
+
+
+def test_what_a_table_has_of_segments_is_not_noted_before_it_is_durable(
+    tmp_path: Path,
+) -> None:
+    """Two starts without a checkpoint, and between them the table loses its last commit
+    with the power: its records are in segments still."""
+
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            for value in (b"a", b"b", b"c"):
+                await produce_one(broker, "t", batch_of(value))
+            tables.compact(broker, partition)
+        for end in (3, 0):
+            tables.ends[partition.key] = end
+            (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+            async with rig(tmp_path, tables=tables) as broker:
+                await broker.partitions.released_ends.note({})
+                assert noted(broker) == {}
+                found = values_in(await fetch_one(broker, "t", 0))
+                assert found == [b"a", b"b", b"c"]
 
     run(scenario)
 
