@@ -75,8 +75,7 @@ class PartitionLog:
         self._has_forgotten = has_forgotten
         """Whether the last start had no checkpoint, or met damage: who wrote what is in
         the table alone, or is lost, is not known."""
-        self.left_from: int | None = None
-        """From there on segments had what is left to the table, when that start was."""
+        self.left_from: int | None = None  # segments had that, and it is the table's
         self.holes: list[Hole] = []
         """Of those that may lie beyond the table's end: the newest ones."""
         self.lost: list[Lost] = []
@@ -484,11 +483,12 @@ class PartitionLog:
         else:
             start = self._decided_from(base, header, marker)
             self._mark_at(header, now_ms)
-        if base < self._decided_end:
+        commits = None if marker is None else marker.commit
+        if marker is None and base < self._decided_end:
+            self.transactions.replay_decided(base, producer_id)
             return
         if marker is None:
             self.transactions.separate(base, header)
-        commits = None if marker is None else marker.commit
         self.transactions.replay(base, producer_id, commits=commits, start=start)
         self.offsets.restore_stable(self._stable_below(self.durable))
 

@@ -69,8 +69,8 @@ class Transactions:
     """The transactions of one partition."""
 
     __slots__ = (
-        "_first", "_in_flight", "_last", "_newest", "_producer", "_stable", "admitted",
-        "open", "undecided",
+        "_decided", "_first", "_in_flight", "_last", "_newest", "_producer", "_stable",
+        "admitted", "open", "undecided",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -82,6 +82,8 @@ class Transactions:
         """What no marker decides, in the order of the markers that came behind."""
         self._newest: dict[ProducerId, tuple[int, int]] = {}
         """Of each that is open the epoch, and where its last batch ends."""
+        self._decided: dict[ProducerId, int] = {}
+        """First offset of each whose marker is still to be replayed, or is gone."""
         self._in_flight: deque[_InFlight] = deque()
         self._producer = array("q")
         self._first = array("q")
@@ -241,9 +243,18 @@ class Transactions:
         if commits is None:
             self.begin(base, producer_id)
             self.admitted.setdefault(producer_id, base)
-        else:
-            self.end(base, producer_id, commits=commits, start=start)
-            self.admitted.pop(producer_id, None)
+            return
+        first = self._decided.pop(producer_id, None)
+        # Or of one before, whose marker is gone: newer markers say where theirs begins.
+        if first is not None and (start or producer_id not in self.open):
+            self.open[producer_id] = max(first, start)
+        self.end(base, producer_id, commits=commits, start=start)
+        self.admitted.pop(producer_id, None)
+
+    def replay_decided(self, base: int, producer_id: ProducerId) -> None:
+        """The same of a batch whose fate a table knows: it holds nobody back. Who reads
+        it in segments once more must know what its marker says, wherever that is."""
+        self._decided.setdefault(producer_id, base)
 
     def snapshot(self) -> bytes:
         """What is durable, as bytes for a checkpoint; empty if there is nothing."""

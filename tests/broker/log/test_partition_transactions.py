@@ -235,6 +235,23 @@ def test_without_a_checkpoint_what_the_table_has_is_decided() -> None:
     assert {1, 2} == {one.producer_id for one in log.producers.active(8)}
 
 
+def test_a_marker_behind_what_the_table_has_says_what_was_aborted_there() -> None:
+    """The table ends where another transaction was open. The next start reads the
+    segments from the first record on."""
+    columns = SimpleNamespace(
+        base=np.arange(3), last=np.arange(3), max_ts=np.zeros(3, np.int64),
+        location=np.arange(1, 4), length=np.ones(3, np.int64),
+    )  # fmt: skip
+    log = PartitionLog.restore(None, table_end=1, columns=columns)
+    for producer, base in ((1, 0), (2, 1)):
+        log.replay(_placed(header(producer=producer, transactional=True), base), NOW)
+    log.replay(_placed(marker_header(1), 2), NOW, Marker(False).starting(0, 2))
+    assert (log.stable, log.transactions.open) == (1, {2: 1})
+    again = PartitionLog.restore(log.snapshot(), table_end=1, columns=columns)
+    assert again.is_in_segments(0)
+    assert again.aborted(0, 1) == [(1, 0)]
+
+
 def _placed(one: BatchHeader, base: int) -> BatchHeader:
     return one._replace(base_offset=base)
 

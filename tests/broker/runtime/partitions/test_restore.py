@@ -34,7 +34,7 @@ from tests.support.rig import (
     start,
     values_in,
 )
-from tests.support.transacting import record
+from tests.support.transacting import marker, record
 
 
 async def fill(broker: Broker, first: int, count: int) -> None:
@@ -543,6 +543,38 @@ def test_a_transaction_that_was_deleted_in_part_is_open_without_a_checkpoint(
         async with rig(tmp_path) as broker:
             log = broker.partitions.named("t", 0).log
             assert (log.start, log.stable, log.durable) == (1, 1, 3)
+
+    run(scenario)
+
+
+def test_what_was_aborted_is_known_again_after_a_checkpoint_was_lost(
+    tmp_path: Path,
+) -> None:
+    """The start without it leaves all to the table; the next one, which has that of
+    this start, reads the same segments again."""
+
+    async def committed(broker: Broker) -> list[tuple[int, int]]:
+        """Producers, and first offsets, of what was aborted of what is read."""
+        data = await fetch_one(broker, "t", 0, isolation_level=1)
+        assert data.error_code == 0
+        aborted = data.aborted_transactions or ()
+        return [(one.producer_id, one.first_offset) for one in aborted]
+
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            for producer, commit in ((7, False), (8, True)):
+                await record(partition, producer, 0, b"x")
+                await marker(partition, producer, commit)
+            assert await committed(broker) == [(7, 0)]
+        tables.ends[partition.key] = 4
+        (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+        async with rig(tmp_path, tables=tables) as broker:
+            log = broker.partitions.named("t", 0).log
+            assert (log.stable, log.transactions.open) == (4, {})
+        async with rig(tmp_path, tables=tables) as broker:
+            assert await committed(broker) == [(7, 0)]
 
     run(scenario)
 
