@@ -81,15 +81,28 @@ def continued(path: str, first: int) -> str:
     too large: they say the same end, and prove nothing of what they were made of."""
     found = _MERGED.fullmatch(path)
     assert found is not None, "a merged file"
-    directory = path.partition("/")[0]
-    return f"{directory}/{first:020d}{written_with(path)}0{path[found.end(1) :]}"
+    at = _end_at(path)
+    rest = f"{path[at - 1 : found.start(1)]}0{path[found.end(1) :]}"
+    return f"{path[: at - 21]}{first:020d}{rest}"
+
+
+def ended(path: str, end: int) -> str:
+    """The name of the file at ``path`` once another goes on at ``end``: it stays on the
+    disk no longer than the log needs what is below that."""
+    at = _end_at(path)
+    return f"{path[:at]}{end:020d}{path[at + 20 :]}"
 
 
 def written_with(path: str) -> str:
     """What the names of all files of one merge have in common, and no others."""
     found = _MERGED.fullmatch(path)
     assert found is not None, "a merged file"
-    return path[path.index("/") + 21 : found.start(1)]
+    return path[_end_at(path) + 20 : found.start(1)]
+
+
+def _end_at(path: str) -> int:
+    """Where the name of one of our files says its end."""
+    return path.index("/") + 22
 
 
 def _joined(marks: Sequence[Mark | None]) -> Mark | None:

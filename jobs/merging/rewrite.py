@@ -21,7 +21,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from broker.failpoints import passing
-from jobs.merging.names import continued
+from jobs.merging.names import continued, ended
 from jobs.merging.room import NoRoom, check_room
 from jobs.priority import set_worker_niceness
 from jobs.rows import Bounds, Failed, Written, discard, sync_written
@@ -144,14 +144,23 @@ def _files(
 ) -> Iterator[Written]:
     """Write all row groups, in files that are of the size that is wanted but for their
     last row groups, which are still in memory when that is asked."""
-    for first in groups:
-        offset = first.column("offset")[0].as_py()
-        path = continued(task.path, offset) if written else task.path
-        target = os.path.join(task.root, path)
+    first = next(groups, None)
+    while first is not None:
+        path = continued(task.path, _first_offset(first)) if written else task.path
         written.append(path)
+        target = os.path.join(task.root, path)
         group = chain([first], groups)
         bounds = write_groups(target, schema, group, pause, task.bytes_max)
-        yield sync_written(path, target, bounds)
+        first = next(groups, None)
+        if first is not None:
+            written[-1] = ended(path, _first_offset(first))
+            begun, target = target, os.path.join(task.root, written[-1])
+            os.rename(begun, target)
+        yield sync_written(written[-1], target, bounds)
+
+
+def _first_offset(group: Any) -> int:
+    return int(group.column("offset")[0].as_py())
 
 
 class Stopped(OSError):

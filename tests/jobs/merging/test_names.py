@@ -6,6 +6,7 @@ from jobs.merging.names import (
     Mark,
     Replaced,
     continued,
+    ended,
     mark_of,
     merged_name,
     span_of,
@@ -40,6 +41,19 @@ def test_what_goes_on_in_another_file_proves_nothing() -> None:
         assert written_with(path) in other
     others = [merged_name([data_file(10, 30)], "a-b-2"), data_file(0, 30).path]
     assert [path for path in others if written_with(PURE) in path] == []
+
+
+def test_a_file_that_another_goes_on_from_ends_where_that_begins() -> None:
+    marked = merged_name([data_file(0, 10)], "a-b-1", Mark(10, 7))
+    for path in (PURE, marked, continued(marked, 3)):
+        other = ended(path, 5)
+        first = (span_of(path) or (0, 0, 0))[1]
+        assert span_of(other) == (0, first, 5)
+        assert mark_of(other) == mark_of(path)
+        assert written_with(other) == written_with(path)
+        assert written_with(path) in other
+    assert data_file(0, 5).path in Replaced([ended(PURE, 5)])
+    assert data_file(0, 10).path not in Replaced([ended(PURE, 5)])
 
 
 def test_what_lies_in_it_was_merged() -> None:

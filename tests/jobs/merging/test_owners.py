@@ -1,15 +1,17 @@
 """Stories of an owner and of merges, by seed: the table holds what it should."""
 
 import random
+from pathlib import Path
 
 import deltalake
 import pytest
 
+from broker.topics.topic import Topic
 from jobs.check import check_data_directory
 from jobs.merging import merger, order, plan, rewrite
 from jobs.merging.background import Task
 from jobs.merging.rewrite import Merged, MergeTask
-from tests.jobs.world import MergesHere, World, some
+from tests.jobs.world import WEEK, MergesHere, World, later, some, start_at
 
 STEPS = 25
 SEEDS = 8
@@ -125,3 +127,32 @@ def test_whatever_an_owner_does_the_table_holds_what_it_should(
     assert len(rows) == len(story.wanted)
     assert check_data_directory(world.data_dir).problems == []
     assert story.compactor.counters.merges
+
+
+def test_what_retention_lets_go_of_a_repair_goes_before_the_rest_of_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewrite, "GROUP_BYTES", 2_000)
+    for module in (merger, order):
+        monkeypatch.setattr(module, "WHOLE_ROWS_MAX", 30)
+    topic, merges = world.topic("t"), SmallMerges()
+    compactor = world.compactor(merges=merges, merge=True)
+    world.produce(topic, some(200))
+    world.flush(compactor)
+    deltalake.DeltaTable(str(world.path(topic))).optimize.z_order(["key"])
+    while not merges.cut:
+        later(world, compactor, 61_000)
+    later(world, compactor)
+    repaired = files_of(world, topic)
+    assert len(repaired) > 2
+    start_at(world, topic, 199)
+    later(world, compactor)
+    assert len(files_of(world, topic)) == 1
+    later(world, compactor, 2 * WEEK)
+    there = world.path(topic).glob("partition=*/*.parquet")
+    assert set(there) & repaired == files_of(world, topic)
+
+
+def files_of(world: World, topic: Topic) -> set[Path]:
+    table = deltalake.DeltaTable(str(world.path(topic)))
+    return {Path(uri.removeprefix("file://")) for uri in table.file_uris()}

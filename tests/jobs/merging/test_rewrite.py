@@ -11,7 +11,7 @@ import pytest
 from jobs import space
 from jobs.merging import order, rewrite, room
 from jobs.merging.background import Background
-from jobs.merging.names import continued, span_of
+from jobs.merging.names import continued, ended, span_of, written_with
 from jobs.merging.rewrite import Merged, MergeTask, digest_of, merge_files, stop_file
 from jobs.rows import Failed, Written
 from lakehouse.in_flight import hidden
@@ -144,9 +144,16 @@ def test_what_would_be_too_large_a_file_becomes_some(
         first = table["offset"][0].as_py()
         assert (file.first_offset, file.rows) == (first, table.num_rows)
         assert file.last_offset == table["offset"][-1].as_py()
-    later = [continued(TARGET, file.first_offset) for file in files[1:]]
-    assert [file.path for file in files] == [TARGET, *later]
-    assert span_of(later[0]) == (0, files[1].first_offset, 5_000)
+    paths = [TARGET, *(continued(TARGET, file.first_offset) for file in files[1:])]
+    ends = [file.first_offset for file in files[1:]]
+    paths[:-1] = map(ended, paths[:-1], ends)
+    assert [file.path for file in files] == paths
+    assert span_of(paths[1]) == (0, ends[0], ends[1])
+    assert span_of(paths[-1]) == (0, ends[-1], 5_000)
+    directory = (tmp_path / TARGET).parent
+    assert {path.name for path in directory.glob(f"*{written_with(TARGET)}*")} == {
+        (tmp_path / path).name for path in paths
+    }
 
 
 def test_none_of_some_files_is_left_when_the_last_one_fails(
