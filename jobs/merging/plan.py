@@ -52,7 +52,8 @@ class Merge(NamedTuple):
 class Rules(NamedTuple):
     """What is asked of a partition's files.
 
-    ``end``: where its table ends; a file that reaches there has its owner's rows.
+    ``end``: where its table ends; a file that reaches there has its owner's rows, as
+    one has that begins below 0.
     ``is_unsorted``: of a file that nothing overlaps. ``barred``: left alone.
     """
 
@@ -117,7 +118,8 @@ def find(
 
 def _is_barred(file: DataFile, rules: Rules) -> bool:
     is_known = file.is_bounded and file.rows > 0 and file.vector is None
-    return not is_known or file.last_offset >= rules.end or rules.barred(file)
+    is_inside = file.first_offset >= 0 and file.last_offset < rules.end
+    return not (is_known and is_inside) or rules.barred(file)
 
 
 def _in_run(files: Sequence[DataFile], rules: Rules) -> Merge | None:

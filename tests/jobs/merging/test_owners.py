@@ -4,12 +4,14 @@ import random
 from pathlib import Path
 
 import deltalake
+import pyarrow as pa
 import pytest
 
 from broker.topics.topic import Topic
 from jobs.check import check_data_directory
 from jobs.merging import merger, order, plan, rewrite
 from jobs.merging.background import Task
+from jobs.merging.names import span_of
 from jobs.merging.rewrite import Merged, MergeTask
 from tests.jobs.world import WEEK, MergesHere, World, later, some, start_at
 
@@ -151,6 +153,27 @@ def test_what_retention_lets_go_of_a_repair_goes_before_the_rest_of_it(
     later(world, compactor, 2 * WEEK)
     there = world.path(topic).glob("partition=*/*.parquet")
     assert set(there) & repaired == files_of(world, topic)
+
+
+def test_an_owners_row_below_offset_0_holds_up_no_maintenance(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A merge has a name that its file can have, as long as it is under way."""
+    for module in (merger, order):
+        monkeypatch.setattr(module, "WHOLE_ROWS_MAX", 3)
+    topic, merges = world.topic("t"), MergesHere()
+    compactor = world.compactor(merges=merges, merge=True)
+    world.produce(topic, some(6))
+    world.flush(compactor)
+    table = deltalake.DeltaTable(str(world.path(topic)))
+    row = table.to_pyarrow_table().slice(0, 1)
+    at = row.schema.get_field_index("offset")
+    theirs = row.set_column(at, "offset", pa.array([-5], pa.int64()))
+    deltalake.write_deltalake(table, theirs, mode="append")
+    deltalake.DeltaTable(str(world.path(topic))).optimize.z_order(["value"])
+    later(world, compactor, 61_000)
+    assert [task.path for task in merges.tasks if span_of(task.path) is None] == []
+    assert [record.offset for record in world.rows(topic)] == [-5, *range(6)]
 
 
 def files_of(world: World, topic: Topic) -> set[Path]:

@@ -166,6 +166,15 @@ def test_an_owners_rows_at_the_tables_end_are_left_where_they_are() -> None:
     assert found(files, end=len(files) * 10) is not None
 
 
+def test_an_owners_rows_below_0_are_left_where_they_are() -> None:
+    theirs = data_file(0, 30)._replace(first_offset=-5, path="theirs")
+    for files in ([theirs], [theirs, *row([MIB] * 3)]):
+        assert found(files, is_unsorted=lambda file: True) is None
+    merge = found([theirs, *row([MIB] * 30)])
+    assert merge is not None
+    assert merge.files[0].first_offset == 30
+
+
 def test_what_is_barred_makes_two_runs() -> None:
     files = row([MIB] * 40)
     merge = found(files, barred=lambda file: file is files[10])
