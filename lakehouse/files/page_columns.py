@@ -6,7 +6,9 @@ of a small one. The idea: a column chunk is a function of its bytes, wherever it
 what short ones say of all rows is remembered, with the verification of their checksums.
 
 Whatever is odd raises `Odd`. So nothing here may be less strict than Arrow is: each
-page has a checksum, each length fits exactly, each row has its value.
+page has a checksum, each length fits exactly, each row has its value. Of a page that
+says that all its rows are null, that is all that is looked at, and of a dictionary that
+no row names a value of, nothing: Arrow may refuse these, and their rows are null.
 
 Source: the Parquet format.
 """

@@ -7,8 +7,8 @@ files have, these loops say just that. Whatever is odd (another encoding, a fiel
 nobody writes, a length that does not fit, a byte that is left over) ends the loop with
 `ODD`, and Arrow reads the row group and has the last word.
 
-The price: a second reading of the format. It is stricter than Arrow in all that is
-refused, so it is never the one to say what a damaged page means.
+The price: a second reading of the format. It is stricter than Arrow wherever a row has
+a value, so it is never the one to say what a damaged page means.
 
 Sources: ``parquet.thrift``, ``Encodings.md`` of the Parquet format; Thrift's compact
 protocol.
