@@ -250,10 +250,13 @@ class Merger:
             all_columns(metadata.schema_string).serialize().to_pybytes(),
             str(self.spill),
             self.settings.merge_bytes_per_s,
-            self.settings.target_file_bytes if merge.is_repair else 0,
+            self._repaired_bytes(table) if merge.is_repair else 0,
         )
         passing("merge.before_file")
         self.slot.begin(table, merge, task)
+
+    def _repaired_bytes(self, table: Table) -> int:
+        return bounds_of(table.topic, self.defaults(), self.settings)[0]
 
     def _commit(self, job: _Merging, merged: Merged) -> None:
         table = job.table

@@ -25,7 +25,7 @@ from jobs.merging.names import continued, ended
 from jobs.merging.room import NoRoom, check_room
 from jobs.priority import set_worker_niceness
 from jobs.rows import Bounds, Failed, Written, discard, sync_written
-from lakehouse.in_flight import begin
+from lakehouse.in_flight import begin, hidden
 
 NICENESS: Final = 19
 GROUP_BYTES: Final = 16 << 20
@@ -155,7 +155,7 @@ def _files(
         if first is not None:
             written[-1] = ended(path, _first_offset(first))
             begun, target = target, os.path.join(task.root, written[-1])
-            os.rename(begun, target)
+            os.rename(hidden(begun), hidden(target))
         yield sync_written(written[-1], target, bounds)
 
 

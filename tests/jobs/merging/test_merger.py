@@ -203,6 +203,23 @@ def test_files_in_no_order_are_repaired(
     is_well(world)
 
 
+def test_a_repair_makes_files_that_retention_can_let_go(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merger, "WHOLE_ROWS_MAX", 50)
+    topic, merges = world.topic("t"), MergesHere()
+    few = {"retention.bytes": str(32 << 20)}
+    world.catalog.change(lambda c: catalog_topics.alter_configs(c, topic.number, few))
+    steps = compactor(world, merges)
+    fill(world, topic, steps, 3)
+    owner(world, topic).optimize.z_order(["value"])
+    world.produce(topic, some(20, NOISE))
+    world.flush(steps)
+    settle(world, steps)
+    assert [task.bytes_max for task in merges.tasks] == [2 << 20]
+    is_well(world)
+
+
 def test_a_table_whose_owner_asks_for_more_is_left_alone(world: World) -> None:
     topic, merges = world.topic("t"), MergesHere()
     steps = compactor(world, merges)
