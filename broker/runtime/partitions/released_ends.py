@@ -42,7 +42,7 @@ class ReleasedEnds:
         Raises KafkaError KAFKA_STORAGE_ERROR: they may be, or not.
         """
         found, self._found = self._found, {}
-        noted = {**found, **ends}
+        noted = found | {key: max(end, found.get(key, 0)) for key, end in ends.items()}
         if not noted:
             return
         try:

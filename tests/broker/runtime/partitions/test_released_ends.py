@@ -142,7 +142,7 @@ def test_what_could_not_be_noted_at_the_start_is_noted_with_the_next_release(
                 released_ends, "raise_to",
                 lambda c, ends: (written.append(ends), raise_to(c, ends)),
             )  # fmt: skip
-            await ends.note({(9, 0): 8})
+            await ends.note({(9, 0): 8, (number, 1): 2})
             assert noted(broker) == {(number, 1): 3, (9, 0): 8}
             await ends.note({(9, 0): 9})
             assert written == [{(number, 1): 3, (9, 0): 8}, {(9, 0): 9}]
