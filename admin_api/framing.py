@@ -32,6 +32,12 @@ class Framed(h11.Connection):
     def __init__(self) -> None:
         super().__init__(h11.SERVER, HEAD_BYTES_MAX)
         self.fault: h11.RemoteProtocolError | None = None
+        self._is_of_head = False
+
+    def start_next_cycle(self) -> None:
+        """Begin with the next request, whose method is not known yet."""
+        super().start_next_cycle()
+        self._is_of_head = False
 
     def next_event(self) -> Any:
         """h11's next event. Raises RemoteProtocolError as well for a request that says
@@ -43,22 +49,26 @@ class Framed(h11.Connection):
             raise
 
     def refusal(self) -> bytes:
-        """The whole answer to what could not be read; empty where another answer has
-        begun."""
+        """The whole answer to what could not be read, of a HEAD without its body; empty
+        where another answer has begun."""
         if self.fault is None or self.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return b""
-        return b"".join(self.send(event) or b"" for event in _answer(self.fault))
+        head, body, end = _answer(self.fault)
+        told = [head, end] if self._is_of_head else [head, body, end]
+        return b"".join(self.send(event) or b"" for event in told)
 
-    @staticmethod
-    def _believed(event: Any) -> Any:
+    def _believed(self, event: Any) -> Any:
         if isinstance(event, h11.Request):
+            self._is_of_head = event.method == b"HEAD"
             said = {name for name, _ in event.headers}
             if said >= {_LENGTH, _CODING}:
                 raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding")
         return event
 
 
-def _answer(fault: h11.RemoteProtocolError) -> tuple[h11.Event, ...]:
+def _answer(
+    fault: h11.RemoteProtocolError,
+) -> tuple[h11.Response, h11.Data, h11.EndOfMessage]:
     status = HTTPStatus(fault.error_status_hint)
     is_long = status is HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
     why = _TOO_LONG if is_long else f"{fault}."

@@ -95,9 +95,14 @@ class Connection(H11Protocol):
         super().data_received(data)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what could not be read, which was logged, and end the connection."""
+        """Answer what could not be read, which was logged, and end the connection;
+        whoever answers it already has nobody to answer from now on."""
         self.transport.write(self.conn.refusal())
         self.transport.close()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+            self.flow.resume_writing()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client sends no more; whether it still waits for answers."""

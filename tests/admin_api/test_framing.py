@@ -76,6 +76,7 @@ def problem_in(found):
     return int(head.split()[1]), json.loads(body)
 
 
+LAST = b"GET /v3/clusters HTTP/1.1\r\nHost: plane\r\nConnection: close\r\n\r\n"
 LONG = b"X-Long: " + b"x" * 8_000 + b"\r\n"
 
 
@@ -117,4 +118,38 @@ def test_a_body_that_breaks_while_it_is_answered_ends_the_connection(
         while some := client.recv(1 << 16):
             found += some
     assert found.count(b"HTTP/1.1") == 1, found
+    assert not [one for one in caplog.records if one.exc_info]
+
+
+@pytest.mark.parametrize("lengths", [b"", b"Content-Length: 1\r\n"])
+def test_a_head_request_that_breaks_is_answered_without_a_body(
+    address, caplog, lengths
+):
+    sent = b"HEAD /livez HTTP/1.1\r\nHost: plane\r\n" + lengths + CHUNKED
+    found = answered(address, sent + b"\r\nno length\r\n")
+    assert found.startswith(b"HTTP/1.1 400 ")
+    assert found.endswith(b"\r\n\r\n")
+    assert not [one for one in caplog.records if one.exc_info]
+
+
+def test_what_is_no_request_behind_a_head_is_told_with_a_body(address):
+    head = b"HEAD /livez HTTP/1.1\r\nHost: plane\r\n\r\n"
+    found = answered(address, head + b"no request\r\n\r\n")
+    assert found.startswith(b"HTTP/1.1 405 ")
+    status, body = problem_in(found.partition(b"\r\n\r\n")[2])
+    assert (status, body["error_code"]) == (400, 400)
+
+
+@pytest.mark.parametrize("path", [b"/livez", b"/v3/clusters"])
+def test_whoever_answers_a_request_that_breaks_has_nobody_to_answer(
+    address, caplog, path
+):
+    sent = b"GET " + path + b" HTTP/1.1\r\nHost: plane\r\n" + CHUNKED
+    with socket.create_connection(address, STUCK_S) as client:
+        client.sendall(sent + b"\r\nno length\r\n")
+        found = b""
+        while some := client.recv(1 << 16):
+            found += some
+        answered(address, LAST)  # whoever was before it has had his turn
+    assert problem_in(found)[0] == 400
     assert not [one for one in caplog.records if one.exc_info]
