@@ -367,6 +367,7 @@ def test_all_that_is_lost_at_the_end_was_in_tables_that_are_gone(house: House) -
     status = json.loads((house.data_dir / "run" / "compactor.json").read_text())
     assert status["counters"]["merges_total"] > 0
     house.flow.end()
+    judge_follower(house, UNTOUCHED)
     house.follower.end()
     stopped = {topic_of(row) for row in ROWS if row.compaction == "stops"}
     house.compact([topic for topic in house.topics if topic not in stopped])
