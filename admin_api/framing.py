@@ -54,8 +54,8 @@ class Framed(h11.Connection):
         if self.fault is None or self.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return b""
         head, body, end = _answer(self.fault)
-        told = [head, end] if self._is_of_head else [head, body, end]
-        return b"".join(self.send(event) or b"" for event in told)
+        events = [head, end] if self._is_of_head else [head, body, end]
+        return b"".join(self.send(event) or b"" for event in events)
 
     def _believed(self, event: Any) -> Any:
         if isinstance(event, h11.Request):
