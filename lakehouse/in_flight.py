@@ -17,6 +17,7 @@ delta-rs' ``VacuumBuilder`` does the same.
 """
 
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
@@ -56,6 +57,8 @@ def show(path: str) -> os.stat_result:
 
 def keep(path: str) -> None:
     """No VACUUM that begins in the next minutes takes this file, unless a version that
-    it sees says that it may. Raises OSError if it is not there."""
+    it sees says that it may. Raises OSError if it is not there. (That of another user,
+    as a cluster's workers may be, is left as they made it.)"""
     until_s = datetime.now(UTC).timestamp() + AHEAD_MS / 1_000
-    os.utime(path, (until_s, until_s))
+    with suppress(PermissionError):
+        os.utime(path, (until_s, until_s))

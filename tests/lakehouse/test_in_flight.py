@@ -1,5 +1,6 @@
 """A VACUUM that retains nothing takes no file that is about to be committed."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -84,6 +85,22 @@ def test_a_file_that_went_all_the_same_is_not_committed(writer: Writer) -> None:
     with pytest.raises(CommitRefused, match="went meanwhile"):
         commit_files(writer.path, TOPIC_ID, 2, {0: (10, 20)}, [file], on_written=take)
     assert len(load(writer.path).files) == 1
+
+
+def test_what_another_user_wrote_is_committed_as_he_left_it(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(writer)
+    path = os.path.join(writer.path, NAME)
+    before_ns = os.stat(path).st_mtime_ns
+
+    def refused(path: str, *_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", path)
+
+    monkeypatch.setattr(os, "utime", refused)
+    add(writer, file)
+    assert len(load(writer.path).files) == 2
+    assert os.stat(path).st_mtime_ns == before_ns
 
 
 def test_what_is_not_there_cannot_be_kept(tmp_path: Path) -> None:
