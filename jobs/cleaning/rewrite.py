@@ -18,9 +18,9 @@ Source: Kafka's ``Cleaner.buildOffsetMap``, ``shouldRetainRecord``.
 """
 
 import os
-import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -31,16 +31,15 @@ from jobs.merging.rewrite import (
     NICENESS,
     Digest,
     Pause,
-    Stopped,
+    attempted,
     checked,
     digest_of,
     row_groups,
     stop_file,
     write_groups,
 )
-from jobs.merging.room import NoRoom
 from jobs.priority import set_worker_niceness
-from jobs.rows import Failed, Written, discard, sync_written
+from jobs.rows import Failed, Written, sync_written
 from lakehouse.in_flight import hidden
 from lakehouse.log.actions import DataFile
 
@@ -85,36 +84,7 @@ def work(task: CleanTask) -> Cleaned | Failed:
 
 def clean_files(task: CleanTask) -> Cleaned | Failed:
     """Write the files, synced with their directory; or why they were not."""
-    import pyarrow as pa
-
-    from jobs.merging.order import NotMergeable
-    from lakehouse.errors import FileVanished, LakehouseError
-
-    spill, written = "", list[str]()
-    try:
-        os.makedirs(task.spill, exist_ok=True)
-        spill = tempfile.mkdtemp(dir=task.spill)
-        return _clean(task, spill, written)
-    except NoRoom as error:
-        return _discarded(task, written, str(error), stale=True)
-    except (FileVanished, FileNotFoundError, Stopped) as error:
-        return _discarded(task, written, f"gone: {error}", stale=True)
-    except (NotMergeable, LakehouseError, OSError, ValueError, pa.ArrowException) as e:
-        return _discarded(task, written, str(e) or type(e).__name__, stale=False)
-    except BaseException:
-        _discarded(task, written, "", stale=True)
-        raise
-    finally:
-        if spill:
-            shutil.rmtree(spill, ignore_errors=True)
-
-
-def _discarded(
-    task: CleanTask, written: Iterable[str], why: str, *, stale: bool
-) -> Failed:
-    for path in written:
-        discard(os.path.join(task.root, path))
-    return Failed(task.path, why, stale)
+    return attempted(task, partial(_clean, task))
 
 
 def _clean(task: CleanTask, spill: str, written: list[str]) -> Cleaned:

@@ -16,9 +16,10 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from broker.failpoints import passing
 from jobs.merging.names import continued, ended
@@ -27,6 +28,7 @@ from jobs.priority import set_worker_niceness
 from jobs.rows import Bounds, Failed, Written, discard, sync_written
 from lakehouse.in_flight import begin, hidden
 
+Made = TypeVar("Made")
 NICENESS: Final = 19
 GROUP_BYTES: Final = 16 << 20
 PAUSE_S_MAX: Final = 1.0
@@ -80,6 +82,23 @@ def work(task: MergeTask) -> Merged | Failed:
 
 def merge_files(task: MergeTask) -> Merged | Failed:
     """Write the files, synced with their directory; or why they were not."""
+    return attempted(task, partial(_merge, task))
+
+
+class Task(Protocol):
+    """What the work of a merge or a clean needs to end well: read-only."""
+
+    @property
+    def root(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def spill(self) -> str: ...
+
+
+def attempted(task: Task, write: Callable[[str, list[str]], Made]) -> Made | Failed:
+    """What ``write`` makes, given a directory to spill to and a list for the paths of
+    all files that it begins; or why it was not made, without these files."""
     import pyarrow as pa
 
     from jobs.merging.order import NotMergeable
@@ -89,7 +108,7 @@ def merge_files(task: MergeTask) -> Merged | Failed:
     try:
         os.makedirs(task.spill, exist_ok=True)
         spill = tempfile.mkdtemp(dir=task.spill)
-        return _merge(task, spill, written)
+        return write(spill, written)
     except NoRoom as error:
         return _discarded(task, written, str(error), stale=True)
     except (FileVanished, FileNotFoundError, Stopped) as error:
@@ -104,9 +123,7 @@ def merge_files(task: MergeTask) -> Merged | Failed:
             shutil.rmtree(spill, ignore_errors=True)
 
 
-def _discarded(
-    task: MergeTask, written: Sequence[str], why: str, *, stale: bool
-) -> Failed:
+def _discarded(task: Task, written: Sequence[str], why: str, *, stale: bool) -> Failed:
     for path in written:
         discard(os.path.join(task.root, path))
     return Failed(task.path, why, stale)
