@@ -19,7 +19,6 @@ from pathlib import Path
 
 import pytest
 
-from broker.records.batch import read_header
 from broker.status.file import read
 from broker.status.schema import BrokerStatus, CompactorStatus
 from broker.storage.files import PosixFiles
@@ -30,7 +29,6 @@ from jobs.owners.statement import hold
 from lakehouse.location import table_path
 from lakehouse.log.delta_log import load_version, table_ends
 from tests.support.acts_table import ROWS, Row, changed, is_as_said
-from tests.support.batches import read_batch
 from tests.support.confluent import create
 from tests.support.owners_acts import (
     BEFORE,
@@ -44,7 +42,7 @@ from tests.support.owners_acts import (
 )
 from tests.support.owners_tries import Starved, Tried, refusal, tried
 from tests.support.patience import STUCK_S, Patience, wait_until
-from tests.support.peer import Peer
+from tests.support.peer import values_by_offset
 from tests.support.process import EagerPart
 from tests.support.spark_reader import SparkReader
 from tests.support.trickle import Follower, Trickle, value_at
@@ -157,20 +155,9 @@ class House:
     def consumed(self, topic: str, first: int, end: int) -> Records | None:
         """Offset -> value of all that a consumer gets from ``first`` to before ``end``;
         None: an error."""
-        found: Records = {}
-        at = first
-        with Peer(self.part.bootstrap) as peer:
-            while at < end:
-                data = peer.fetch(topic, at)
-                if data.error_code:
-                    return None
-                records = memoryview(data.records or b"")  # type: ignore[arg-type]
-                while records:
-                    header = read_header(records)
-                    batch = read_batch(records[: header.size])
-                    found |= {one.offset: one.value for one in batch}
-                    at = header.last_offset + 1
-                    records = records[header.size :]
+        found = values_by_offset(self.part.bootstrap, topic, first, end)
+        if found is None:
+            return None
         return {n: value for n, value in found.items() if first <= n < end}
 
 

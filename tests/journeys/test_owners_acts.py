@@ -14,7 +14,6 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from broker.catalog.catalog import Catalog
-from broker.records.batch import read_header
 from broker.settings import LakeSettings, Settings
 from broker.status.file import read
 from broker.status.schema import BrokerStatus
@@ -26,7 +25,7 @@ from jobs.extent import Extents, TopicExtent
 from lakehouse.location import table_path
 from tests.jobs.world import here
 from tests.support.acts_table import ROWS, Row, changed, is_as_said
-from tests.support.batches import Record, make_batch, read_batch
+from tests.support.batches import Record, make_batch
 from tests.support.clock import ManualClock
 from tests.support.confluent import create
 from tests.support.owners_acts import (
@@ -38,7 +37,7 @@ from tests.support.owners_acts import (
     act,
 )
 from tests.support.patience import IDLE_S, Patience, wait_until
-from tests.support.peer import Peer
+from tests.support.peer import Peer, values_by_offset
 from tests.support.process import BrokerPart
 from tests.support.spark_reader import SparkReader
 
@@ -127,20 +126,7 @@ class House:
 
     def consumed(self, topic: str, at: int = 0) -> Records | None:
         """Offset -> value of all that a consumer gets; None: he gets an error."""
-        found: Records = {}
-        with Peer(self.broker.bootstrap) as peer:
-            while at < END:
-                data = peer.fetch(topic, at)
-                if data.error_code:
-                    return None
-                records = memoryview(data.records or b"")  # type: ignore[arg-type]
-                while records:
-                    header = read_header(records)
-                    batch = read_batch(records[: header.size])
-                    found |= {one.offset: one.value for one in batch}
-                    at = header.last_offset + 1
-                    records = records[header.size :]
-        return found
+        return values_by_offset(self.broker.bootstrap, topic, at, END)
 
 
 @pytest.fixture(scope="module")

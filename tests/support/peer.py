@@ -192,3 +192,24 @@ class Witness:
         assert self.peer.produce(self.TOPIC, batch_of(value)).error_code == 0
         self.sent.append(value)
         assert self.peer.values(self.TOPIC) == self.sent
+
+
+def values_by_offset(
+    bootstrap: str, topic: str, at: int, end: int
+) -> dict[int, Any] | None:
+    """Offset -> value of all in the batches that a consumer gets of partition 0 who
+    begins at ``at`` and is to reach ``end``; None: he gets an error."""
+    found: dict[int, Any] = {}
+    with Peer(bootstrap) as peer:
+        while at < end:
+            data = peer.fetch(topic, at)
+            if data.error_code:
+                return None
+            records = memoryview(data.records or b"")
+            while records:
+                header = read_header(records)
+                batch = read_batch(records[: header.size])
+                found |= {one.offset: one.value for one in batch}
+                at = header.last_offset + 1
+                records = records[header.size :]
+    return found
