@@ -5,13 +5,16 @@ JVM that has not compiled yet shows half of its speed. The first figure is shown
 not counted. Then it runs against each in turn, ``--rounds`` times; only the broker
 under test works, the others idle. Lakelog is there three times: with its compactor, to
 which a run that is not counted has just given something to do; without; and without,
-acknowledging before the sync (``wal.sync=interval``). Ratios of medians count; absolute
-figures are this machine's. Results go to ``bench-results/``: a JSON line per run, a
-table with goals, a plot. Costs, the lake, key compaction and pipelines follow, each
-with its own tables.
+acknowledging before the sync (``wal.sync=interval``). What one has left to be written
+is on the disk before the next is counted; and what the disk takes by itself for writes
+at the same pace stands beside each figure that has a sync in it. Ratios of medians
+count; absolute figures are this machine's. Results go to ``bench-results/``: a JSON
+line per run, a table with goals, a plot. Costs, the lake, key compaction and pipelines
+follow, each with its own tables.
 """
 
 import argparse
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -20,6 +23,7 @@ from pathlib import Path
 from rich.console import Console
 
 from infra.bench import brokers, costs, key_compaction, lake, pipelines, tools
+from infra.bench.bare_disk import paced_figures
 from infra.bench.measures import Bench, Figures, Sizes
 from infra.bench.records import write_json_lines
 from infra.bench.table import Results, shown
@@ -29,6 +33,15 @@ console = Console()
 Test = Callable[[brokers.Measured], Figures]
 
 AGREE = 0.1
+DISK = "disk alone"
+DISK_S = 4.0
+PACES = {
+    "acknowledgement at 200/s": 200,
+    "acknowledgement at 20 MB/s": 20_000,
+    "acknowledgement at 60 MB/s": 60_000,
+    "end to end at 1,000/s": 1_000,
+}
+"""Records a second of the tests that wait for syncs."""
 WARM_RUNS_MAX = 8
 
 
@@ -89,14 +102,14 @@ def _measure_brokers(out: Path, bench: Bench, given: argparse.Namespace) -> None
             rival.start()
             results.add("start", rival.name, {"ready s": rival.ready_s})
             results.add("memory, idle", rival.name, {"MB": rival.resident_mb()})
-        _measure(rivals, bench, results, given)
+        _measure(rivals, bench, results, given, out)
         for rival in rivals:
             results.add("memory, after", rival.name, {"MB": rival.resident_mb()})
         _restart(rivals, results)
     finally:
         for rival in rivals:
             rival.stop()
-        _write_results(results, out, [rival.name for rival in rivals])
+        _write_results(results, out, [*(rival.name for rival in rivals), DISK])
 
 
 def _brokers(out: Path, without_kafka: bool) -> list[brokers.Measured]:
@@ -117,6 +130,7 @@ def _measure(
     bench: Bench,
     results: Results,
     given: argparse.Namespace,
+    out: Path,
 ) -> None:
     for name, test in _chosen(bench, given.only).items():
         began = time.monotonic()
@@ -132,6 +146,9 @@ def _measure(
                 results.add(name, rival.name, found)
                 figures_text = ", ".join(f"{k} {v:,.4g}" for k, v in found.items())
                 console.print(f"{name} | {rival.name}: {figures_text}", highlight=False)
+            if (records := PACES.get(name)) is not None:
+                found = paced_figures(out, records, DISK_S)
+                results.add(name, DISK, found)
         for rival in taking:
             bench.forget(rival)
         took = f"{time.monotonic() - began:.0f} s, {warm_s:.0f} of them to warm up"
@@ -139,7 +156,9 @@ def _measure(
 
 
 def _counted(test: Test, rival: brokers.Measured) -> Figures:
-    """One counted run; what is to follow it at work has work, and then rests."""
+    """One counted run, on a disk that owes nobody anything; what is to follow it at
+    work has work, and then rests."""
+    os.sync()
     if rival.works_behind:
         _run(test, rival)
     found = _run(test, rival)
