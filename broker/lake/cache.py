@@ -55,6 +55,15 @@ class Cache(Generic[T]):
         with self._lock:
             return key in self._kept
 
+    def kept(self, key: Hashable) -> T | None:
+        """The entry, if it is there."""
+        with self._lock:
+            known = self._kept.get(key)
+            if known is not None:
+                self._kept.move_to_end(key)
+                self.hits += 1
+            return known
+
     def clear(self) -> None:
         """Drop all that is kept."""
         with self._lock:
@@ -63,11 +72,12 @@ class Cache(Generic[T]):
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The entry, made by ``make`` if need be. Raises what ``make`` raises."""
+        known = self.kept(key)
+        if known is not None:
+            return known
         with self._lock:
-            known = self._kept.get(key)
+            known = self._kept.get(key)  # made meanwhile
             if known is not None:
-                self._kept.move_to_end(key)
-                self.hits += 1
                 return known
             promised = self._making.get(key)
             if promised is None:

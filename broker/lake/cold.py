@@ -5,8 +5,9 @@ must be found, decompressed, sorted perhaps, and turned into record batches agai
 none of it may be felt by a producer or by a consumer at the tail. The idea: all of it
 happens on a few threads (decoding and encoding leave the interpreter's lock), a chunk
 of about ten thousand rows at a time. Rebuilt chunks are kept in a bounded cache, and
-while one is sent the next is made. What that does to others is bounded
-(``cpu_throttle.py``).
+while one is sent the next ones are made, beside each other. What is made by the time it
+is asked for is answered at once, on the loop: a hop to a thread and back takes longer
+than that. What all of it does to others is bounded (``cpu_throttle.py``).
 
 What can go wrong on the way: a file that its owner vacuumed is looked for again in the
 newest log entries, once. A table that cannot be read gives KAFKA_STORAGE_ERROR, whose
@@ -19,8 +20,8 @@ The price: rebuilt batches are not compressed, and not those that were produced.
 
 import asyncio
 import contextlib
-from bisect import bisect_left
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeVar
@@ -28,6 +29,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from broker.lake.cache import Cache
 from broker.lake.cpu_throttle import CpuThrottle
 from broker.lake.faults import LOOK_S, Fault, Faults
+from broker.lake.rebuilt import Rebuilt, Taken
 from broker.lake.table import TopicTable, View
 from broker.memory import give_back_compiler
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -38,6 +40,8 @@ from lakehouse.index import PartitionFiles
 CROSS_BELOW_BYTES = 256 << 10
 """An answer smaller than this waits for the next chunk, a larger one does not."""
 AHEAD_CHUNKS = 2
+COMING_KEPT = 64
+"""Of so many partitions it is known what comes next: each keeps a view alive."""
 REST_S = 10.0
 """What was kept for readers goes when nobody has read old offsets for so long."""
 
@@ -79,27 +83,13 @@ class ColdFigures(NamedTuple):
     cache_bytes: int
 
 
-class Rebuilt(NamedTuple):
-    """A chunk as record batches; ``lasts``: the last offset of each; ``size_bytes``:
-    what all of it takes."""
+class Coming(NamedTuple):
+    """What a reader of a partition will want next, of one view of its table: from the
+    offset ``first`` on, of each chunk the name in the cache, and where it stops."""
 
-    batches: list[memoryview]
-    lasts: list[int]
-    size_bytes: int
-
-    def take(self, offset: int, bytes_max: int, *, greedy: bool) -> tuple[int, int]:
-        """[from, to) of the batches from ``offset`` on that fit.
-
-        ``greedy``: one at least.
-        """
-        start = end = bisect_left(self.lasts, offset)
-        size = 0
-        while end < len(self.batches):
-            size += len(self.batches[end])
-            if size > bytes_max and not (greedy and end == start):
-                break
-            end += 1
-        return start, end
+    view: View
+    first: int
+    chunks: list[tuple[tuple[Any, ...], int]]
 
 
 class ColdReader:
@@ -108,8 +98,11 @@ class ColdReader:
     def __init__(self, cache_bytes: int, threads: int, throttle: CpuThrottle) -> None:
         self._cache: Cache[Rebuilt] = Cache(cache_bytes)
         self._pool = ThreadPoolExecutor(threads, "lake-cold")
+        self._ahead_pool = ThreadPoolExecutor(threads, "lake-ahead")
+        """Who waits for an answer does not wait behind what nobody asked for yet."""
+        self._coming: OrderedDict[tuple[str, int], Coming] = OrderedDict()
         self._throttle = throttle
-        self._ahead: set[tuple[str, int]] = set()
+        self._ahead: set[Hashable] = set()
         self._reader: Any = None
         self._buffers: Any = None
         self._reading = 0
@@ -131,10 +124,12 @@ class ColdReader:
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         try:
-            found = await self._run(
-                table,
-                lambda view: self._read(table, view, partition, offset, bytes_max),
-            )
+            found = self._made(table, partition, offset, bytes_max)
+            if found is None:
+                found = await self._run(
+                    table,
+                    lambda view: self._read(table, view, partition, offset, bytes_max),
+                )
         except KafkaError as error:
             if isinstance(error.__cause__, _UNREADABLE):
                 self.faults.add(Fault(table, partition, offset, _why(error.__cause__)))
@@ -220,6 +215,7 @@ class ColdReader:
         """Finish what is under way; blocks."""
         if self._watch is not None:
             self._watch.cancel()
+        self._ahead_pool.shutdown(cancel_futures=True)
         self._pool.shutdown(cancel_futures=True)
 
     async def _search(
@@ -258,6 +254,7 @@ class ColdReader:
     def rest(self) -> None:
         """Drop what is kept for readers; any thread."""
         self._cache.clear()
+        self._coming.clear()
         if self._reader is not None:
             self._reader.clear()
             self._buffers.clear()
@@ -269,38 +266,53 @@ class ColdReader:
         self._read_ahead(table, view, partition, found.next_offset)
         return found
 
+    def _made(
+        self, table: TopicTable, partition: int, offset: int, bytes_max: int
+    ) -> ColdRead | None:
+        """The same of what is made already; None if that is not enough."""
+        coming = self._coming.get((table.path, partition))
+        if coming is None or self._watch is None:
+            return None
+        if coming.view is not table.view or offset < coming.first:
+            return None
+        taken = Taken(offset, bytes_max)
+        for name, stop in coming.chunks:
+            if stop <= offset:
+                continue
+            rebuilt = self._cache.kept(name)
+            if rebuilt is None or not taken.add(rebuilt, stop):
+                break
+        if taken.size_bytes < CROSS_BELOW_BYTES:
+            return None
+        self._read_s = asyncio.get_running_loop().time()
+        self._read_ahead(table, coming.view, partition, taken.position)
+        return ColdRead(taken.batches, taken.position)
+
     def _collect(
         self, table: TopicTable, view: View, partition: int, offset: int, bytes_max: int
     ) -> ColdRead:
-        batches: list[memoryview] = []
-        size, position, table_end = 0, offset, view.ends.get(partition, 0)
-        while size < bytes_max and position < table_end:
+        taken, table_end = Taken(offset, bytes_max), view.ends.get(partition, 0)
+        while taken.size_bytes < bytes_max and taken.position < table_end:
             try:
                 found = self._table_reader().find(
-                    table.path, view.files(partition), position
+                    table.path, view.files(partition), taken.position
                 )
                 if found is None:
-                    position = table_end
-                    break
+                    return ColdRead(taken.batches, table_end)
                 ready = self._cache.is_ready(_name(found, table_end))
-                if size >= CROSS_BELOW_BYTES and not ready:
+                if taken.size_bytes >= CROSS_BELOW_BYTES and not ready:
                     break
                 rebuilt = self._rebuilt(found, table_end)
             except ChunkTooLarge as error:
                 self._table_reader().split(found, error.fits)
                 continue
             except _UNREADABLE:
-                if not batches:
+                if not taken.batches:
                     raise
                 break  # who reads on from there meets it
-            start, end = rebuilt.take(position, bytes_max - size, greedy=not batches)
-            batches += rebuilt.batches[start:end]
-            size += sum(map(len, rebuilt.batches[start:end]))
-            if end < len(rebuilt.batches):
-                position = rebuilt.lasts[end - 1] + 1 if end > start else position
+            if not taken.add(rebuilt, _stop(found, table_end)):
                 break
-            position = min(found.chunk.last_offset + 1, table_end)
-        return ColdRead(batches, position)
+        return ColdRead(taken.batches, taken.position)
 
     def _rebuilt(self, found: Any, table_end: int) -> Rebuilt:
         return self._cache.get(
@@ -327,31 +339,48 @@ class ColdReader:
     def _read_ahead(
         self, table: TopicTable, view: View, partition: int, position: int
     ) -> None:
-        """Have the next chunks made, unless that is under way for this partition."""
+        """Have the next chunks made, beside each other."""
         key = table.path, partition
-        if key in self._ahead:
-            return
-        self._ahead.add(key)
-        try:
-            self._pool.submit(self._make_ahead, key, view, position)
-        except RuntimeError:  # closing
-            self._ahead.discard(key)
+        self._go_ahead(key, lambda: self._find_ahead(key, view, position))
 
-    def _make_ahead(self, key: tuple[str, int], view: View, position: int) -> None:
-        path, partition = key
-        table_end = view.ends.get(partition, 0)
+    def _go_ahead(self, name: Hashable, work: Callable[[], object]) -> None:
+        """Do it on a thread, unless what has this name is to be done already."""
+
+        def do() -> None:
+            try:
+                work()
+            except (LakehouseError, ValueError, OSError):
+                pass  # whoever wants the rows will meet it, and tell
+            finally:
+                self._ahead.discard(name)
+
+        if name in self._ahead:
+            return
+        self._ahead.add(name)
         try:
-            for _ in range(AHEAD_CHUNKS):
-                found = self._table_reader().find(path, view.files(partition), position)
-                if found is None:
-                    return
-                if not self._cache.holds(_name(found, table_end)):
-                    self._rebuilt(found, table_end)
-                position = found.chunk.last_offset + 1
-        except (LakehouseError, ValueError):
-            pass  # whoever wants the rows will meet it, and tell
-        finally:
-            self._ahead.discard(key)
+            self._ahead_pool.submit(do)
+        except RuntimeError:  # closing
+            self._ahead.discard(name)
+
+    def _find_ahead(self, key: tuple[str, int], view: View, position: int) -> None:
+        """The chunk at which reading goes on, and those behind it."""
+        path, partition = key
+        table_end, first, chunks = view.ends.get(partition, 0), position, []
+        for _ in range(1 + AHEAD_CHUNKS):
+            found = self._table_reader().find(path, view.files(partition), position)
+            if found is None:
+                break
+            position = _stop(found, table_end)
+            chunks.append((_name(found, table_end), position))
+            self._make_ahead(found, table_end)
+        self._coming[key] = Coming(view, first, chunks)
+        while len(self._coming) > COMING_KEPT:
+            self._coming.popitem(last=False)
+
+    def _make_ahead(self, found: Any, table_end: int) -> None:
+        name = _name(found, table_end)
+        if not self._cache.holds(name):
+            self._go_ahead(name, lambda: self._rebuilt(found, table_end))
 
     def _table_reader(self) -> Any:
         """Made by the first cold read: pyarrow is not loaded before it is needed. What
@@ -368,6 +397,11 @@ def _name(found: Any, table_end: int) -> tuple[Any, ...]:
     """The name of a chunk in the cache; where the table ends inside, that counts."""
     cut = table_end if found.chunk.last_offset >= table_end else None
     return found.name, cut
+
+
+def _stop(found: Any, table_end: int) -> int:
+    """Where reading goes on behind a chunk."""
+    return min(int(found.chunk.last_offset) + 1, table_end)
 
 
 def _any_value(pa: Any, kind: Any) -> Any:

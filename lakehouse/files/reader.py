@@ -14,9 +14,11 @@ The price: a row group of a million rows is decoded more than once (`large_group
 """
 
 import threading
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +48,7 @@ PLANS_KEPT = 256
 PIECES_KEPT = 400_000
 """Of all plans together; each takes about 150 bytes."""
 NO_END = 1 << 63
+_LAST_OFFSET: Final = attrgetter("last_offset")
 T = TypeVar("T")
 HEADERS_BYTES_MAX = 1 << 30
 """A row group whose headers take more is refused: millions of empty ones are some bytes
@@ -86,9 +89,10 @@ class TableReader:
         """The first chunk that may hold ``offset`` or a later one; None at the end."""
         for cluster in files.clusters(offset):
             sources = _sources(root, cluster)
-            for chunk in self._plan(sources):
-                if chunk.last_offset >= offset:
-                    return Found(sources, chunk)
+            chunks = self._plan(sources)
+            at = bisect_left(chunks, offset, key=_LAST_OFFSET)
+            if at < len(chunks):
+                return Found(sources, chunks[at])
         return None
 
     def split(self, found: Found, fits: int) -> None:

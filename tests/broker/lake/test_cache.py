@@ -43,6 +43,16 @@ def test_what_was_there_and_what_had_to_be_made_is_counted() -> None:
     assert (cache.hits, cache.misses) == (2, 2)
 
 
+def test_what_is_there_is_had_without_making_it_and_was_used() -> None:
+    cache = Cache[Thing](20)
+    assert cache.kept("a") is None
+    for key in "ab":
+        cache.get(key, lambda: Thing(10))
+    assert cache.kept("a") == Thing(10)
+    cache.get("c", lambda: Thing(10))
+    assert (kept(cache, "abc"), cache.hits, cache.misses) == ("ac", 1, 3)
+
+
 def test_one_is_kept_however_large_and_goes_with_the_next() -> None:
     cache = Cache[Thing](30)
     cache.get("a", lambda: Thing(10))

@@ -3,7 +3,9 @@
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from lakehouse.files.reader import Found, TableReader
 from lakehouse.log.delta_log import Snapshot, load
 from tests.support.batches import Record, read_batch
 from tests.support.lake_following import TOPIC, following
-from tests.support.patience import Patience
+from tests.support.patience import IDLE_S, Patience
 from tests.support.placed import Row, table_of
 from tests.support.tables import FIRST_MS, Writer, headers, rows, value
 
@@ -487,6 +489,86 @@ def test_many_consumers_read_side_by_side(writer: Writer) -> None:
             for start, records in zip(range(0, 1000, 50), results, strict=False):
                 assert [r.offset for r in records] == list(range(start, 1000))
             assert len(results[-1]) == 400
+
+    asyncio.run(check())
+
+
+@contextmanager
+def busy(lake: Lake) -> Iterator[None]:
+    """Each thread that could answer has something else to do."""
+    gate = threading.Event()
+    for _ in range(lake._cold._pool._max_workers):
+        lake._cold._pool.submit(gate.wait)
+    try:
+        yield
+    finally:
+        gate.set()
+
+
+async def ahead(lake: Lake) -> None:
+    """Return when all that is coming is made."""
+    patience = Patience()
+    while lake._cold._ahead:
+        assert patience.lasts()
+        await asyncio.sleep(0.005)
+
+
+def test_what_is_made_ahead_is_answered_at_once(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cold, "CROSS_BELOW_BYTES", 1)
+    writer.add(0, 0, 1000)  # ten chunks
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            first = await lake.read(TOPIC.number, 0, 0, 10_000)
+            await ahead(lake)
+            with busy(lake):
+                read = lake.read(TOPIC.number, 0, first.next_offset, 20_000)
+                second = await asyncio.wait_for(read, IDLE_S)
+                await ahead(lake)
+            found = [r for read in (first, second) for b in read.batches
+                     for r in read_batch(b)]  # fmt: skip
+            assert found == [expected(o) for o in range(second.next_offset)]
+            assert second.next_offset > first.next_offset + 100  # two chunks, in part
+            rest = await all_of(lake, second.next_offset)
+            assert rest == [expected(o) for o in range(second.next_offset, 1000)]
+
+    asyncio.run(check())
+
+
+def test_what_was_made_of_an_earlier_version_is_not_given(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cold, "CROSS_BELOW_BYTES", 1)
+    writer.add(0, 0, 1000)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            first = await lake.read(TOPIC.number, 0, 0, 10_000)
+            await ahead(lake)
+            gone = first.next_offset + 7
+            deltalake.DeltaTable(writer.path).delete(f"offset = {gone}")
+            await until(lake, 2)
+            found = [record.offset for record in await all_of(lake, first.next_offset)]
+            assert found == [o for o in range(first.next_offset, 1000) if o != gone]
+
+    asyncio.run(check())
+
+
+def test_two_consumers_of_a_partition_do_not_get_each_others_records(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cold, "CROSS_BELOW_BYTES", 1)
+    writer.add(0, 0, 1000)
+
+    async def check() -> None:
+        async with following(writer) as lake:
+            both = await asyncio.gather(
+                all_of(lake, 0, bytes_max=9_000), all_of(lake, 333, bytes_max=4_000)
+            )
+            for start, records in zip((0, 333), both, strict=True):
+                assert records == [expected(o) for o in range(start, 1000)]
 
     asyncio.run(check())
 
