@@ -13,6 +13,7 @@ no row names a value of, nothing: Arrow may refuse these, and their rows are nul
 Source: the Parquet format.
 """
 
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -20,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import zstandard
 from isal.isal_zlib import crc32
 
 from lakehouse.files import page_kernels as kernels
@@ -185,19 +187,49 @@ class Column:
         return _Page(is_dictionary, values, encoding, data, address)
 
     def _decompressed(self, body: Bytes, size: int, is_kept: bool) -> tuple[Bytes, int]:
-        """The bytes of a page, and their address; raises OSError if they are not as
-        many as it says. ``is_kept``: they are there when the next page is read."""
+        """The bytes of a page, and their address. ``is_kept``: they are there when the
+        next page is read."""
         if self._shape.codec == UNCOMPRESSED:
             if len(body) != size:
                 raise Odd
             data = body.copy() if is_kept else body
             return data, data.ctypes.data
-        buffer: Any = _ZSTD.decompress(body, size)
+        buffer = _unzipped(body, size)
+        if buffer.size != size:
+            raise Odd
         return np.frombuffer(buffer, np.uint8), buffer.address
 
 
-_ZSTD: Final[Any] = pa.Codec("zstd")
-"""It keeps nothing between two calls, and any thread may use it."""
+class _Zstd(threading.local):
+    """One of each thread."""
+
+    def __init__(self) -> None:
+        self.frame = zstandard.ZstdDecompressor()
+
+
+_BIG_ZSTD: Final[Any] = pa.Codec("zstd")
+"""Its memory is used again, but each time it makes what it works with, which takes
+longer than most pages. It keeps nothing between two calls: any thread may use it."""
+_SMALL_ZSTD: Final = _Zstd()
+_SIZES_UNKNOWN: Final = (zstandard.CONTENTSIZE_UNKNOWN, -1)
+
+
+def _unzipped(body: Any, size: int) -> Any:
+    """The one frame that a page is, of so many bytes, as an Arrow buffer. A small one
+    is asked before it is given memory: a frame may say any number."""
+    try:
+        if size > SMALL_BYTES:
+            return _BIG_ZSTD.decompress(body, size)
+        said = zstandard.frame_content_size(body)
+        if said != size and said not in _SIZES_UNKNOWN:
+            raise Odd
+        return pa.py_buffer(
+            _SMALL_ZSTD.frame.decompress(
+                body, max_output_size=size, allow_extra_data=False
+            )
+        )
+    except (zstandard.ZstdError, OSError) as error:
+        raise Odd from error
 
 
 def are_null(data: Bytes, shape: Shape) -> bool:

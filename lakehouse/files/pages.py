@@ -138,7 +138,7 @@ def read_places(
     places are gone when it returns. None if it is another than our own are: a row has
     headers, or lacks an offset or timestamp, or offsets do not rise, or it is damaged.
 
-    Raises OSError as ``open`` does, and if a page does not decompress.
+    Raises OSError as ``open`` does.
     """
     chunks = np.frombuffer(layout.chunks, np.int64).reshape(len(_LEAVES), 3).tolist()
     descriptor = open_descriptor(path)

@@ -1,7 +1,10 @@
 """Columns by hand: with sound checksums, whatever else is odd is refused."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
+import zstandard
 
 from lakehouse.files import page_columns
 from lakehouse.files.page_columns import (
@@ -92,15 +95,57 @@ def test_what_is_odd_is_refused(why: str) -> None:
         byte_arrays(HOSTILE[why], 2)
 
 
-def test_what_does_not_decompress_is_refused() -> None:
-    body = levels(2) + plain([b"a", b"b"])
-    with pytest.raises(OSError, match="ZSTD"):
-        byte_arrays(page(body, 2), 2, codec=ZSTD)
-    zipped = page_columns._ZSTD.compress(body, asbytes=True)
-    assert byte_arrays(page(zipped, 2, size=len(body)), 2, codec=ZSTD) == [(1, 1)]
-    for size in (len(body) - 1, len(body) + 1):
-        with pytest.raises(OSError, match="ZSTD"):
-            byte_arrays(page(zipped, 2, size=size), 2, codec=ZSTD)
+SMALL = levels(2) + plain([b"a", b"b"])
+LARGE = levels(2) + plain([bytes(SMALL_BYTES), b"b"])
+
+
+def zipped(body: bytes, *, says_size: bool = True) -> bytes:
+    return zstandard.ZstdCompressor(write_content_size=says_size).compress(body)
+
+
+def unzipped(data: bytes, size: int) -> list[tuple[int, ...]]:
+    """The lengths of a page that says that it has so many bytes."""
+    return byte_arrays(page(data, 2, size=size), 2, codec=ZSTD)
+
+
+def test_a_small_frame_is_read_whether_or_not_it_says_its_size() -> None:
+    for says_size in (True, False):
+        data = zipped(SMALL, says_size=says_size)
+        assert unzipped(data, len(SMALL)) == [(1, 1)]
+
+
+def test_a_large_frame_is_read() -> None:
+    assert unzipped(zipped(LARGE), len(LARGE)) == [(SMALL_BYTES, 1)]
+
+
+@pytest.mark.parametrize("body", [SMALL, LARGE])
+@pytest.mark.parametrize("off", [-1, 1, SMALL_BYTES, -SMALL_BYTES])
+def test_another_size_than_the_pages_is_refused(body: bytes, off: int) -> None:
+    for says_size in (True, False):
+        with pytest.raises(Odd):
+            unzipped(zipped(body, says_size=says_size), max(0, len(body) + off))
+
+
+@pytest.mark.parametrize("body", [SMALL, LARGE])
+def test_what_does_not_decompress_is_refused(body: bytes) -> None:
+    frame, bomb = zipped(body), zipped(bytes(1 << 24))
+    for data in (body, frame[:-1], frame * 2, frame + b"\0", b"", bomb):
+        with pytest.raises(Odd):
+            unzipped(data, len(body))
+
+
+def test_no_memory_is_given_to_a_frame_for_what_it_says() -> None:
+    """One that says 2 GiB, and a page that does not."""
+    head = b"\x28\xb5\x2f\xfd\xa0" + (1 << 31).to_bytes(4, "little")
+    data = head + zipped(SMALL)[5:]
+    tracemalloc.start()
+    try:
+        with pytest.raises(Odd):
+            unzipped(data, len(SMALL))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 1 << 20
 
 
 def test_pages_that_would_make_tiny_batches_are_left() -> None:
