@@ -48,7 +48,7 @@ from jobs.merging.background import Runner
 from jobs.merging.merger import Merger
 from jobs.missing import Lack, Missing, front
 from jobs.owners.standing_back import StandingBack
-from jobs.pace import Inflow, Pace, pace
+from jobs.pace import FULL, Inflow, pace
 from jobs.planner import Pending
 from jobs.requests import Requests
 from jobs.rewrites import Rewrites
@@ -68,7 +68,8 @@ log = structlog.get_logger("lakelog.compactor")
 
 
 class Compactor:
-    """One step at a time; Spark, segments and clock are handed in."""
+    """One step at a time; Spark, segments and clock are handed in. ``cores``: how many
+    Spark has now."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class Compactor:
         catalog: Catalog,
         backlog: Backlog,
         spread: Spread,
-        cores: int,
+        cores: Callable[[], int],
         clock: Clock,
         holds_lease: Callable[[], bool],
         set_niceness: Callable[[int], bool] = lambda niceness: True,
@@ -124,7 +125,7 @@ class Compactor:
         self._rhythm = Rhythm(lake)
         self._ends: dict[TopicPartition, int] = {}
         self._inflow, self._compacted = Inflow(), 0
-        self._pace = Pace(cores, 0, planner.ROUND_BYTES)
+        self._pace = FULL
         self._set_niceness, self._niceness = set_niceness, 0
         self._status = CompactorStatus(state="starting", pid=os.getpid())
 
@@ -340,9 +341,10 @@ class Compactor:
         )  # fmt: skip
 
     def _round(self, due: list[Pending], topics: Mapping[TopicNumber, Topic]) -> bool:
-        pace = self._pace
+        pace, cores = self._pace, self._cores()
         tried = planner.trials(due, self._stuck.failed)
-        plan = planner.plan(tried, pace.tasks, round_bytes=pace.round_bytes)
+        size = pace.round_bytes(cores)
+        plan = planner.plan(tried, pace.tasks(cores), round_bytes=size)
         tables = self._open_tables({item.key[0] for item in plan.items}, topics)
         self._attempts += 1
         attempt = f"{os.getpid():x}-{self._clock.now_ms():x}-{self._attempts:x}"
@@ -470,7 +472,6 @@ class Compactor:
             pending_bytes=pending,
             inflow=self._inflow.look(pending, compacted, self._clock.monotonic_ms()),
             flush_ms=self._settings.lake.flush_ms,
-            cores=self._cores,
         )
         niceness = self._pace.niceness
         if niceness != self._niceness and self._set_niceness(niceness):

@@ -111,16 +111,17 @@ class Driver:
             master, "lakelog compactor", more=self._options, python=python
         )
         context = self._session.sparkContext
-        cores = cores or context.defaultParallelism
+        cores_now = cores_of(context, cores)
         try:
-            context.parallelize([[]] * cores, cores).map(work).collect()
+            width = cores_now()
+            context.parallelize([[]] * width, width).map(work).collect()
         except self.passing_troubles as error:
             why = worker_error(str(error))
             raise WorkersRefused(f"Spark's workers cannot work: {why}") from error
         store = open_store(str(settings.data_dir / "wal"))
         self.compactor = Compactor(
-            settings, self._catalog, Backlog(store), on_spark(context), cores, clock,
-            lambda: self._lease.held, set_session_niceness,
+            settings, self._catalog, Backlog(store), on_spark(context), cores_now,
+            clock, lambda: self._lease.held, set_session_niceness,
             Background(on_one_worker(context)),
         )  # fmt: skip
         self.compactor.counters.restarts = self._restarts
@@ -165,6 +166,20 @@ def with_slot_for_merges(master: str) -> tuple[str, int]:
         return master, 0
     cores = (os.cpu_count() or 1) if match[1] == "*" else int(match[1])
     return f"local[{cores + 1}]", cores
+
+
+def cores_of(context: Any, own: int = 0) -> Callable[[], int]:
+    """How many cores Spark has for rounds, at each call: ``own``, where it is for us to
+    say; else those of a cluster's executors that are there now (two at least), or what
+    ``spark.default.parallelism`` says.
+
+    Executors come when the session is there already, and come and go with machines.
+    Raises as Py4J does when the JVM is gone; blocks for less than a millisecond.
+    """
+    if own:
+        return lambda: own
+    spark = context._jsc.sc()
+    return lambda: int(spark.defaultParallelism())
 
 
 def _loop(driver: Driver, stop: threading.Event) -> int:

@@ -22,31 +22,40 @@ segments for, and writing to new ones costs producers more than we do."""
 BUSY_BYTES_PER_S: Final = 40 << 20
 """Producers that write so much are busy: one worker is left for them."""
 BEHIND_NICENESS: Final = 15
-BEHIND_ROUND_BYTES: Final = 64 << 20
+WORKER_BYTES: Final = 64 << 20
+"""Of a round, for each worker."""
 FULL_ROUND_BYTES: Final = 256 << 20
+"""Of a round that has all cores, however few these are."""
 
 
 class Pace(NamedTuple):
-    """``tasks``: how many workers at once; ``niceness``: theirs, 0 to 19."""
+    """``share``: one worker for so many cores; ``niceness``: theirs, 0 to 19."""
 
-    tasks: int
+    share: int
     niceness: int
-    round_bytes: int
+
+    def tasks(self, cores: int) -> int:
+        """How many workers at once."""
+        return max(1, cores // self.share)
+
+    def round_bytes(self, cores: int) -> int:
+        """How much a round takes."""
+        least = FULL_ROUND_BYTES if self.share == 1 else 0
+        return max(least, WORKER_BYTES * self.tasks(cores))
 
 
-def pace(
-    *, overdue_ms: int, pending_bytes: int, inflow: float, flush_ms: int, cores: int
-) -> Pace:
+FULL: Final = Pace(1, 0)
+
+
+def pace(*, overdue_ms: int, pending_bytes: int, inflow: float, flush_ms: int) -> Pace:
     """How to run the next round.
 
     ``overdue_ms``: for how long something has been due; ``inflow``: bytes a second that
     producers write.
     """
     if overdue_ms > LATE_FLUSHES * flush_ms or pending_bytes > LATE_BYTES:
-        return Pace(cores, 0, FULL_ROUND_BYTES)
-    if inflow < BUSY_BYTES_PER_S:
-        return Pace(cores, BEHIND_NICENESS, FULL_ROUND_BYTES)
-    return Pace(max(1, cores // 2), BEHIND_NICENESS, BEHIND_ROUND_BYTES)
+        return FULL
+    return Pace(1 if inflow < BUSY_BYTES_PER_S else 2, BEHIND_NICENESS)
 
 
 class Inflow:

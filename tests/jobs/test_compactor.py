@@ -161,6 +161,7 @@ def test_a_backlog_is_worked_off_in_bounded_rounds(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobs.pace.FULL_ROUND_BYTES", 30_000)
+    monkeypatch.setattr("jobs.pace.WORKER_BYTES", 1)
     monkeypatch.setattr("jobs.planner.plan.__kwdefaults__", {
         "round_bytes": 30_000, "item_bytes": 10_000,
     })  # fmt: skip
@@ -232,6 +233,24 @@ def test_it_stands_behind_producers_until_it_is_late(world: World) -> None:
     world.check_rows()
     assert seen == [(2, {15}), (2, {0}), (2, {15})]
     assert session == [15, 0, 15]
+
+
+def test_a_round_is_as_wide_as_the_cluster_is_when_it_begins(world: World) -> None:
+    topic = world.topic("t", 8)
+    seen: list[int] = []
+
+    def spread(tasks: list[list[FileTask]]) -> list[list[Written | Failed]]:
+        seen.append(len(tasks))
+        return here(tasks)
+
+    cores = [2, 8, 3]
+    compactor = world.compactor(spread, cores=lambda: cores[len(seen)])
+    for _ in cores:
+        for partition in range(8):
+            world.produce(topic, some(10), partition)
+        world.flush(compactor)
+    assert seen == cores
+    world.check_rows()
 
 
 def test_two_compactors_double_nothing(world: World) -> None:

@@ -58,7 +58,7 @@ settings = Settings(data_dir=data, lake=LakeSettings(flush_ms=0, merge=True))
 catalog = Catalog.open(data / "catalog.db")
 backlog = Backlog(LocalSegmentStore(PosixFiles(), data / "wal"))
 compactor = Compactor(
-    settings, catalog, backlog, here, 2, SystemClock(), lambda: True,
+    settings, catalog, backlog, here, lambda: 2, SystemClock(), lambda: True,
     merges=MergesHere(),
 )
 while compactor.step():

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs.pace import BUSY_BYTES_PER_S, LATE_BYTES, Inflow, pace
+from jobs.pace import BUSY_BYTES_PER_S, LATE_BYTES, Inflow, Pace, pace
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,6 @@ from jobs.pace import BUSY_BYTES_PER_S, LATE_BYTES, Inflow, pace
     [
         ({}, 4, 15),
         ({"inflow": BUSY_BYTES_PER_S}, 2, 15),
-        ({"inflow": BUSY_BYTES_PER_S, "cores": 1}, 1, 15),
         ({"inflow": BUSY_BYTES_PER_S, "overdue_ms": 2_501}, 4, 0),
         ({"inflow": BUSY_BYTES_PER_S, "pending_bytes": LATE_BYTES + 1}, 4, 0),
         ({"overdue_ms": 2_500}, 4, 15),
@@ -26,20 +25,36 @@ def test_who_is_late_takes_the_full_share(
         "pending_bytes": 1 << 20,
         "inflow": 0.0,
         "flush_ms": 5_000,
-        "cores": 4,
     } | more
     found = pace(**given)
-    assert (found.tasks, found.niceness) == (tasks, niceness)
+    assert (found.tasks(4), found.niceness) == (tasks, niceness)
+
+
+def at(inflow: float) -> Pace:
+    return pace(overdue_ms=0, pending_bytes=0, inflow=inflow, flush_ms=1)
 
 
 def test_rounds_are_small_while_producers_are_busy() -> None:
-    sizes = [
-        pace(
-            overdue_ms=0, pending_bytes=0, inflow=inflow, flush_ms=1, cores=1
-        ).round_bytes
-        for inflow in (0, BUSY_BYTES_PER_S)
-    ]
-    assert sizes == [256 << 20, 64 << 20]
+    sizes = [at(inflow).round_bytes(1) >> 20 for inflow in (0, BUSY_BYTES_PER_S)]
+    assert sizes == [256, 64]
+
+
+@pytest.mark.parametrize(
+    ("cores", "tasks", "sizes_mib"),
+    [
+        (1, (1, 1), (256, 64)),
+        (2, (2, 1), (256, 64)),
+        (4, (4, 2), (256, 128)),
+        (7, (7, 3), (448, 192)),
+        (64, (64, 32), (4096, 2048)),
+    ],
+)
+def test_a_round_is_as_wide_as_the_cluster_and_as_long_on_each(
+    cores: int, tasks: tuple[int, int], sizes_mib: tuple[int, int]
+) -> None:
+    paces = at(0), at(BUSY_BYTES_PER_S)
+    assert tuple(one.tasks(cores) for one in paces) == tasks
+    assert tuple(one.round_bytes(cores) >> 20 for one in paces) == sizes_mib
 
 
 def test_what_comes_in_is_told_from_what_waits_and_what_went() -> None:

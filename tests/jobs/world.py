@@ -237,7 +237,7 @@ class World:
         self,
         spread: Spread = here,
         *,
-        cores: int = 2,
+        cores: Callable[[], int] = lambda: 2,
         holds_lease: Callable[[], bool] = lambda: True,
         set_niceness: Callable[[int], bool] = lambda niceness: True,
         files: Files | None = None,

@@ -77,8 +77,8 @@ class House:
         lake = LakeSettings(flush_ms=1_000, flush_max_ms=1_000)
         self.compactor = Compactor(
             Settings(data_dir=data_dir, lake=lake), self.catalog,
-            Backlog(LocalSegmentStore(PosixFiles(), data_dir / "wal")), here, 2,
-            self.clock, lambda: True,
+            Backlog(LocalSegmentStore(PosixFiles(), data_dir / "wal")), here,
+            lambda: 2, self.clock, lambda: True,
         )  # fmt: skip
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from tests.support.patience import STUCK_S, wait_until
 from tests.support.process import BrokerPart, Part, told
 from tests.support.readers import by_deltalake, consumed
 
+HERE = ("--host", "127.0.0.1", "--webui-port", "0")
 DEPLOY = "org.apache.spark.deploy"
 STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 REGISTERED = "Successfully registered with master"
@@ -33,16 +34,19 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._parts = folder, list[subprocess.Popen[bytes]]()
-        host = ("--host", "127.0.0.1", "--webui-port", "0")
-        log = self._start("master", "master.Master", *host, "--port", "0")
+        log = self._start("master", "master.Master", *HERE, "--port", "0")
         wait_until(lambda: STARTED.search(log.read_text()), STUCK_S)
         found = STARTED.search(log.read_text())
         assert found
         self.master = found[1]
-        for name in ("one", "two"):
-            size = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / name))
-            log = self._start(name, "worker.Worker", *host, *size, self.master)
-            wait_until(lambda log=log: REGISTERED in log.read_text(), STUCK_S)
+        self.add_a_worker("one")
+        self.add_a_worker("two")
+
+    def add_a_worker(self, name: str, cores: int = 1) -> None:
+        place = ("--memory", "1g", "--work-dir", str(self._folder / name))
+        words = (*HERE, *place, "--cores", str(cores), self.master)
+        log = self._start(name, "worker.Worker", *words)
+        wait_until(lambda: REGISTERED in log.read_text(), STUCK_S)
 
     def _start(self, name: str, program: str, *words: str) -> Path:
         home, log = Path(pyspark.__file__).parent, self._folder / f"{name}.log"
@@ -75,6 +79,48 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path)
     yield cluster
     cluster.end()
+
+
+WIDTHS = """
+import sys, time
+from jobs.driver import cores_of
+from jobs.session import make_session
+options = {"spark.executor.memory": "512m"}
+session = make_session(sys.argv[1], "widths", more=options)
+cores, said = cores_of(session.sparkContext), 0
+while True:
+    if (now := cores()) != said:
+        print(said := now, flush=True)
+    time.sleep(0.05)
+"""
+
+
+@contextmanager
+def widths(master: str) -> Iterator[Callable[[], int]]:
+    """How many cores a session has, each time that it is another number."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WIDTHS, master], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        yield lambda: int(process.stdout.readline())  # type: ignore[union-attr]
+    finally:
+        for one in psutil.Process(process.pid).children(recursive=True):
+            one.kill()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_cluster_that_grows_or_shrinks_is_seen_to(cluster: Cluster) -> None:
+    with widths(cluster.master) as width:
+        assert width() == 2
+        cluster.add_a_worker("three", cores=2)
+        assert width() == 4
+        cluster.kill_a_worker()
+        assert width() == 2
 
 
 def go_on(broker: BrokerPart, first: int) -> None:
@@ -135,6 +181,14 @@ def python_that_says_so(folder: Path) -> Path:
     )
     script.chmod(0o755)
     return script
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.usefixtures("work")
+def test_executors_that_come_behind_the_session_count() -> None:
+    with widths("local-cluster[3,1,1024]") as width:
+        assert any(width() == 3 for _ in range(3))
 
 
 @pytest.mark.spark

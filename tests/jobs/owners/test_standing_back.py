@@ -111,6 +111,7 @@ def test_a_table_that_is_far_behind_catches_up_whoever_tries_meanwhile(
 ) -> None:
     """One round of bounded size each half minute would be less than comes."""
     monkeypatch.setattr(pace, "FULL_ROUND_BYTES", 1)
+    monkeypatch.setattr(pace, "WORKER_BYTES", 1)
     compactor = world.compactor()
     topic = table_with_rows(world, compactor)
     for _ in range(20):
