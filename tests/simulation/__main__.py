@@ -14,6 +14,9 @@ from tests.simulation.story import play
 
 
 def main() -> int:
+    if sys.argv[1:]:  # what to do is said by the environment
+        print(__doc__)
+        return 2
     if "SEED" in os.environ:
         outcome = play(int(os.environ["SEED"]), in_order="ORDER" not in os.environ)
         print("\n".join(outcome.trace))
