@@ -254,12 +254,9 @@ class PartitionLog:
     def snapshot(self) -> LogSnapshot:
         """What is committed, for a checkpoint; the rest is replayed if it is there."""
         durable = self.offsets.durable
-        return LogSnapshot(
-            durable,
-            self.producers.snapshot(durable),
-            tuple(self.holes),
-            self.transactions.snapshot(),
-        )
+        producers, transactions = self.producers, self.transactions.snapshot()
+        holes = tuple(self.holes)
+        return LogSnapshot(durable, producers.snapshot(durable), holes, transactions)
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """What a reader of committed records in ``[start, end)`` has to leave out, by
@@ -297,10 +294,8 @@ class PartitionLog:
 
     def hole_end(self, offset: int) -> int | None:
         """The end of the refused batches at ``offset``; None: a record was there."""
-        for first, end in self.holes:
-            if first <= offset < end:
-                return end
-        return None
+        ends = (end for first, end in self.holes if first <= offset < end)
+        return next(ends, None)
 
     def release(self, sequence: int, held: int | None = None) -> None:
         """Segment ``sequence`` was released: the table has what was in it. ``held``:
@@ -318,8 +313,7 @@ class PartitionLog:
 
     @property
     def _first_in_segments(self) -> int:
-        """The base of the first batch that is in segments; the durable end if none
-        is."""
+        """The base of the first batch in segments; the durable end if there is none."""
         first = self.index.first_offset
         return self.offsets.durable if first is None else first
 
@@ -345,6 +339,7 @@ class PartitionLog:
         places: Places = (),
         replayed_from: int = 0,
         lost_end: int = 0,
+        released_end: int = 0,
     ) -> "PartitionLog":
         """The log after a start: from checkpoint, table and the segments' entries.
 
@@ -352,9 +347,10 @@ class PartitionLog:
         columns of all entries that are live; ``places`` are those where some are
         missing; what the snapshot does not know lies behind the location
         ``replayed_from``. ``lost_end``: that of damaged batches whose offsets are
-        known. The durable end is the greatest of all that is known, so it never falls
-        behind what was visible. Follow with ``replay`` for each entry that
-        was not committed when the snapshot was taken.
+        known; ``released_end``: below it segments were released, markers with them. The
+        durable end is the greatest of all that is known, so it never falls behind what
+        was visible. Follow with ``replay`` for each entry that was not committed when
+        the snapshot was taken.
 
         Between two entries may lie a refused batch, or records whose segment was let
         go before that of the first: these are the table's, and so is what is below. Or
@@ -370,6 +366,9 @@ class PartitionLog:
         log.index = index
         index.trim_below(start)
         held = log._first_in_segments
+        if snapshot and snapshot.transactions:
+            log.transactions = Transactions.restore(snapshot.transactions)
+            index.trim_below(log.transactions.forgotten_below)
         log._find_holes(snapshot, table_end, places, replayed_from)
         if snapshot:
             log.producers = Producers.restore(snapshot.producers)
@@ -377,7 +376,8 @@ class PartitionLog:
             if snapshot.holes is None:
                 log._abandon_refused(max(kept, table_end))
         else:
-            log.left_from = log._first_in_segments
+            log.left_from = held
+            log.transactions.forgotten_below = released_end * (held < released_end)
             log._leave_to_table(table_end)
         log._has_forgotten = snapshot is None or bool(places)
         return log
@@ -447,7 +447,6 @@ class PartitionLog:
                 self.producers.abandon(base)
 
     def _restore_transactions(self, snapshot: LogSnapshot, held: int) -> None:
-        self.transactions = Transactions.restore(snapshot.transactions)
         self.transactions.trim(self._first_in_segments, held)
         self._known_end = snapshot.durable
         self.transactions.know(self.producers.newest_end)

@@ -42,10 +42,14 @@ _WITH_UNDECIDED: Final = 2
 _SAID_BY_MARKERS: Final = 3
 """As 2. A program that reads no more than 2 does not know what a marker says of its
 start, and its compactor would take for decided what is not."""
+_WITH_FORGOTTEN: Final = 4
+"""As 3, and below which offset markers are gone. A program that does not know would
+serve what was aborted there."""
 _HEAD: Final = struct.Struct(">BII")
 _OPEN: Final = struct.Struct(">qq")
 _ABORTED: Final = struct.Struct(">qqqq")
 _COUNT: Final = struct.Struct(">I")
+_FORGOTTEN: Final = struct.Struct(">q")
 _UNDECIDED: Final = struct.Struct(">qq")
 
 
@@ -70,7 +74,7 @@ class Transactions:
 
     __slots__ = (
         "_decided", "_first", "_in_flight", "_last", "_newest", "_producer", "_stable",
-        "admitted", "open", "undecided",
+        "admitted", "forgotten_below", "open", "undecided",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -80,6 +84,9 @@ class Transactions:
         """The same, of all that was admitted."""
         self.undecided: list[Undecided] = []
         """What no marker decides, in the order of the markers that came behind."""
+        self.forgotten_below = 0
+        """Below it a start without a checkpoint found records in segments whose markers
+        may have been released: nobody but the table knows what was aborted."""
         self._newest: dict[ProducerId, tuple[int, int]] = {}
         """Of each that is open the epoch, and where its last batch ends."""
         self._decided: dict[ProducerId, int] = {}
@@ -209,15 +216,19 @@ class Transactions:
         return list(map(AbortedTransaction._make, pairs))
 
     @property
-    def has_aborted(self) -> bool:
-        """Whether any aborted transaction is remembered."""
-        return bool(self._last)
+    def outlasts_release(self) -> bool:
+        """Whether anything is remembered that is to be forgotten with the last segment
+        that has records of it."""
+        return bool(self._last) or self.forgotten_below > 0
 
     def trim(self, offset: int, held: int | None = None) -> None:
         """Forget the aborted transactions that end below ``offset``, and below
         ``held`` if that is lower, and what was undecided below ``offset``."""
         self.undecided = [one for one in self.undecided if one.end > offset]
-        count = bisect_left(self._last, offset if held is None else min(offset, held))
+        lowest = offset if held is None else min(offset, held)
+        if self.forgotten_below <= lowest:
+            self.forgotten_below = 0
+        count = bisect_left(self._last, lowest)
         if count:
             for column in (self._producer, self._first, self._last, self._stable):
                 del column[:count]
@@ -258,16 +269,19 @@ class Transactions:
 
     def snapshot(self) -> bytes:
         """What is durable, as bytes for a checkpoint; empty if there is nothing."""
-        if not len(self):
+        if not len(self) and not self.forgotten_below:
             return b""
         version = _SAID_BY_MARKERS if self.undecided else _FORMAT
+        version = _WITH_FORGOTTEN if self.forgotten_below else version
         parts = [_HEAD.pack(version, len(self.open), len(self._last))]
         parts.extend(_OPEN.pack(*one) for one in self.open.items())
         rows = zip(self._producer, self._first, self._last, self._stable, strict=True)
         parts.extend(_ABORTED.pack(*row) for row in rows)
-        if self.undecided:  # an older program reads what has none
+        if version != _FORMAT:  # an older program reads what has none
             parts.append(_COUNT.pack(len(self.undecided)))
             parts.extend(_UNDECIDED.pack(*one) for one in self.undecided)
+        if version == _WITH_FORGOTTEN:
+            parts.append(_FORGOTTEN.pack(self.forgotten_below))
         return b"".join(parts)
 
     @classmethod
@@ -280,10 +294,13 @@ class Transactions:
             version, opened, aborted = _HEAD.unpack_from(payload)
         except struct.error as error:
             raise ValueError("the snapshot of transactions is cut off") from error
-        if version not in (_FORMAT, _WITH_UNDECIDED, _SAID_BY_MARKERS):
+        if not _FORMAT <= version <= _WITH_FORGOTTEN:
             raise ValueError(f"a snapshot of transactions of format {version}")
         rows = _HEAD.size + opened * _OPEN.size
         end = rows + aborted * _ABORTED.size
+        if version == _WITH_FORGOTTEN:
+            payload, last = payload[: -_FORGOTTEN.size], payload[-_FORGOTTEN.size :]
+            (transactions.forgotten_below,) = _FORGOTTEN.unpack(last)
         if version != _FORMAT:
             transactions.undecided = _unpack_undecided(payload[end:])
         elif len(payload) != end:

@@ -175,10 +175,10 @@ def test_what_was_aborted_is_forgotten_with_the_last_segment_that_has_it(
         async with rig(tmp_path, tables=tables) as broker:
             await aborted(broker, tables)
             [partition] = broker.partitions
-            assert partition.log.transactions.has_aborted
+            assert partition.log.transactions.outlasts_release
             for segment in [one for one in broker.wal.segments() if one.sealed]:
                 await broker.partitions.segment_released(segment.sequence)
                 broker.wal.release(segment.sequence)
-            assert not partition.log.transactions.has_aborted
+            assert not partition.log.transactions.outlasts_release
 
     run(story)

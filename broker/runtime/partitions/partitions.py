@@ -473,7 +473,7 @@ class Partitions:
 def _held(partition: Partition, others: Sequence[Ranges]) -> int | None:
     """The first offset of a partition that these segments have; None: they have none.
     Not looked for where nobody wants to know."""
-    if partition.log.transactions.has_aborted:
+    if partition.log.transactions.outlasts_release:
         for ranges in others[:HELD_IN]:
             if partition.key in ranges:
                 return ranges[partition.key][0]

@@ -142,6 +142,7 @@ def _maker(
             places=recovery.lost,
             replayed_from=recovery.replayed_from,
             lost_end=recovery.lost_ends.get(key, 0),
+            released_end=released_end,
         )
 
     return log_of

@@ -325,6 +325,12 @@ def four_batches() -> PartitionLog:
     return log
 
 
+def test_what_is_left_to_a_table_was_in_segments_from_the_first_batch_on() -> None:
+    """Also where one was refused between two: the table goes on behind it."""
+    again = PartitionLog.restore(None, table_end=40, columns=without(four_batches(), 1))
+    assert (again.left_from, len(again.index)) == (0, 0)
+
+
 MISSING, DAMAGED = (2 << 32, 3 << 32, False), (2 << 32 | 48, 2 << 32 | 90, True)
 
 

@@ -252,6 +252,33 @@ def test_a_marker_behind_what_the_table_has_says_what_was_aborted_there() -> Non
     assert again.aborted(0, 1) == [(1, 0)]
 
 
+def a_log_that_forgot(released_end: int, columns: SimpleNamespace) -> PartitionLog:
+    """A record of a transaction, and a plain one behind where its marker was."""
+    log = PartitionLog.restore(
+        None, table_end=released_end, columns=columns, released_end=released_end
+    )
+    log.replay(_placed(header(producer=1, transactional=True), 0), NOW)
+    return log
+
+
+@pytest.mark.parametrize("held", [0, 1, None])
+def test_records_whose_marker_was_released_are_left_to_the_table_while_they_are_held(
+    held: int | None,
+) -> None:
+    columns = SimpleNamespace(
+        base=np.array([0, 2]), last=np.array([0, 2]), max_ts=np.zeros(2, np.int64),
+        location=np.arange(1, 3), length=np.ones(2, np.int64),
+    )  # fmt: skip
+    log = a_log_that_forgot(2, columns)
+    for _ in range(2):  # the second has the checkpoint of the first
+        assert log.index.first_offset == 2
+        assert log.transactions.outlasts_release
+        log = PartitionLog.restore(log.snapshot(), columns=columns)
+    log.release(0, held)
+    assert log.transactions.outlasts_release == (held is not None)
+    assert a_log_that_forgot(0, columns).transactions.forgotten_below == 0
+
+
 def _placed(one: BatchHeader, base: int) -> BatchHeader:
     return one._replace(base_offset=base)
 

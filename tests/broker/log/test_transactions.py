@@ -136,6 +136,10 @@ def test_what_ends_below_the_log_is_forgotten_and_the_rest_stays_whole() -> None
         b"\x02" + bytes(11),
         b"\x02" + bytes(8) + b"\0\0\0\1" + bytes(15),
         b"\x03" + bytes(8),
+        b"\x04" + bytes(8),
+        b"\x04" + bytes(8 + 4 + 7),
+        b"\x04" + bytes(8 + 4 + 9),
+        b"\x05" + bytes(8 + 4 + 8),
     ],
 )
 def test_a_damaged_snapshot_is_refused(payload: bytes) -> None:
@@ -156,6 +160,15 @@ def test_a_snapshot_keeps_what_is_undecided_and_is_otherwise_as_before(
     if undecided:  # as the version before wrote it
         older = Transactions.restore(b"\2" + transactions.snapshot()[1:])
         assert (older.undecided, older.open) == (undecided, {1: 0})
+    transactions.forgotten_below = 9
+    again = Transactions.restore(transactions.snapshot())
+    assert transactions.snapshot()[0] == 4
+    assert (again.undecided, again.open) == (undecided, {1: 0})
+    assert (again.forgotten_below, again.aborted(0, 3)) == (9, [(2, 1)])
+    again.trim(9, 8)
+    assert again.forgotten_below == 9
+    again.trim(9)
+    assert again.snapshot()[0] == 1
 
 
 @pytest.mark.parametrize(

@@ -579,6 +579,39 @@ def test_what_was_aborted_is_known_again_after_a_checkpoint_was_lost(
     run(scenario)
 
 
+def test_what_was_aborted_is_never_shown_where_its_marker_was_released(
+    tmp_path: Path,
+) -> None:
+    """Its records are held, by others. A start without a checkpoint leaves them to the
+    table, and so do those that have the checkpoint of this one and cannot read it."""
+
+    async def scenario() -> None:
+        tables = Unread()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            await record(partition, 7, 0, b"aborted")
+            broker.wal.roll()
+            await marker(partition, 7, False)
+            broker.wal.roll()
+            await record(partition, 8, 0, b"open")
+            tables.ends[partition.key] = 2
+            broker.partitions.checkpoint()
+            await broker.partitions.released_ends.note({partition.key: 2})
+            released = broker.wal.segments()[1]
+            await broker.partitions.segment_released(released.sequence)
+            broker.wal.release(released.sequence)
+        released.path.unlink()  # as if it was used again
+        (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+        for why in (None, "it cannot be read", None, "it cannot be read"):
+            tables.why = why
+            async with rig(tmp_path, tables=tables) as broker:
+                data = await fetch_one(broker, "t", 0, isolation_level=1)
+                assert values_in(data) == []
+                assert (data.error_code == ErrorCode.KAFKA_STORAGE_ERROR) == bool(why)
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_checkpoint_is_written_again_once_tables_can_be_read(
     tmp_path: Path, count: int
