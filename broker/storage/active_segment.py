@@ -24,7 +24,8 @@ from crc32c import crc32c
 
 from broker.clock import ticks_ns
 from broker.failpoints import passing
-from broker.storage.columns import ROW_BYTES, Ranges, Rows, ranges_of, rows_of
+from broker.ids import TopicPartition
+from broker.storage.columns import ROW_BYTES, Rows, rows_of
 from broker.storage.entry import ENTRY_HEADER_BYTES, Append, location_of
 from broker.storage.files import Buffer, Files
 from broker.storage.layout import (
@@ -35,6 +36,7 @@ from broker.storage.layout import (
     pack_identity,
     pack_seal,
 )
+from broker.storage.ranges import Range, pack_ranges, widen
 from broker.storage.readable import PAGE_BYTES
 from broker.storage.segment import SealedSegment, SegmentInfo, Slot
 
@@ -74,7 +76,7 @@ class ActiveSegment:
         self.end = self.synced = HEADER_BLOCK_BYTES
         self.sync_ns = 0
         self.rows = bytearray()
-        self.ranges: Ranges = {}
+        self.ranges: dict[TopicPartition, Range] = {}
 
     @property
     def empty(self) -> bool:
@@ -134,7 +136,7 @@ class ActiveSegment:
         """The batches of these footer rows, written by other means, count as well."""
         self.rows += rows
         new = rows_of(rows)
-        _widen(self.ranges, new)
+        widen(self.ranges, new)
         self.end = _end_of(new)
 
     def sync(self) -> None:
@@ -147,8 +149,9 @@ class ActiveSegment:
         """Close it with footer and seal, durably. Raises OSError."""
         footer = bytes(self.rows)
         write_seal(self._files, self.slot, self.sequence, self.end, footer, now_ms)
+        ranges = pack_ranges(self.ranges)
         info = SegmentInfo(
-            self.sequence, True, self.end, self.ranges, self.created_ms, now_ms,
+            self.sequence, True, self.end, ranges, self.created_ms, now_ms,
             self.slot.path, batches=len(footer) // ROW_BYTES,
         )  # fmt: skip
         return SealedSegment(self.slot, info, self.carried)
@@ -161,7 +164,7 @@ class ActiveSegment:
         """
         end, ranges = self.end, self.ranges.copy()
         if len(more):
-            _widen(ranges, more)
+            widen(ranges, more)
             end = max(end, _end_of(more))
         return SegmentInfo(
             self.sequence, False, end, ranges, self.created_ms, path=self.slot.path
@@ -191,13 +194,6 @@ def _write_ahead(slot: Slot, parts: list[Buffer], end: int, size: int) -> None:
     if ahead:
         parts.append(_ZEROS[:ahead])
     slot.written = end + ahead
-
-
-def _widen(ranges: Ranges, rows: Rows) -> None:
-    """Let the ranges reach over these rows, which follow them or are in them."""
-    for key, (first, end) in ranges_of(rows).items():
-        known = ranges.get(key)
-        ranges[key] = (first, end) if known is None else (known[0], max(known[1], end))
 
 
 def _end_of(rows: Rows) -> int:

@@ -31,10 +31,10 @@ from broker.storage.carry import (
     kept_of,
 )
 from broker.storage.carry import write as write_carried
-from broker.storage.columns import ranges_of
 from broker.storage.files import Files
 from broker.storage.manifest import Manifest
 from broker.storage.pool import SlotPool
+from broker.storage.ranges import ranges_of
 from broker.storage.segment import SealedSegment, Slot
 from broker.storage.segment_registry import SegmentRegistry
 

@@ -13,7 +13,7 @@ fifth for the smallest batches there are and nothing for those of a busy produce
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -39,9 +39,10 @@ ROW_TYPE: Final = np.dtype(
 )
 Rows = npt.NDArray[np.void]
 Ints = npt.NDArray[np.int64]
-Ranges = dict[TopicPartition, tuple[int, int]]
 
 
+_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+_MASK: Final = np.uint64((1 << 32) - 1)
 _COPIED: Final = ["topic", "partition", "base", "last_delta", "max_timestamp", "length"]
 """What a batch and its copy have in common."""
 
@@ -111,34 +112,22 @@ def group_all(
     segments = [(rows, sequence) for rows, sequence in segments if len(rows)]
     if not segments:
         return {}
-    rows = np.concatenate([rows for rows, _ in segments])
-    starts = [np.full(len(rows), location_of(n, 0)) for rows, n in segments]
-    order, bounds = by_partition(rows)
-    columns = _columns(rows[order], np.concatenate(starts)[order])
+    parts = [rows for rows, _ in segments]
+    packed = np.concatenate([_keys(rows) for rows in parts])
+    order, bounds = _by_key(packed)
+    columns = _columns(parts, [location_of(number, 0) for _, number in segments], order)
     if checked:
         follows = columns.base[1:] > columns.last[:-1]
         follows[bounds[1:-1] - 1] = True
         if not bool(follows.all()):
             raise Unordered
-    firsts = rows[order[bounds[:-1]]]
-    keys = zip(firsts["topic"].tolist(), firsts["partition"].tolist(), strict=True)
+    firsts = packed[order[bounds[:-1]]]
+    keys = zip((firsts >> 32).tolist(), (firsts & _MASK).tolist(), strict=True)
     cuts = bounds.tolist()
     return {
         key: columns.cut(first, end)
         for key, first, end in zip(keys, cuts, cuts[1:], strict=False)
     }
-
-
-def ranges_of(rows: Rows) -> Ranges:
-    """Per partition the first offset and the one behind the last."""
-    if not len(rows):
-        return {}
-    order, bounds = by_partition(rows)
-    first, last = rows[order[bounds[:-1]]], rows[order[bounds[1:] - 1]]
-    ends = last["base"] + last["last_delta"] + 1
-    keys = zip(first["topic"].tolist(), first["partition"].tolist(), strict=True)
-    offsets = zip(first["base"].tolist(), ends.tolist(), strict=True)
-    return dict(zip(keys, offsets, strict=True))
 
 
 def join(parts: Iterable[EntryColumns]) -> EntryColumns:
@@ -158,21 +147,48 @@ def join(parts: Iterable[EntryColumns]) -> EntryColumns:
 def copies_of(segments: Sequence[tuple[Rows, int]]) -> dict[int, tuple[set[int], bool]]:
     """Sequence -> the earlier ones of these segments (rows, sequence) with which it has
     batches in common, and whether it has no others; of each that has any."""
-    rows = np.concatenate([rows for rows, _ in segments])
-    of = np.concatenate([np.full(len(some), n) for some, n in segments])
+    copied = [(rows[mask], n) for (rows, n), mask in _maybe_copied(segments)]
+    rows = np.concatenate([rows for rows, _ in copied])
+    of = np.concatenate([np.full(len(some), n) for some, n in copied])
     order = np.lexsort((of, *(rows[name] for name in reversed(_COPIED))))
     keys, of = rows[_COPIED][order], of[order]
     again = np.flatnonzero(keys[1:] == keys[:-1]) + 1
+    sizes = {number: len(rows) for rows, number in segments}
     found: dict[int, tuple[set[int], bool]] = {}
     for number in np.unique(of[again]).tolist():
         mine = again[of[again] == number]
+        is_all = len(mine) == sizes[number]
         earlier = {number}
         while len(mine):
             earlier.update(of[mine - 1].tolist())
             mine = mine[np.isin(mine - 1, again)] - 1
-        is_all = int((of[again] == number).sum()) == int((of == number).sum())
         found[number] = earlier - {number}, is_all
     return found
+
+
+def _maybe_copied(
+    segments: Sequence[tuple[Rows, int]],
+) -> Iterator[tuple[tuple[Rows, int], npt.NDArray[np.bool_]]]:
+    """Each of these segments, and which of its rows may be there twice: of few rows
+    that is so where hardly any is a copy, and only these are compared field by field.
+    """
+    sums = [_mixed(rows) for rows, _ in segments]
+    ordered = np.sort(np.concatenate(sums))
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    for segment, mine in zip(segments, sums, strict=True):
+        at = np.searchsorted(twice, mine)
+        mask = at < len(twice)
+        mask[mask] = twice[at[mask]] == mine[mask]
+        yield segment, mask
+
+
+def _mixed(rows: Rows) -> npt.NDArray[np.uint64]:
+    """One number of all that a batch and its copy have in common."""
+    mixed = np.zeros(len(rows), np.uint64)
+    for name in _COPIED:
+        mixed = (mixed ^ rows[name].astype(np.uint64)) * _FACTOR
+        mixed ^= mixed >> np.uint64(29)
+    return mixed
 
 
 def newest_copies(segments: Sequence[tuple[Rows, int]]) -> list[Rows]:
@@ -213,19 +229,35 @@ def _newest_in_order(bases: Ints, locations: Ints) -> list[int]:
 
 def by_partition(rows: Rows) -> tuple[Ints, Ints]:
     """The order of the rows by partition, and where in it each one begins and ends."""
-    keys = rows["topic"].astype(np.int64) << 32 | rows["partition"].astype(np.int64)
+    return _by_key(_keys(rows))
+
+
+def _keys(rows: Rows) -> npt.NDArray[np.uint64]:
+    """The partition of each row as one number."""
+    partition = rows["partition"].astype(np.uint32)
+    return rows["topic"].astype(np.uint64) << np.uint64(32) | partition
+
+
+def _by_key(keys: npt.NDArray[np.uint64]) -> tuple[Ints, Ints]:
     order = np.argsort(keys, kind="stable")
-    cuts = np.flatnonzero(np.diff(keys[order])) + 1
-    return order, np.concatenate(([0], cuts, [len(rows)]))
+    keys = keys[order]
+    cuts = np.flatnonzero(keys[1:] != keys[:-1]) + 1
+    return order, np.concatenate(([0], cuts, [len(keys)]))
 
 
-def _columns(rows: Rows, start: Ints) -> EntryColumns:
-    """``start``: the location of byte 0 of each row's segment."""
-    base = rows["base"].astype(np.int64)
+def _columns(parts: Sequence[Rows], starts: Sequence[int], order: Ints) -> EntryColumns:
+    """The rows of all ``parts`` in this ``order``, a field at a time: not all of them
+    are there twice. ``starts``: the location of byte 0 of each part's segment."""
+
+    def field(name: str) -> Ints:
+        return np.concatenate([rows[name] for rows in parts], dtype=np.int64)
+
+    base = field("base")[order]
+    start = np.repeat(np.array(starts, np.int64), [len(rows) for rows in parts])
     return EntryColumns(
         base,
-        base + rows["last_delta"],
-        rows["max_timestamp"].astype(np.int64),
-        rows["position"].astype(np.int64) + start,
-        rows["length"].astype(np.int64),
+        base + field("last_delta")[order],
+        field("max_timestamp")[order],
+        (field("position") + start)[order],
+        field("length")[order],
     )

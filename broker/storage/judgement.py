@@ -15,13 +15,16 @@ entries.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from broker.ids import TopicPartition
-from broker.storage.columns import Ranges, Rows, ranges_of, rows_of
+from broker.storage.columns import Rows, rows_of
 from broker.storage.committed_position import CommittedPosition
 from broker.storage.entry import location_of
 from broker.storage.files import Files
 from broker.storage.layout import HEADER_BLOCK_BYTES, Seal
 from broker.storage.manifest import Manifest
+from broker.storage.ranges import Range, Ranges, ranges_of
 from broker.storage.scan import Scan
 from broker.storage.segment import Holes, SealedSegment, SegmentInfo, Slot
 from broker.storage.segment_file import SegmentFile
@@ -93,7 +96,7 @@ class SegmentJudgement:
         self.torn: str | None = None
         self.damage: list[str] = []
         self.lost: list[LostPlace] = []
-        self.lost_ranges: Ranges = {}
+        self.lost_ranges: dict[TopicPartition, Range] = {}
 
     def rows(
         self, manifest: Manifest, noted: CommittedPosition | None, *, is_last: bool
@@ -131,13 +134,16 @@ class SegmentJudgement:
         segment = self._segment
         if not segment.is_sealed:
             return rows
-        good = rows["position"] >= 0
-        for index, why in self._file.faults(rows, start, segment.end):
+        faults = list(self._file.faults(rows, start, segment.end))
+        if not faults:
+            return rows
+        good = np.ones(len(rows), bool)
+        for index, why in faults:
             good[index] = False
             position = int(rows["position"][index])
             self._damage(f"byte {position}: {why}")
             self._lose(position, position + 1)
-        self.lost_ranges = ranges_of(rows[~good])
+        self.lost_ranges = dict(ranges_of(rows[~good]))
         return rows[good]
 
     def _footer(self, seal: Seal, is_last: bool) -> Rows | None:

@@ -10,15 +10,10 @@ for people; the batches around it go on being served, and the damaged segment's
 file is never used again.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
-from broker.ids import PartitionNumber, TopicNumber, TopicPartition
-from broker.protocol.errors import KafkaError
-from broker.records.batch import BatchHeader, read_header
-from broker.records.markers import Marker, read_marker
+from broker.ids import TopicPartition
 from broker.storage.columns import (
     EntryColumns,
     Rows,
@@ -26,7 +21,6 @@ from broker.storage.columns import (
     copies_of,
     group_all,
     newest_copies,
-    ranges_of,
 )
 from broker.storage.committed_position import CommittedPosition, read_committed_position
 from broker.storage.entry import location_of
@@ -40,6 +34,8 @@ from broker.storage.manifest import (
 )
 from broker.storage.missing_segments import missing_segments, unexplained_numbers
 from broker.storage.objects import LocalObjects
+from broker.storage.ranges import ranges_of
+from broker.storage.replay import Replay
 from broker.storage.segment import (
     Slot,
     is_odd,
@@ -49,16 +45,6 @@ from broker.storage.segment_file import identity_of
 from broker.storage.unnamed import find_unnamed
 
 Columns = dict[TopicPartition, EntryColumns]
-
-
-class Replayed(NamedTuple):
-    """A batch behind the checkpoint; of a marker also what it says."""
-
-    topic_number: TopicNumber
-    partition: PartitionNumber
-    header: BatchHeader
-    location: int
-    marker: Marker | None = None
 
 
 @dataclass(slots=True)
@@ -80,7 +66,7 @@ class Recovery:
     payload: bytes | None = None
     replayed_from: int = 0
     columns: Columns = field(default_factory=dict)
-    replay: "Replay | tuple[()]" = ()
+    replay: Replay = field(default_factory=lambda: Replay([]))
     torn: str | None = None
     damage: list[str] = field(default_factory=list)
     lost: list[LostPlace] = field(default_factory=list)
@@ -105,41 +91,6 @@ class Found:
     missing: frozenset[int] = frozenset()
     highest_sequence: int = 0
     last_number: int = -1
-
-
-class Replay:
-    """Headers behind the checkpoint, read when they are asked for, not kept."""
-
-    def __init__(self, files: Files, pieces: list[tuple[int, Slot, Rows]]) -> None:
-        self._files = files
-        self._pieces = pieces
-
-    def __len__(self) -> int:
-        return sum(len(rows) for _, _, rows in self._pieces)
-
-    def __iter__(self) -> Iterator[Replayed]:
-        for sequence, slot, rows in self._pieces:
-            mapped = self._files.map(slot.file, slot.size)
-            try:
-                for topic, partition, *_, position, _length in rows.tolist():
-                    header = read_header(mapped.view, position)
-                    yield Replayed(
-                        topic,
-                        partition,
-                        header,
-                        location_of(sequence, position),
-                        _marker(mapped.view, position) if header.is_control else None,
-                    )
-            finally:
-                mapped.close()
-
-
-def _marker(view: memoryview, position: int) -> Marker | None:
-    """What a marker says; None if another version of the program wrote it."""
-    try:
-        return read_marker(view, position)
-    except KafkaError:
-        return None
 
 
 def recover(files: Files, directory: Path) -> tuple[Found, Recovery]:
@@ -275,8 +226,9 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
     # list all of that.
     is_listed = columns is None and found.manifest != Manifest()
     if found_rows and (is_listed or found.manifest == Manifest()):
-        found_rows = _without_copies(found, found_rows, noted_rows)
-        columns = _in_order(found_rows)
+        once = _without_copies(found, found_rows, noted_rows)
+        if len(once) < len(found_rows):
+            found_rows, columns = once, _in_order(once)
         if is_listed and columns is not None:
             recovery.damage.append("what was carried was listed twice: one is kept")
     for sequence in found.segments:
@@ -287,6 +239,13 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
         found_rows = [(c, n) for c, (_, n) in zip(copies, found_rows, strict=True)]
         columns = group_all(found_rows)
     recovery.columns = columns
+    recovery.replay = Replay(_keep(found, found_rows), files)
+
+
+def _keep(
+    found: Found, found_rows: list[tuple[Rows, int]]
+) -> list[tuple[int, Slot, Rows]]:
+    """Note what each segment holds; returns what lies behind the checkpoint."""
     replay: list[tuple[int, Slot, Rows]] = []
     for rows, sequence in found_rows:
         segment = found.segments[sequence]
@@ -296,7 +255,7 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
             behind = rows[rows["position"] >= start]
             if len(behind):  # the file of an empty one may be removed as a spare
                 replay.append((sequence, segment.slot, behind))
-    recovery.replay = Replay(files, replay)
+    return replay
 
 
 def _report(judgement: SegmentJudgement, recovery: Recovery, *, is_last: bool) -> None:
@@ -331,11 +290,14 @@ def _without_copies(
     """
     whole = {n for n, each in found.segments.items() if each.is_sealed and each.intact}
     superseded = set[int]()
-    for number, (earlier, _) in copies_of(noted_rows).items():
+    copies = noted = copies_of(found_rows)
+    pairs = zip(found_rows, noted_rows, strict=True)
+    if any(rows is not all_rows for (rows, _), (all_rows, _) in pairs):
+        noted = copies_of(noted_rows)
+    for number, (earlier, _) in noted.items():
         if number in whole:
             superseded |= earlier
-    copies = copies_of(found_rows).items()
-    unfinished = {number for number, (_, is_all) in copies if is_all} - whole
+    unfinished = {number for number, (_, is_all) in copies.items() if is_all} - whole
     unfinished |= {n for n, each in found.segments.items() if each.is_blank & is_odd(n)}
     for number in superseded | unfinished:
         segment = found.segments.pop(number)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from broker.storage.columns import Ranges
+from broker.storage.ranges import Ranges
 
 STEP: Final = 2
 """The writer's segments have even sequence numbers. The odd one behind each is for what

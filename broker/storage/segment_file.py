@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 from crc32c import crc32c
 
 from broker.storage import readable
@@ -28,6 +29,7 @@ from broker.storage.layout import (
     read_identity,
     read_seal,
 )
+from broker.storage.many_entries import whole
 from broker.storage.scan import Scan, scan
 from broker.storage.segment import Holes, StaleSegment
 
@@ -87,10 +89,11 @@ class SegmentFile:
         why. No entry reaches beyond ``end``."""
         end = min(end, self.files.size(self.file))
         with self.view(end, start) as view:
-            for index, position in enumerate(rows["position"].tolist()):
-                if position < start:
-                    continue
-                place = position - ENTRY_HEADER_BYTES
+            behind = np.flatnonzero(rows["position"] >= start)
+            positions = rows["position"][behind].astype(np.int64)
+            doubtful = ~whole(view, positions, self.sequence, end)
+            for index in behind[doubtful].tolist():
+                place = int(rows["position"][index]) - ENTRY_HEADER_BYTES
                 entry = read_entry(view, place, self.sequence, end)
                 if isinstance(entry, str):
                     yield index, entry or "no entry is there"

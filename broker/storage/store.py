@@ -32,7 +32,6 @@ from broker.storage import readable
 from broker.storage.columns import (
     EntryColumns,
     Ints,
-    Ranges,
     Rows,
     group,
     join,
@@ -49,6 +48,7 @@ from broker.storage.layout import (
 from broker.storage.manifest import Manifest, ManifestDamaged, read_manifest
 from broker.storage.missing_segments import missing_segments
 from broker.storage.objects import LocalObjects, Objects
+from broker.storage.ranges import Range
 from broker.storage.segment import (
     DamagedExtent,
     Holes,
@@ -168,7 +168,7 @@ class _Known:
     seal: Seal | None = None
     end: int = HEADER_BLOCK_BYTES
     parts: dict[TopicPartition, list[EntryColumns]] = field(default_factory=dict)
-    ranges: Ranges = field(default_factory=dict)
+    ranges: dict[TopicPartition, Range] = field(default_factory=dict)
     batches: int = 0
     read_to_end: bool = False
     holes: list[tuple[int, int]] = field(default_factory=list)

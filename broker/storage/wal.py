@@ -32,12 +32,12 @@ from broker.storage.batch_reader import BatchReader
 from broker.storage.cache import SegmentCache
 from broker.storage.carrier import Request
 from broker.storage.carry import Carried, Needed
-from broker.storage.columns import Ranges
 from broker.storage.committed_position import CommittedPositionFile
 from broker.storage.entry import Append, location_of
 from broker.storage.files import Files
 from broker.storage.layout import HEADER_BLOCK_BYTES
 from broker.storage.pool import NEW_SUFFIX, SlotPool
+from broker.storage.ranges import Ranges
 from broker.storage.recovery import Found, Recovery, recover
 from broker.storage.recycler import QUIET_MS, SegmentRecycler
 from broker.storage.restart import begin_anew

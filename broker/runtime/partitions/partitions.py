@@ -27,7 +27,7 @@ from broker.runtime.partitions.timestamps import Times
 from broker.runtime.ports import Tables
 from broker.runtime.process.status import Counters
 from broker.runtime.topics.topics import Topics, to_the_end
-from broker.storage.columns import Ranges
+from broker.storage.ranges import Ranges
 from broker.storage.wal import Carried, Wal
 from broker.timing.delayed import DelayedOperations
 from broker.topics.configs import PRODUCER, TopicConfig

@@ -8,7 +8,7 @@ Entries of topics that were deleted are passed over: a number is never given to 
 topic.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -21,7 +21,8 @@ from broker.log.partition import NOWHERE, LogSnapshot, PartitionLog
 from broker.runtime.partitions.partitions import LogOf, Partitions
 from broker.runtime.ports import Tables
 from broker.runtime.topics.topics import Topics
-from broker.storage.recovery import Recovery, Replayed
+from broker.storage.recovery import Recovery
+from broker.storage.replay import Replayed
 
 log = structlog.get_logger("lakelog.restore")
 
@@ -42,7 +43,8 @@ def restore(
     lake: Tables,
     now_ms: int,
 ) -> int:
-    """Take up every topic that the catalog knows; the number of batches replayed.
+    """Take up every topic that the catalog knows; the number of batches that lie
+    behind the checkpoint.
 
     A partition of which nobody knows anything is made when somebody asks for it. Those
     of a topic that only its table knows, as of one that was brought back, wait until
@@ -101,7 +103,8 @@ def restore(
             unknown=unknown,
             is_unsaid=known is None and bool(named or of_topic),
         )
-    return sum(1 for _ in _replayed(recovery, logs, waiting, now_ms))
+    _replay(recovery, logs, waiting, now_ms)
+    return len(recovery.replay)
 
 
 def _is_end_proven(recovery: Recovery, key: TopicPartition) -> bool:
@@ -196,17 +199,18 @@ def _columns(found: Any) -> Any:
     )
 
 
-def _replayed(
+def _replay(
     recovery: Recovery,
     logs: Mapping[TopicPartition, PartitionLog],
     waiting: Mapping[TopicPartition, list[Replayed]],
     now_ms: int,
-) -> Iterator[None]:
-    for one in recovery.replay:
+) -> None:
+    """Let the logs take up what was written behind the checkpoint, as far as it is of
+    a producer: of others a log takes up nothing."""
+    for one in recovery.replay.of_producers():
         key = one.topic_number, one.partition
         replayed, waits = logs.get(key), waiting.get(key)
         if replayed is not None:
             replayed.replay(one.header, now_ms, one.marker)
-            yield
         elif waits is not None and one.header.producer_id >= 0:
-            waits.append(one)  # of others a log takes up nothing
+            waits.append(one)

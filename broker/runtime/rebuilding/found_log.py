@@ -111,7 +111,7 @@ def find_orphans(
     """What is open in these partitions, and the ids of producers. Blocks."""
     logs = {key: _log_of(log, key, place) for key, place in places.items()}
     newest = -1
-    for one in log.recovery.replay:
+    for one in log.recovery.replay.of_producers():
         newest = max(newest, one.header.producer_id)
         restored = logs.get((one.topic_number, one.partition))
         if restored is not None:

@@ -15,7 +15,6 @@ from broker.storage.columns import (
     group_all,
     join,
     newest_copies,
-    ranges_of,
     rows_of,
 )
 from broker.storage.entry import location_of
@@ -73,14 +72,6 @@ def test_grouping_keeps_every_batch_in_order(rows: list[Row]) -> None:
     for key, columns in grouped.items():
         assert as_list(columns) == naive(rows, key, 3)
         assert len(columns) == len(naive(rows, key, 3))
-
-
-@given(logs())
-def test_ranges_span_from_the_first_to_behind_the_last(rows: list[Row]) -> None:
-    for key, (first, end) in ranges_of(rows_of(footer(rows))).items():
-        own = [row for row in rows if row[:2] == key]
-        assert first == own[0][2]
-        assert end == own[-1][2] + own[-1][3] + 1
 
 
 @given(logs(), st.integers(0, 40))

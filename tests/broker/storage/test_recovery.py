@@ -1,19 +1,25 @@
 """Damage in the middle is named and kept; what can be read is read."""
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.records.batch import seal
 from broker.records.markers import Marker, marker_batch
+from broker.storage import segment_file
+from broker.storage.columns import Ints
 from broker.storage.entry import (
     ENTRY_HEADER_BYTES,
     Append,
     location_of,
     sequence_of,
 )
+from broker.storage.many_entries import Bools
+from broker.storage.recovery import recover
 from tests.broker.storage.driver import WAL, Driver, an_append, held
 from tests.support.files import ForgetfulFiles, Inode
 
@@ -382,3 +388,62 @@ def test_offsets_that_were_given_twice_stop_no_start_and_are_reported() -> None:
     ]
     assert driver.recovery.columns[1, 0].base.tolist() == list(range(len(appends)))
     driver.close()
+
+
+COLUMNS = ("base", "last", "max_timestamp", "location", "length")
+
+
+def found_in(files: ForgetfulFiles) -> tuple[Any, ...]:
+    """All that a start finds, in comparable form."""
+    found, recovery = recover(files, WAL)
+    columns = {
+        key: [getattr(each, name).tolist() for name in COLUMNS]
+        for key, each in recovery.columns.items()
+    }
+    segments = {
+        number: (dict(each.ranges), each.batches, each.intact, each.end, each.holes)
+        for number, each in found.segments.items()
+    }
+    told = recovery.damage, recovery.torn, recovery.lost, recovery.lost_ends
+    return columns, list(recovery.replay), told, segments
+
+
+def nothing_is_sure(_view: memoryview, positions: Ints, *_: int) -> Bools:
+    """Of no entry: each of them is asked."""
+    return np.zeros(len(positions), bool)
+
+
+@pytest.fixture(scope="module")
+def some_log() -> tuple[ForgetfulFiles, int]:
+    """Three sealed segments of three partitions, a checkpoint behind the first; and how
+    many batches there are."""
+    driver = Driver(ForgetfulFiles())
+    for number in range(45):
+        size = 100 + 37 * number
+        driver.finish([driver.append(size=size, partition=number % 3)])
+        if number == 20:
+            driver.wal.checkpoint(b"state")
+    driver.close()
+    return driver.files.after_kill(), 45
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_entries_that_are_verified_together_are_what_each_is(
+    some_log: tuple[ForgetfulFiles, int], data: st.DataObject
+) -> None:
+    """Whatever is damaged, with the checkpoint or without it."""
+    files, batches = some_log[0].after_kill(), some_log[1]
+    if data.draw(st.booleans(), "no checkpoint"):
+        files.names.pop(WAL / "checkpoint")
+    segments = sorted(n.name for n in files.names if n.name.startswith("segment-"))
+    for _ in range(data.draw(st.integers(0, 3), "damages")):
+        name = data.draw(st.sampled_from(segments))
+        size = len(file_of(files, name).data)
+        place = data.draw(st.integers(0, size - 1))
+        damage(files, name, place, data.draw(st.binary(min_size=1, max_size=80)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment_file, "whole", nothing_is_sure)
+        expected = found_in(files.after_kill())
+    assert found_in(files.after_kill()) == expected
+    assert sum(len(each[0]) for each in expected[0].values()) <= batches
