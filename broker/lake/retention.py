@@ -18,7 +18,7 @@ Source: Kafka's ``UnifiedLog.deleteRetentionMsBreachedSegments`` and
 timestamp (-1) the time of the last write counts. Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from lakehouse.log.actions import UNKNOWN_MIN, DataFile
@@ -46,8 +46,9 @@ class Kept(NamedTuple):
     table_end: int
     bytes_in_segments: int = 0
     """Of records that are not in the table yet."""
-    in_segments: Sequence[InSegment] = ()
-    """Those that may go, from the table's end on, by offset."""
+    in_segments: Iterable[InSegment] = ()
+    """Those that may go, from the table's end on, by offset; made as they are asked
+    for, up to the first that stays."""
 
 
 def new_log_start(
@@ -94,7 +95,7 @@ def _stamp(newest_ms: int, written_ms: int) -> int:
     return newest_ms if newest_ms >= 0 or newest_ms == UNKNOWN_MIN else written_ms
 
 
-def _end_of_gone(parts: Sequence[InSegment], size: int, limits: _Limits) -> int:
+def _end_of_gone(parts: Iterable[InSegment], size: int, limits: _Limits) -> int:
     end = 0
     for part in parts:
         newest_ms = _stamp(part.newest_ms, part.written_ms)

@@ -36,6 +36,10 @@ log = structlog.get_logger("lakelog.lake")
 RANGES_A_TURN: Final = 2_000
 """Each is a look at a table's end and at a log's start: a microsecond or two."""
 
+TOPICS_A_TURN: Final = 20_000
+"""Ranges of which only the topic is asked: a tenth of a microsecond each."""
+SEGMENT_AS_RANGES: Final = 20
+
 CACHED_BATCH_BYTES: Final = 4 << 10
 """What a batch counts at least in the cache: each takes 44 bytes of memory in the index
 of its partition, and 2 GiB may hold eleven million of the smallest."""
@@ -109,6 +113,9 @@ class Coverage:
         for segment in segments:
             sequence = segment.sequence
             lacking = known.get(sequence)
+            self._looked += 1
+            if self._looked % RANGES_A_TURN == 0:
+                await asyncio.sleep(0)
             if sequence not in known or (lacking and self._is_below(segment, lacking)):
                 lacking = await self.lacking(segment)
             self._lacking[sequence] = lacking
@@ -122,11 +129,12 @@ class Coverage:
 
     async def lacking(self, segment: Segment) -> TopicPartition | None:
         """A partition whose range is not below its table's end; None: all are."""
-        for key in segment.ranges:
+        for key, (_, past_last) in segment.ranges.items():
             self._looked += 1
             if self._looked % RANGES_A_TURN == 0:
                 await asyncio.sleep(0)
-            if not self._is_below(segment, key):
+            known = self._end(key)
+            if known is not None and known < past_last:
                 return key
         return None
 
@@ -230,6 +238,7 @@ class SegmentRetention:
         try:
             await self._look_again()
             segments = self._wal.segments()
+            await asyncio.sleep(0)  # of ten thousand each step takes milliseconds
             await self._seal_if_idle(segments)
             return await self._release_due(segments)
         finally:
@@ -299,8 +308,9 @@ class SegmentRetention:
         held, looked = dict[TopicPartition, int](), 0
         for ranges in [segment.ranges for segment in self._wal.segments()]:
             for key in keys:
-                if key in ranges:
-                    held[key] = min(ranges[key][0], held.get(key, NOTHING_HELD))
+                found = ranges.get(key)
+                if found is not None:
+                    held[key] = min(found[0], held.get(key, NOTHING_HELD))
                 looked += 1
                 if looked % RANGES_A_TURN == 0:
                     await asyncio.sleep(0)
@@ -336,6 +346,7 @@ class SegmentRetention:
     async def _release_due(self, segments: Sequence[Segment]) -> list[int]:
         slots = self._wal.slots_wanted
         ages_ms = self._ages.look(segments)
+        await asyncio.sleep(0)
         keep_ms = 0 if slots else self._keep_ms
         to_evict = self.to_evict
         old = [
@@ -346,7 +357,7 @@ class SegmentRetention:
         wanted = self._beyond_cache(await self._coverage.covered(old), slots)
         if not wanted:
             return []
-        numbers = {number for segment in wanted for number, _ in segment.ranges}
+        numbers = await _topics_of(wanted)
         passing("release.before_sync")
         sure = await self.verified_end(numbers)
         passing("release.after_sync")
@@ -361,6 +372,7 @@ class SegmentRetention:
                 if segment.sequence in live:  # else it was carried into another one
                     await self._release(segment.sequence)
                     released.append(segment.sequence)
+                    await asyncio.sleep(0)
         return released
 
     async def note_released(self, segments: Iterable[Segment], sure: End) -> bool:
@@ -390,9 +402,10 @@ class SegmentRetention:
             self._found = frozenset(self._ages.last)
         kept_bytes = sum(map(cached_bytes, ready))
         wanted: list[Segment] = []
+        no_cache = self._found | self.to_evict
         for segment in ready:
-            is_found = segment.sequence in self._found | self.to_evict
-            if is_found or len(wanted) < slots or kept_bytes > self._cache_bytes:
+            goes = segment.sequence in no_cache or len(wanted) < slots
+            if goes or kept_bytes > self._cache_bytes:
                 wanted.append(segment)
                 kept_bytes -= cached_bytes(segment)
         return wanted
@@ -419,3 +432,15 @@ class SegmentRetention:
         self._wal.release(sequence)
         passing("release.after")
         log.debug("segment released", sequence=sequence)
+
+
+async def _topics_of(segments: Iterable[Segment]) -> set[TopicNumber]:
+    """The numbers of all topics of which they hold anything."""
+    numbers, looked = set[TopicNumber](), 0
+    for segment in segments:
+        numbers.update(number for number, _ in segment.ranges)
+        looked += len(segment.ranges) + SEGMENT_AS_RANGES
+        if looked >= TOPICS_A_TURN:
+            looked = 0
+            await asyncio.sleep(0)
+    return numbers

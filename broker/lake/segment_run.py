@@ -89,8 +89,7 @@ class Run:
         """Whether it may go on behind a segment that is not carried."""
         if stays.damaged:
             return False
-        few, many = sorted((self._keys.keys(), stays.keys), key=len)
-        return not any(key in many for key in few)
+        return not any(key in self._keys for key in stays.keys)
 
     def whole(self) -> list[Held]:
         """As much of it as may be carried, if that is enough; else nothing."""

@@ -214,21 +214,21 @@ class BatchIndex:
             return 0
         return self._end[until - 1] - self._end[first] + self._length[first]
 
-    def parts(self) -> list[Part]:
-        """What each segment holds, by sequence."""
+    def parts(self) -> Iterator[Part]:
+        """What each segment holds, by sequence; to be asked for at once. Of a thousand
+        segments each part is made when it is asked for: mostly the first is enough."""
         if not self._base:
-            return []
+            return
         sequences = np.frombuffer(self._location, "i8") >> SEQUENCE_SHIFT
-        starts = [0, *(np.flatnonzero(np.diff(sequences)) + 1).tolist()]
-        newest = np.maximum.reduceat(np.frombuffer(self._time, "i8"), starts).tolist()
-        parts = []
-        for at, end, stamp in zip(
-            starts, [*starts[1:], len(self._base)], newest, strict=True
+        starts = np.append(0, np.flatnonzero(np.diff(sequences)) + 1)
+        newest = np.maximum.reduceat(np.frombuffer(self._time, "i8"), starts)
+        ends = [*starts[1:].tolist(), len(self._base)]
+        numbers, stamps = sequences[starts].tolist(), newest.tolist()
+        for sequence, at, end, stamp in zip(
+            numbers, starts.tolist(), ends, stamps, strict=True
         ):
             size = self._end[end - 1] - self._end[at] + self._length[at]
-            sequence = int(sequences[at])
-            parts.append(Part(sequence, self._last[end - 1] + 1, size, stamp))
-        return parts
+            yield Part(sequence, self._last[end - 1] + 1, size, stamp)
 
     def gaps(self) -> list[Gap]:
         """The offsets between two batches that neither of them has."""

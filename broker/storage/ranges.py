@@ -55,6 +55,11 @@ class PackedRanges(Mapping[TopicPartition, Range]):
             raise KeyError(key)
         return self._firsts[at], self._ends[at]
 
+    def get(self, key: Any, default: Any = None) -> Any:
+        """As of a dict: without an exception on the way."""
+        at = self._find(key)
+        return default if at < 0 else (self._firsts[at], self._ends[at])
+
     def items(self) -> ItemsView[TopicPartition, Range]:
         return _Items(self)
 

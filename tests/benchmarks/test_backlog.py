@@ -1,27 +1,39 @@
-"""A start of a broker that holds what waits long for its compactor.
+"""What a broker holds that waits long for its compactor: a start of it, and its turns.
 
-It is measured in processor time, beside a fixed piece of work on as many batches in the
-same minute.
+A start is measured in processor time, beside a fixed piece of work on as many batches
+in the same minute; turns as in `test_turns`.
 """
 
+import asyncio
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from broker.lake.segment_retention import SegmentRetention
+from broker.log.partition import PartitionLog
 from broker.records.batch import assign, read_header
+from broker.runtime.partitions.partitions import Partitions
+from broker.storage.columns import ROW_TYPE
 from broker.storage.entry import ENTRY_HEADER_BYTES, Append, Entry, read_entry
 from broker.storage.files import PosixFiles
+from broker.storage.ranges import pack_ranges
 from broker.storage.recovery import Found, recover
-from broker.storage.segment import SegmentInfo
+from broker.storage.segment import SealedSegment, SegmentInfo, Slot
 from broker.storage.segment_file import SegmentFile
+from broker.storage.segment_registry import SegmentRegistry
 from broker.storage.wal import Wal
 from tests.broker.storage.driver import batch
+from tests.support.clock import ManualClock
 from tests.support.turns import (
+    callbacks_ms,
+    check_turn,
     uncollected,
 )
 
@@ -29,6 +41,8 @@ PARTITIONS, SEGMENTS = 1_000, 40
 BATCHES = PARTITIONS * SEGMENTS
 ROUNDS = 6
 SEGMENT_BYTES = 1 << 20
+HELD = 5_000
+"""Segments of a backlog of 50 GB are 800, or four times as many if they are small."""
 
 
 def write_backlog(path: Path) -> None:
@@ -129,3 +143,68 @@ def test_a_start_without_a_checkpoint_asks_no_entry_by_itself(backlog: Path) -> 
     (backlog / "checkpoint").unlink()
     with uncollected():
         assert ratio(backlog, ask_each) < 1.3
+
+
+@pytest.fixture
+def held() -> Wal:
+    """A log that holds thousands of segments; nothing here reads a file."""
+    ranges = pack_ranges({(1, index): (0, 5) for index in range(5)})
+    wal: Any = object.__new__(Wal)
+    pending = (0, np.zeros(0, ROW_TYPE))
+    wal._writer = SimpleNamespace(pending=lambda: pending, failed=None)
+    wal._cache = SimpleNamespace(drop=lambda _: None)
+    wal._wake = lambda: None
+    wal._pool = SimpleNamespace(is_short=False, trouble=None)
+    wal._space = SimpleNamespace(refusal=None)
+    wal._segments = SegmentRegistry(
+        SealedSegment(
+            Slot(number, Path(), 0, 1), SegmentInfo(number, True, 5000, ranges, 1, 1)
+        )
+        for number in range(2, 2 * HELD + 2, 2)
+    )
+    return wal  # type: ignore[no-any-return]
+
+
+def partitions_in(wal: Wal) -> Partitions:
+    """Five partitions, of which each remembers an aborted transaction."""
+    logs = []
+    for index in range(5):
+        log = PartitionLog()
+        log.offsets.assign(5)
+        log.commit(0, 4, 0, 2 * HELD + 2 << 32, 100)
+        log.transactions.begin(0, 1)
+        log.transactions.end(4, 1, commits=False)
+        logs.append(SimpleNamespace(log=log, key=(1, index)))
+    made: Any = object.__new__(Partitions)
+    made._by_topic, made._unknown, made._wal = {1: logs}, {}, wal
+    return made  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("in_table", [0, 5])
+def test_thousands_of_segments_are_looked_at_and_released_in_many_turns(
+    held: Wal, *, in_table: int
+) -> None:
+    """As an earlier process left them: none of them is a cache."""
+
+    def longest_ms() -> float:
+        held._segments._released.clear()
+        retention = SegmentRetention(
+            held,
+            table_end=lambda *_: in_table,
+            is_deleted=lambda _: False,
+            verified_ends=lambda _: dict.fromkeys(range(5), 5),
+            note_ends=lambda _: asyncio.sleep(0),
+            before_release=partitions_in(held).segment_released,
+            clock=ManualClock(),
+            keep_ms=0,
+            idle_seal_ms=0,
+            cache_bytes=1 << 50,
+        )
+        with callbacks_ms() as turns:
+            released = asyncio.run(retention.tick())
+        retention.close()
+        assert len(released) == (HELD if in_table else 0)
+        return max(turns)
+
+    with uncollected():
+        check_turn("thousands of segments", longest_ms)

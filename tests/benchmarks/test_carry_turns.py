@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.ids import TopicPartition
 from broker.lake.segment_run import Held, choose
 from broker.log.index import SEQUENCE_SHIFT, BatchIndex
 from broker.log.partition import PartitionLog
 from broker.runtime.partitions.partitions import Partitions
+from broker.storage.ranges import Ranges, pack_ranges
 from tests.support.turns import check_turn, turn_ms, turns_ms
 
 PARTITIONS = 20_000
@@ -29,7 +29,7 @@ def test_a_run_of_thousands_of_segments() -> None:
 
 
 def test_a_run_behind_which_there_are_segments_of_other_partitions() -> None:
-    others = {(2, index): (0, 5) for index in range(1_000)}
+    others = pack_ranges({(2, index): (0, 5) for index in range(1_000)})
     held = [
         *(Held(n, frozenset({(1, 0)}), 10, 1, movable=True) for n in range(SEGMENTS)),
         *(Held(SEGMENTS + n, others.keys()) for n in range(SEGMENTS)),
@@ -52,11 +52,12 @@ def small_logs() -> list[Any]:
     return made
 
 
-def partitions_of(logs: list[Any], ranges: dict[TopicPartition, Any]) -> Partitions:
+def partitions_of(logs: list[Any], ranges: Ranges) -> Partitions:
     """Partitions of which each remembers an aborted transaction, for which all other
     segments are looked at; there is nothing of them in those."""
+    theirs = {(2, index): (0, 5) for index in range(100)}
     others = [
-        SimpleNamespace(sequence=n, ranges={(2, index): (0, 5) for index in range(100)})
+        SimpleNamespace(sequence=n, ranges=pack_ranges(theirs))
         for n in range(1, 2 * SEGMENTS, 2)
     ]
     made: Any = object.__new__(Partitions)
@@ -66,7 +67,7 @@ def partitions_of(logs: list[Any], ranges: dict[TopicPartition, Any]) -> Partiti
 
 
 def test_a_release_of_a_segment_of_thousands_of_partitions() -> None:
-    ranges = {(1, index): (0, 1) for index in range(PARTITIONS)}
+    ranges = pack_ranges({(1, index): (0, 1) for index in range(PARTITIONS)})
 
     def longest_ms() -> float:
         logs = small_logs()
@@ -78,7 +79,7 @@ def test_a_release_of_a_segment_of_thousands_of_partitions() -> None:
 
 
 def test_a_carry_of_segments_of_thousands_of_partitions() -> None:
-    ranges = {(1, index): (0, 1) for index in range(PARTITIONS // 2)}
+    ranges = pack_ranges({(1, index): (0, 1) for index in range(PARTITIONS // 2)})
     sequences = tuple(range(2, 2 + 2 * SEGMENTS, 2))
     carried: Any = SimpleNamespace(sequences=sequences, moves={})
     partitions = partitions_of(small_logs(), ranges)

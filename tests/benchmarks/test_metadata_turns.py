@@ -4,16 +4,20 @@ Processor time of the loop's thread; the best of some rounds counts.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
+import pytest
 
 from broker.apis.metadata import metadata
 from broker.catalog import holds
 from broker.catalog.catalog import Catalog
 from broker.dispatch.dispatcher import Route
 from broker.lake.retention import UNLIMITED
+from broker.log.index import SEQUENCE_SHIFT, BatchIndex
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.runtime.process.maintenance import MaintenanceScheduler
 from broker.runtime.services import Broker
@@ -62,21 +66,54 @@ def test_retention_of_a_thousand_partitions_with_a_thousand_files(
     files = [
         DataFile(str(n), 0, 1, 1, n, n, 0, 1 << 60, 0, False) for n in range(FILES)
     ]
+    in_segments = [(sequence, FILES, 1, 1 << 60) for sequence in range(100)]
+    index = SimpleNamespace(bytes_between=lambda *_: 0, parts=lambda: in_segments)
+    check_retention("retention", tmp_path, files, index, range(100))
+
+
+@pytest.mark.parametrize("newest_ms", [1 << 60, 1])
+def test_retention_of_a_thousand_partitions_that_wait_in_a_thousand_segments(
+    tmp_path: Path, newest_ms: int
+) -> None:
+    """Nothing of them is too old, or all of it is."""
+    numbers, index = np.arange(FILES), BatchIndex()
+    stamps = np.full(FILES, newest_ms)
+    index.extend(numbers, numbers, stamps, numbers << SEQUENCE_SHIFT, np.ones(FILES))
+    check_retention("of segments", tmp_path, [], index, range(FILES))
+
+
+class OnePartition(SimpleNamespace):
+    """A key of a mapping as well."""
+
+    __hash__ = object.__hash__
+
+
+class Unmoved(list[Any]):
+    """Partitions that are the same in each round."""
+
+    async def raise_log_starts(self, moves: Mapping[Any, int]) -> None:
+        """Each of them would move."""
+        assert len(moves) == len(self)
+
+
+def check_retention(
+    what: str, tmp_path: Path, files: list[DataFile], index: Any, segments: range
+) -> None:
+    """Retention of a thousand partitions that all have these files and this index; the
+    ``segments`` are sealed long since."""
     config = SimpleNamespace(
         deleted=True, retention_ms=1, retention_bytes=UNLIMITED, lake_flush_max_ms=1_000
     )
-    in_segments = [(sequence, FILES, 1, 1 << 60) for sequence in range(100)]
-    index = SimpleNamespace(bytes_between=lambda *_: 0, parts=lambda: in_segments)
-    partitions = [
-        SimpleNamespace(
+    partitions = Unmoved(
+        OnePartition(
             key=(TOPICS, n), number=TOPICS, config=config, log_start=0,
             log=SimpleNamespace(index=index), high_watermark=FILES,
         )
         for n in range(1_000)
-    ]  # fmt: skip
+    )  # fmt: skip
     topics = [Topic(n, n.to_bytes(16), f"topic-{n}", 1) for n in range(1, TOPICS + 1)]
-    lake: Any = SimpleNamespace(files=lambda *_: files, table_end=lambda *_: FILES)
-    segment_retention: Any = SimpleNamespace(ages_ms=dict.fromkeys(range(100), LONG_MS))
+    lake: Any = SimpleNamespace(files=lambda *_: files, table_end=lambda *_: len(files))
+    segment_retention: Any = SimpleNamespace(ages_ms=dict.fromkeys(segments, LONG_MS))
     nobody: Any = SimpleNamespace()
     with Catalog.open(tmp_path / "catalog.db") as catalog:
         clock = ManualClock()
@@ -84,7 +121,7 @@ def test_retention_of_a_thousand_partitions_with_a_thousand_files(
             clock=clock,
             wal=nobody,
             catalog=catalog,
-            topics=SimpleNamespace(all=lambda: topics),
+            topics=SimpleNamespace(all=lambda: topics, by_number=lambda _: topics[-1]),
             partitions=partitions,
             settings=Settings(data_dir=Path("/nowhere")),
         )
@@ -93,7 +130,7 @@ def test_retention_of_a_thousand_partitions_with_a_thousand_files(
         maintenance = MaintenanceScheduler(broker, lake, segment_retention, nobody)
         asyncio.run(maintenance.apply_retention())
         clock.advance(LONG_MS)
-        check_turn("retention", lambda: longest_ms(maintenance.apply_retention))
+        check_turn(what, lambda: longest_ms(maintenance.apply_retention))
 
 
 def longest_ms(story: Callable[[], Coroutine[Any, Any, Any]]) -> float:

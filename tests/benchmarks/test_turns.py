@@ -27,6 +27,7 @@ from broker.runtime.partitions.partitions import Partitions
 from broker.runtime.partitions.released_ends import ReleasedEnds
 from broker.runtime.process.status import Counters
 from broker.storage.columns import ROW_TYPE
+from broker.storage.ranges import pack_ranges
 from broker.storage.segment import SealedSegment, SegmentInfo, Slot
 from broker.storage.segment_registry import SegmentRegistry
 from broker.storage.wal import Wal
@@ -78,14 +79,14 @@ def test_a_checkpoint_of_a_thousand_partitions_with_a_hundred_producers() -> Non
 @pytest.fixture
 def a_thousand_segments() -> Wal:
     """As a log has them that waits for a compactor; nothing here reads a file."""
-    ranges = {(1, index): (0, 5) for index in range(PARTITIONS)}
+    ranges = pack_ranges({(1, index): (0, 5) for index in range(PARTITIONS)})
     wal: Any = object.__new__(Wal)
     pending = (0, np.zeros(0, ROW_TYPE))
     wal._writer = SimpleNamespace(pending=lambda: pending)  # it writes nothing now
     wal._segments = SegmentRegistry(
         SealedSegment(
             Slot(sequence, Path(), 0, 1),
-            SegmentInfo(sequence, True, 5000, dict(ranges), 1, 1),
+            SegmentInfo(sequence, True, 5000, ranges, 1, 1),
         )
         for sequence in range(1, SEGMENTS + 1)
     )
@@ -102,7 +103,7 @@ def test_a_release_that_looks_at_segments_of_a_thousand_partitions(
 ) -> None:
     """The cache of 2 GiB has 32 of them; with a stuck topic there are many more."""
     count = 32 if stuck is None else 200
-    ranges = {(1, index): (0, 5) for index in range(PARTITIONS)}
+    ranges = pack_ranges({(1, index): (0, 5) for index in range(PARTITIONS)})
     held = [SegmentInfo(n, True, 64 << 20, ranges) for n in range(1, count + 1)]
     wal: Any = SimpleNamespace(
         failed=None, slots_wanted=0, segments=lambda: held, roll=lambda: None
@@ -130,7 +131,7 @@ def test_a_release_that_looks_at_segments_of_a_thousand_partitions(
 
 
 def test_a_release_that_notes_where_partitions_end() -> None:
-    ranges = {(1, index): (0, 5) for index in range(PARTITIONS)}
+    ranges = pack_ranges({(1, index): (0, 5) for index in range(PARTITIONS)})
     held = [SegmentInfo(n, True, 64 << 20, ranges) for n in range(1, 201)]
     wal: Any = SimpleNamespace(
         failed=None, slots_wanted=0, segments=lambda: held, release=lambda _: None
@@ -163,7 +164,7 @@ def test_a_release_that_notes_where_partitions_end() -> None:
 
 
 def test_a_release_while_a_table_lacks_files_of_a_thousand_partitions() -> None:
-    ranges = {(1, index): (0, 5) for index in range(PARTITIONS)}
+    ranges = pack_ranges({(1, index): (0, 5) for index in range(PARTITIONS)})
     held = [SegmentInfo(n, True, 64 << 20, ranges) for n in range(1, 201)]
     wal: Any = SimpleNamespace(segments=lambda: held)
     retention = SegmentRetention(
@@ -192,7 +193,7 @@ def test_a_release_while_a_table_lacks_files_of_a_thousand_partitions() -> None:
 @pytest.mark.parametrize("part", [1, 100, 1 << 20])
 def test_a_carry_that_looks_at_segments_of_a_thousand_partitions(part: int) -> None:
     """Nothing is in a table: little of each segment is needed, or some, or all."""
-    ranges = {(1, index): (0, 5) for index in range(PARTITIONS)}
+    ranges = pack_ranges({(1, index): (0, 5) for index in range(PARTITIONS)})
     held = [SegmentInfo(2 * n, True, 64 << 20, ranges) for n in range(1, 101)]
 
     wal: Any = SimpleNamespace(

@@ -36,13 +36,15 @@ from broker.topics.topic import SHOWN_NUMBER, Topic
 PRODUCERS_A_TURN = 20_000
 PARTITION_AS_PRODUCERS = 10
 """What a partition without producers costs, when the silent ones are looked for."""
-PARTITIONS_A_TURN: Final = 100
+PARTITIONS_A_TURN: Final = 50
 """So many get new locations in one turn of the loop."""
 RELEASES_A_TURN: Final = 1_000
 """So many forget a segment in one turn: a microsecond each, and more if they forget
 much."""
 HELD_IN: Final = 30
 """In so many segments it is looked for what a partition still has."""
+LOOK_AS_RELEASES: Final = 10
+"""What that costs, counted in releases that forget nothing."""
 CONFIGURED_A_TURN: Final = 500
 TAKEN_UP_A_TURN: Final = 40
 """So many get a log out of a table's end in one turn: a tenth of a millisecond each."""
@@ -335,12 +337,19 @@ class Partitions:
         Only the partitions that are in it are told: others may have batches in older
         segments that no table has yet.
         """
-        others = self._others({sequence})
-        for count, key in enumerate(self._wal.ranges(sequence), 1):
+        others, work = None, 0
+        for key in self._wal.ranges(sequence):
             partition = self.get(*key)
-            if partition is not None:
-                partition.log.release(sequence, _held(partition, others))
-            if count % RELEASES_A_TURN == 0:
+            if partition is None:
+                continue
+            held = None
+            if partition.log.transactions.outlasts_release:
+                others = self._others({sequence}) if others is None else others
+                held, work = _held(partition, others), work + LOOK_AS_RELEASES
+            partition.log.release(sequence, held)
+            work += 1
+            if work >= RELEASES_A_TURN:
+                work = 0
                 await asyncio.sleep(0)
 
     def part_of(
@@ -475,7 +484,8 @@ def _held(partition: Partition, others: Sequence[Ranges]) -> int | None:
     Not looked for where nobody wants to know."""
     if partition.log.transactions.outlasts_release:
         for ranges in others[:HELD_IN]:
-            if partition.key in ranges:
-                return ranges[partition.key][0]
+            found = ranges.get(partition.key)
+            if found is not None:
+                return found[0]
         return 0 if len(others) > HELD_IN else None  # another release will tell
     return None

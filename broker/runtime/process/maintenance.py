@@ -11,7 +11,7 @@ clock: nothing here waits for a wall clock that was set back.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Set
+from collections.abc import Callable, Coroutine, Iterator, Set
 from typing import Any
 
 import structlog
@@ -36,8 +36,10 @@ PRODUCERS_MS = 60_000
 MISSING_MS = 2_000
 PARTITIONS_A_TURN = 1_000
 FILES_A_TURN = 5_000
-PARTITION_AS_FILES = 100
+PARTITION_AS_FILES = 200
 """What a partition without files costs retention, counted in files."""
+MOVED_AS_FILES = 2_500
+"""What one costs that loses something: it may be its part of a thousand segments."""
 FLUSHES_UNTIL_STUCK = 12
 """Records that were not compacted after so many times ``lake.flush.ms``, and their
 ``lake.flush.max.ms``, in a sealed segment wait for nobody: retention takes them where
@@ -137,6 +139,7 @@ class MaintenanceScheduler:
             start = self._kept_from(partition, now_ms)
             if start > partition.log_start:
                 moves[partition] = start
+                looked_at += MOVED_AS_FILES
             looked_at += PARTITION_AS_FILES + len(self._lake.files(*partition.key))
             if looked_at >= FILES_A_TURN:
                 looked_at = 0
@@ -222,7 +225,7 @@ class MaintenanceScheduler:
             partition.log_start,
             min(table_end, end),
             partition.log.index.bytes_between(table_end, end),
-            self._left_in_segments(partition, table_end, now_ms) if is_known else [],
+            self._left_in_segments(partition, table_end, now_ms) if is_known else (),
         )
         return new_log_start(
             kept, retention_ms=limits[0], retention_bytes=limits[1], now_ms=now_ms
@@ -230,25 +233,21 @@ class MaintenanceScheduler:
 
     def _left_in_segments(
         self, partition: Partition, table_end: int, now_ms: int
-    ) -> list[InSegment]:
+    ) -> Iterator[InSegment]:
         """What stays in sealed segments although it is long due for the table."""
         waits_ms = partition.config.lake_flush_max_ms
         stuck_ms = stuck_after_ms(self._broker.settings.lake, waits_ms)
-        ages_ms, left = self._segment_retention.ages_ms, list[InSegment]()
-        number = partition.number
+        ages_ms, number = self._segment_retention.ages_ms, partition.number
         if self._held.free_ms(number) < stuck_ms:
-            return left
+            return
         if not self._progress.rests(partition.key, stuck_ms):
-            return left
-        if not any(age_ms >= stuck_ms for age_ms in ages_ms.values()):
-            return left
+            return
         for sequence, end, size, newest_ms in partition.log.index.parts():
             age_ms = ages_ms.get(sequence, -1)
             if age_ms < stuck_ms:
-                break
+                return
             if end > table_end:
-                left.append(InSegment(end, size, newest_ms, now_ms - age_ms))
-        return left
+                yield InSegment(end, size, newest_ms, now_ms - age_ms)
 
     def _rest_if_quiet(self) -> None:
         """Once when reading and writing have stopped: memory falls while idle."""

@@ -179,12 +179,12 @@ def agree(  # type: ignore[no-untyped-def]
 
 def test_parts_say_what_each_segment_holds() -> None:
     index = BatchIndex()
-    assert index.parts() == []
+    assert list(index.parts()) == []
     for at, (sequence, stamp) in enumerate([(3, 5), (3, 9), (4, -1), (7, 2)]):
         index.append(at * 10, at * 10 + 4, stamp, (sequence << 32) + at, 100 + at)
-    assert index.parts() == [(3, 15, 201, 9), (4, 25, 102, -1), (7, 35, 103, 2)]
+    assert list(index.parts()) == [(3, 15, 201, 9), (4, 25, 102, -1), (7, 35, 103, 2)]
     index.release(3)
-    assert index.parts() == [(4, 25, 102, -1), (7, 35, 103, 2)]
+    assert list(index.parts()) == [(4, 25, 102, -1), (7, 35, 103, 2)]
 
 
 def test_gaps_are_between_batches_alone() -> None:
