@@ -166,11 +166,12 @@ class Transactions:
             first = start if end > start else None
         if first is None or commits:
             return
-        oldest = self.first_open
+        undone = self.open, self._decided  # of either the first began first
+        begun = (next(iter(each.values()), base + 1) for each in undone)
         self._producer.append(producer_id)
         self._first.append(first)
         self._last.append(base)
-        self._stable.append(base + 1 if oldest is None else oldest)
+        self._stable.append(min(begun))
 
     def separate(self, base: int, header: BatchHeader, *, ends: bool = False) -> None:
         """A batch of a transaction is durable at ``base``, or the marker that ``ends``

@@ -252,6 +252,23 @@ def test_a_marker_behind_what_the_table_has_says_what_was_aborted_there() -> Non
     assert again.aborted(0, 1) == [(1, 0)]
 
 
+def test_of_transactions_that_overlapped_each_is_known_to_be_aborted_again() -> None:
+    """The second to begin was the first to end: nothing was stable then."""
+    columns = SimpleNamespace(
+        base=np.arange(4), last=np.arange(4), max_ts=np.zeros(4, np.int64),
+        location=np.arange(1, 5), length=np.ones(4, np.int64),
+    )  # fmt: skip
+    log = PartitionLog.restore(None, table_end=4, columns=columns)
+    for producer, base in ((1, 0), (2, 1)):
+        log.replay(_placed(header(producer=producer, transactional=True), base), NOW)
+    for producer, base in ((2, 2), (1, 3)):
+        log.replay(_placed(marker_header(producer), base), NOW, Marker(False))
+    again = PartitionLog.restore(log.snapshot(), table_end=4, columns=columns)
+    assert again.is_in_segments(0)
+    found = [again.aborted(0, end) for end in (1, 2, 3, 4)]
+    assert found == [[(1, 0)], [(1, 0), (2, 1)], [(1, 0), (2, 1)], [(1, 0), (2, 1)]]
+
+
 def a_log_that_forgot(released_end: int, columns: SimpleNamespace) -> PartitionLog:
     """A record of a transaction, and a plain one behind where its marker was."""
     log = PartitionLog.restore(
