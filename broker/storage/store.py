@@ -20,7 +20,7 @@ all files, once until one has moved.
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -32,14 +32,12 @@ from broker.storage import readable
 from broker.storage.columns import (
     EntryColumns,
     Ints,
-    Rows,
-    group,
-    join,
     rows_of,
 )
 from broker.storage.committed_position import CommittedPosition, read_committed_position
 from broker.storage.entry import ENTRY_HEADER_BYTES, Entry, read_entry
 from broker.storage.files import Files, PosixFiles
+from broker.storage.known_segment import KnownSegment
 from broker.storage.layout import (
     HEADER_BLOCK_BYTES,
     Identity,
@@ -48,9 +46,7 @@ from broker.storage.layout import (
 from broker.storage.manifest import Manifest, ManifestDamaged, read_manifest
 from broker.storage.missing_segments import missing_segments
 from broker.storage.objects import LocalObjects, Objects
-from broker.storage.ranges import Range
 from broker.storage.segment import (
-    DamagedExtent,
     Holes,
     SegmentInfo,
     StaleSegment,
@@ -158,39 +154,6 @@ class _OpenSegment:
         self.file.check_current()
 
 
-@dataclass(slots=True)
-class _Known:
-    """A segment as far as it was read."""
-
-    path: Path
-    identity: Identity
-    is_unnamed: bool = False
-    seal: Seal | None = None
-    end: int = HEADER_BLOCK_BYTES
-    parts: dict[TopicPartition, list[EntryColumns]] = field(default_factory=dict)
-    ranges: dict[TopicPartition, Range] = field(default_factory=dict)
-    batches: int = 0
-    read_to_end: bool = False
-    holes: list[tuple[int, int]] = field(default_factory=list)
-    is_damaged: bool = False
-    extent: DamagedExtent | None = None
-
-    def info(self) -> SegmentInfo:
-        sealed_at_ms = 0 if self.seal is None else self.seal.sealed_at_ms
-        return SegmentInfo(
-            self.identity.sequence, self.seal is not None, self.end,
-            dict(self.ranges), self.identity.created_ms, sealed_at_ms, self.path,
-            batches=0 if self.seal is None else self.batches,
-        )  # fmt: skip
-
-    def add(self, rows: Rows) -> None:
-        self.batches += len(rows)
-        for key, some in group(rows, self.identity.sequence).items():
-            self.parts.setdefault(key, []).append(some)
-            first = self.ranges[key][0] if key in self.ranges else int(some.base[0])
-            self.ranges[key] = (first, int(some.last[-1]) + 1)
-
-
 class LocalSegmentStore(LocalObjects):
     """The segments in ``directory`` (the broker's ``wal``)."""
 
@@ -200,7 +163,7 @@ class LocalSegmentStore(LocalObjects):
         self.damage: list[str] = []
         self.missing: set[int] = set()
         self._reported_missing: list[str] = []
-        self._known: dict[int, _Known] = {}
+        self._known: dict[int, KnownSegment] = {}
         self._places: dict[int, Path] = {}
         self._unnamed: dict[tuple[Path, frozenset[int]], int] = {}
 
@@ -224,9 +187,7 @@ class LocalSegmentStore(LocalObjects):
                 break
         self.missing = self._look_for_missing(manifest, committed_position)
         return [
-            known.info()
-            for _, known in sorted(found.items())
-            if known.ranges or known.holes
+            known.info() for _, known in sorted(found.items()) if known.holds_anything
         ]
 
     def _look_for_missing(
@@ -265,9 +226,9 @@ class LocalSegmentStore(LocalObjects):
 
     def _look_at_all(
         self, manifest: Manifest, committed_position: CommittedPosition | None
-    ) -> dict[int, _Known]:
+    ) -> dict[int, KnownSegment]:
         """By sequence, the segments that count according to ``manifest``."""
-        found: dict[int, _Known] = {}
+        found: dict[int, KnownSegment] = {}
         paths, unnamed = self._paths(), frozenset[int]()
         for _ in range(2):
             for path in paths:
@@ -287,8 +248,7 @@ class LocalSegmentStore(LocalObjects):
         known = self._known.get(sequence)
         if known is None:
             raise StaleSegment(sequence)
-        known.parts = {key: [join(parts)] for key, parts in known.parts.items()}
-        return {key: parts[0] for key, parts in known.parts.items()}
+        return known.columns()
 
     def holes(self, sequence: int) -> list[tuple[int, int]]:
         """Bytes [start, end) of a segment that were durable and hold no batch now.
@@ -376,7 +336,7 @@ class LocalSegmentStore(LocalObjects):
         manifest: Manifest,
         committed_position: CommittedPosition | None,
         wanted: frozenset[int],
-    ) -> _Known | None:
+    ) -> KnownSegment | None:
         """What the file holds, if that counts; where it does not say so, one of the
         ``wanted`` segments."""
         try:
@@ -392,7 +352,7 @@ class LocalSegmentStore(LocalObjects):
                 known = self._known.get(identity.sequence)
                 # A start may have been able to read less: what it found is the log.
                 if known is None or known.extent != extent:
-                    known = _Known(path, identity, extent=extent)
+                    known = KnownSegment(path, identity, extent=extent)
                 known.is_unnamed = is_unnamed
                 segment = SegmentFile(self._files, file, identity.sequence, is_unnamed)
                 if is_unnamed:
@@ -407,25 +367,25 @@ class LocalSegmentStore(LocalObjects):
 
     def _advance(
         self,
-        known: _Known,
+        known: KnownSegment,
         segment: SegmentFile,
         committed_position: CommittedPosition | None,
     ) -> None:
         """Read the entries that came since the last look."""
-        if known.read_to_end:
+        if known.is_read:
             return
         known.seal = seal = segment.seal()
         extent = known.extent
         if extent is not None:
             self._walk(known, segment, extent.end, holes=extent.holes)
-            known.read_to_end = True
+            known.finish()
         elif seal is not None:
             if known.end == HEADER_BLOCK_BYTES and self._read_footer(
                 known, segment, seal
             ):
                 return
             self._walk(known, segment, seal.data_end)
-            known.read_to_end = True
+            known.finish()
         elif (
             committed_position is not None
             and committed_position.sequence == segment.sequence
@@ -440,22 +400,22 @@ class LocalSegmentStore(LocalObjects):
             size = self._files.size(segment.file)
             self._walk(known, segment, size, durable=False)
             self._lose_rest(known, size)
-            known.read_to_end = True
+            known.finish()
 
-    def _read_footer(self, known: _Known, segment: SegmentFile, seal: Seal) -> bool:
+    def _read_footer(
+        self, known: KnownSegment, segment: SegmentFile, seal: Seal
+    ) -> bool:
         rows = segment.footer(seal)
         if rows is None:
             self._report(f"segment {seal.sequence}: the footer fails its checksum")
             known.is_damaged = True
             return False
-        known.add(rows)
-        known.end = seal.data_end
-        known.read_to_end = True
+        known.take_footer(rows, seal.data_end)
         return True
 
     def _walk(
         self,
-        known: _Known,
+        known: KnownSegment,
         segment: SegmentFile,
         limit: int,
         *,
@@ -476,7 +436,7 @@ class LocalSegmentStore(LocalObjects):
         known.end = found.end
         known.add(rows_of(bytes(found.rows)))
 
-    def _lose_rest(self, known: _Known, size: int) -> None:
+    def _lose_rest(self, known: KnownSegment, size: int) -> None:
         """Nothing says any more where the entries of a segment ended that was never
         sealed: some may have stood behind the last one that was found."""
         if not known.holes:
