@@ -43,6 +43,8 @@ _DELTA: Final = {
         "org.apache.spark.sql.delta.catalog.DeltaCatalog"
     ),
     "spark.databricks.delta.snapshotPartitions": "1",
+    # In so many tasks VACUUM lists a table's directories; Spark's default is 10,000.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.hadoop.parquet.block.row.count.limit": "10000",

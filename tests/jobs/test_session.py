@@ -43,6 +43,14 @@ def test_sessions_are_quiet_and_in_utc() -> None:
     assert options["spark.sql.session.timeZone"] == "UTC"
 
 
+def test_a_log_is_read_and_a_table_listed_in_tasks_for_one_machine() -> None:
+    """Spark's own 50 and 10,000 are minutes of tasks that have nothing to do."""
+    options = session_options(delta=True)
+    assert int(options["spark.databricks.delta.snapshotPartitions"]) == 1
+    listing = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+    assert int(options[listing]) <= 64
+
+
 PROGRAM = """
 from jobs.session import end_session, make_session
 from pyspark import SparkContext
