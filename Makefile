@@ -18,11 +18,13 @@ demo: .venv/ready  ## the whole story on real data: flights in, a Delta table, S
 up: .venv/ready  ## a broker on 127.0.0.1:9092, a compactor and the admin plane
 	@$(BIN)/lakelog up
 
-test: .venv/ready  ## the tests (architecture, twins, journeys, short crash suite)
+test test-all: export PYTHONDONTWRITEBYTECODE :=  # hundreds of programs are started
+
+test: .venv/ready .venv/spark.jsa  ## the tests (architecture, twins, journeys, short crash suite)
 	@$(BIN)/python -m pytest -q -m "not slow and not foreign" $(AT_ONCE) --ignore tests/benchmarks
 	@$(BIN)/python -m pytest -q tests/benchmarks
 
-test-all: .venv/ready  ## the tests with their long forms
+test-all: .venv/ready .venv/spark.jsa  ## the tests with their long forms
 	@$(BIN)/python -m pytest -q $(AT_ONCE) --ignore tests/benchmarks
 	@$(BIN)/python -m pytest -q tests/benchmarks
 
@@ -59,6 +61,9 @@ lock: .venv/ready  ## resolve the pins again into requirements.lock
 
 clean:  ## remove what was made
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage lakelog-data bench-results
+
+.venv/spark.jsa: .venv/ready
+	@$(BIN)/python -m tests.support.spark_archive
 
 .venv/ready: requirements.lock pyproject.toml infra/setup.sh
 	@PYTHON=$(PYTHON) infra/setup.sh

@@ -25,6 +25,7 @@ from _pytest.unraisableexception import collect_unraisable
 from hypothesis import settings
 
 from tests.support.shuffle import shuffled
+from tests.support.spark_archive import for_short_sparks
 from tests.support.spark_reader import SparkReader
 from tests.support.wire import forget_opened
 
@@ -38,9 +39,6 @@ OTHERS_CODE = ("clients", "crash", "journeys", "semantics")
 """Ours runs in other processes there, and the libraries of clients in the test's. They
 leave sockets, loops and consumers to the collector when a broker is killed."""
 TESTS = Path(__file__).parent
-FOR_SHORT_SPARKS = "-XX:TieredStopAtLevel=1"
-"""Half of what a Spark of a minute costs is the second compiler, which pays for itself
-in hours. A JVM that Spark's launcher starts gets what the variable says."""
 LEAKS = ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
 
 
@@ -51,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed, once for all workers, and for hypothesis; spare Sparks work."""
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", FOR_SHORT_SPARKS)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", for_short_sparks())
     asked = os.environ.pop("LAKELOG_TEST_SEED", None)  # no program knows this setting
     if hasattr(config, "workerinput"):
         config.option.seed = config.workerinput["seed"]

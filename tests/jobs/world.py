@@ -35,6 +35,7 @@ from lakehouse.log.actions import DataFile
 from lakehouse.log.delta_log import load
 from tests.support.batches import Record, make_batch, read_batch
 from tests.support.clock import ManualClock
+from tests.support.new_catalog import lay_catalog
 from tests.support.patience import IDLE_S, wait_until
 
 FLUSH_MS = 5000
@@ -111,7 +112,7 @@ class World:
     def __init__(self, data_dir: Path, segment_bytes: int = 1 << 20) -> None:
         self.data_dir = data_dir
         self.clock = ManualClock()
-        self.catalog = Catalog.open(data_dir / "catalog.db")
+        self.catalog = Catalog.open(lay_catalog(data_dir))
         self.segment_bytes = segment_bytes
         self.produced: dict[tuple[int, int], list[Record]] = {}
         self.holes: dict[tuple[int, int], list[tuple[int, int]]] = {}

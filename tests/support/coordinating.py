@@ -32,6 +32,7 @@ from broker.settings import GroupSettings, Settings, WalSettings
 from broker.topics.topic import Topic
 from tests.support.clock import ManualClock
 from tests.support.files import ForgetfulFiles
+from tests.support.new_catalog import lay_catalog
 from tests.support.patience import STUCK_S
 from tests.support.rig import Tables
 from tests.support.timers import ManualTimers
@@ -102,7 +103,7 @@ async def housed(
 
     The initial rebalance delay is 0 unless the test wants one.
     """
-    with Catalog.open(folder / "catalog.db") as catalog:
+    with Catalog.open(lay_catalog(folder)) as catalog:
         if not catalog.read(stored_topics.load):
             catalog.change(_create)
     clock, ids = clock or ManualClock(), itertools.count(1)

@@ -42,6 +42,7 @@ from broker.timing.delayed import Timers
 from broker.topics.topic import Topic
 from tests.support.batches import Record, make_batch, read_batch
 from tests.support.clock import ManualClock
+from tests.support.new_catalog import lay_catalog
 from tests.support.patience import STUCK_S
 
 NODE_ID = 7
@@ -175,6 +176,7 @@ async def rig(
 ) -> AsyncIterator[Broker]:
     """A running broker whose data are in ``path``."""
     loop = asyncio.get_running_loop()
+    lay_catalog(path)
     standing = tables or Tables()
     settings = Settings(
         data_dir=path,
