@@ -7,7 +7,8 @@ follows from what the tests say: each change of theirs takes another order, and 
 fails on one machine fails on the next.
 
 Workers of pytest-xdist get whole modules, so that what a module's tests share is made
-once; those that start a Spark come first, on any worker.
+once; those that start a Spark come first, on any worker, and twins that take long
+before the others: at the end all would wait for one of them.
 """
 
 import gc
@@ -39,6 +40,8 @@ OTHERS_CODE = ("clients", "crash", "journeys", "semantics")
 """Ours runs in other processes there, and the libraries of clients in the test's. They
 leave sockets, loops and consumers to the collector when a broker is killed."""
 TESTS = Path(__file__).parent
+TAKE_LONG = ("architecture/test_tools", "infra/test_guide", "infra/test_operate")
+"""Twins that run whole programs for long."""
 LEAKS = ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
 
 
@@ -125,7 +128,8 @@ def pytest_collection_modifyitems(
     if not hasattr(config, "workerinput"):
         items[:] = twins + stories
         return
-    items[:] = stories + twins
+    long = {TESTS / f"{name}.py" for name in TAKE_LONG}
+    items[:] = stories + sorted(twins, key=lambda item: item.path not in long)
     sparks = {item.path for item in items if starts_spark(item)}
     items.sort(key=lambda item: item.path not in sparks)
 

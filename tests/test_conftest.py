@@ -5,8 +5,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from tests.conftest import TAKE_LONG, TESTS, pytest_collection_modifyitems
 
 ROOT = Path(__file__).parents[1]
 NUMBERS = re.compile(r"seen -?\d+")
@@ -89,3 +92,33 @@ def test_a_seed_is_told_and_repeats_the_order_and_what_hypothesis_tries(
     assert len(fresh) == 40
     assert seen("--seed", header.split()[-1]) == (header, fresh)
     assert seen("--seed", "0")[1][:30] == [f"seen {n}" for n in range(30)]
+
+
+def test_a_worker_begins_with_stories_and_with_the_twins_that_take_long() -> None:
+    assert all((TESTS / f"{name}.py").exists() for name in TAKE_LONG)
+    long = [f"tests/{name}.py::test_it" for name in TAKE_LONG]
+    twins = [f"tests/broker/test_{n}.py::test_it" for n in range(50)]
+    story = "tests/journeys/test_up.py::test_it"
+    items = [Collected(name) for name in (*twins, *long, story)]
+    config = SimpleNamespace(
+        option=SimpleNamespace(seed=1, markexpr=""), workerinput={}
+    )
+    pytest_collection_modifyitems(config, items)  # type: ignore[arg-type]
+    names = [item.nodeid for item in items]
+    assert names[0] == story
+    assert set(names[1 : 1 + len(long)]) == set(long)
+    assert set(names[1 + len(long) :]) == set(twins)
+
+
+class Collected:
+    """As much of a test as its place follows from."""
+
+    def __init__(self, nodeid: str) -> None:
+        self.nodeid, self.path = nodeid, ROOT / nodeid.partition("::")[0]
+        self.config = SimpleNamespace(option=SimpleNamespace(markexpr=""))
+
+    def add_marker(self, _: object) -> None:
+        """Nothing follows from those that are added."""
+
+    def get_closest_marker(self, _: str) -> None:
+        return None
