@@ -31,6 +31,7 @@ from jobs.merging.rewrite import (
     NICENESS,
     Digest,
     Pause,
+    all_shown,
     attempted,
     checked,
     digest_of,
@@ -39,7 +40,7 @@ from jobs.merging.rewrite import (
     write_groups,
 )
 from jobs.priority import set_worker_niceness
-from jobs.rows import Failed, Written, sync_written
+from jobs.rows import Bounds, Failed, Written
 from lakehouse.in_flight import hidden
 from lakehouse.log.actions import DataFile
 
@@ -96,7 +97,7 @@ def _clean(task: CleanTask, spill: str, written: list[str]) -> Cleaned:
     source = _Source(task, Footers(), spill, pause)
     gone = _Bits(counts)
     keys = _find_superseded(source, gone)
-    done: list[Written] = []
+    done: list[tuple[str, Bounds]] = []
     before: list[DataFile] = []  # files of which nothing stays
     for number, group in enumerate(task.groups):
         found = _write(source, group, before, gone.get(number), written)
@@ -104,7 +105,7 @@ def _clean(task: CleanTask, spill: str, written: list[str]) -> Cleaned:
         before = [] if found else [*before, *group.files]
         done += [found] if found else []
     assert not before, "the last row stays"
-    return Cleaned(tuple(done), keys, sum(counts))
+    return Cleaned(all_shown(task.root, done), keys, sum(counts))
 
 
 class _Bits:
@@ -252,9 +253,9 @@ def _write(
     before: Sequence[DataFile],
     gone: Any,
     written: list[str],
-) -> Written | None:
-    """Write what stays of a group, in a file that stands for those ``before``, too;
-    None if nothing does."""
+) -> tuple[str, Bounds] | None:
+    """Write what stays of a group, in a hidden file that stands for those ``before``,
+    too; None if nothing does."""
     task, kept = source.task, _Kept()
     sources = [*before, *group.files]
     path = _name(task, sources, group.since_ms)
@@ -271,11 +272,10 @@ def _write(
         written.append(path)
         other, target = target, os.path.join(task.root, path)
         os.rename(hidden(other), hidden(target))
-    done = sync_written(path, target, bounds)
-    found = digest_of([target], rising=True)
+    found = digest_of([hidden(target)], rising=True)
     if found != kept.digest:
         raise ValueError(f"what was written is not what stays: {kept.digest}, {found}")
-    return done
+    return path, bounds
 
 
 def _name(task: CleanTask, files: Sequence[DataFile], since_ms: int) -> str:

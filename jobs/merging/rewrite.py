@@ -16,7 +16,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -26,6 +26,7 @@ from jobs.merging.names import continued, ended
 from jobs.merging.room import NoRoom, check_room
 from jobs.priority import set_worker_niceness
 from jobs.rows import Bounds, Failed, Written, discard, sync_written
+from lakehouse.durable import sync_file
 from lakehouse.in_flight import begin, hidden
 
 Made = TypeVar("Made")
@@ -144,12 +145,20 @@ def _merge(task: MergeTask, spill: str, written: list[str]) -> Merged:
     pause = Pause(size, rows, task.bytes_per_s, stop_file(task.spill))
     source = Source(paths, task.partition, schema, pause.after)
     groups = checked(row_groups(in_order(source, footers, spill)), task.partition)
-    files = tuple(_files(task, schema, groups, pause, written))
-    targets = [os.path.join(task.root, path) for path in written]
+    files = list(_files(task, schema, groups, pause, written))
+    targets = [hidden(os.path.join(task.root, path)) for path, _ in files]
     before, after = digest_of(paths), digest_of(targets, rising=True)
-    if before != after or after.rows != sum(file.rows for file in files):
+    if before != after or after.rows != sum(bounds.rows for _, bounds in files):
         raise ValueError(f"what was written is not what was read: {before}, {after}")
-    return Merged(files)
+    return Merged(all_shown(task.root, files))
+
+
+def all_shown(root: str, files: Iterable[tuple[str, Bounds]]) -> tuple[Written, ...]:
+    """Files that were written hidden, by path, each in its place: when all are written,
+    however long that took, since a VACUUM soon takes what it sees and nothing names."""
+    return tuple(
+        sync_written(path, os.path.join(root, path), bounds) for path, bounds in files
+    )
 
 
 def _files(
@@ -158,9 +167,9 @@ def _files(
     groups: Iterator[Any],
     pause: "Pause",
     written: list[str],
-) -> Iterator[Written]:
-    """Write all row groups, in files that are of the size that is wanted but for their
-    last row groups, which are still in memory when that is asked."""
+) -> Iterator[tuple[str, Bounds]]:
+    """Write all row groups, in hidden files that are of the size that is wanted but for
+    their last row groups, which are still in memory when that is asked."""
     first = next(groups, None)
     while first is not None:
         path = continued(task.path, _first_offset(first)) if written else task.path
@@ -171,9 +180,8 @@ def _files(
         first = next(groups, None)
         if first is not None:
             written[-1] = ended(path, _first_offset(first))
-            begun, target = target, os.path.join(task.root, written[-1])
-            os.rename(hidden(begun), hidden(target))
-        yield sync_written(written[-1], target, bounds)
+            os.rename(hidden(target), hidden(os.path.join(task.root, written[-1])))
+        yield written[-1], bounds
 
 
 def _first_offset(group: Any) -> int:
@@ -266,8 +274,9 @@ def checked(groups: Iterator[Any], partition: int) -> Iterator[Any]:
 def write_groups(
     target: str, schema: Any, groups: Iterator[Any], pause: Pause, bytes_max: int = 0
 ) -> Bounds:
-    """Write a hidden file of these row groups, of the first alone until so many bytes
-    of it stand on the disk (0: of all). The others are still to come of ``groups``."""
+    """Write a hidden file of these row groups, synced, of the first alone until so many
+    bytes of it stand on the disk (0: of all). The others are still to come of
+    ``groups``."""
     import pyarrow.parquet as pq
 
     from lakehouse import schema as ours
@@ -298,6 +307,7 @@ def write_groups(
             pause.after(batch.num_rows)
             if bytes_max and os.path.getsize(target) >= bytes_max:
                 break
+    sync_file(target)
     return bounds
 
 

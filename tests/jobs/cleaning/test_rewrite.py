@@ -160,6 +160,23 @@ def test_each_group_becomes_a_file_that_says_what_is_known_of_it(
     }
 
 
+def test_no_file_has_its_place_before_all_are_written_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A VACUUM takes what it saw for longer than `AHEAD_MS` before the commit."""
+    head = group(tmp_path, of(0, "abc"), is_dirty=False)
+    asked = task(tmp_path, head, group(tmp_path, of(3, "ax")))
+    before = set((tmp_path / "partition=0").iterdir())
+    seen = set[Path]()
+
+    def look(_: str) -> None:
+        seen.update((tmp_path / "partition=0").iterdir())
+
+    monkeypatch.setattr(rewrite, "passing", look)
+    assert len(done(asked).files) == 2
+    assert seen == before
+
+
 def test_where_nothing_stays_the_next_file_stands_for_it_too(tmp_path: Path) -> None:
     groups = [
         group(tmp_path, of(first, "ab"), is_dirty=first > 0) for first in (0, 2, 4)

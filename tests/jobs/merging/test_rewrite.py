@@ -167,6 +167,28 @@ def test_none_of_some_files_is_left_when_the_last_one_fails(
     )
 
 
+def test_no_file_has_its_place_before_all_are_written_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A VACUUM takes what it saw for longer than `AHEAD_MS` before the commit."""
+    found = cut(tmp_path, monkeypatch)
+    seen: list[Path] = []
+    read = digest_of
+
+    def look(*_: Any) -> None:
+        seen.extend((tmp_path / "partition=0").glob("*-a-b-1-*"))
+
+    def digest(paths: Any, **more: Any) -> Any:
+        look()
+        return read(paths, **more)
+
+    monkeypatch.setattr(rewrite, "passing", look)
+    monkeypatch.setattr(rewrite, "digest_of", digest)
+    files = all_done(found)
+    assert len(files) > 2
+    assert seen == []
+
+
 def test_gaps_stay_gaps(tmp_path: Path) -> None:
     done(task(tmp_path, rows(0, [5, 9]), rows(0, [100, 1_000])))
     table = pq.read_table(tmp_path / TARGET, partitioning=None)
