@@ -7,7 +7,8 @@ meanwhile, is gone then, with its records. The idea: a VACUUM passes over direct
 whose names begin with a dot, and over what changed after it began. So a file is written
 in such a directory, and when it gets its place it says that it changes in ten minutes;
 a commit says so of its files once more. A VACUUM that begins when these are over has
-seen the commit.
+seen the commit; and what waited for its commit for longer than that may be on the list
+of one that has not: it takes nobody's place (`is_over`).
 
 The price: what leaves a table within ten minutes of being written stays for so long,
 whatever a VACUUM retains. Who goes by the age of our files takes `AHEAD_MS` off.
@@ -62,3 +63,11 @@ def keep(path: str) -> None:
     until_s = datetime.now(UTC).timestamp() + AHEAD_MS / 1_000
     with suppress(PermissionError):
         os.utime(path, (until_s, until_s))
+
+
+def is_over(path: str, written_ms: int) -> bool:
+    """Whether a VACUUM may have found a file old before its commit, and delete it after
+    that. ``written_ms``: as `show` found it. Raises OSError if it is not there."""
+    until_ms = os.stat(path).st_mtime_ns // 1_000_000
+    is_kept = until_ms - written_ms >= AHEAD_MS
+    return is_kept and until_ms <= datetime.now(UTC).timestamp() * 1_000

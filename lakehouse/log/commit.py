@@ -37,7 +37,7 @@ from lakehouse import properties
 from lakehouse.durable import sync_files
 from lakehouse.errors import CommitLost, CommitRefused, RowsInTheWay
 from lakehouse.files.foreign_rows import ForeignRows, foreign_rows
-from lakehouse.in_flight import keep
+from lakehouse.in_flight import is_over, keep
 from lakehouse.log import library
 from lakehouse.log.actions import DataFile, parse_commit
 from lakehouse.log.attempts import COMMIT_ATTEMPTS, Committed, commit_judged, current
@@ -211,7 +211,8 @@ def replace_files(
     ``erased``: (request, rows) somebody wants gone: fewer, or none, and no ``files``.
     ``schema``: the table's, as of when the files were read; the rest as in
     `commit_files`. Raises CommitRefused when anybody changed one of the files since, or
-    the columns, or asks more of the table now, or other rows would stand there; else as
+    the columns, or asks more of the table now, or other rows would stand there, or one
+    of ``files`` waited for so long that a VACUUM may be about to take it; else as
     `commit_files`.
     """
     assert gone, "there is something to replace"
@@ -220,6 +221,7 @@ def replace_files(
     keeps_rows = cleaned is None and erased is None
     kept = _check_rows(path, gone, files, is_same=keeps_rows, none=erased is not None)
     reach = min(f.first_offset for f in gone), max(f.last_offset for f in gone) + 1
+    _check_is_young(path, files)
     _check_and_sync_files(path, {partition: reach}, files)
     removals = [
         Removal(file.path, partition, file.size, vector=file.vector) for file in gone
@@ -387,6 +389,16 @@ def _check_and_sync_files(path: str, ranges: Ranges, files: Sequence[NewFile]) -
             raise OSError(f"{path}/{file.path} has {size} bytes, not {file.size}")
         keep(os.path.join(path, file.path))
     sync_files(path, [file.path for file in files])
+
+
+def _check_is_young(path: str, files: Sequence[NewFile]) -> None:
+    """What may be gone soon takes the place of nothing."""
+    for file in files:
+        if is_over(os.path.join(path, file.path), file.modified_ms):
+            raise CommitRefused(
+                f"{path}: {file.path} waited so long for its commit that a VACUUM may "
+                "be about to take it"
+            )
 
 
 def _still_there(path: str, files: Sequence[NewFile], on_written: Step) -> Step:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse.errors import CommitRefused
-from lakehouse.in_flight import AHEAD_MS, begin, hidden, keep, show
+from lakehouse.in_flight import AHEAD_MS, begin, hidden, is_over, keep, show
 from lakehouse.log.commit import commit_files
 from lakehouse.log.delta_log import load
 from lakehouse.new_file import NewFile
@@ -73,6 +73,18 @@ def test_a_commit_protects_what_waited_for_it_for_long(writer: Writer) -> None:
     add(writer, file)
     gone = listed.vacuum(0, dry_run=True, enforce_retention_duration=False, full=True)
     assert gone == []
+
+
+def test_it_is_known_how_long_a_file_is_safe_from_who_began_before_its_commit(
+    writer: Writer,
+) -> None:
+    path = begun(writer)
+    written_ms = show(path).st_mtime_ns // 1_000_000
+    assert not is_over(path, written_ms)
+    until_ns = os.stat(path).st_mtime_ns - AHEAD_MS * 1_000_000
+    os.utime(path, ns=(until_ns, until_ns))
+    assert not is_over(path, written_ms), "as of one that nobody could make younger"
+    assert is_over(path, written_ms - AHEAD_MS)
 
 
 def test_a_file_that_went_all_the_same_is_not_committed(writer: Writer) -> None:

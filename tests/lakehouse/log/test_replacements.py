@@ -11,6 +11,7 @@ import pytest
 from jobs.check_commits import CommitAudit
 from jobs.check_report import Report
 from lakehouse.errors import CommitLost, CommitRefused
+from lakehouse.in_flight import AHEAD_MS, keep
 from lakehouse.index import OffsetIndex
 from lakehouse.log import library
 from lakehouse.log.actions import DataFile, parse_commit
@@ -89,6 +90,23 @@ def test_files_that_go_while_an_entry_waits_for_its_name_are_named_by_none(
             on_written=lambda: os.unlink(os.path.join(writer.path, file.path)),
         )  # fmt: skip
     assert load(writer.path).version == before
+    assert offsets(writer) == list(range(40))
+
+
+def test_what_waited_for_long_takes_no_place(writer: Writer) -> None:
+    """A VACUUM that began before the commit has it on its list: it was old."""
+    snapshot, file = load(writer.path), merged(writer, 10, 30)
+    path, before = os.path.join(writer.path, file.path), snapshot.version
+    file = file._replace(modified_ms=file.modified_ms - AHEAD_MS)
+    listed = deltalake.DeltaTable(writer.path).vacuum(
+        0, dry_run=True, enforce_retention_duration=False, full=True
+    )
+    assert listed == [file.path]
+    with pytest.raises(CommitRefused, match="waited so long"):
+        replace(writer, of(snapshot)[1:3], [file], snapshot)
+    assert load(writer.path).version == before
+    keep(path)
+    replace(writer, of(snapshot)[1:3], [file], snapshot)
     assert offsets(writer) == list(range(40))
 
 
