@@ -182,8 +182,11 @@ def _candidates(
     """All files of ours if it is time to look at them, else those that may have to go:
     what left the table, and what an earlier look found."""
     number = table.topic.number
-    if sweep.is_due(number, now_ms):
-        _delete_begun(table.path, writing, now_ms, delay_ms)
+    is_due = sweep.is_due(number, now_ms)
+    if is_due or sweep.has_begun(number):
+        is_any = _delete_begun(table.path, writing, now_ms, delay_ms)
+        sweep.keep_begun(number, is_any=is_any)
+    if is_due:
         present = dict(_our_files(table.path))
         sweep.looked(number, now_ms)
         return present
@@ -223,8 +226,9 @@ def _our_files(root: str) -> Iterator[tuple[str, int]]:
                     yield path, entry.stat().st_mtime_ns // 1_000_000 - AHEAD_MS
 
 
-def _delete_begun(root: str, writing: str | None, now_ms: int, delay_ms: int) -> None:
-    """Delete what killed workers had begun to write."""
+def _delete_begun(root: str, writing: str | None, now_ms: int, delay_ms: int) -> bool:
+    """Delete what killed workers had begun to write; whether some is too young."""
+    is_any = False
     with suppress(FileNotFoundError), os.scandir(os.path.join(root, BEGUN)) as entries:
         for entry in entries:
             if writing is not None and writing in entry.name:
@@ -232,6 +236,9 @@ def _delete_begun(root: str, writing: str | None, now_ms: int, delay_ms: int) ->
             with suppress(FileNotFoundError):  # it was done, and has its place
                 if now_ms - entry.stat().st_mtime_ns // 1_000_000 >= delay_ms:
                     os.unlink(entry.path)
+                else:
+                    is_any = True
+    return is_any
 
 
 class Maintenance:

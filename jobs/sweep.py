@@ -25,6 +25,7 @@ class Sweep:
     def __init__(self) -> None:
         self._again_ms: dict[TopicNumber, int] = {}
         self._left: dict[TopicNumber, Files] = {}
+        self._begun: set[TopicNumber] = set()
 
     def suspect(self, numbers: Iterable[TopicNumber]) -> None:
         """Something failed there: look at the next pass."""
@@ -48,13 +49,25 @@ class Sweep:
         """These are no table's, and not to be deleted yet."""
         self._left[number] = files
 
+    def has_begun(self, number: TopicNumber) -> bool:
+        """Whether the last look found files that were begun too lately to go."""
+        return number in self._begun
+
+    def keep_begun(self, number: TopicNumber, *, is_any: bool) -> None:
+        """Whether there are still such files."""
+        if is_any:
+            self._begun.add(number)
+        else:
+            self._begun.discard(number)
+
     def forget(self, numbers: Iterable[TopicNumber]) -> None:
         """These topics are gone."""
         for number in numbers:
             self._again_ms.pop(number, None)
             self._left.pop(number, None)
+            self._begun.discard(number)
 
     @property
     def topics(self) -> set[TopicNumber]:
         """Those of which anything is known."""
-        return self._again_ms.keys() | self._left.keys()
+        return self._again_ms.keys() | self._left.keys() | self._begun

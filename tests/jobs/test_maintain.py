@@ -117,6 +117,25 @@ def test_what_a_killed_worker_had_begun_goes_and_what_is_written_stays(
     world.check_rows()
 
 
+def test_what_a_killed_worker_had_just_begun_goes_as_soon_as_it_is_old(
+    world: World,
+) -> None:
+    """Not when all files are looked at again, an hour later: it may be large."""
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    [kept] = files_of(world, topic)
+    begun = Path(begin(str(kept.with_name(f"{0:020d}-{10:020d}-dead-1.parquet"))))
+    begun.write_bytes(b"x")
+    now_s = world.clock.now_ms() / 1000
+    os.utime(begun, (now_s, now_s))
+    compactor = world.compactor()
+    later(world, compactor, DELAY // 2)
+    assert begun.exists(), "its worker may be at it"
+    later(world, compactor)
+    assert not begun.exists()
+
+
 def orphan_in(world: World, topic: Any, name: str) -> Path:
     """A file that no commit names, of records that are in the table."""
     path = world.path(topic) / "partition=0" / f"{0:020d}-{10:020d}-{name}.parquet"

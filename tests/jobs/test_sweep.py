@@ -38,3 +38,14 @@ def test_what_was_left_is_remembered_until_the_topic_goes() -> None:
     assert sweep.topics == {ONE, TWO}
     sweep.forget(sweep.topics - {TWO})
     assert (sweep.left(ONE), sweep.topics) == ({}, {TWO})
+
+
+def test_what_was_begun_lately_is_remembered_until_it_is_gone() -> None:
+    sweep = Sweep()
+    sweep.keep_begun(ONE, is_any=True)
+    sweep.keep_begun(TWO, is_any=True)
+    assert (sweep.has_begun(ONE), sweep.topics) == (True, {ONE, TWO})
+    sweep.keep_begun(ONE, is_any=False)
+    assert (sweep.has_begun(ONE), sweep.has_begun(TWO)) == (False, True)
+    sweep.forget([TWO])
+    assert not sweep.has_begun(TWO)
