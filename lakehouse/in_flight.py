@@ -37,6 +37,12 @@ def hidden(path: str) -> str:
     return os.path.join(root, DIRECTORY, f".{partition}-{name}")
 
 
+def is_begun(path: str) -> bool:
+    """Whether a path below a table's is of a file that is being written: no version
+    ever named it."""
+    return path.startswith(f"{DIRECTORY}{os.sep}")
+
+
 def begin(path: str) -> str:
     """The same, with the directories there."""
     for one in (path, hidden(path)):

@@ -38,6 +38,7 @@ from jobs.erasing.table import Look, NotErased, check_erasable, erase, look
 from jobs.extent import Extents, NotInTime, Stuck
 from jobs.owners.statement import hold
 from lakehouse.errors import CommitRefused
+from lakehouse.in_flight import is_begun
 
 HOLD_MS: Final = 600_000
 HOLD_AGAIN_S: Final = 60.0
@@ -218,14 +219,16 @@ def _is_nothing(found: Look) -> bool:
 
 
 def _left_in_table(root: str, topic_id: str, wanted: Search) -> list[str]:
-    """Sentences on what is in the table's directory all the same."""
+    """Sentences on what is in the table's directory all the same. Files that are being
+    written now have what came meanwhile, and nothing of what was held."""
     found = look(root, topic_id, wanted)
+    past = [path for path in found.past if not is_begun(path)]
     left = list(found.unsure)
     if found.live:
         rows = sum(found.rows.values())
         left.append(f"{rows} such rows came meanwhile: ask again")
-    if found.past:
-        left.append(f"{len(found.past)} files with such rows appeared: ask again")
+    if past:
+        left.append(f"{len(past)} files with such rows appeared: ask again")
     return left
 
 

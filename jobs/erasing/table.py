@@ -37,6 +37,7 @@ from jobs.merging.names import span_of
 from jobs.merging.order import NotMergeable
 from lakehouse.durable import sync_directory
 from lakehouse.errors import CommitRefused, LakehouseError
+from lakehouse.in_flight import is_begun
 from lakehouse.location import path_inside
 from lakehouse.log.actions import DataFile
 from lakehouse.log.commit import replace_files
@@ -139,8 +140,8 @@ def look(root: str, topic_id: str, search: Search) -> Look:
 
 def _why_kept(table: Snapshot, path: str) -> str | None:
     """Why a file that is not in the table is not to be deleted all the same: nobody
-    else may know what it holds."""
-    if path in {unquote(gone) for gone in table.removed}:
+    else may know what it holds. (What a killed worker had begun stands elsewhere.)"""
+    if is_begun(path) or path in {unquote(gone) for gone in table.removed}:
         return None
     span = span_of(path)
     if span is not None:

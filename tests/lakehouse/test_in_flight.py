@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse.errors import CommitRefused
-from lakehouse.in_flight import AHEAD_MS, begin, hidden, is_over, keep, show
+from lakehouse.in_flight import AHEAD_MS, begin, hidden, is_begun, is_over, keep, show
 from lakehouse.log.commit import commit_files
 from lakehouse.log.delta_log import load
 from lakehouse.new_file import NewFile
@@ -73,6 +73,11 @@ def test_a_commit_protects_what_waited_for_it_for_long(writer: Writer) -> None:
     add(writer, file)
     gone = listed.vacuum(0, dry_run=True, enforce_retention_duration=False, full=True)
     assert gone == []
+
+
+def test_it_is_told_from_what_has_its_place(writer: Writer) -> None:
+    below = os.path.relpath(hidden(os.path.join(writer.path, NAME)), writer.path)
+    assert (is_begun(below), is_begun(NAME)) == (True, False)
 
 
 def test_it_is_known_how_long_a_file_is_safe_from_who_began_before_its_commit(

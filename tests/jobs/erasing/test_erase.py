@@ -1,19 +1,23 @@
 """The order of an erasure, without the running parts; with them: the journeys."""
 
 import fcntl
+import os
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import deltalake
 import pytest
 
 from broker.catalog import holds, renewals, requests
+from broker.failpoints import watch
 from broker.status.schema import BrokerStatus, CompactorStatus
 from jobs.check import check_data_directory
 from jobs.erasing import records
 from jobs.erasing.erase import HOLDER, Asked, Counts, dry_run, run
 from jobs.erasing.table import NotErased
+from lakehouse.in_flight import begin, hidden
 from tests.jobs.erasing.scene import PERSON, Scene
 from tests.jobs.world import World
 from tests.support.batches import Record
@@ -81,6 +85,24 @@ def test_it_is_done_proven_and_noted(scene: Scene) -> None:
     assert scene.world.catalog.read(lambda c: holds.load(c, 0)) == {}
     assert check_data_directory(scene.world.data_dir).problems == []
     assert not (scene.world.data_dir / "spill-erase").exists()
+
+
+@pytest.mark.usefixtures("broker")
+def test_what_is_being_written_at_the_end_is_no_trace(scene: Scene) -> None:
+    """The table is held no more, and records come: of half a file nobody can tell."""
+    path = os.path.join(scene.root, f"partition=0/{2:020d}-{9:020d}-1-2-3.parquet")
+
+    def write(point: str) -> None:
+        if point == "erase.after_segments":
+            Path(begin(path)).write_bytes(b"PAR1")
+
+    watch(write)
+    try:
+        done = run(scene.world.data_dir, ASKED, 30)
+    finally:
+        watch(None)
+    assert (dict(done.rows), list(done.left)) == ({0: 1}, [])
+    assert os.path.exists(hidden(path))
 
 
 @pytest.mark.usefixtures("broker")

@@ -11,9 +11,10 @@ from jobs.check import check_data_directory
 from jobs.erasing.table import NotErased
 from jobs.merging.names import mark_of, merged_name
 from lakehouse.errors import CommitRefused
+from lakehouse.in_flight import begin
 from lakehouse.log.actions import parse_commit
 from lakehouse.log.delta_log import entry_path, load, read_entry
-from tests.jobs.erasing.scene import PERSON, REQUEST, Scene
+from tests.jobs.erasing.scene import PERSON, REQUEST, SECRET, Scene
 from tests.jobs.world import World
 from tests.support.bitmaps import delete_rows
 from tests.support.tables import Writer
@@ -136,6 +137,18 @@ def test_a_file_that_an_owner_may_be_about_to_commit_is_told_and_stays(
     assert "part-00000-of-somebody.parquet appeared within the last hour" in sentence
     os.utime(copy, (1, 1))
     assert scene.look().past == [str(copy.relative_to(scene.root))]
+
+
+def test_what_a_killed_worker_had_begun_is_nobodys_and_goes(scene: Scene) -> None:
+    """Half a file cannot be searched, and records of it stand elsewhere."""
+    path = f"partition=0/{0:020d}-{9:020d}-1-2-3.parquet"
+    half = Path(begin(os.path.join(scene.root, path)))
+    half.write_bytes(b"PAR1" + SECRET)
+    found = scene.look()
+    assert found.past == [str(half.relative_to(scene.root))]
+    assert found.unsure == []
+    scene.erase(found)
+    assert scene.left() == []
 
 
 def test_what_its_owner_restores_meanwhile_is_not_deleted(scene: Scene) -> None:
