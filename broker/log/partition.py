@@ -179,18 +179,18 @@ class PartitionLog:
             self.transactions.separate(base, header)
             self.transactions.commit(base)
         else:
-            start = self._decided_from(base, header, marker)
+            start = self._start_of(base, header, marker)
             self.transactions.commit(base, commits=marker.commit, start=start)
             self._mark_at(header, header.max_timestamp)
         self.offsets.move(durable=last + 1, stable=self._stable_below(last + 1))
 
-    def _decided_from(self, base: int, header: BatchHeader, marker: Marker) -> int:
-        """The first offset that a marker decides. If it does not say so, it is noted
-        what another that is lost may have ended before."""
+    def _start_of(self, base: int, header: BatchHeader, marker: Marker) -> int | None:
+        """The first offset that a marker decides. None: it does not say so, and it is
+        noted what another that is lost may have ended before."""
         start, producer_id = marker.start(base), header.producer_id
         first = self.transactions.open.get(producer_id)
         if start is not None or first is None:
-            return start or 0
+            return start
         undecided = None
         if self.lost:
             epoch, newest = self.producers.newest(producer_id)
@@ -200,7 +200,7 @@ class PartitionLog:
             self.transactions.undecided.append(undecided)
         else:
             self.transactions.separate(base, header, ends=True)
-        return 0
+        return None
 
     def _note_hole(self, durable: int, base: int) -> None:
         """Batches before ``base`` were refused."""
@@ -476,11 +476,11 @@ class PartitionLog:
     ) -> None:
         if header.is_control and marker is None:
             return  # none of ours: nobody knows what it says
-        base, producer_id, start = header.base_offset, header.producer_id, 0
+        base, producer_id, start = header.base_offset, header.producer_id, None
         if marker is None:
             self.producers.replay(header, now_ms)
         else:
-            start = self._decided_from(base, header, marker)
+            start = self._start_of(base, header, marker)
             self._mark_at(header, now_ms)
         commits = None if marker is None else marker.commit
         if marker is None and base < self._decided_end:

@@ -117,9 +117,11 @@ class Transactions:
         else:
             self.admitted.setdefault(producer_id, base)
 
-    def commit(self, base: int, *, commits: bool | None = None, start: int = 0) -> None:
+    def commit(
+        self, base: int, *, commits: bool | None = None, start: int | None = None
+    ) -> None:
         """What was admitted at ``base`` is durable; ``commits`` is what a marker says,
-        and ``start`` the first offset that it decides.
+        and ``start`` the first offset that it decides; None: it does not say.
 
         Batches come here, or to ``abandon``, in the order in which they were admitted.
         """
@@ -154,11 +156,17 @@ class Transactions:
         self.open.setdefault(producer_id, base)
 
     def end(
-        self, base: int, producer_id: ProducerId, *, commits: bool, start: int = 0
+        self,
+        base: int,
+        producer_id: ProducerId,
+        *,
+        commits: bool,
+        start: int | None = None,
     ) -> None:
         """A durable marker ends a transaction; nothing happens if none is open. What is
         open from below ``start`` is another one, whose marker is lost: its records are
         undecided, up to ``start`` if others stand behind."""
+        start = start or 0
         first = self.open.pop(producer_id, None)
         _, end = self._newest.pop(producer_id, (0, start))
         if first is not None and first < start:
@@ -249,7 +257,7 @@ class Transactions:
         producer_id: ProducerId,
         *,
         commits: bool | None = None,
-        start: int = 0,
+        start: int | None = None,
     ) -> None:
         """Take up a batch that was read back; ``commits`` and ``start`` as above."""
         if commits is None:
@@ -258,8 +266,8 @@ class Transactions:
             return
         first = self._decided.pop(producer_id, None)
         # Or of one before, whose marker is gone: newer markers say where theirs begins.
-        if first is not None and (start or producer_id not in self.open):
-            self.open[producer_id] = max(first, start)
+        if first is not None and (start is not None or producer_id not in self.open):
+            self.open[producer_id] = max(first, start or 0)
         self.end(base, producer_id, commits=commits, start=start)
         self.admitted.pop(producer_id, None)
 

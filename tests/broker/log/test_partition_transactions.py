@@ -238,10 +238,7 @@ def test_without_a_checkpoint_what_the_table_has_is_decided() -> None:
 def test_a_marker_behind_what_the_table_has_says_what_was_aborted_there() -> None:
     """The table ends where another transaction was open. The next start reads the
     segments from the first record on."""
-    columns = SimpleNamespace(
-        base=np.arange(3), last=np.arange(3), max_ts=np.zeros(3, np.int64),
-        location=np.arange(1, 4), length=np.ones(3, np.int64),
-    )  # fmt: skip
+    columns = columns_up_to(3)
     log = PartitionLog.restore(None, table_end=1, columns=columns)
     for producer, base in ((1, 0), (2, 1)):
         log.replay(_placed(header(producer=producer, transactional=True), base), NOW)
@@ -294,6 +291,26 @@ def test_records_whose_marker_was_released_are_left_to_the_table_while_they_are_
     log.release(0, held)
     assert log.transactions.outlasts_release == (held is not None)
     assert a_log_that_forgot(0, columns).transactions.forgotten_below == 0
+
+
+def test_a_transaction_from_the_first_offset_on_is_aborted_as_a_whole() -> None:
+    """Also where the table ends amid it, since another one was open there."""
+    columns = columns_up_to(4)
+    log = PartitionLog.restore(None, table_end=1, columns=columns)
+    for producer, base in ((1, 0), (2, 1), (1, 2)):
+        log.replay(_placed(header(producer=producer, transactional=True), base), NOW)
+    log.replay(_placed(marker_header(1), 3), NOW, Marker(False).starting(0, 3))
+    again = PartitionLog.restore(log.snapshot(), table_end=1, columns=columns)
+    assert again.is_in_segments(0)
+    assert again.aborted(0, 1) == [(1, 0)]
+
+
+def columns_up_to(end: int) -> SimpleNamespace:
+    """Of entries of one record each, from offset 0 on."""
+    return SimpleNamespace(
+        base=np.arange(end), last=np.arange(end), max_ts=np.zeros(end, np.int64),
+        location=np.arange(1, end + 1), length=np.ones(end, np.int64),
+    )  # fmt: skip
 
 
 def _placed(one: BatchHeader, base: int) -> BatchHeader:
