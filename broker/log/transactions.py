@@ -90,7 +90,8 @@ class Transactions:
         self._newest: dict[ProducerId, tuple[int, int]] = {}
         """Of each that is open the epoch, and where its last batch ends."""
         self._decided: dict[ProducerId, int] = {}
-        """First offset of each whose marker is still to be replayed, or is gone."""
+        """First offset of each whose marker is still to be replayed, or is gone: below
+        all that are open, ascending."""
         self._in_flight: deque[_InFlight] = deque()
         self._producer = array("q")
         self._first = array("q")

@@ -305,6 +305,20 @@ def test_a_transaction_from_the_first_offset_on_is_aborted_as_a_whole() -> None:
     assert again.aborted(0, 1) == [(1, 0)]
 
 
+def test_who_reads_little_of_what_the_table_has_is_told_of_all_aborted_there() -> None:
+    """What was stable when a marker came is known: others were open."""
+    columns = columns_up_to(5)
+    log = PartitionLog.restore(None, table_end=5, columns=columns)
+    for producer, base in ((1, 0), (2, 1)):
+        log.replay(_placed(header(producer=producer, transactional=True), base), NOW)
+    for producer, base in ((1, 2), (2, 4)):
+        one = _placed(marker_header(producer), base)
+        log.replay(one, NOW, Marker(False).starting(producer - 1, base))
+    again = PartitionLog.restore(log.snapshot(), table_end=5, columns=columns)
+    assert again.is_in_segments(1)
+    assert again.aborted(1, 2) == [(1, 0), (2, 1)]
+
+
 def columns_up_to(end: int) -> SimpleNamespace:
     """Of entries of one record each, from offset 0 on."""
     return SimpleNamespace(
