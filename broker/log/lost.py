@@ -19,9 +19,11 @@ segments' numbers leave one out (at each start, and where one was released).
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import itemgetter
 from typing import NamedTuple
+
+from broker.log.index import Gap
 
 Places = Sequence[tuple[int, int, bool]]
 """Locations [start, end) that have no batch now and held some, ascending; and whether
@@ -45,3 +47,14 @@ def place_between(places: Places, after: int, before: int) -> bool | None:
     if at == len(places) or places[at][0] >= before:
         return None
     return places[at][2]
+
+
+def may_be_released(
+    gap: Gap, holes: Collection[tuple[int, int]] | None, kept: int, places: Places
+) -> bool:
+    """Whether anything between two batches may have been released, and not refused.
+    ``holes`` of a checkpoint that knows all below ``kept``, which is 0 if there is
+    none: then nobody knows it where something is missing."""
+    if kept:
+        return gap.first < kept and gap[:2] not in (holes or ())
+    return place_between(places, gap.after, gap.before) is not None

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from broker.ids import ProducerId
 from broker.log.index import BatchIndex
-from broker.log.lost import Lost, Places, place_between
+from broker.log.lost import Lost, Places, may_be_released, place_between
 from broker.log.offsets import LogOffsets
 from broker.log.producers import Duplicate, Producers
 from broker.log.transactions import AbortedTransaction, Transactions
@@ -75,7 +75,7 @@ class PartitionLog:
         self._has_forgotten = has_forgotten
         """Whether the last start had no checkpoint, or met damage: who wrote what is in
         the table alone, or is lost, is not known."""
-        self.left_from: int | None = None  # segments had that, and it is the table's
+        self.left_from: int | None = None  # the last start saw nothing released behind
         self.holes: list[Hole] = []
         """Of those that may lie beyond the table's end: the newest ones."""
         self.lost: list[Lost] = []
@@ -376,7 +376,6 @@ class PartitionLog:
             if snapshot.holes is None:
                 log._abandon_refused(max(kept, table_end))
         else:
-            log.left_from = held
             log.transactions.forgotten_below = released_end * (held < released_end)
             log._leave_to_table(table_end)
         log._has_forgotten = snapshot is None or bool(places)
@@ -389,18 +388,19 @@ class PartitionLog:
         places: Places,
         replayed_from: int,
     ) -> None:
-        """Those that the snapshot knows; behind it every gap is one, unless something
-        is missing just there."""
+        """The snapshot's, and each gap behind it unless something is missing there."""
         index, known = self.index, snapshot.holes if snapshot else ()
         kept = snapshot.durable if snapshot else 0
         floor = replayed_from if snapshot and known is not None else 0
-        self.holes = list(known or ())
+        self.holes, self.left_from = list(known or ()), self._first_in_segments
         if snapshot is not None:
             self._find_first_hole(snapshot, table_end, places, floor)
         for gap in index.gaps():
             start, end = max(gap.first, table_end), gap.end
             if gap.first < table_end:  # what is below is the table's as well
                 index.trim_below(end)
+                if may_be_released(gap, known, kept, places):
+                    self.left_from = end
             refused = start if known is None else max(start, kept)
             lost = place_between(places, max(gap.after, floor), gap.before)
             if lost is None and refused < end:
@@ -411,6 +411,7 @@ class PartitionLog:
                 self.lost.append(Lost(start, end, bool(damaged)))
         if (index.end_offset or 0) < table_end:  # so are those of a newer segment
             index.trim_below(table_end)
+            self.left_from = self.durable
         self._find_lost_end(table_end, places)
 
     def _find_lost_end(self, table_end: int, places: Places) -> None:

@@ -1,15 +1,18 @@
 """Where released records end is noted before they go, and what a start found."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.apis.produce import produce
 from broker.catalog import released_ends
 from broker.catalog.catalog import Catalog
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.partitions.released_ends import ReleasedEnds
 from broker.runtime.services import Broker
+from tests.support.batches import Record, make_batch
 from tests.support.old_catalogs import take_back
 from tests.support.rig import (
     Tables,
@@ -17,8 +20,10 @@ from tests.support.rig import (
     create,
     fetch_one,
     produce_one,
+    produce_request,
     rig,
     run,
+    start,
     values_in,
 )
 
@@ -112,6 +117,41 @@ def test_what_a_table_has_of_segments_is_not_noted_before_it_is_durable(
                 assert noted(broker) == {}
                 found = values_in(await fetch_one(broker, "t", 0))
                 assert found == [b"a", b"b", b"c"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("is_lost_twice", [False, True])
+def test_what_lies_below_a_refused_batch_is_not_noted_before_it_is_durable(
+    tmp_path: Path, is_lost_twice: bool
+) -> None:
+    """As above: a gap below the end of a table is not always what was released."""
+
+    def keyed(value: bytes) -> bytearray:
+        return make_batch([Record(key=b"k", value=value)])
+
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t", cleanup_policy="compact")
+            await produce_one(broker, "t", keyed(b"a"))
+            refused, kept = (
+                start(produce, produce_request("t", (0, batch)), broker, 9)
+                for batch in (batch_of(b"refused"), keyed(b"b"))
+            )
+            await asyncio.gather(refused, kept)
+            await produce_one(broker, "t", keyed(b"c"))
+            assert partition.log.holes == [(1, 2)]
+        for end in (3, 0):
+            tables.ends[partition.key] = end
+            if is_lost_twice or not end:
+                (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+            async with rig(tmp_path, tables=tables) as broker:
+                await broker.partitions.released_ends.note({})
+                assert noted(broker) == {}
+        async with rig(tmp_path, tables=tables) as broker:
+            found = values_in(await fetch_one(broker, "t", 0))
+            assert found == [b"a", b"b", b"c"]
 
     run(scenario)
 
