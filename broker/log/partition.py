@@ -71,10 +71,9 @@ class PartitionLog:
         self._known_end = 0
         """Below it the checkpoint of the last start knew of all transactions."""
         self._decided_end = 0
-        """Below it no checkpoint does, and all are decided."""
+        """Below it no checkpoint does, and all are decided, or deleted."""
         self._has_forgotten = has_forgotten
-        """Whether the last start had no checkpoint, or met damage: who wrote what is in
-        the table alone, or is lost, is not known."""
+        """Whether who wrote what is in the table alone, or is lost, is not known."""
         self.left_from: int | None = None  # the last start saw nothing released behind
         self.holes: list[Hole] = []
         """Of those that may lie beyond the table's end: the newest ones."""
@@ -455,10 +454,11 @@ class PartitionLog:
 
     def _leave_to_table(self, table_end: int) -> None:
         """Without a checkpoint, read what the table has from there alone: a marker that
-        said what of it counts may be gone with its segment, before the records are. A
-        table never ends inside an open transaction, so none there is open."""
+        said what of it counts may be gone with its segment, before the records are. No
+        transaction is open there; of a batch that was deleted in part one may be."""
         self.index.trim_below(table_end)
-        self._decided_end = table_end
+        whole_end = min(table_end, self._first_in_segments)
+        self._decided_end = whole_end if table_end <= self.start else table_end
 
     def replay(
         self, header: BatchHeader, now_ms: int, marker: Marker | None = None

@@ -131,11 +131,11 @@ def _maker(
 
     def log_of(key: TopicPartition) -> PartitionLog:
         released_end, table_end = stored.released_ends.get(key, 0), lake.table_end(*key)
-        if released_end <= stored.log_starts.get(key, 0):
-            released_end = 0  # deleted, perhaps amid a batch, and so in no table
         if snapshots is None:
             snapshot, table_end = None, max(table_end, released_end)
         else:
+            if released_end <= stored.log_starts.get(key, 0):
+                released_end = 0  # deleted, perhaps amid a batch, and so in no table
             snapshot = snapshots.get(key) or PartitionLog(0, released_end).snapshot()
         return PartitionLog.restore(
             snapshot,

@@ -319,6 +319,21 @@ def test_who_reads_little_of_what_the_table_has_is_told_of_all_aborted_there() -
     assert again.aborted(1, 2) == [(1, 0), (2, 1)]
 
 
+@pytest.mark.parametrize("start", [3, 4, 5])
+def test_what_was_released_and_deleted_holds_nobody_back(start: int) -> None:
+    """Without a checkpoint the marker may be gone, and no table has it. Of a batch that
+    was deleted in part the rest counts."""
+    columns = columns_up_to(2)
+    columns.base[1], columns.last[1] = 3, 5  # what is between was released
+    log = PartitionLog.restore(None, start=start, table_end=4, columns=columns)
+    for count, base in ((1, 0), (3, 3)):
+        one = header(count, producer=base, transactional=True)
+        log.replay(_placed(one, base), NOW)
+    is_table = start < 4  # it has of the second batch what lies below 4
+    assert log.transactions.open == ({} if is_table else {3: 3})
+    assert log.stable == (6 if is_table else start)
+
+
 def columns_up_to(end: int) -> SimpleNamespace:
     """Of entries of one record each, from offset 0 on."""
     return SimpleNamespace(

@@ -547,6 +547,33 @@ def test_a_transaction_that_was_deleted_in_part_is_open_without_a_checkpoint(
     run(scenario)
 
 
+def test_a_transaction_that_was_deleted_is_not_open_without_a_checkpoint(
+    tmp_path: Path,
+) -> None:
+    """Its marker was released; of its records an older segment has some still."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await create(broker, "t")
+            await record(partition, 7, 0, b"a")
+            broker.wal.roll()
+            await marker(partition, 7, True)
+            released = broker.wal.segments()[-1]
+            broker.wal.roll()
+            await produce_one(broker, "t", batch_of(b"b"))
+            await broker.partitions.raise_log_starts({partition: 2})
+            await broker.partitions.released_ends.note({partition.key: 2})
+            broker.partitions.checkpoint()
+            broker.wal.release(released.sequence)
+        released.path.unlink(missing_ok=True)
+        (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+        async with rig(tmp_path) as broker:
+            log = broker.partitions.named("t", 0).log
+            assert (log.start, log.stable, log.durable) == (2, 3, 3)
+
+    run(scenario)
+
+
 def test_what_was_aborted_is_known_again_after_a_checkpoint_was_lost(
     tmp_path: Path,
 ) -> None:
