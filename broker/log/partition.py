@@ -466,29 +466,28 @@ class PartitionLog:
         """Take up an entry: what it says of its producer and of its transaction, unless
         that is known. ``marker``: what a control batch says."""
         assert header.last_offset < self.offsets.durable
-        if header.attributes & TRANSACTIONAL_BIT:
-            if header.base_offset >= self._known_end:
-                self._replay_transactional(header, now_ms, marker)
-        elif header.producer_id >= 0:
-            self.producers.replay(header, now_ms)
+        is_transactional = bool(header.attributes & TRANSACTIONAL_BIT)
+        if is_transactional and header.base_offset < self._known_end:
+            return
+        if header.producer_id >= 0 and not header.is_control:
+            is_before = header.base_offset < (self.left_from or 0)
+            self.producers.replay(header, now_ms, may_be_followed=is_before)
+        if is_transactional and (marker is not None or not header.is_control):
+            self._replay_transactional(header, now_ms, marker)
 
     def _replay_transactional(
         self, header: BatchHeader, now_ms: int, marker: Marker | None
     ) -> None:
-        if header.is_control and marker is None:
-            return  # none of ours: nobody knows what it says
-        base, producer_id, start = header.base_offset, header.producer_id, None
-        if marker is None:
-            self.producers.replay(header, now_ms)
-        else:
-            start = self._start_of(base, header, marker)
-            self._mark_at(header, now_ms)
-        commits = None if marker is None else marker.commit
+        base, producer_id = header.base_offset, header.producer_id
         if marker is None and base < self._decided_end:
             self.transactions.replay_decided(base, producer_id)
             return
+        start = commits = None
         if marker is None:
             self.transactions.separate(base, header)
+        else:
+            start, commits = self._start_of(base, header, marker), marker.commit
+            self._mark_at(header, now_ms)
         self.transactions.replay(base, producer_id, commits=commits, start=start)
         self.offsets.restore_stable(self._stable_below(self.durable))
 

@@ -168,7 +168,7 @@ class Producers:
                 f"Epoch of producer {header.producer_id} is {epoch}, which is smaller "
                 f"than the last seen epoch {state.epoch}",
             )
-        if first != 0:
+        if first != 0 and state.last_sequence != _ANY_SEQUENCE:
             raise _out_of_order(header, -1)
         return None
 
@@ -242,12 +242,18 @@ class Producers:
         else:
             state.last_ms = now_ms
 
-    def replay(self, header: BatchHeader, now_ms: int) -> None:
-        """Take down a batch read back from the log, unless it is known."""
+    def replay(
+        self, header: BatchHeader, now_ms: int, *, may_be_followed: bool = False
+    ) -> None:
+        """Take down a batch read back from the log, unless it is known.
+        ``may_be_followed``: of those behind it the log may have forgotten some; its
+        producer may go on with any sequence, unless one is read back that may not."""
         state = self._states.get(header.producer_id)
         newest = max((b[2] for b in state.batches), default=-1) if state else -1
         if header.base_offset > newest:
             self.record(header, header.base_offset, now_ms)
+            if may_be_followed:
+                self._states[header.producer_id].last_sequence = _ANY_SEQUENCE
 
     def abandon(self, base_offset: int, producer_id: ProducerId | None = None) -> None:
         """The batch admitted at ``base_offset`` was refused: forget it.

@@ -404,6 +404,28 @@ def test_what_the_table_has_of_a_lost_segment_is_the_tables(
     assert (again.lost, again.holes) == (lost, [])
 
 
+def test_without_a_checkpoint_who_wrote_what_was_released_goes_on_as_he_did() -> None:
+    """Of producer 1 a later batch is in the table alone, of producer 2 none is."""
+    columns = SimpleNamespace(
+        base=np.array([0, 3]), last=np.array([0, 3]), max_ts=np.zeros(2, np.int64),
+        location=np.array([1, 5]), length=np.ones(2, np.int64),
+    )  # fmt: skip
+    places = [(2, 4, False)]
+    log = PartitionLog.restore(None, table_end=4, columns=columns, places=places)
+    for producer, base in ((1, 0), (2, 3)):
+        log.replay(header(producer=producer, base=base), NOW)
+    for again in (log, PartitionLog.restore(log.snapshot())):
+        assert isinstance(again.admit(header(producer=1), NOW), Duplicate)
+        with pytest.raises(KafkaError) as raised:
+            again.admit(header(producer=2, sequence=3), NOW)
+        assert raised.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert again.admit(header(producer=1, sequence=3), NOW) == 4
+        with pytest.raises(KafkaError):
+            again.admit(header(producer=1, sequence=5), NOW)
+        again.abandon(4, 4, 1)
+        assert again.admit(header(producer=1, sequence=0, epoch=1), NOW) == 4
+
+
 def test_without_a_checkpoint_what_the_table_has_is_no_refused_batch() -> None:
     """A segment that was released is found again, the next one was written anew."""
     log = four_batches()
