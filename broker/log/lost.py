@@ -58,3 +58,16 @@ def may_be_released(
     if kept:
         return gap.first < kept and gap[:2] not in (holes or ())
     return place_between(places, gap.after, gap.before) is not None
+
+
+def refused_at(
+    offset: int, gaps: Sequence[Gap], places: Places
+) -> list[tuple[int, int]]:
+    """What was refused from ``offset`` on: to the end of the gap that it lies in, if
+    nothing is missing there."""
+    return [
+        (offset, gap.end)
+        for gap in gaps
+        if gap.first <= offset < gap.end
+        and place_between(places, gap.after, gap.before) is None
+    ]

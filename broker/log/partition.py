@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from broker.ids import ProducerId
 from broker.log.index import BatchIndex
-from broker.log.lost import Lost, Places, may_be_released, place_between
+from broker.log.lost import Lost, Places, may_be_released, place_between, refused_at
 from broker.log.offsets import LogOffsets
 from broker.log.producers import Duplicate, Producers
 from broker.log.transactions import AbortedTransaction, Transactions
@@ -362,7 +362,7 @@ class PartitionLog:
         kept = snapshot.durable if snapshot else 0
         end = max(table_end, kept, lost_end, index.end_offset or 0)
         log = cls(start, max(start, end))
-        log.index = index
+        log.index, gaps = index, index.gaps()
         index.trim_below(start)
         held = log._first_in_segments
         if snapshot and snapshot.transactions:
@@ -376,6 +376,7 @@ class PartitionLog:
                 log._abandon_refused(max(kept, table_end))
         else:
             log.transactions.forgotten_below = released_end * (held < released_end)
+            log.holes += refused_at(log.start, gaps, places)
             log._leave_to_table(table_end)
         log._has_forgotten = snapshot is None or bool(places)
         return log

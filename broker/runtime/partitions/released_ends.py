@@ -62,8 +62,9 @@ class ReleasedEnds:
         and before anything else is released."""
         known, found = noted or {}, dict[TopicPartition, int]()
         for partition in partitions:
-            end = _released_end(partition)
-            if end > max(partition.log_start, known.get(partition.key, 0)):
+            end, start = _released_end(partition), partition.log_start
+            needed = partition.log.hole_end(start) or start
+            if end > max(needed, known.get(partition.key, 0)):
                 found[partition.key] = end
         if found:
             self._found |= found

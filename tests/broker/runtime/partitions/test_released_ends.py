@@ -10,6 +10,8 @@ from broker.apis.produce import produce
 from broker.catalog import released_ends
 from broker.catalog.catalog import Catalog
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.runtime.partitions.coverage import missing
+from broker.runtime.partitions.partition import Partition
 from broker.runtime.partitions.released_ends import ReleasedEnds
 from broker.runtime.services import Broker
 from tests.support.batches import Record, make_batch
@@ -121,27 +123,34 @@ def test_what_a_table_has_of_segments_is_not_noted_before_it_is_durable(
     run(scenario)
 
 
+async def one_refused(broker: Broker) -> Partition:
+    """A new partition with "a", "b" and "c"; behind "a" one was refused."""
+
+    def keyed(value: bytes) -> bytearray:
+        return make_batch([Record(key=b"k", value=value)])
+
+    partition = await create(broker, "t", cleanup_policy="compact")
+    await produce_one(broker, "t", keyed(b"a"))
+    refused, kept = (
+        start(produce, produce_request("t", (0, batch)), broker, 9)
+        for batch in (batch_of(b"refused"), keyed(b"b"))
+    )
+    await asyncio.gather(refused, kept)
+    await produce_one(broker, "t", keyed(b"c"))
+    assert partition.log.holes == [(1, 2)]
+    return partition
+
+
 @pytest.mark.parametrize("is_lost_twice", [False, True])
 def test_what_lies_below_a_refused_batch_is_not_noted_before_it_is_durable(
     tmp_path: Path, is_lost_twice: bool
 ) -> None:
     """As above: a gap below the end of a table is not always what was released."""
 
-    def keyed(value: bytes) -> bytearray:
-        return make_batch([Record(key=b"k", value=value)])
-
     async def scenario() -> None:
         tables = Tables()
         async with rig(tmp_path, tables=tables) as broker:
-            partition = await create(broker, "t", cleanup_policy="compact")
-            await produce_one(broker, "t", keyed(b"a"))
-            refused, kept = (
-                start(produce, produce_request("t", (0, batch)), broker, 9)
-                for batch in (batch_of(b"refused"), keyed(b"b"))
-            )
-            await asyncio.gather(refused, kept)
-            await produce_one(broker, "t", keyed(b"c"))
-            assert partition.log.holes == [(1, 2)]
+            partition = await one_refused(broker)
         for end in (3, 0):
             tables.ends[partition.key] = end
             if is_lost_twice or not end:
@@ -152,6 +161,24 @@ def test_what_lies_below_a_refused_batch_is_not_noted_before_it_is_durable(
         async with rig(tmp_path, tables=tables) as broker:
             found = values_in(await fetch_one(broker, "t", 0))
             assert found == [b"a", b"b", b"c"]
+
+    run(scenario)
+
+
+def test_what_was_refused_where_the_log_starts_is_neither_released_nor_missing(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            partition = await one_refused(broker)
+            await broker.partitions.raise_log_starts({partition: 1})
+        for is_lost in (False, True):
+            if is_lost:
+                (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+            async with rig(tmp_path) as broker:
+                await broker.partitions.released_ends.note({})
+                assert noted(broker) == {}
+                assert missing(broker.partitions, broker.lake) == []
 
     run(scenario)
 
