@@ -67,6 +67,7 @@ def begin_anew(
             elif sequence == last:
                 _write_damaged_seal_again(files, segment)
         elif segment.empty:
+            _wipe_refused(files, found, segment)
             del found.segments[sequence]
             found.free.append(segment.slot)
         elif not segment.is_sealed or sequence == last:
@@ -121,9 +122,9 @@ def _write_damaged_seal_again(files: Files, segment: FoundSegment) -> None:
 
 
 def _wipe_refused(files: Files, found: Found, segment: FoundSegment) -> None:
-    """What was refused behind the end of a damaged segment is no entry any more, also
-    where the manifest, which keeps that end, is lost: no seal says where it is, and the
-    committed position soon is another segment's."""
+    """What was refused behind the end of a damaged segment, or was all of one, is no
+    entry any more, also where the manifest, which knows that, is lost: no seal says
+    where that end is, and the committed position soon is another segment's."""
     noted, slot = found.committed_position, segment.slot
     if noted is None or not noted.final or noted.sequence != segment.sequence:
         return

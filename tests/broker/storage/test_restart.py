@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from broker.ids import TopicPartition
+from broker.storage import committed_position
 from broker.storage.entry import ENTRY_HEADER_BYTES, Append, position_of
 from broker.storage.manifest import read_manifest
 from broker.storage.objects import LocalObjects
@@ -73,6 +74,19 @@ def test_what_was_refused_does_not_come_back(groups: int) -> None:
         assert shown(files).get((1, 0), []) == batches(appends)
         files = files.after_kill()
     assert shown(files.after_power_cut(nothing)).get((1, 0), []) == batches(appends)
+
+
+@pytest.mark.parametrize("groups", [0, 1, 3])
+def test_what_was_refused_does_not_come_back_without_a_checkpoint(groups: int) -> None:
+    """Nor where the committed position is that of another segment by then."""
+    files, appends = refused_after_a_failed_sync(groups)
+    shown(files)
+    files = files.after_kill()
+    for name in ("checkpoint", committed_position.NAME):
+        files.unlink(WAL / name)
+    driver = Driver(files)
+    assert held(driver.recovery, driver.wal).get((1, 0), []) == batches(appends)
+    killed(driver)
 
 
 @pytest.mark.parametrize("groups", [0, 1, 3])
