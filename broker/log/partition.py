@@ -458,7 +458,7 @@ class PartitionLog:
         said what of it counts may be gone with its segment, before the records are. No
         transaction is open there; of a batch that was deleted in part one may be."""
         self.index.trim_below(table_end)
-        whole_end = min(table_end, self._first_in_segments)
+        whole_end = min(self.start, self._first_in_segments)
         self._decided_end = whole_end if table_end <= self.start else table_end
 
     def replay(

@@ -334,6 +334,24 @@ def test_what_was_released_and_deleted_holds_nobody_back(start: int) -> None:
     assert log.stable == (6 if is_table else start)
 
 
+@pytest.mark.parametrize("table_end", [0, 1, 2, 3])
+def test_what_was_deleted_whole_is_not_open_however_far_the_table_reaches(
+    table_end: int,
+) -> None:
+    """A table that is not there at one start, and was at the one before, moves nothing
+    back. What its producer writes there from now on is another part."""
+    log = PartitionLog.restore(
+        None, start=2, table_end=table_end, columns=columns_up_to(6)
+    )
+    one = header(producer=1, transactional=True)
+    log.replay(_placed(one, 0), NOW)
+    assert (log.stable, log.transactions.open) == (6, {})
+    log.replay(_placed(one._replace(base_sequence=1), 4), NOW)
+    assert (log.stable, log.transactions.open) == (4, {1: 4})
+    log.replay(_placed(marker_header(1), 5), NOW, Marker(False).starting(0, 5))
+    assert (log.stable, log.aborted(2, 6)) == (6, [(1, 0)])
+
+
 def columns_up_to(end: int) -> SimpleNamespace:
     """Of entries of one record each, from offset 0 on."""
     return SimpleNamespace(

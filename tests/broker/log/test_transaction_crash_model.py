@@ -78,11 +78,14 @@ class Story:
         self.clients = {producer: Client() for producer in PRODUCERS}
         self.plain_sequence = 0
         self.known_from = 0  # of the entries
+        self.known_start = 0  # where the log started when there was no checkpoint
         self._restore()
 
     def _restore(self) -> None:
         disk = self.disk
         snapshots = checkpoint.unpack(disk.payload) if disk.payload else {}
+        if not disk.payload:
+            self.known_start = disk.start
         live = disk.entries[disk.released :]
         columns = SimpleNamespace(
             base=np.array([one.base for one in live], np.int64),
@@ -249,7 +252,9 @@ class Story:
 
     def check(self, chance: random.Random) -> None:
         log, all_of_it = self.log, transactions_of(self.disk.entries)
-        known = transactions_of(self.disk.entries[self.known_from :])
+        entries = self.disk.entries[self.known_from :]
+        whole = [one for one in entries if one.base + one.count > self.known_start]
+        known = transactions_of(whole)
         opened = [first for first, _, _, last in known if last is None]
         assert log.stable == max(min([*opened, log.durable]), log.start)
         first = log.index.first_offset
@@ -263,7 +268,7 @@ class Story:
             for first, producer, commits, last in all_of_it
             if commits is False and last is not None and first < end and last >= start
         )
-        if self.known_from == 0:
+        if self.known_from == self.known_start == 0:
             assert [one[::-1] for one in aborted] == aborted_by_hand
         records = [one for one in self.disk.entries if start <= one.base < end]
         dropped = {(first, producer) for first, producer in aborted_by_hand}
