@@ -275,6 +275,7 @@ class Partitions:
         self._sure.pop(topic.number, None)
         self._configs.pop(topic.number, None)
         self.recompressed.discard(topic.number)
+        self.released_ends.forget(topic.number)
         for partition in filter(None, self._by_topic.pop(topic.number, [])):
             partition.deleted = True
             self._note_moved(partition)

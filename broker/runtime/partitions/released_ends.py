@@ -19,7 +19,7 @@ import structlog
 
 from broker.catalog import released_ends
 from broker.catalog.catalog import Catalog
-from broker.ids import TopicPartition
+from broker.ids import TopicNumber, TopicPartition
 from broker.runtime.partitions.partition import Partition
 
 log = structlog.get_logger("lakelog.restore")
@@ -69,6 +69,10 @@ class ReleasedEnds:
         if found:
             self._found |= found
             self._catalog.write(lambda c: released_ends.raise_to(c, found), _report)
+
+    def forget(self, number: TopicNumber) -> None:
+        """A topic is deleted: its rows go with its table, and do not come again."""
+        self._found = {key: end for key, end in self._found.items() if key[0] != number}
 
 
 def _report(error: BaseException | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.apis.produce import produce
-from broker.catalog import released_ends
+from broker.catalog import released_ends, topics
 from broker.catalog.catalog import Catalog
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.partitions.coverage import missing
@@ -51,13 +51,19 @@ async def in_table_alone(broker: Broker, tables: Tables, count: int) -> int:
     return number
 
 
+async def released_by_an_older_version(data_dir: Path, tables: Tables) -> int:
+    """The same of three records, and of a catalog that says nothing of it."""
+    async with rig(data_dir, tables=tables) as broker:
+        number = await in_table_alone(broker, tables, 3)
+    with Catalog.open(data_dir / "catalog.db") as catalog:
+        catalog.change(lambda c: take_back(c, 4))
+    return number
+
+
 def test_what_an_older_version_released_is_noted_at_the_start(tmp_path: Path) -> None:
     async def scenario() -> None:
         tables = Tables()
-        async with rig(tmp_path, tables=tables) as broker:
-            number = await in_table_alone(broker, tables, 3)
-        with Catalog.open(tmp_path / "catalog.db") as catalog:
-            catalog.change(lambda c: take_back(c, 4))
+        number = await released_by_an_older_version(tmp_path, tables)
         async with rig(tmp_path, tables=tables) as broker:
             await broker.partitions.released_ends.note({})
             assert noted(broker) == {(number, 1): 3}
@@ -68,6 +74,24 @@ def test_what_an_older_version_released_is_noted_at_the_start(tmp_path: Path) ->
             assert (answer.error_code, answer.base_offset) == (0, 3)
             answer = await produce_one(broker, "t", batch_of(b"x"), partition=0)
             assert (answer.error_code, answer.base_offset) == (0, 0)
+
+    run(scenario)
+
+
+def test_what_a_start_has_found_of_a_topic_is_forgotten_with_it(
+    tmp_path: Path,
+) -> None:
+    """A number is never given again: nobody would look at its rows, or delete them."""
+
+    async def scenario() -> None:
+        tables = Tables()
+        number = await released_by_an_older_version(tmp_path, tables)
+        async with rig(tmp_path, tables=tables) as broker:
+            await broker.topics.delete(broker.topics.named("t"))
+            assert noted(broker) == {(number, 1): 3}, "it can be revived"
+            broker.catalog.change(lambda c: topics.forget(c, number))
+            await broker.partitions.released_ends.note({(number + 1, 0): 1})
+            assert noted(broker) == {(number + 1, 0): 1}
 
     run(scenario)
 
