@@ -479,9 +479,9 @@ class PartitionLog:
     def _replay_transactional(
         self, header: BatchHeader, now_ms: int, marker: Marker | None
     ) -> None:
-        base, producer_id = header.base_offset, header.producer_id
+        base = header.base_offset
         if marker is None and base < self._decided_end:
-            self.transactions.replay_decided(base, producer_id)
+            self.transactions.replay_decided(base, header)
             return
         start = commits = None
         if marker is None:
@@ -489,7 +489,7 @@ class PartitionLog:
         else:
             start, commits = self._start_of(base, header, marker), marker.commit
             self._mark_at(header, now_ms)
-        self.transactions.replay(base, producer_id, commits=commits, start=start)
+        self.transactions.replay(base, header, commits=commits, start=start)
         self.offsets.restore_stable(self._stable_below(self.durable))
 
 

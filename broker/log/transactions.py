@@ -51,6 +51,7 @@ _ABORTED: Final = struct.Struct(">qqqq")
 _COUNT: Final = struct.Struct(">I")
 _FORGOTTEN: Final = struct.Struct(">q")
 _UNDECIDED: Final = struct.Struct(">qq")
+_NONE: Final = (-1, -1)
 
 
 class AbortedTransaction(NamedTuple):
@@ -89,9 +90,9 @@ class Transactions:
         may have been released: nobody but the table knows what was aborted."""
         self._newest: dict[ProducerId, tuple[int, int]] = {}
         """Of each that is open the epoch, and where its last batch ends."""
-        self._decided: dict[ProducerId, int] = {}
-        """First offset of each whose marker is still to be replayed, or is gone: below
-        all that are open, ascending."""
+        self._decided: dict[ProducerId, tuple[int, int]] = {}
+        """First offset and epoch of each whose marker is still to be replayed, or is
+        gone: below all that are open, ascending."""
         self._in_flight: deque[_InFlight] = deque()
         self._producer = array("q")
         self._first = array("q")
@@ -175,12 +176,12 @@ class Transactions:
             first = start if end > start else None
         if first is None or commits:
             return
-        undone = self.open, self._decided  # of either the first began first
-        begun = (next(iter(each.values()), base + 1) for each in undone)
+        decided, _ = next(iter(self._decided.values()), (base + 1, 0))
+        begun = self.first_open  # the first of either began first
         self._producer.append(producer_id)
         self._first.append(first)
         self._last.append(base)
-        self._stable.append(min(begun))
+        self._stable.append(decided if begun is None else min(begun, decided))
 
     def separate(self, base: int, header: BatchHeader, *, ends: bool = False) -> None:
         """A batch of a transaction is durable at ``base``, or the marker that ``ends``
@@ -255,27 +256,36 @@ class Transactions:
     def replay(
         self,
         base: int,
-        producer_id: ProducerId,
+        header: BatchHeader,
         *,
         commits: bool | None = None,
         start: int | None = None,
     ) -> None:
         """Take up a batch that was read back; ``commits`` and ``start`` as above."""
+        producer_id = header.producer_id
         if commits is None:
             self.begin(base, producer_id)
             self.admitted.setdefault(producer_id, base)
             return
-        first = self._decided.pop(producer_id, None)
-        # Or of one before, whose marker is gone: newer markers say where theirs begins.
-        if first is not None and (start is not None or producer_id not in self.open):
+        first, epoch = self._decided.pop(producer_id, _NONE)
+        # Or of one before, whose marker is gone: newer markers say where theirs begins,
+        # and in version 2 each has an epoch, that of its marker is one higher.
+        is_same = (
+            self._newest.get(producer_id, _NONE)[0] == epoch < header.producer_epoch
+        )
+        is_only = producer_id not in self.open
+        if first >= 0 and (start is not None or is_only or is_same):
             self.open[producer_id] = max(first, start or 0)
         self.end(base, producer_id, commits=commits, start=start)
         self.admitted.pop(producer_id, None)
 
-    def replay_decided(self, base: int, producer_id: ProducerId) -> None:
+    def replay_decided(self, base: int, header: BatchHeader) -> None:
         """The same of a batch whose fate a table knows: it holds nobody back. Who reads
         it in segments once more must know what its marker says, wherever that is."""
-        self._decided.setdefault(producer_id, base)
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        if self._decided.get(producer_id, _NONE)[1] < epoch:
+            self._decided.pop(producer_id, None)
+            self._decided[producer_id] = base, epoch
 
     def snapshot(self) -> bytes:
         """What is durable, as bytes for a checkpoint; empty if there is nothing."""

@@ -293,16 +293,32 @@ def test_records_whose_marker_was_released_are_left_to_the_table_while_they_are_
     assert a_log_that_forgot(0, columns).transactions.forgotten_below == 0
 
 
-def test_a_transaction_from_the_first_offset_on_is_aborted_as_a_whole() -> None:
-    """Also where the table ends amid it, since another one was open there."""
+@pytest.mark.parametrize("marker", [Marker(False).starting(0, 3), Marker(False)])
+def test_a_transaction_from_the_first_offset_on_is_aborted_as_a_whole(
+    marker: Marker,
+) -> None:
+    """Also where the table ends amid it, since another one was open there; and in
+    version 2, where no marker says where it began, but each has an epoch."""
     columns = columns_up_to(4)
     log = PartitionLog.restore(None, table_end=1, columns=columns)
     for producer, base in ((1, 0), (2, 1), (1, 2)):
         log.replay(_placed(header(producer=producer, transactional=True), base), NOW)
-    log.replay(_placed(marker_header(1), 3), NOW, Marker(False).starting(0, 3))
+    log.replay(_placed(marker_header(1, 1), 3), NOW, marker)
     again = PartitionLog.restore(log.snapshot(), table_end=1, columns=columns)
     assert again.is_in_segments(0)
     assert again.aborted(0, 1) == [(1, 0)]
+
+
+def test_a_marker_of_version_2_is_not_of_an_epoch_before() -> None:
+    """One of which a table has the records, and no segment the marker; behind it is
+    another whose records the table's end parts."""
+    columns = columns_up_to(6)
+    log = PartitionLog.restore(None, table_end=3, columns=columns)
+    for epoch, base in ((0, 0), (1, 1), (1, 3)):
+        one = header(producer=1, epoch=epoch, transactional=True)
+        log.replay(_placed(one, base), NOW)
+    log.replay(_placed(marker_header(1, 2), 4), NOW, Marker(False))
+    assert log.aborted(0, 6) == [(1, 1)]
 
 
 def test_who_reads_little_of_what_the_table_has_is_told_of_all_aborted_there() -> None:

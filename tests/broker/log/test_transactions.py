@@ -291,7 +291,7 @@ def test_what_is_admitted_follows_from_what_is_left_of_the_line(seed: int) -> No
     chance, transactions = random.Random(seed), Transactions()
     done: list[tuple[int, int, bool | None]] = []
     line: list[tuple[int, int, bool | None]] = []
-    for base in range(60):
+    for at in range(60):
         if line and chance.random() < 0.6:
             one = line.pop(0)
             if chance.random() < 0.3:
@@ -301,13 +301,13 @@ def test_what_is_admitted_follows_from_what_is_left_of_the_line(seed: int) -> No
                 done.append(one)
         else:
             commits = chance.choice([None, None, True, False])
-            one = base, chance.randrange(1, 3), commits
+            one = at, chance.randrange(1, 3), commits
             transactions.admit(*one[:2], ends=commits is not None)
             line.append(one)
         durable, admitted = Transactions(), Transactions()
-        for one in done:
-            durable.replay(*one[:2], commits=one[2])
-        for one in done + line:
-            admitted.replay(*one[:2], commits=one[2])
+        for base, producer, commits in done:
+            durable.replay(base, header(producer=producer), commits=commits)
+        for base, producer, commits in done + line:
+            admitted.replay(base, header(producer=producer), commits=commits)
         assert transactions.open == durable.open
         assert transactions.admitted == admitted.open == admitted.admitted
