@@ -471,8 +471,8 @@ class PartitionLog:
         if is_transactional and header.base_offset < self._known_end:
             return
         if header.producer_id >= 0 and not header.is_control:
-            is_before = header.base_offset < (self.left_from or 0)
-            self.producers.replay(header, now_ms, may_be_followed=is_before)
+            is_left = self._has_forgotten and header.base_offset < (self.left_from or 0)
+            self.producers.replay(header, now_ms, may_be_followed=is_left)
         if is_transactional and (marker is not None or not header.is_control):
             self._replay_transactional(header, now_ms, marker)
 

@@ -404,6 +404,21 @@ def test_what_the_table_has_of_a_lost_segment_is_the_tables(
     assert (again.lost, again.holes) == (lost, [])
 
 
+def test_behind_a_checkpoint_nothing_of_a_producer_is_forgotten() -> None:
+    """Also where all of it was deleted meanwhile: a batch that overtook another, which
+    was refused, does not come first."""
+    before = PartitionLog()
+    snapshot = before.snapshot()
+    assert before.admit(header(producer=1), NOW) == 0
+    before.commit(0, 0, NOW, 1, 10)
+    log = PartitionLog.restore(snapshot, start=1, columns=columns_of(before))
+    log.replay(header(producer=1), NOW)
+    with pytest.raises(KafkaError) as caught:
+        log.admit(header(producer=1, sequence=2), NOW)
+    assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert log.admit(header(producer=1, sequence=1), NOW) == 1
+
+
 def test_without_a_checkpoint_who_wrote_what_was_released_goes_on_as_he_did() -> None:
     """Of producer 1 a later batch is in the table alone, of producer 2 none is."""
     columns = SimpleNamespace(
