@@ -268,13 +268,15 @@ class Transactions:
             self.admitted.setdefault(producer_id, base)
             return
         first, epoch = self._decided.pop(producer_id, _NONE)
+        opened = self.open.get(producer_id, base)
+        newest, _ = self._newest.get(producer_id, _NONE)
         # Or of one before, whose marker is gone: newer markers say where theirs begins,
         # and in version 2 each has an epoch, that of its marker is one higher.
-        is_same = (
-            self._newest.get(producer_id, _NONE)[0] == epoch < header.producer_epoch
-        )
-        is_only = producer_id not in self.open
-        if first >= 0 and (start is not None or is_only or is_same):
+        if start is None:
+            is_its = opened == base or newest == epoch < header.producer_epoch
+        else:
+            is_its = opened >= start
+        if first >= 0 and is_its:
             self.open[producer_id] = max(first, start or 0)
         self.end(base, producer_id, commits=commits, start=start)
         self.admitted.pop(producer_id, None)

@@ -321,6 +321,19 @@ def test_a_marker_of_version_2_is_not_of_an_epoch_before() -> None:
     assert log.aborted(0, 6) == [(1, 1)]
 
 
+def test_a_marker_that_is_lost_is_not_made_up_for_by_what_a_table_has() -> None:
+    """Of the first transaction the table has a part; its marker is lost, and the next
+    one says that it decides only what is behind."""
+    columns = columns_up_to(4)
+    log = PartitionLog.restore(None, table_end=1, columns=columns)
+    for base in (0, 1, 2):
+        one = header(producer=1, sequence=base, transactional=True)
+        log.replay(_placed(one, base), NOW)
+    log.replay(_placed(marker_header(1), 3), NOW, Marker(False).starting(2, 3))
+    assert log.transactions.undecided == [Undecided(1, 2)]
+    assert log.aborted(0, 4) == [(1, 2)]
+
+
 def test_who_reads_little_of_what_the_table_has_is_told_of_all_aborted_there() -> None:
     """What was stable when a marker came is known: others were open."""
     columns = columns_up_to(5)
