@@ -281,15 +281,12 @@ class PartitionLog:
         first, end = index.first_offset, index.end_offset
         if first is None or end is None or not first <= offset < end:
             return False
-        lost = self.next_lost(offset)
+        lost = self.next_lost(offset) if self.lost else None
         return lost is None or offset < lost.first
 
     def next_lost(self, offset: int) -> Lost | None:
         """The first offsets that are lost and do not end before ``offset``."""
-        for lost in self.lost:
-            if offset < lost.end:
-                return lost
-        return None
+        return next((lost for lost in self.lost if offset < lost.end), None)
 
     def hole_end(self, offset: int) -> int | None:
         """The end of the refused batches at ``offset``; None: a record was there."""
@@ -375,7 +372,8 @@ class PartitionLog:
             if snapshot.holes is None:
                 log._abandon_refused(max(kept, table_end))
         else:
-            log.transactions.forgotten_below = released_end * (held < released_end)
+            gone_below = max(released_end, log.left_from or 0)
+            log.transactions.forgotten_below = gone_below * (held < gone_below)
             log.holes += refused_at(log.start, gaps, places)
             log._leave_to_table(table_end)
         log._has_forgotten = snapshot is None or bool(places)

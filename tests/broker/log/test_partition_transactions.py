@@ -293,6 +293,18 @@ def test_records_whose_marker_was_released_are_left_to_the_table_while_they_are_
     assert a_log_that_forgot(0, columns).transactions.forgotten_below == 0
 
 
+def test_what_no_catalog_has_noted_as_released_is_left_to_the_table_as_well() -> None:
+    """A version before did not note it; the gap below the table's end tells."""
+    columns = columns_up_to(2)
+    columns.base[1], columns.last[1], columns.location[1] = 2, 2, 5
+    log = PartitionLog.restore(
+        None, table_end=2, columns=columns, places=[(2, 4, False)]
+    )
+    log.replay(_placed(header(producer=1, transactional=True), 0), NOW)
+    again = PartitionLog.restore(log.snapshot(), columns=columns)
+    assert again.index.first_offset == 2, "the marker may have been at 1"
+
+
 @pytest.mark.parametrize("marker", [Marker(False).starting(0, 3), Marker(False)])
 def test_a_transaction_from_the_first_offset_on_is_aborted_as_a_whole(
     marker: Marker,
