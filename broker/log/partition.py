@@ -374,7 +374,7 @@ class PartitionLog:
         else:
             gone_below = max(released_end, log.left_from or 0)
             log.transactions.forgotten_below = gone_below * (held < gone_below)
-            log.holes += refused_at(log.start, gaps, places)
+            log.holes += refused_at(max(start, released_end), gaps, places)
             log._leave_to_table(table_end)
         log._has_forgotten = snapshot is None or bool(places)
         return log

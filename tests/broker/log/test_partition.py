@@ -441,6 +441,23 @@ def test_without_a_checkpoint_who_wrote_what_was_released_goes_on_as_he_did() ->
         assert again.admit(header(producer=1, sequence=0, epoch=1), NOW) == 4
 
 
+@pytest.mark.parametrize(("released_end", "holes"), [(8, []), (7, [(7, 8)])])
+def test_what_was_left_where_others_were_carried_is_no_refused_batch(
+    released_end: int, holes: list[tuple[int, int]]
+) -> None:
+    """A copy has nothing of what a table had, and no number tells what it replaced. So
+    where the log starts amid that, the note of what was released does."""
+    columns = SimpleNamespace(
+        base=np.array([3, 8]), last=np.array([5, 8]), max_ts=np.zeros(2, np.int64),
+        location=np.array([6 << 32, 9 << 32]), length=np.ones(2, np.int64),
+    )  # fmt: skip
+    log = PartitionLog.restore(
+        None, start=7, table_end=released_end, columns=columns,
+        released_end=released_end,
+    )  # fmt: skip
+    assert log.holes == holes
+
+
 def test_without_a_checkpoint_what_the_table_has_is_no_refused_batch() -> None:
     """A segment that was released is found again, the next one was written anew."""
     log = four_batches()
