@@ -65,7 +65,7 @@ class PartitionLog:
         self, start: int = 0, durable: int | None = None, *, has_forgotten: bool = False
     ) -> None:
         self.offsets = LogOffsets(start, durable)
-        self.producers = Producers()
+        self.producers = Producers(has_forgotten=has_forgotten)
         self.transactions = Transactions()
         self.index = BatchIndex()
         self._known_end = 0
@@ -73,7 +73,7 @@ class PartitionLog:
         self._decided_end = 0
         """Below it no checkpoint does, and all are decided, or deleted."""
         self._has_forgotten = has_forgotten
-        """Whether who wrote what is in the table alone, or is lost, is not known."""
+        """Whether this start does not know who wrote what is in the table alone."""
         self.left_from: int | None = None  # the last start saw nothing released behind
         self.holes: list[Hole] = []
         """Of those that may lie beyond the table's end: the newest ones."""
@@ -207,12 +207,7 @@ class PartitionLog:
         self.holes.append((durable, base))
 
     def _mark_at(self, header: BatchHeader, now_ms: int) -> None:
-        self.producers.mark(
-            header.producer_id,
-            header.producer_epoch,
-            now_ms,
-            may_have_written=self._has_forgotten,
-        )
+        self.producers.mark(header.producer_id, header.producer_epoch, now_ms)
 
     def _stable_below(self, durable: int) -> int:
         """The last stable offset, if all below ``durable`` is durable."""
@@ -377,6 +372,7 @@ class PartitionLog:
             log.holes += refused_at(max(start, released_end), gaps, places)
             log._leave_to_table(table_end)
         log._has_forgotten = snapshot is None or bool(places)
+        log.producers.has_forgotten |= log._has_forgotten
         return log
 
     def _find_holes(

@@ -46,6 +46,9 @@ _UNTRIED: Final = (-1, -1)
 _STATE: Final = struct.Struct(">qhiqB")
 _BATCH: Final = struct.Struct(">iiqq")
 _FORMAT: Final = 1
+_FORGETFUL: Final = 2
+"""As 1, of a log that has forgotten producers. A program that does not know would take
+one of which it sees a marker first for a new one, and refuse what it goes on with."""
 
 
 class Duplicate(NamedTuple):
@@ -120,9 +123,11 @@ class ProducerState:
 class Producers:
     """The idempotent producers of one partition, by producer id."""
 
-    __slots__ = ("_packed", "_states", "_tried")
+    __slots__ = ("_packed", "_states", "_tried", "has_forgotten")
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_forgotten: bool = False) -> None:
+        self.has_forgotten = has_forgotten
+        """Whether some that are not known may have written, at this start or before."""
         self._states: dict[ProducerId, ProducerState] = {}
         self._tried: dict[ProducerId, tuple[int, int]] = {}
         """Of some that are not known, and tried to begin a transaction here: epoch and
@@ -224,17 +229,15 @@ class Producers:
         producer_id: ProducerId,
         epoch: int,
         now_ms: int,
-        *,
-        may_have_written: bool = False,
     ) -> None:
         """Take down a marker that is durable: its epoch is the producer's, and of a
         new one the sequence begins anew, as in Kafka that of one that is not known.
-        ``may_have_written``: of such a one the log may have forgotten records; it may
-        go on with any sequence, as before."""
+        Where the log may have forgotten its records it may go on with any, as before.
+        """
         self._packed = None
         state = self._states.get(producer_id)
         if state is None:
-            last = _ANY_SEQUENCE if may_have_written else _NO_SEQUENCE
+            last = _ANY_SEQUENCE if self.has_forgotten else _NO_SEQUENCE
             self._states[producer_id] = ProducerState(epoch, last, now_ms)
             self._tried.pop(producer_id, None)
         elif epoch > state.epoch:
@@ -340,7 +343,8 @@ class Producers:
         if self._packed is not None:
             return self._packed
         in_flight = False
-        parts = [_COUNT.pack(_FORMAT, len(self._states))]
+        version = _FORGETFUL if self.has_forgotten else _FORMAT
+        parts = [_COUNT.pack(version, len(self._states))]
         for producer_id, state in self._states.items():
             last_sequence, count = state.below(durable)
             in_flight = in_flight or count < len(state.batches)
@@ -365,8 +369,9 @@ class Producers:
         producers = cls()
         try:
             version, count = _COUNT.unpack_from(payload)
-            if version != _FORMAT:
+            if version not in (_FORMAT, _FORGETFUL):
                 raise ValueError(f"producer snapshot of format {version}")
+            producers.has_forgotten = version == _FORGETFUL
             position = _COUNT.size
             for _ in range(count):
                 position = producers._restore_one(payload, position)

@@ -266,6 +266,21 @@ def test_of_transactions_that_overlapped_each_is_known_to_be_aborted_again() -> 
     assert found == [[(1, 0)], [(1, 0), (2, 1)], [(1, 0), (2, 1)], [(1, 0), (2, 1)]]
 
 
+@pytest.mark.parametrize("starts", [1, 2, 3])
+def test_who_was_forgotten_goes_on_behind_a_marker_at_later_starts_as_well(
+    starts: int,
+) -> None:
+    """His records were released, and the first start had no checkpoint."""
+    log = PartitionLog.restore(None, table_end=5)
+    for _ in range(starts - 1):
+        log = PartitionLog.restore(log.snapshot(), table_end=5)
+    base = log.admit_marker(2, 0)
+    log.commit_transactional(base, marker_header(2), 1, 1, Marker(True))
+    assert (
+        log.admit(header(producer=2, sequence=5, transactional=True), NOW) == base + 1
+    )
+
+
 def a_log_that_forgot(released_end: int, columns: SimpleNamespace) -> PartitionLog:
     """A record of a transaction, and a plain one behind where its marker was."""
     log = PartitionLog.restore(
