@@ -58,11 +58,7 @@ class Cache(Generic[T]):
     def kept(self, key: Hashable) -> T | None:
         """The entry, if it is there."""
         with self._lock:
-            known = self._kept.get(key)
-            if known is not None:
-                self._kept.move_to_end(key)
-                self.hits += 1
-            return known
+            return self._used(key)
 
     def clear(self) -> None:
         """Drop all that is kept."""
@@ -72,11 +68,8 @@ class Cache(Generic[T]):
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The entry, made by ``make`` if need be. Raises what ``make`` raises."""
-        known = self.kept(key)
-        if known is not None:
-            return known
         with self._lock:
-            known = self._kept.get(key)  # made meanwhile
+            known = self._used(key)
             if known is not None:
                 return known
             promised = self._making.get(key)
@@ -87,6 +80,14 @@ class Cache(Generic[T]):
         if promised is not None:
             return promised.result()
         return self._make(key, make, mine)
+
+    def _used(self, key: Hashable) -> T | None:
+        """The entry, used once more; the lock is held."""
+        known = self._kept.get(key)
+        if known is not None:
+            self._kept.move_to_end(key)
+            self.hits += 1
+        return known
 
     def _make(self, key: Hashable, make: Callable[[], T], promise: Future[T]) -> T:
         try:

@@ -349,7 +349,7 @@ class ColdReader:
         def do() -> None:
             try:
                 work()
-            except (LakehouseError, ValueError, OSError):
+            except _UNREADABLE:
                 pass  # whoever wants the rows will meet it, and tell
             finally:
                 self._ahead.discard(name)

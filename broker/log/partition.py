@@ -368,7 +368,7 @@ class PartitionLog:
                 log._abandon_refused(max(kept, table_end))
         else:
             gone_below = max(released_end, log.left_from or 0)
-            log.transactions.forgotten_below = gone_below * (held < gone_below)
+            log.transactions.forgotten_below = gone_below if held < gone_below else 0
             log.holes += refused_at(max(start, released_end), gaps, places)
             log._leave_to_table(table_end)
         log._has_forgotten = snapshot is None or bool(places)
