@@ -354,7 +354,8 @@ class PartitionLog:
         kept = snapshot.durable if snapshot else 0
         end = max(table_end, kept, lost_end, index.end_offset or 0)
         log = cls(start, max(start, end))
-        log.index, gaps = index, index.gaps()
+        log.index = index
+        gaps = [] if snapshot else index.gaps()  # those below the start as well
         index.trim_below(start)
         held = log._first_in_segments
         if snapshot and snapshot.transactions:
