@@ -7,7 +7,7 @@ PURE := $(addprefix tests/broker/,protocol records log groups transactions topic
 AT_ONCE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test test-all test-clients coverage check crash sim bench lint-infra fuzz-rest lock clean
+.PHONY: help demo up test test-all test-clients coverage check crash sim bench soak lint-infra fuzz-rest lock clean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -49,6 +49,9 @@ sim: .venv/ready  ## seeds of the simulation: SEEDS=1000 FIRST=0 SECONDS=3600, S
 
 bench: .venv/ready  ## figures beside Apache Kafka, on this machine, in one run; ONLY=costs for some of them, ROUNDS=3 WARM=8
 	@$(BIN)/python -m infra.bench --only "$(ONLY)" --rounds "$(or $(ROUNDS),3)" --warm "$(or $(WARM),8)"
+
+soak: .venv/ready  ## memory under clients of three libraries on 404 topics, and each record counted; SECONDS=3600
+	@$(BIN)/python -m infra.bench.mixed --seconds $(or $(SECONDS),3600)
 
 lint-infra: .venv/ready  ## unit, image, compose file and manifests, each by its own tool
 	@infra/lint.sh
