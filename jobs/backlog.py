@@ -3,10 +3,10 @@
 The problem: five times a second, for every partition of every live segment, cheaply.
 The idea: a sealed segment never changes, so its columns are taken once; only the active
 one is looked at again. A partition's pending batches are those whose last offset is not
-below the end of its table, found by binary search. Age is when this process first saw
-that a partition reaches so far: the segments do not carry a time of their own. Of a
-partition whose table stands still that is kept ever more coarsely, never as younger
-than it is.
+below the end of its table, found by binary search in its `Chain`. Age is when this
+process first saw that a partition reaches so far: the segments do not carry a time of
+their own. Of a partition whose table stands still that is kept ever more coarsely,
+never as younger than it is.
 
 What is pending ends at the first open transaction, and of the rest is known what has
 rows (`decided`).
@@ -21,7 +21,6 @@ Reads nothing itself: the segment store is handed in.
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +32,7 @@ from broker.records.kinds import DAMAGED, Kinds, join
 from broker.storage.columns import EntryColumns
 from broker.storage.segment import SegmentInfo
 from broker.storage.store import SegmentStore
+from jobs.chain import Chain
 from jobs.decided import decided, open_from, undecidable
 from jobs.holes import Hole, below, first_hole
 from jobs.missing import gaps
@@ -46,6 +46,8 @@ _Chunk = tuple[int, int, int]
 """Segment, first offset, how many batches: it always has the same ones."""
 _Judged = tuple[list[_Chunk], list[Batches], str | None]
 """Of which chunks; what was decided of their transactions; and what damage ends it."""
+_Found = dict[TopicPartition, Batches]
+"""What one segment has."""
 
 
 class _Looked(NamedTuple):
@@ -72,12 +74,17 @@ class Backlog:
 
     def __init__(self, store: SegmentStore) -> None:
         self._store = store
-        self._sealed: dict[int, dict[TopicPartition, Batches]] = {}
+        self._chains: dict[TopicPartition, Chain] = {}
+        """What the live segments have, of each partition of which they have anything.
+        """
+        self._seen: dict[int, SegmentInfo] = {}
+        """The segments that are in the chains, as they were then."""
         self._kinds: dict[int, dict[TopicPartition, _Looked]] = {}
-        """Segment -> partition -> what the batches are that were looked at."""
-        self._active: tuple[SegmentInfo, dict[TopicPartition, Batches]] | None = None
-        """The one that is not sealed, as of the last look."""
-        self._live: list[dict[TopicPartition, Batches]] = []
+        """Segment that is not sealed -> what the batches are that were looked at."""
+        self._damaged: set[int] = set()
+        """Sealed ones with batches that may be markers and do not verify."""
+        self._unsure: set[int] = set()
+        """Those that are read anew, whatever they look like."""
         self._marks: dict[TopicPartition, deque[tuple[int, int]]] = {}
         self._judged: dict[TopicPartition, _Judged] = {}
         self._look_again_ms = 0
@@ -95,12 +102,7 @@ class Backlog:
         """Look again. Raises OSError, and StaleSegment if a segment goes meanwhile."""
         self._forget_damaged(now_ms)
         infos = sorted(self._store.live(), key=lambda info: info.sequence)
-        sealed = {info.sequence for info in infos if info.sealed}
-        for gone in self._sealed.keys() - sealed:
-            del self._sealed[gone]
-        for gone in self._kinds.keys() - {info.sequence for info in infos}:
-            del self._kinds[gone]
-        before, self._live = self._live, [self._segment(info) for info in infos]
+        newer = [(info, self._read(info)) for info in infos if self._is_new(info)]
         self.newest_segment = infos[-1].sequence if infos else 0
         holes = [
             Hole(info.sequence, *place)
@@ -108,9 +110,48 @@ class Backlog:
             for place in self._store.holes(info.sequence)
         ]
         self.holes = sorted([*holes, *(Hole(n, 0, 0) for n in self._store.missing)])
-        if list(map(id, before)) != list(map(id, self._live)):
-            self._mark(now_ms)
+        changed = self._drop_others({info.sequence for info in infos})
+        for info, found in newer:
+            changed |= self._take_up(info, found)
+        if changed:
+            self._mark(changed, now_ms)
         self._report_damage()
+
+    def _is_new(self, info: SegmentInfo) -> bool:
+        """Whether it is not as it was seen; one that is sealed does not change."""
+        seen = self._seen.get(info.sequence)
+        if seen is None or info.sequence in self._unsure:
+            return True
+        return seen != info and not (seen.sealed and info.sealed)
+
+    def _drop_others(self, live: Collection[int]) -> set[TopicPartition]:
+        """Forget what other segments had; the partitions that had anything there."""
+        gone = {sequence for sequence in self._seen if sequence not in live}
+        for sequence in gone:
+            del self._seen[sequence]
+            self._kinds.pop(sequence, None)
+        self._damaged -= gone
+        self._unsure -= gone
+        chains = self._chains.items()
+        return {key for key, chain in chains if chain.drop(gone)}
+
+    def _take_up(self, info: SegmentInfo, found: _Found) -> set[TopicPartition]:
+        """Note what a segment has; the partitions that it concerns, or did before."""
+        sequence, chains = info.sequence, self._chains
+        before = (key for key in chains if key not in found)
+        changed = {key for key in before if chains[key].drop({sequence})} | found.keys()
+        for key, batches in found.items():
+            chain = chains.get(key)
+            if chain is None:
+                chain = chains[key] = Chain()
+            chain.put(batches)
+        self._seen[sequence] = info
+        self._unsure.discard(sequence)
+        if info.sealed:
+            self._kinds.pop(sequence, None)
+            if _are_damaged(found.values()):
+                self._damaged.add(sequence)
+        return changed
 
     def _forget_damaged(self, now_ms: int) -> None:
         """Each minute, what is in segments where some was damaged, and what is decided:
@@ -119,15 +160,13 @@ class Backlog:
             return
         self._look_again_ms = now_ms + LOOK_AGAIN_MS
         self._judged.clear()
-        self._active = None
-        damaged = self._store.forget_damaged()
-        for sequence, known in self._kinds.items():
-            kinds = [one.kinds for one in known.values()]
-            if any(each is not None and DAMAGED in each.kind for each in kinds):
-                damaged.add(sequence)
+        damaged = self._store.forget_damaged() | self._damaged
+        active = {n for n, seen in self._seen.items() if not seen.sealed}
+        damaged.update(n for n in self._kinds if _are_damaged(self._kinds[n].values()))
         for sequence in damaged:
             self._kinds.pop(sequence, None)
-            self._sealed.pop(sequence, None)
+        self._unsure |= damaged | active
+        self._damaged.clear()
 
     def _report_damage(self) -> None:
         for text in self._store.damage:
@@ -135,67 +174,64 @@ class Backlog:
                 log.error("the log is damaged", what=text)
         self.damage = list(self._store.damage)
 
-    def _segment(self, info: SegmentInfo) -> dict[TopicPartition, Batches]:
-        known = self._sealed.get(info.sequence)
-        if known is not None:
-            return known
-        if self._active is not None and self._active[0] == info:
-            return self._active[1]
+    def _read(self, info: SegmentInfo) -> _Found:
         columns = self._store.columns(info.sequence)
         found = {
             key: _batches(info, self._store.address, some)
             for key, some in columns.items()
             if len(some)
         }
-        found = self._with_kinds(info.sequence, found)
-        if info.sealed:
-            self._sealed[info.sequence] = found
-        else:
-            self._active = info, found
-        return found
+        return self._with_kinds(info, found)
 
-    def _with_kinds(
-        self, sequence: int, found: dict[TopicPartition, Batches]
-    ) -> dict[TopicPartition, Batches]:
+    def _with_kinds(self, info: SegmentInfo, found: _Found) -> _Found:
         """The same batches, and what they are; only new ones are looked at."""
         known = {
             key: looked
-            for key, looked in self._kinds.get(sequence, {}).items()
+            for key, looked in self._kinds.get(info.sequence, {}).items()
             if key in found and looked.knows(found[key])
         }
-        self._kinds[sequence] = known
         newer = {
-            key: some.cut(known.get(key, _NEW).length, len(some))
+            key: some.cut(known[key].length, len(some)) if key in known else some
             for key, some in found.items()
         }
-        if any(map(len, newer.values())):
-            with self._store.opened(sequence) as segment:
-                kinds = segment.kinds(
-                    np.concatenate([one.position for one in newer.values()]),
-                    np.concatenate([one.length for one in newer.values()]),
-                )
-                segment.check_current()
-            first = 0
-            for key, batches in newer.items():
-                count, before, _ = known.get(key, _NEW)
-                some = slice(first, first := first + len(batches))
-                part = None if kinds is None else kinds.cut(some)
-                joined = join([(count, before), (len(batches), part)])
-                last = int(found[key].position[-1])
-                known[key] = _Looked(count + len(batches), joined, last)
+        kinds = self._look(info.sequence, newer.values())
+        looked: dict[TopicPartition, Kinds | None] = {}
+        first = 0
+        for key, batches in newer.items():
+            some = slice(first, first := first + len(batches))
+            count, before, _ = known.get(key, _NEW)
+            part = None if kinds is None else kinds.cut(some)
+            looked[key] = join([(count, before), (len(batches), part)])
+        if not info.sealed:
+            self._kinds[info.sequence] = {
+                key: _Looked(len(some), looked[key], int(some.position[-1]))
+                for key, some in found.items()
+            }
         return {
-            key: replace(some, kinds=known[key].kinds) for key, some in found.items()
+            key: some if looked[key] is None else replace(some, kinds=looked[key])
+            for key, some in found.items()
         }
 
-    def _mark(self, now_ms: int) -> None:
-        self.ends = {}
-        for segment in self._live:
-            for key, batches in segment.items():
-                self.ends[key] = int(batches.last[-1]) + 1
-        for gone in self._marks.keys() - self.ends.keys():
-            del self._marks[gone]
-            self._judged.pop(gone, None)
-        for key, end in self.ends.items():
+    def _look(self, sequence: int, newer: Collection[Batches]) -> Kinds | None:
+        """What these batches are, one behind the other; None: all are plain."""
+        if not any(map(len, newer)):
+            return None
+        with self._store.opened(sequence) as segment:
+            kinds = segment.kinds(
+                np.concatenate([one.position for one in newer]),
+                np.concatenate([one.length for one in newer]),
+            )
+            segment.check_current()
+        return kinds
+
+    def _mark(self, changed: Iterable[TopicPartition], now_ms: int) -> None:
+        for key in changed:
+            chain = self._chains[key]
+            if not chain.chunks:
+                for of_each in (self._chains, self.ends, self._marks, self._judged):
+                    of_each.pop(key, None)
+                continue
+            self.ends[key] = end = chain.end
             marks = self._marks.setdefault(key, deque())
             if not marks or marks[-1][0] < end:
                 marks.append((end, now_ms))
@@ -208,9 +244,11 @@ class Backlog:
 
     def has(self, key: TopicPartition, start: int, end: int) -> bool:
         """Whether the segments have each offset of [start, end)."""
-        chunks = [segment[key] for segment in self._live if key in segment]
-        return self.ends.get(key, 0) >= end and all(
-            first >= end for first, _ in gaps(start, chunks)
+        chain = self._chains.get(key)
+        if chain is None:
+            return end <= 0
+        return chain.end >= end and all(
+            first >= end for first, _ in gaps(start, chain.chunks)
         )
 
     def pending(
@@ -226,8 +264,23 @@ class Backlog:
         return found
 
     def _pending(self, key: TopicPartition, start: int | None) -> Pending:
-        chunks = [segment[key] for segment in self._live if key in segment]
-        chunks = self._whole(key, start or 0, chunks)
+        chain = self._chains[key]
+        if self.holes or chain.again:
+            return self._whole_pending(key, start)
+        if start is None:
+            start = int(chain.chunks[0].base[0])
+        chunks, size = chain.above(start)
+        judged = self._decided(key, chunks) if chain.specials else chunks
+        known = chain.goes_on(start) if judged is chunks else None
+        since_ms = self._since(key, start)
+        return Pending(
+            key, start, judged, since_ms, size if judged is chunks else -1,
+            goes_on=bool(known),
+        )  # fmt: skip
+
+    def _whole_pending(self, key: TopicPartition, start: int | None) -> Pending:
+        """Where some is damaged, missing or there twice: all of it is looked at."""
+        chunks = self._whole(key, start or 0, self._chains[key].chunks)
         if start is None:
             start = int(chunks[0].base[0]) if chunks else 0
         else:
@@ -239,7 +292,7 @@ class Backlog:
     def _decided(self, key: TopicPartition, chunks: list[Batches]) -> list[Batches]:
         """What of them is decided; looked at anew only where something has changed."""
         if all(chunk.kinds is None for chunk in chunks):
-            return chunks
+            return chunks  # the same list
         looked_at = [(c.sequence, int(c.base[0]), len(c)) for c in chunks]
         known = self._judged.get(key)
         if known is None or known[0] != looked_at:
@@ -274,9 +327,10 @@ class Backlog:
     ) -> list[Batches]:
         """The chunks up to a hole in which batches of this partition may have been;
         none if offsets are in two of them, until a start tells which counts."""
-        again = _first_again(chunks)
-        if again is not None:
-            self.held[key] = f"segment {again}: offsets in it are in another one, too"
+        if again := self._chains[key].again:
+            self.held[key] = (
+                f"segment {again[0]}: offsets in it are in another one, too"
+            )
             return []
         stop = first_hole(chunks, start, self.holes) if self.holes else None
         if stop is None:
@@ -291,11 +345,10 @@ class Backlog:
         return marks[0][1]
 
 
-def _first_again(chunks: Iterable[Batches]) -> int | None:
-    """The segment that does not go on behind the ones before it, if there is one."""
-    pairs = pairwise(chunks)
-    found = (b.sequence for a, b in pairs if b.base[0] <= a.last[-1])
-    return next(found, None)
+def _are_damaged(found: Iterable[Batches | _Looked]) -> bool:
+    """Whether any of these may be a marker and does not verify."""
+    kinds = (one.kinds for one in found if one.kinds is not None)
+    return any(DAMAGED in each.kind for each in kinds)
 
 
 def _thinned(marks: Iterable[tuple[int, int]]) -> deque[tuple[int, int]]:

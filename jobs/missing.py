@@ -53,11 +53,14 @@ class Missing:
         absent: Mapping[TopicNumber, str],
     ) -> list[Pending]:
         """Those of ``due`` that have a gap, or no table."""
-        return [
-            one
-            for one in due
-            if one.key[0] in absent or gaps(table_ends.get(one.key, 0), one.chunks)
-        ]
+
+        def has_gap(one: Pending) -> bool:
+            end = table_ends.get(one.key, 0)
+            return not (one.goes_on and one.start == end) and bool(
+                gaps(end, one.chunks)
+            )
+
+        return [one for one in due if one.key[0] in absent or has_gap(one)]
 
     def find(
         self,

@@ -75,17 +75,23 @@ class Batches:
 
 @dataclass(slots=True)
 class Pending:
-    """What a partition has beyond its table. ``start`` is where its table ends."""
+    """What a partition has beyond its table. ``start`` is where its table ends.
+
+    ``bytes``: of all chunks; they are summed up where that is not known (-1).
+    ``goes_on``: whether each offset from ``start`` on is in them, for sure.
+    """
 
     key: TopicPartition
     start: int
     chunks: list[Batches]
     since_ms: int
-    bytes: int = 0
+    bytes: int = -1
     oldest_segment: int = 0
+    goes_on: bool = False
 
     def __post_init__(self) -> None:
-        self.bytes = sum(int(chunk.length.sum()) for chunk in self.chunks)
+        if self.bytes < 0:
+            self.bytes = sum(int(chunk.length.sum()) for chunk in self.chunks)
         for chunk in self.chunks:
             if len(chunk):
                 self.oldest_segment = chunk.sequence
