@@ -238,7 +238,8 @@ class NetworkSettings(_Group):
     )
     half_frame_ms: Millis = Field(
         default=30_000,
-        description="a request that does not arrive whole in time is given up",
+        description="a request that is not whole by then is given up; a large one "
+        "when so long less than 16 KiB of it have come",
     )
     pooled_bytes_max: Bytes = Field(
         default=64 << 20, description="receive buffers kept warm for reuse"

@@ -67,6 +67,38 @@ def test_a_request_that_does_not_end_closes_its_connection() -> None:
     on_loop(story)
 
 
+def test_a_large_request_on_a_slow_line_is_waited_for_while_it_comes() -> None:
+    async def story() -> None:
+        got: list[int] = []
+
+        @serves(ApiKey.PRODUCE, versions=(3, 13))
+        def produce(request: ProduceRequest, _: Context) -> ProduceResponse:
+            got.append(len(request.topic_data[0].partition_data[0].records or b""))
+            return ProduceResponse()
+
+        timers = ManualTimers(ManualClock())
+        limits = {"idle_ms": NEVER_MS, "half_frame_ms": 200}
+        async with serving([produce], timers=timers, **limits) as server:
+            slow = await Wire.open(server.address)
+            data = [TopicProduceData("t", partition_data=[large(200_000)])]
+            frame = frame_of(ProduceRequest(topic_data=data), 9)
+            for start in range(0, len(frame), 20_000):
+                slow.send(frame[start : start + 20_000])
+                await arrived(server, min(start + 20_000, len(frame)))
+                timers.advance(150)
+                assert server.hub.counters.protocol_errors == 0
+            assert (await slow.response(ApiKey.PRODUCE, 9))[1] == ProduceResponse()
+            assert got == [200_000]
+
+            sent = server.hub.counters.network_bytes_in
+            slow.send(frame[:60_000])
+            await arrived(server, sent + 60_000)
+            timers.advance(250)  # it stops: what came before does not help it
+            assert await slow.closed()
+
+    on_loop(story)
+
+
 def test_whoever_waits_for_a_handler_is_not_idle() -> None:
     async def story() -> None:
         timers, beats = ManualTimers(ManualClock()), Beats()
