@@ -21,13 +21,16 @@ segments' numbers leave one out (at each start, and where one was released).
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from broker.log.index import Gap
 
 Places = Sequence[tuple[int, int, bool]]
 """Locations [start, end) that have no batch now and held some, ascending; and whether
 their bytes are there, but damaged."""
+
+NOWHERE: Final = 1 << 63
+"""Behind every location."""
 
 
 class Lost(NamedTuple):

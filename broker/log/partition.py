@@ -19,11 +19,11 @@ The price of committing, index included, is about two microseconds.
 """
 
 from collections.abc import Collection
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from broker.ids import ProducerId
 from broker.log.index import BatchIndex
-from broker.log.lost import Lost, Places, may_be_released, place_between, refused_at
+from broker.log.lost import Lost
 from broker.log.offsets import LogOffsets
 from broker.log.producers import Duplicate, Producers
 from broker.log.transactions import AbortedTransaction, Transactions
@@ -32,9 +32,6 @@ from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import BatchHeader
 from broker.records.layout import TRANSACTIONAL_BIT
 from broker.records.markers import Marker
-
-NOWHERE: Final = 1 << 63
-"""Behind every location."""
 
 Hole = tuple[int, int]
 """Offsets [first, end) that were given to a batch which was refused."""
@@ -57,7 +54,7 @@ class PartitionLog:
     """Offsets, producers, transactions and index of one partition."""
 
     __slots__ = (
-        "_decided_end", "_has_forgotten", "_known_end", "holes", "index", "left_from",
+        "decided_end", "has_forgotten", "holes", "index", "known_end", "left_from",
         "lost", "offsets", "producers", "transactions",
     )  # fmt: skip
 
@@ -68,11 +65,11 @@ class PartitionLog:
         self.producers = Producers(has_forgotten=has_forgotten)
         self.transactions = Transactions()
         self.index = BatchIndex()
-        self._known_end = 0
+        self.known_end = 0
         """Below it the checkpoint of the last start knew of all transactions."""
-        self._decided_end = 0
+        self.decided_end = 0
         """Below it no checkpoint does, and all are decided, or deleted."""
-        self._has_forgotten = has_forgotten
+        self.has_forgotten = has_forgotten
         """Whether this start does not know who wrote what is in the table alone."""
         self.left_from: int | None = None  # the last start saw nothing released behind
         self.holes: list[Hole] = []
@@ -99,6 +96,12 @@ class PartitionLog:
     def next(self) -> int:
         """The offset that the next batch gets."""
         return self.offsets.next
+
+    @property
+    def first_in_segments(self) -> int:
+        """The base of the first batch in segments; the durable end if there is none."""
+        first = self.index.first_offset
+        return self.offsets.durable if first is None else first
 
     def admit(
         self, header: BatchHeader, now_ms: int, *, starts_at_zero: bool = False
@@ -302,159 +305,16 @@ class PartitionLog:
         self.index.move(old, new, left)
         self._forget_released(held)
 
-    @property
-    def _first_in_segments(self) -> int:
-        """The base of the first batch in segments; the durable end if there is none."""
-        first = self.index.first_offset
-        return self.offsets.durable if first is None else first
-
     def _forget_released(self, held: int | None) -> None:
         """Holes before the table's end, but for the newest, and what was aborted: that
         in no segment, since a start that cannot read the table reads all of these."""
-        end = self._first_in_segments
+        end = self.first_in_segments
         self.transactions.trim(end, end if held is None else held)
         self.lost = [lost for lost in self.lost if lost.end > end]
         # One hole may lie between the table's end and the first batch that is left.
         below = [hole for hole in self.holes if hole[1] <= end]
         if len(below) > 1:
             self.holes = [hole for hole in self.holes if hole[1] >= below[-1][1]]
-
-    @classmethod
-    def restore(
-        cls,
-        snapshot: LogSnapshot | None,
-        *,
-        start: int = 0,
-        table_end: int = 0,
-        columns: Any = None,
-        places: Places = (),
-        replayed_from: int = 0,
-        lost_end: int = 0,
-        released_end: int = 0,
-    ) -> "PartitionLog":
-        """The log after a start: from checkpoint, table and the segments' entries.
-
-        ``columns`` has the attributes base, last, max_ts, location and length, integer
-        columns of all entries that are live; ``places`` are those where some are
-        missing; what the snapshot does not know lies behind the location
-        ``replayed_from``. ``lost_end``: that of damaged batches whose offsets are
-        known; ``released_end``: below it segments were released, markers with them. The
-        durable end is the greatest of all that is known, so it never falls behind what
-        was visible. Follow with ``replay`` for each entry that was not committed when
-        the snapshot was taken.
-
-        Between two entries may lie a refused batch, or records whose segment was let
-        go before that of the first: these are the table's, and so is what is below. Or
-        records are lost: what is below and above them is served.
-        """
-        index = BatchIndex()
-        if columns is not None:
-            c = columns
-            index.extend(c.base, c.last, c.max_ts, c.location, c.length)
-        kept = snapshot.durable if snapshot else 0
-        end = max(table_end, kept, lost_end, index.end_offset or 0)
-        log = cls(start, max(start, end))
-        log.index = index
-        gaps = [] if snapshot else index.gaps()  # those below the start as well
-        index.trim_below(start)
-        held = log._first_in_segments
-        if snapshot and snapshot.transactions:
-            log.transactions = Transactions.restore(snapshot.transactions)
-            index.trim_below(log.transactions.forgotten_below)
-        log._find_holes(snapshot, table_end, places, replayed_from)
-        if snapshot:
-            log.producers = Producers.restore(snapshot.producers)
-            log._restore_transactions(snapshot, held)
-            if snapshot.holes is None:
-                log._abandon_refused(max(kept, table_end))
-        else:
-            gone_below = max(released_end, log.left_from or 0)
-            log.transactions.forgotten_below = gone_below if held < gone_below else 0
-            log.holes += refused_at(max(start, released_end), gaps, places)
-            log._leave_to_table(table_end)
-        log._has_forgotten = snapshot is None or bool(places)
-        log.producers.has_forgotten |= log._has_forgotten
-        return log
-
-    def _find_holes(
-        self,
-        snapshot: LogSnapshot | None,
-        table_end: int,
-        places: Places,
-        replayed_from: int,
-    ) -> None:
-        """The snapshot's, and each gap behind it unless something is missing there."""
-        index, known = self.index, snapshot.holes if snapshot else ()
-        kept = snapshot.durable if snapshot else 0
-        floor = replayed_from if snapshot and known is not None else 0
-        self.holes, self.left_from = list(known or ()), self._first_in_segments
-        if snapshot is not None:
-            self._find_first_hole(snapshot, table_end, places, floor)
-        for gap in index.gaps():
-            start, end = max(gap.first, table_end), gap.end
-            if gap.first < table_end:  # what is below is the table's as well
-                index.trim_below(end)
-                if may_be_released(gap, known, kept, places):
-                    self.left_from = end
-            refused = start if known is None else max(start, kept)
-            lost = place_between(places, max(gap.after, floor), gap.before)
-            if lost is None and refused < end:
-                self.holes.append((refused, end))
-                end = refused
-            if start < end and self.hole_end(start) != end:
-                damaged = place_between(places, gap.after, gap.before)
-                self.lost.append(Lost(start, end, bool(damaged)))
-        if (index.end_offset or 0) < table_end:  # so are those of a newer segment
-            index.trim_below(table_end)
-            self.left_from = self.durable
-        self._find_lost_end(table_end, places)
-
-    def _find_lost_end(self, table_end: int, places: Places) -> None:
-        """What is missing behind the last batch: others will come to lie behind it."""
-        if not len(self.index):
-            return
-        last, end = self.index[-1], self.durable
-        start = max(last.last + 1, table_end)
-        if start < end and self.hole_end(start) != end:
-            damaged = place_between(places, last.location, NOWHERE)
-            self.lost.append(Lost(start, end, bool(damaged)))
-
-    def _find_first_hole(
-        self, snapshot: LogSnapshot, table_end: int, places: Places, floor: int
-    ) -> None:
-        """What was refused before the first batch that is left: no segment goes before
-        a checkpoint is behind it, so nothing else was behind this one."""
-        if not len(self.index):
-            return
-        first = self.index[0]
-        if snapshot.holes is not None:
-            behind, is_sure = snapshot.durable, True
-        else:  # it says nothing of refused batches: the table's end does
-            behind, is_sure = table_end, table_end > 0
-        is_whole = place_between(places, floor, first.location) is None
-        if is_sure and is_whole and max(behind, self.start) < first.base:
-            self.holes.append((max(behind, self.start), first.base))
-
-    def _abandon_refused(self, durable: int) -> None:
-        """Take back what was in flight at an older version's checkpoint and is not
-        there: as good as can be known from offsets."""
-        for base in self.producers.unconfirmed(durable):
-            if not self.index.holds(base):
-                self.producers.abandon(base)
-
-    def _restore_transactions(self, snapshot: LogSnapshot, held: int) -> None:
-        self.transactions.trim(self._first_in_segments, held)
-        self._known_end = snapshot.durable
-        self.transactions.know(self.producers.newest_end)
-        self.offsets.restore_stable(self._stable_below(self.durable))
-
-    def _leave_to_table(self, table_end: int) -> None:
-        """Without a checkpoint, read what the table has from there alone: a marker that
-        said what of it counts may be gone with its segment, before the records are. No
-        transaction is open there; of a batch that was deleted in part one may be."""
-        self.index.trim_below(table_end)
-        whole_end = min(self.start, self._first_in_segments)
-        self._decided_end = whole_end if table_end <= self.start else table_end
 
     def replay(
         self, header: BatchHeader, now_ms: int, marker: Marker | None = None
@@ -463,10 +323,10 @@ class PartitionLog:
         that is known. ``marker``: what a control batch says."""
         assert header.last_offset < self.offsets.durable
         is_transactional = bool(header.attributes & TRANSACTIONAL_BIT)
-        if is_transactional and header.base_offset < self._known_end:
+        if is_transactional and header.base_offset < self.known_end:
             return
         if header.producer_id >= 0 and not header.is_control:
-            is_left = self._has_forgotten and header.base_offset < (self.left_from or 0)
+            is_left = self.has_forgotten and header.base_offset < (self.left_from or 0)
             self.producers.replay(header, now_ms, may_be_followed=is_left)
         if is_transactional and (marker is not None or not header.is_control):
             self._replay_transactional(header, now_ms, marker)
@@ -475,7 +335,7 @@ class PartitionLog:
         self, header: BatchHeader, now_ms: int, marker: Marker | None
     ) -> None:
         base = header.base_offset
-        if marker is None and base < self._decided_end:
+        if marker is None and base < self.decided_end:
             self.transactions.replay_decided(base, header)
             return
         start = commits = None
@@ -485,6 +345,10 @@ class PartitionLog:
             start, commits = self._start_of(base, header, marker), marker.commit
             self._mark_at(header, now_ms)
         self.transactions.replay(base, header, commits=commits, start=start)
+        self.restore_stable()
+
+    def restore_stable(self) -> None:
+        """At a start all is durable that is there: stable is what is not open."""
         self.offsets.restore_stable(self._stable_below(self.durable))
 
 

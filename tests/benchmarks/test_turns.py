@@ -19,6 +19,7 @@ from broker.ids import TopicNumber, TopicPartition
 from broker.lake.segment_carry import SegmentCarry
 from broker.lake.segment_retention import SegmentRetention
 from broker.log.partition import PartitionLog
+from broker.log.restoring import restore_log
 from broker.records.batch import BatchHeader
 from broker.runtime.partitions.checkpoint import Checkpoint
 from broker.runtime.partitions.inspector import Inspector
@@ -278,7 +279,7 @@ def test_a_waiting_topic_of_ten_thousand_partitions_becomes_known() -> None:
     nothing = PartitionLog().snapshot()
 
     def log_of(_key: TopicPartition) -> PartitionLog:
-        return PartitionLog.restore(nothing, start=0, table_end=10)
+        return restore_log(nothing, start=0, table_end=10)
 
     def longest_ms() -> float:
         turns: list[Callable[[], None]] = []

@@ -16,8 +16,9 @@ import structlog
 
 from broker.ids import TopicPartition
 from broker.log import checkpoint
-from broker.log.lost import place_between
-from broker.log.partition import NOWHERE, LogSnapshot, PartitionLog
+from broker.log.lost import NOWHERE, place_between
+from broker.log.partition import LogSnapshot, PartitionLog
+from broker.log.restoring import restore_log
 from broker.runtime.partitions.partitions import LogOf, Partitions
 from broker.runtime.ports import Tables
 from broker.runtime.topics.topics import Topics
@@ -137,7 +138,7 @@ def _maker(
             if released_end <= stored.log_starts.get(key, 0):
                 released_end = 0  # deleted, perhaps amid a batch, and so in no table
             snapshot = snapshots.get(key) or PartitionLog(0, released_end).snapshot()
-        return PartitionLog.restore(
+        return restore_log(
             snapshot,
             start=stored.log_starts.get(key, 0),
             table_end=table_end,

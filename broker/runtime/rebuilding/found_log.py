@@ -20,6 +20,7 @@ import numpy as np
 from broker.ids import ProducerId, TopicNumber, TopicPartition
 from broker.log import checkpoint
 from broker.log.partition import LogSnapshot, PartitionLog
+from broker.log.restoring import restore_log
 from broker.protocol.errors import KafkaError
 from broker.records.batch import read_header
 from broker.records.markers import MARKER_BYTES, read_marker
@@ -139,7 +140,7 @@ def _log_of(log: FoundLog, key: TopicPartition, place: Place) -> PartitionLog:
         location=found.location,
         length=found.length,
     )
-    return PartitionLog.restore(
+    return restore_log(
         (known or {}).get(key, unnamed),
         start=place[0],
         table_end=place[1],

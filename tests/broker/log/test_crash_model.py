@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.log import checkpoint
-from broker.log.partition import PartitionLog
+from broker.log.restoring import restore_log
 from broker.records.batch import BatchHeader
 from tests.broker.log.headers import header
 
@@ -97,7 +97,7 @@ class CrashingLog:
             location=np.arange(len(live)),
             length=np.ones(len(live), np.int64),
         )
-        self.log = PartitionLog.restore(
+        self.log = restore_log(
             snapshots.get(KEY),
             start=disk.start,
             table_end=disk.table_end,

@@ -8,6 +8,7 @@ import pytest
 from broker.log.lost import Lost
 from broker.log.partition import LogSnapshot, PartitionLog
 from broker.log.producers import Duplicate
+from broker.log.restoring import restore_log
 from broker.log.undecided import Undecided
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import BatchHeader
@@ -168,7 +169,7 @@ def test_a_start_knows_what_is_open_and_aborted_from_offset_zero_on() -> None:
     written.marker(1, commit=False)
     written.record(2)
     log = written.log
-    again = PartitionLog.restore(log.snapshot(), columns=columns_of(log))
+    again = restore_log(log.snapshot(), columns=columns_of(log))
     assert (again.stable, again.durable) == (2, 3)
     assert again.aborted(0, 2) == [(1, 0)]
     Written(again).marker(2, commit=True)
@@ -183,7 +184,7 @@ def test_what_came_after_the_checkpoint_is_replayed_once() -> None:
     snapshot = log.snapshot()
     written.record(1, sequence=1)
     written.marker(1, commit=False)
-    again = PartitionLog.restore(snapshot, columns=columns_of(log))
+    again = restore_log(snapshot, columns=columns_of(log))
     for base, marker in ((0, None), (1, False), (2, None), (3, False)):
         if marker is None:
             one = header(producer=1, base=base, sequence=base // 2, transactional=True)
@@ -195,7 +196,7 @@ def test_what_came_after_the_checkpoint_is_replayed_once() -> None:
 
 
 def test_a_control_batch_that_says_nothing_that_we_know_is_passed_over() -> None:
-    again = PartitionLog.restore(None, lost_end=2)
+    again = restore_log(None, lost_end=2)
     again.replay(header(producer=1, transactional=True), NOW)
     again.replay(marker_header(1, base=1), NOW, None)
     assert again.transactions.open == {1: 0}
@@ -203,7 +204,7 @@ def test_a_control_batch_that_says_nothing_that_we_know_is_passed_over() -> None
 
 def test_a_checkpoint_without_transactions_is_read_as_ever() -> None:
     older = LogSnapshot(3, PartitionLog().producers.snapshot())
-    again = PartitionLog.restore(older)
+    again = restore_log(older)
     assert (again.stable, again.durable) == (3, 3)
 
 
@@ -225,7 +226,7 @@ def test_without_a_checkpoint_what_the_table_has_is_decided() -> None:
         location=np.arange(1, 5),
         length=np.ones(4, np.int64),
     )
-    log = PartitionLog.restore(None, table_end=5, columns=columns)
+    log = restore_log(None, table_end=5, columns=columns)
     for producer, base in ((1, 0), (2, 4), (2, 5)):
         log.replay(_placed(header(producer=producer, transactional=True), base), NOW)
     assert (log.stable, log.durable) == (5, 8), "the one that has records behind it"
@@ -239,12 +240,12 @@ def test_a_marker_behind_what_the_table_has_says_what_was_aborted_there() -> Non
     """The table ends where another transaction was open. The next start reads the
     segments from the first record on."""
     columns = columns_up_to(3)
-    log = PartitionLog.restore(None, table_end=1, columns=columns)
+    log = restore_log(None, table_end=1, columns=columns)
     for producer, base in ((1, 0), (2, 1)):
         log.replay(_placed(header(producer=producer, transactional=True), base), NOW)
     log.replay(_placed(marker_header(1), 2), NOW, Marker(False).starting(0, 2))
     assert (log.stable, log.transactions.open) == (1, {2: 1})
-    again = PartitionLog.restore(log.snapshot(), table_end=1, columns=columns)
+    again = restore_log(log.snapshot(), table_end=1, columns=columns)
     assert again.is_in_segments(0)
     assert again.aborted(0, 1) == [(1, 0)]
 
@@ -255,12 +256,12 @@ def test_of_transactions_that_overlapped_each_is_known_to_be_aborted_again() -> 
         base=np.arange(4), last=np.arange(4), max_ts=np.zeros(4, np.int64),
         location=np.arange(1, 5), length=np.ones(4, np.int64),
     )  # fmt: skip
-    log = PartitionLog.restore(None, table_end=4, columns=columns)
+    log = restore_log(None, table_end=4, columns=columns)
     for producer, base in ((1, 0), (2, 1)):
         log.replay(_placed(header(producer=producer, transactional=True), base), NOW)
     for producer, base in ((2, 2), (1, 3)):
         log.replay(_placed(marker_header(producer), base), NOW, Marker(False))
-    again = PartitionLog.restore(log.snapshot(), table_end=4, columns=columns)
+    again = restore_log(log.snapshot(), table_end=4, columns=columns)
     assert again.is_in_segments(0)
     found = [again.aborted(0, end) for end in (1, 2, 3, 4)]
     assert found == [[(1, 0)], [(1, 0), (2, 1)], [(1, 0), (2, 1)], [(1, 0), (2, 1)]]
@@ -271,9 +272,9 @@ def test_who_was_forgotten_goes_on_behind_a_marker_at_later_starts_as_well(
     starts: int,
 ) -> None:
     """His records were released, and the first start had no checkpoint."""
-    log = PartitionLog.restore(None, table_end=5)
+    log = restore_log(None, table_end=5)
     for _ in range(starts - 1):
-        log = PartitionLog.restore(log.snapshot(), table_end=5)
+        log = restore_log(log.snapshot(), table_end=5)
     base = log.admit_marker(2, 0)
     log.commit_transactional(base, marker_header(2), 1, 1, Marker(True))
     assert (
@@ -283,7 +284,7 @@ def test_who_was_forgotten_goes_on_behind_a_marker_at_later_starts_as_well(
 
 def a_log_that_forgot(released_end: int, columns: SimpleNamespace) -> PartitionLog:
     """A record of a transaction, and a plain one behind where its marker was."""
-    log = PartitionLog.restore(
+    log = restore_log(
         None, table_end=released_end, columns=columns, released_end=released_end
     )
     log.replay(_placed(header(producer=1, transactional=True), 0), NOW)
@@ -302,7 +303,7 @@ def test_records_whose_marker_was_released_are_left_to_the_table_while_they_are_
     for _ in range(2):  # the second has the checkpoint of the first
         assert log.index.first_offset == 2
         assert log.transactions.outlasts_release
-        log = PartitionLog.restore(log.snapshot(), columns=columns)
+        log = restore_log(log.snapshot(), columns=columns)
     log.release(0, held)
     assert log.transactions.outlasts_release == (held is not None)
     assert a_log_that_forgot(0, columns).transactions.forgotten_below == 0
@@ -312,11 +313,9 @@ def test_what_no_catalog_has_noted_as_released_is_left_to_the_table_as_well() ->
     """A version before did not note it; the gap below the table's end tells."""
     columns = columns_up_to(2)
     columns.base[1], columns.last[1], columns.location[1] = 2, 2, 5
-    log = PartitionLog.restore(
-        None, table_end=2, columns=columns, places=[(2, 4, False)]
-    )
+    log = restore_log(None, table_end=2, columns=columns, places=[(2, 4, False)])
     log.replay(_placed(header(producer=1, transactional=True), 0), NOW)
-    again = PartitionLog.restore(log.snapshot(), columns=columns)
+    again = restore_log(log.snapshot(), columns=columns)
     assert again.index.first_offset == 2, "the marker may have been at 1"
 
 
@@ -327,11 +326,11 @@ def test_a_transaction_from_the_first_offset_on_is_aborted_as_a_whole(
     """Also where the table ends amid it, since another one was open there; and in
     version 2, where no marker says where it began, but each has an epoch."""
     columns = columns_up_to(4)
-    log = PartitionLog.restore(None, table_end=1, columns=columns)
+    log = restore_log(None, table_end=1, columns=columns)
     for producer, base in ((1, 0), (2, 1), (1, 2)):
         log.replay(_placed(header(producer=producer, transactional=True), base), NOW)
     log.replay(_placed(marker_header(1, 1), 3), NOW, marker)
-    again = PartitionLog.restore(log.snapshot(), table_end=1, columns=columns)
+    again = restore_log(log.snapshot(), table_end=1, columns=columns)
     assert again.is_in_segments(0)
     assert again.aborted(0, 1) == [(1, 0)]
 
@@ -340,7 +339,7 @@ def test_a_marker_of_version_2_is_not_of_an_epoch_before() -> None:
     """One of which a table has the records, and no segment the marker; behind it is
     another whose records the table's end parts."""
     columns = columns_up_to(6)
-    log = PartitionLog.restore(None, table_end=3, columns=columns)
+    log = restore_log(None, table_end=3, columns=columns)
     for epoch, base in ((0, 0), (1, 1), (1, 3)):
         one = header(producer=1, epoch=epoch, transactional=True)
         log.replay(_placed(one, base), NOW)
@@ -352,7 +351,7 @@ def test_a_marker_that_is_lost_is_not_made_up_for_by_what_a_table_has() -> None:
     """Of the first transaction the table has a part; its marker is lost, and the next
     one says that it decides only what is behind."""
     columns = columns_up_to(4)
-    log = PartitionLog.restore(None, table_end=1, columns=columns)
+    log = restore_log(None, table_end=1, columns=columns)
     for base in (0, 1, 2):
         one = header(producer=1, sequence=base, transactional=True)
         log.replay(_placed(one, base), NOW)
@@ -364,13 +363,13 @@ def test_a_marker_that_is_lost_is_not_made_up_for_by_what_a_table_has() -> None:
 def test_who_reads_little_of_what_the_table_has_is_told_of_all_aborted_there() -> None:
     """What was stable when a marker came is known: others were open."""
     columns = columns_up_to(5)
-    log = PartitionLog.restore(None, table_end=5, columns=columns)
+    log = restore_log(None, table_end=5, columns=columns)
     for producer, base in ((1, 0), (2, 1)):
         log.replay(_placed(header(producer=producer, transactional=True), base), NOW)
     for producer, base in ((1, 2), (2, 4)):
         one = _placed(marker_header(producer), base)
         log.replay(one, NOW, Marker(False).starting(producer - 1, base))
-    again = PartitionLog.restore(log.snapshot(), table_end=5, columns=columns)
+    again = restore_log(log.snapshot(), table_end=5, columns=columns)
     assert again.is_in_segments(1)
     assert again.aborted(1, 2) == [(1, 0), (2, 1)]
 
@@ -381,7 +380,7 @@ def test_what_was_released_and_deleted_holds_nobody_back(start: int) -> None:
     was deleted in part the rest counts."""
     columns = columns_up_to(2)
     columns.base[1], columns.last[1] = 3, 5  # what is between was released
-    log = PartitionLog.restore(None, start=start, table_end=4, columns=columns)
+    log = restore_log(None, start=start, table_end=4, columns=columns)
     for count, base in ((1, 0), (3, 3)):
         one = header(count, producer=base, transactional=True)
         log.replay(_placed(one, base), NOW)
@@ -396,9 +395,7 @@ def test_what_was_deleted_whole_is_not_open_however_far_the_table_reaches(
 ) -> None:
     """A table that is not there at one start, and was at the one before, moves nothing
     back. What its producer writes there from now on is another part."""
-    log = PartitionLog.restore(
-        None, start=2, table_end=table_end, columns=columns_up_to(6)
-    )
+    log = restore_log(None, start=2, table_end=table_end, columns=columns_up_to(6))
     one = header(producer=1, transactional=True)
     log.replay(_placed(one, 0), NOW)
     assert (log.stable, log.transactions.open) == (6, {})

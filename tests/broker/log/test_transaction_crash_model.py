@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.log import checkpoint
-from broker.log.partition import PartitionLog
+from broker.log.restoring import restore_log
 from broker.log.transactions import AbortedTransaction
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import BatchHeader
@@ -94,7 +94,7 @@ class Story:
             location=np.arange(1, len(live) + 1) + disk.released,
             length=np.ones(len(live), np.int64),
         )
-        self.log = PartitionLog.restore(
+        self.log = restore_log(
             snapshots.get(KEY),
             start=disk.start,
             table_end=disk.table_end,

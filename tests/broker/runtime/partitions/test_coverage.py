@@ -12,6 +12,7 @@ import pytest
 from broker.apis.list_offsets import list_offsets
 from broker.lake.lake import Lake
 from broker.log.partition import PartitionLog
+from broker.log.restoring import restore_log
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -350,7 +351,7 @@ def without_the_last(log: PartitionLog, table_end: int) -> PartitionLog:
     ]
     columns = zip(*rows[:-1], strict=True)
     found = SimpleNamespace(**dict(zip(fields, columns, strict=True)))
-    return PartitionLog.restore(log.snapshot(), table_end=table_end, columns=found)
+    return restore_log(log.snapshot(), table_end=table_end, columns=found)
 
 
 def test_what_is_behind_the_last_segment_and_not_in_the_table_is_missing() -> None:
