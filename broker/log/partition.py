@@ -19,7 +19,7 @@ The price of committing, index included, is about two microseconds.
 """
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from broker.ids import ProducerId
 from broker.log.index import BatchIndex
@@ -32,6 +32,11 @@ from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import BatchHeader
 from broker.records.layout import TRANSACTIONAL_BIT
 from broker.records.markers import Marker
+
+HELD_HOLES_MAX: Final = 100
+"""So many holes are known below the first batch that is read in segments. A segment
+that others hold for months must not fill memory and checkpoints with what was refused
+since; what is forgotten is taken for a loss where the table cannot be read."""
 
 Hole = tuple[int, int]
 """Offsets [first, end) that were given to a batch which was refused."""
@@ -305,16 +310,25 @@ class PartitionLog:
         self.index.move(old, new, left)
         self._forget_released(held)
 
+    @property
+    def outlasts_release(self) -> bool:
+        """Whether anything is remembered that is to be forgotten with the last segment
+        that has records around it."""
+        return self.transactions.outlasts_release or bool(self.holes)
+
     def _forget_released(self, held: int | None) -> None:
         """Holes before the table's end, but for the newest, and what was aborted: that
         in no segment, since a start that cannot read the table reads all of these."""
         end = self.first_in_segments
-        self.transactions.trim(end, end if held is None else held)
+        lowest = end if held is None else min(end, held)
+        self.transactions.trim(end, lowest)
         self.lost = [lost for lost in self.lost if lost.end > end]
         # One hole may lie between the table's end and the first batch that is left.
-        below = [hole for hole in self.holes if hole[1] <= end]
+        below = sorted(hole for hole in self.holes if hole[1] <= end)
         if len(below) > 1:
-            self.holes = [hole for hole in self.holes if hole[1] >= below[-1][1]]
+            kept = [hole for hole in below[:-1] if hole[1] >= lowest]
+            kept = kept[-HELD_HOLES_MAX:] + below[-1:]
+            self.holes = kept + [hole for hole in self.holes if hole[1] > end]
 
     def replay(
         self, header: BatchHeader, now_ms: int, marker: Marker | None = None

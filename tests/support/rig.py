@@ -163,6 +163,21 @@ class Tables:
         index.trim_below(partition.high_watermark)
 
 
+class Unread(Tables):
+    """Tables that exist, and cannot be read for a while."""
+
+    why: str | None = None
+
+    def unreadable_topics(self) -> dict[int, str]:
+        return {} if self.why is None else {1: self.why}
+
+    def table_end(self, number: int, partition: int) -> int:
+        return 0 if self.why else super().table_end(number, partition)
+
+    def why_missing(self, number: int, partition: int) -> str:
+        return self.why or super().why_missing(number, partition)
+
+
 @asynccontextmanager
 async def rig(
     path: Path,

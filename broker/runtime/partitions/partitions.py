@@ -344,7 +344,7 @@ class Partitions:
             if partition is None:
                 continue
             held = None
-            if partition.log.transactions.outlasts_release:
+            if partition.log.outlasts_release:
                 others = self._others({sequence}) if others is None else others
                 held, work = _held(partition, others), work + LOOK_AS_RELEASES
             partition.log.release(sequence, held)
@@ -483,7 +483,7 @@ class Partitions:
 def _held(partition: Partition, others: Sequence[Ranges]) -> int | None:
     """The first offset of a partition that these segments have; None: they have none.
     Not looked for where nobody wants to know."""
-    if partition.log.transactions.outlasts_release:
+    if partition.log.outlasts_release:
         for ranges in others[:HELD_IN]:
             found = ranges.get(partition.key)
             if found is not None:

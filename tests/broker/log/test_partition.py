@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.log.partition import PartitionLog
+from broker.log.partition import HELD_HOLES_MAX, PartitionLog
 from broker.log.producers import Duplicate
 from broker.protocol.errors import ErrorCode, KafkaError
 from tests.broker.log.batches import NOW, admitted, committed
@@ -134,6 +134,50 @@ def test_only_the_hole_that_may_lie_beyond_the_table_is_kept() -> None:
     log.release(3)
     assert log.index.first_offset == 40
     assert log.holes == [(30, 40)]
+
+
+def every_other_refused(count: int, segment: int) -> PartitionLog:
+    """So many batches in one segment, with one that was refused behind each; and a last
+    one in the next segment."""
+    log = PartitionLog()
+    for at in range(count):
+        base = admitted(log)
+        log.commit(base, base, 1_000, location=(segment << 32) + at + 1, length=100)
+        admitted(log, producer=at)
+    base = admitted(log)
+    log.commit(base, base, 1_000, location=(segment + 2) << 32, length=100)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("held", "holes"),
+    [
+        (None, [(5, 6)]),
+        (0, [(1, 2), (3, 4), (5, 6)]),
+        (2, [(1, 2), (3, 4), (5, 6)]),
+        (3, [(3, 4), (5, 6)]),
+        (9, [(5, 6)]),
+    ],
+)
+def test_what_was_refused_amid_what_others_hold_is_known_as_long_as_they_do(
+    held: int | None, holes: list[tuple[int, int]]
+) -> None:
+    log = every_other_refused(3, 2)
+    log.release(4, held)
+    assert log.first_in_segments == log.durable == 7
+    assert log.holes == holes
+    assert log.outlasts_release
+    log.release(4, 7)
+    assert log.holes == [(5, 6)]
+
+
+def test_of_what_was_refused_and_released_only_so_much_is_known() -> None:
+    log = every_other_refused(HELD_HOLES_MAX + 5, 2)
+    assert len(log.holes) == HELD_HOLES_MAX + 5
+    log.release(4, 0)
+    assert len(log.holes) == HELD_HOLES_MAX + 1
+    newest = log.durable - 2, log.durable - 1
+    assert (log.holes[0], log.holes[-1]) == ((9, 10), newest)
 
 
 def test_carried_batches_leave_their_holes_as_a_release_does() -> None:

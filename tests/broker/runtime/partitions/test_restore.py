@@ -21,6 +21,7 @@ from tests.support.batches import Record, make_batch
 from tests.support.files import ForgetfulFiles
 from tests.support.rig import (
     Tables,
+    Unread,
     batch_of,
     batches_in,
     call,
@@ -393,21 +394,6 @@ def test_a_batch_that_was_refused_first_of_all_is_no_loss_after_a_crash(
             killed = killed.after_kill()
 
     run(scenario)
-
-
-class Unread(Tables):
-    """Tables that exist, and cannot be read for a while."""
-
-    why: str | None = None
-
-    def unreadable_topics(self) -> dict[int, str]:
-        return {} if self.why is None else {1: self.why}
-
-    def table_end(self, number: int, partition: int) -> int:
-        return 0 if self.why else super().table_end(number, partition)
-
-    def why_missing(self, number: int, partition: int) -> str:
-        return self.why or super().why_missing(number, partition)
 
 
 def test_a_topic_that_its_table_alone_knows_waits_until_that_can_be_read(
