@@ -15,7 +15,8 @@ served, an offset in it is an error.
 
 The price. A batch that was refused right at a damaged place, and after the checkpoint,
 is taken for a lost one; and with a lost checkpoint one that was refused where the
-segments' numbers leave one out (at each start, and where one was released).
+segments' numbers leave one out (at each start, and where one was released), or first of
+all in its partition, unless the log begins with the first segment that was ever begun.
 """
 
 from bisect import bisect_right

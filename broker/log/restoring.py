@@ -15,7 +15,7 @@ The price. All gaps are looked for at each start, in columns.
 
 from typing import Any
 
-from broker.log.index import BatchIndex
+from broker.log.index import BatchIndex, Gap
 from broker.log.lost import (
     NOWHERE,
     Lost,
@@ -39,6 +39,7 @@ def restore_log(
     replayed_from: int = 0,
     lost_end: int = 0,
     released_end: int = 0,
+    has_all: bool = False,
 ) -> PartitionLog:
     """The log after a start: from checkpoint, table and the segments' entries.
 
@@ -46,10 +47,11 @@ def restore_log(
     columns of all entries that are live; ``places`` are those where some are
     missing; what the snapshot does not know lies behind the location
     ``replayed_from``. ``lost_end``: that of damaged batches whose offsets are
-    known; ``released_end``: below it segments were released, markers with them. The
-    durable end is the greatest of all that is known, so it never falls behind what
-    was visible. Follow with the log's ``replay`` for each entry that was not committed
-    when the snapshot was taken.
+    known; ``released_end``: below it segments were released, markers with them;
+    ``has_all``: nothing ever was, nor stands in a table. The durable end is the
+    greatest of all that is known, so it never falls behind what was visible. Follow
+    with the log's ``replay`` for each entry that was not committed when the snapshot
+    was taken.
     """
     index = BatchIndex()
     if columns is not None:
@@ -59,7 +61,7 @@ def restore_log(
     end = max(table_end, kept, lost_end, index.end_offset or 0)
     log = PartitionLog(start, max(start, end))
     log.index = index
-    gaps = [] if snapshot else index.gaps()  # those below the start as well
+    gaps = [] if snapshot else _gaps_below(index, has_all=has_all)
     index.trim_below(start)
     held = log.first_in_segments
     if snapshot and snapshot.transactions:
@@ -79,6 +81,15 @@ def restore_log(
     log.has_forgotten = snapshot is None or bool(places)
     log.producers.has_forgotten |= log.has_forgotten
     return log
+
+
+def _gaps_below(index: BatchIndex, *, has_all: bool) -> list[Gap]:
+    """All gaps of a log that has no checkpoint, those below its start as well; and the
+    one before its first batch, if nothing but a refused one can have been there."""
+    gaps = index.gaps()
+    if has_all and len(index) and index[0].base > 0:
+        gaps.append(Gap(0, index[0].base, 0, index[0].location))
+    return gaps
 
 
 def _find_holes(

@@ -37,6 +37,7 @@ from broker.storage.objects import LocalObjects
 from broker.storage.ranges import ranges_of
 from broker.storage.replay import Replay
 from broker.storage.segment import (
+    FIRST,
     Slot,
     is_odd,
     slot_number,
@@ -60,7 +61,8 @@ class Recovery:
     and that do not verify. What
     the payload does not know of lies behind the location ``replayed_from``.
     ``last_begins``: where the last of the writer's segments does; behind its batches
-    nothing was ever released, unless ``lost`` has a place there.
+    nothing was ever released, unless ``lost`` has a place there. ``has_all``: no
+    segment ever went, but for what ``lost`` has places of.
     """
 
     payload: bytes | None = None
@@ -72,6 +74,7 @@ class Recovery:
     lost: list[LostPlace] = field(default_factory=list)
     lost_ends: dict[TopicPartition, int] = field(default_factory=dict)
     last_begins: int = 0
+    has_all: bool = False
 
 
 @dataclass(slots=True)
@@ -112,7 +115,17 @@ def recover(files: Files, directory: Path) -> tuple[Found, Recovery]:
     recovery.lost.sort()
     evens = (number for number in found.segments if not is_odd(number))
     recovery.last_begins = location_of(max(evens, default=0), 0)
+    recovery.has_all = _has_all(found)
     return found, recovery
+
+
+def _has_all(found: Found) -> bool:
+    """Whether the very first segment is there, no checkpoint ever let one go, and none
+    was carried, which leaves out what a table has. Of the numbers between two
+    `unexplained_numbers` tells, and later starts what it told."""
+    numbers = found.segments.keys()
+    is_first = min(numbers, default=0) == FIRST
+    return is_first and not found.manifest.sequence and not any(map(is_odd, numbers))
 
 
 def _open_slots(files: Files, directory: Path) -> list[tuple[Slot, Identity | None]]:

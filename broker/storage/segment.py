@@ -12,6 +12,9 @@ STEP: Final = 2
 is carried out of it and of those before it (`carry.py`): so a location that is greater
 lies behind, whatever was moved."""
 
+FIRST: Final = 2 * STEP
+"""What a new log begins with: a start leaves one number out."""
+
 _PREFIX: Final = "segment-"
 _SUFFIX: Final = ".log"
 

@@ -132,6 +132,7 @@ def _maker(
 
     def log_of(key: TopicPartition) -> PartitionLog:
         released_end, table_end = stored.released_ends.get(key, 0), lake.table_end(*key)
+        has_all = recovery.has_all and table_end == released_end == 0
         if snapshots is None:
             snapshot, table_end = None, max(table_end, released_end)
         else:
@@ -147,6 +148,7 @@ def _maker(
             replayed_from=recovery.replayed_from,
             lost_end=recovery.lost_ends.get(key, 0),
             released_end=released_end,
+            has_all=has_all and lake.unreadable(key[0]) is None,
         )
 
     return log_of
@@ -160,6 +162,7 @@ def _rest(recovery: Recovery, keys: Collection[TopicPartition]) -> Recovery:
         columns={key: columns[key] for key in keys if key in columns},
         lost=recovery.lost,
         lost_ends={key: lost_ends[key] for key in keys if key in lost_ends},
+        has_all=recovery.has_all,
     )
 
 

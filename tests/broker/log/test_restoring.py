@@ -350,6 +350,35 @@ def test_a_batch_that_was_refused_first_of_all_is_a_hole_after_a_crash() -> None
     assert unknown.holes == []
 
 
+@pytest.mark.parametrize(
+    ("start", "holes"),
+    [(0, [(0, 10)]), (4, [(4, 10)]), (10, []), (15, []), (20, []), (25, [(25, 30)])],
+)
+def test_where_nothing_was_released_it_was_refused_without_a_checkpoint_too(
+    start: int, holes: list[tuple[int, int]]
+) -> None:
+    """The batches at 10 and 30 were kept; what was deleted makes nothing the first."""
+    log = PartitionLog()
+    for producer in range(4):
+        admitted(log, 10, producer=producer)
+    for number, base in enumerate((10, 30)):
+        log.commit(base, base + 9, 1_000, location=number + 3 << 32, length=100)
+    again = restore_log(None, start=start, columns=columns_of(log), has_all=True)
+    behind = [(max(start, 20), 30)] if start <= 20 else []
+    assert sorted(again.holes) == sorted({*holes, *behind})
+    for place in (MISSING, DAMAGED):  # in front of both
+        sure = restore_log(
+            None, start=start, columns=columns_of(log), places=[place], has_all=True
+        )
+        assert (0, 10) not in sure.holes
+    unsure = restore_log(
+        None, columns=columns_of(log), places=[(1, 2, False)], has_all=True
+    )
+    assert unsure.holes == [(20, 30)]
+    empty = restore_log(None, start=start, has_all=True)
+    assert empty.holes == []
+
+
 @pytest.mark.parametrize("place", [(), ((9 << 32, 10 << 32, True),)])
 def test_a_loss_at_the_end_stays_one_when_the_log_goes_on(
     place: tuple[tuple[int, int, bool], ...],

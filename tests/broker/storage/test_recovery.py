@@ -210,6 +210,31 @@ def test_without_a_committed_position_the_last_entry_counts_as_torn() -> None:
     driver.close()
 
 
+@pytest.mark.parametrize("lost", [(), ("checkpoint",), ("checkpoint", "horizon")])
+def test_all_is_there_where_the_first_segment_is_and_no_checkpoint_was_made(
+    lost: tuple[str, ...],
+) -> None:
+    files, appends = a_log(40)
+    for name in lost:
+        del files.names[WAL / name]
+    for _ in range(2):  # the second one has the manifest of the first
+        driver = Driver(files)
+        assert driver.recovery.has_all
+        driver.close()
+        files = driver.wal._files.after_kill()
+    del files.names[WAL / slot_of(files, appends[0])]
+    driver = Driver(files)
+    assert not driver.recovery.has_all
+    driver.close()
+
+
+def test_not_all_may_be_there_where_a_checkpoint_was_made() -> None:
+    files, _ = a_log(40, checkpoint=True)
+    driver = Driver(files)
+    assert not driver.recovery.has_all
+    driver.close()
+
+
 def test_a_missing_segment_is_named() -> None:
     files, appends = a_log(40)
     first, last = appends[0], appends[-1]

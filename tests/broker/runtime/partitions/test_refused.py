@@ -1,10 +1,17 @@
 """What was refused, and what may be lost: a start has to tell one from the other."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
+import pytest
+
 from broker.apis.produce import produce
+from broker.catalog import released_ends
 from broker.runtime.partitions.coverage import Missing, missing
+from broker.runtime.partitions.partition import Partition
+from broker.runtime.partitions.partitions import Partitions
+from broker.runtime.services import Broker
 from tests.support.batches import Record, make_batch
 from tests.support.rig import (
     Unread,
@@ -58,5 +65,102 @@ def test_what_was_refused_amid_what_others_hold_is_no_loss_without_the_table(
             found = broker.partitions.named("t", 0)
             assert missing([found], broker.lake) == [Missing(found, 5, 6)]
             assert values_in(await fetch_one(broker, "t", 1)) == [b"b", b"c"]
+
+    run(scenario)
+
+
+async def refused_first(broker: Broker) -> Partition:
+    """A new partition of which the very first batch was refused, and one was kept."""
+    partition = await create(broker, "t", cleanup_policy="compact")
+    asked = [
+        start(produce, produce_request("t", (0, batch)), broker, 9)
+        for batch in (batch_of(b"refused"), keyed(b"a"))
+    ]
+    await asyncio.gather(*asked)
+    await produce_one(broker, "t", keyed(b"b"))
+    assert partition.log.holes == [(0, 1)]
+    return partition
+
+
+def test_what_was_refused_first_of_all_is_no_loss_where_the_checkpoint_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also at the next start, be there a checkpoint of this one or not."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await refused_first(broker)
+        (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+        for is_early in (True, False, False):
+            with monkeypatch.context() as patched:
+                if is_early:
+                    patched.setattr(Partitions, "checkpoint", lambda _: None)
+                    patched.setattr(Partitions, "begin_checkpoint", lambda _: None)
+                async with rig(tmp_path) as broker:
+                    found = broker.partitions.named("t", 0)
+                    assert found.log.holes == [(0, 1)]
+                    assert missing([found], broker.lake) == []
+                    over = await fetch_one(broker, "t", 0)  # an empty batch
+                    assert (over.error_code, values_in(over)) == (0, [])
+                    assert values_in(await fetch_one(broker, "t", 1)) == [b"a", b"b"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_what_may_be_lost_before_the_first_batch_was_not_refused(
+    tmp_path: Path, is_damaged: bool
+) -> None:
+    """The catalog does not say that the first segment was released, if it was."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"a" * 50))
+            first = broker.wal.segments()[0].path
+            if not is_damaged:
+                broker.wal.roll()
+            await produce_one(broker, "t", batch_of(b"b"))
+        if is_damaged:
+            data = bytearray(first.read_bytes())
+            at = data.index(b"a" * 50)
+            data[at - 110 : at + 50] = b"x" * 160
+            first.write_bytes(data)
+        else:
+            first.unlink()  # as if it was used again
+        (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+        async with rig(tmp_path) as broker:
+            log = broker.partitions.named("t", 0).log
+            assert (log.holes, log.index.first_offset) == ([], 1)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("how", ["in a table", "unread", "noted"])
+def test_what_a_table_had_before_the_log_was_not_refused(
+    tmp_path: Path, how: str
+) -> None:
+    """A new log went on where the table ended. Then the checkpoint is lost, and the
+    table is there, or cannot be read; or is gone, and its end was noted."""
+
+    async def scenario() -> None:
+        tables = Unread()
+        async with rig(tmp_path, tables=tables) as broker:
+            key = (await create(broker, "t")).key
+        tables.ends[key] = 5
+        shutil.rmtree(tmp_path / "wal")
+        async with rig(tmp_path, tables=tables) as broker:
+            answer = await produce_one(broker, "t", batch_of(b"b"))
+            assert answer.base_offset == 5
+            await broker.partitions.released_ends.note({})
+            if how != "noted":
+                broker.catalog.change(lambda c: released_ends.forget(c, key[0]))
+        tables.why = "the table cannot be read" if how == "unread" else None
+        if how == "noted":
+            tables.ends.clear()
+        (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+        async with rig(tmp_path, tables=tables) as broker:
+            log = broker.partitions.named("t", 0).log
+            assert (log.holes, log.index.first_offset) == ([], 5)
 
     run(scenario)
