@@ -24,6 +24,11 @@ file each number of an extent is a pair with the segment's: start and end of eac
 then the end. The second version of the file knew none; a reader that knows no holes
 takes the last pair of a segment, which is its end.
 
+A start that has no manifest finds numbers missing of which nobody knows whether they
+were released. They stay on the list until a checkpoint, as a lost segment does, and are
+``unexplained``, so that no later start calls them lost: in the file each of them has
+one pair, with 0. An older reader takes that for the end of a file that is not there.
+
 A compactor or check that is older than the file calls it damaged ("not the shape of
 one") and takes nothing: an upgrade changes them together with the broker.
 
@@ -32,7 +37,7 @@ some kilobytes, once per 64 MiB of log.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
@@ -66,7 +71,8 @@ class Manifest:
 
     ``payload`` is None until somebody made a checkpoint. ``more`` is written behind it
     and read back as a part of it: what is large is not joined first. ``damaged``: of
-    those that are alive and will never be sealed.
+    those that are alive and will never be sealed. ``unexplained``: of those that count
+    as alive, the numbers that were missing when the manifest was lost.
     """
 
     sequence: int = 0
@@ -77,6 +83,7 @@ class Manifest:
     more: tuple[bytes, ...] = ()
     spaced_from: int = UNSPACED
     damaged: Mapping[int, DamagedExtent] = field(default_factory=dict)
+    unexplained: frozenset[int] = frozenset()
 
     def is_carried(self, sequence: int) -> bool:
         """Whether it is the number of a segment that holds carried batches."""
@@ -90,7 +97,10 @@ class Manifest:
 
     def with_live(self, live: frozenset[int], known: int) -> "Manifest":
         damaged = {each: it for each, it in self.damaged.items() if each in live}
-        return replace(self, live=live, known=known, damaged=damaged)
+        unexplained = self.unexplained & live
+        return replace(
+            self, live=live, known=known, damaged=damaged, unexplained=unexplained
+        )
 
 
 def pack(manifest: Manifest) -> bytes:
@@ -106,6 +116,7 @@ def pieces(manifest: Manifest) -> list[bytes]:
         for place in (*chain.from_iterable(extent.holes), extent.end)
         for number in (sequence, place)
     ]
+    pairs += [number for each in sorted(manifest.unexplained) for number in (each, 0)]
     head = _HEAD.pack(
         _MAGIC, manifest.sequence, manifest.position, manifest.known,
         len(manifest.live), manifest.payload is not None, sum(map(len, payload)),
@@ -137,20 +148,30 @@ def unpack(data: bytes) -> Manifest:
     _check(payload, data[-_CHECKSUM.size :])
     numbers = struct.unpack_from(f"<{count + 2 * ends}Q", data, form.size)
     live, kept = frozenset(numbers[:count]), payload if present else None
+    places = _places(numbers[count:])
+    unexplained = frozenset(each for each, found in places.items() if found == [0])
     return Manifest(
         sequence, position, known, live, kept,
-        spaced_from=int(spaced_from), damaged=_damaged(numbers[count:]),
+        spaced_from=int(spaced_from), damaged=_damaged(places, unexplained),
+        unexplained=unexplained,
     )  # fmt: skip
 
 
-def _damaged(numbers: Sequence[int]) -> dict[int, DamagedExtent]:
-    """The extents by segment, out of pairs of a segment and one of its places."""
+def _places(numbers: Sequence[int]) -> dict[int, list[int]]:
+    """The places by segment, out of pairs of a segment and one of its places."""
     places: dict[int, list[int]] = {}
     for sequence, place in zip(numbers[::2], numbers[1::2], strict=True):
         places.setdefault(sequence, []).append(place)
+    return places
+
+
+def _damaged(
+    places: Mapping[int, Sequence[int]], unexplained: Set[int]
+) -> dict[int, DamagedExtent]:
     return {
         sequence: DamagedExtent(end, tuple(zip(holes[::2], holes[1::2], strict=True)))
         for sequence, (*holes, end) in places.items()
+        if sequence not in unexplained
     }
 
 

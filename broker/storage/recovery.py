@@ -83,7 +83,8 @@ class Found:
 
     ``unlisted``: files of carried segments that no manifest lists; they must go before
     their numbers are given again. ``missing``: numbers of segments that may have been
-    lost, their files with them.
+    lost, their files with them. ``unexplained``: those of them that may have been
+    released before the manifest was lost.
     """
 
     manifest: Manifest
@@ -92,6 +93,7 @@ class Found:
     free: list[Slot] = field(default_factory=list)
     unlisted: list[Slot] = field(default_factory=list)
     missing: frozenset[int] = frozenset()
+    unexplained: frozenset[int] = frozenset()
     highest_sequence: int = 0
     last_number: int = -1
 
@@ -206,19 +208,25 @@ def _find_unnamed(files: Files, found: Found, recovery: Recovery) -> None:
 
 
 def _report_missing(found: Found, recovery: Recovery) -> None:
-    """Segments that were never released and are not there."""
+    """Segments that were never released and are not there. Where the manifest is lost
+    any may have been released: those are places where something may be lost, and no
+    damage, then and at later starts; but for the last one that was written to, of which
+    nothing else tells."""
     noted, present = found.committed_position, found.segments.keys()
     begun = 0 if noted is None else noted.sequence
     missing = missing_segments(found.manifest, noted, present)
     found.highest_sequence = max(found.highest_sequence, begun, *missing)
-    for sequence in sorted(missing):
-        recovery.damage.append(f"segment {sequence}: its file is missing")
+    why, unexplained = "", found.manifest.unexplained & missing
     if found.manifest == Manifest():
-        missing |= unexplained_numbers(present, noted)
+        why = ", or it was released: there is no checkpoint that would tell"
+        unexplained = frozenset(unexplained_numbers(present, noted) - missing)
+    for sequence in sorted(missing - unexplained):
+        recovery.damage.append(f"segment {sequence}: its file is missing{why}")
+    missing |= unexplained
     for sequence in missing:
         place = location_of(sequence, 0), location_of(sequence + 1, 0)
         recovery.lost.append(LostPlace(*place, damaged=False))
-    found.missing = frozenset(missing)
+    found.missing, found.unexplained = frozenset(missing), unexplained
 
 
 def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:

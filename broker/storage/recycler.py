@@ -235,7 +235,10 @@ class SegmentRecycler:
         kept, known = self._manifest, self._last_durable()
         missing = self._missing if manifest is kept else frozenset()
         live = self._segments.listed(known) - without | missing
-        manifest = replace(manifest, spaced_from=kept.spaced_from, damaged=kept.damaged)
+        manifest = replace(
+            manifest, spaced_from=kept.spaced_from, damaged=kept.damaged,
+            unexplained=kept.unexplained,
+        )  # fmt: skip
         manifest = manifest.with_live(live, known)
         write_manifest(self._objects, manifest)
         self._manifest, self._missing = manifest, missing

@@ -78,6 +78,7 @@ def begin_anew(
         found.manifest.with_live(live, found.highest_sequence),
         spaced_from=min(found.manifest.spaced_from, found.highest_sequence),
         damaged=damaged,
+        unexplained=found.unexplained,
     )
     write_manifest(LocalObjects(files, directory), found.manifest)
     return [segment.sealed() for segment in found.segments.values()]

@@ -2,6 +2,7 @@
 
 import struct
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from crc32c import crc32c
@@ -26,7 +27,7 @@ U64 = st.integers(0, 2**63)
 DAMAGED = {2: DamagedExtent(5000, ((4096, 4500),)), 4: DamagedExtent(6000)}
 EXTENTS = st.builds(
     DamagedExtent, U64, st.lists(st.tuples(U64, U64), max_size=3).map(tuple)
-)
+).filter(lambda extent: extent != DamagedExtent(0))  # no entry ends there
 MANIFESTS = st.builds(
     Manifest,
     U64,
@@ -36,7 +37,8 @@ MANIFESTS = st.builds(
     st.none() | st.binary(),
     spaced_from=U64,
     damaged=st.dictionaries(U64, EXTENTS),
-)
+    unexplained=st.frozensets(U64),
+).map(lambda one: replace(one, unexplained=one.unexplained - one.damaged.keys()))
 
 
 @given(MANIFESTS)
@@ -105,6 +107,14 @@ def test_who_knows_no_holes_finds_the_end_of_a_damaged_segment_all_the_same() ->
     data = pack(Manifest(damaged=DAMAGED))
     numbers = struct.unpack_from("<8Q", data, struct.calcsize("<8sQQQIIQQI"))
     assert dict(zip(numbers[::2], numbers[1::2], strict=True)) == {2: 5000, 4: 6000}
+
+
+def test_what_is_unexplained_is_so_as_long_as_it_is_listed() -> None:
+    manifest = Manifest(
+        known=8, live=frozenset({2, 4, 6}), unexplained=frozenset({4, 6})
+    )
+    assert unpack(pack(manifest)).unexplained == {4, 6}
+    assert manifest.with_live(frozenset({2, 4}), 8).unexplained == {4}
 
 
 def test_the_end_of_a_damaged_segment_goes_with_it() -> None:

@@ -250,6 +250,52 @@ def test_a_missing_segment_is_named() -> None:
     driver.close()
 
 
+def test_what_was_released_before_the_checkpoint_was_lost_is_never_named() -> None:
+    """Of a number that is missing then nobody knows what it was; it is a place where
+    something may be lost at each start until there is a checkpoint, and no alarm. What
+    goes after the loss is named."""
+    files, appends = a_log(60)
+    numbers = sorted({sequence_of(one.location) for one in appends})
+    assert len(numbers) > 3
+    of = {sequence_of(one.location): one for one in appends}
+    del (
+        files.names[WAL / slot_of(files, of[numbers[1]])],
+        files.names[WAL / "checkpoint"],
+    )
+    place = location_of(numbers[1], 0), location_of(numbers[1] + 1, 0), False
+    for text in ("the checkpoint is missing; replaying all", None, None):
+        driver = Driver(files)
+        assert driver.recovery.damage == ([text] if text else [])
+        assert driver.recovery.lost == [place]
+        driver.close()
+        files = driver.wal._files.after_kill()
+    del files.names[WAL / slot_of(files, of[numbers[2]])]
+    driver = Driver(files)
+    text = f"segment {numbers[2]}: its file is missing"
+    assert driver.recovery.damage == [text]
+    driver.wal.checkpoint(b"state")
+    driver.close()
+    driver = Driver(driver.wal._files.after_kill())
+    assert (driver.recovery.damage, driver.recovery.lost) == ([], [])
+    driver.close()
+
+
+def test_the_last_segment_may_have_been_released_where_the_checkpoint_is_lost() -> None:
+    """The committed position names it. It is told until there is a checkpoint."""
+    files, appends = a_log(40)
+    number = sequence_of(appends[-1].location)
+    del files.names[WAL / slot_of(files, appends[-1])], files.names[WAL / "checkpoint"]
+    text = f"segment {number}: its file is missing"
+    why = ", or it was released: there is no checkpoint that would tell"
+    for texts in (["the checkpoint is missing; replaying all", text + why], [text]):
+        driver = Driver(files)
+        assert driver.recovery.damage == texts
+        ((start, _, _),) = driver.recovery.lost
+        assert sequence_of(start) == number
+        driver.close()
+        files = driver.wal._files.after_kill()
+
+
 def test_the_last_segment_missing_is_named_too() -> None:
     files, appends = a_log(40)
     del files.names[WAL / slot_of(files, appends[-1])]
