@@ -184,7 +184,7 @@ def _candidates(
     number = table.topic.number
     is_due = sweep.is_due(number, now_ms)
     if is_due or sweep.has_begun(number):
-        is_any = _delete_begun(table.path, writing, now_ms, delay_ms)
+        is_any = _delete_begun(table, sweep, writing, now_ms, delay_ms)
         sweep.keep_begun(number, is_any=is_any)
     if is_due:
         present = dict(_our_files(table.path))
@@ -226,19 +226,30 @@ def _our_files(root: str) -> Iterator[tuple[str, int]]:
                     yield path, entry.stat().st_mtime_ns // 1_000_000 - AHEAD_MS
 
 
-def _delete_begun(root: str, writing: str | None, now_ms: int, delay_ms: int) -> bool:
+def _delete_begun(
+    table: Table, sweep: Sweep, writing: str | None, now_ms: int, delay_ms: int
+) -> bool:
     """Delete what killed workers had begun to write; whether some is too young."""
-    is_any = False
-    with suppress(FileNotFoundError), os.scandir(os.path.join(root, BEGUN)) as entries:
+    directory = os.path.join(table.path, BEGUN)
+    begun = {
+        path: changed_ms
+        for path, changed_ms in _begun_in(directory)
+        if writing is None or writing not in path
+    }
+    dated = sweep.dated(table.topic.number, begun, now_ms, delay_ms)
+    old = [path for path, since_ms in dated.items() if now_ms - since_ms >= delay_ms]
+    for path in old:
+        with suppress(FileNotFoundError):  # it was done, and has its place
+            os.unlink(os.path.join(directory, path))
+    return len(old) < len(dated)
+
+
+def _begun_in(directory: str) -> Iterator[tuple[str, int]]:
+    """(Name, when it changed last in ms) of each file that is being written."""
+    with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
-            if writing is not None and writing in entry.name:
-                continue
-            with suppress(FileNotFoundError):  # it was done, and has its place
-                if now_ms - entry.stat().st_mtime_ns // 1_000_000 >= delay_ms:
-                    os.unlink(entry.path)
-                else:
-                    is_any = True
-    return is_any
+            with suppress(FileNotFoundError):
+                yield entry.name, entry.stat().st_mtime_ns // 1_000_000
 
 
 class Maintenance:

@@ -26,6 +26,8 @@ class Sweep:
         self._again_ms: dict[TopicNumber, int] = {}
         self._left: dict[TopicNumber, Files] = {}
         self._begun: set[TopicNumber] = set()
+        self._ahead: dict[TopicNumber, dict[tuple[str, int], int]] = {}
+        """Of files that say that they change later: when each was first seen so."""
 
     def suspect(self, numbers: Iterable[TopicNumber]) -> None:
         """Something failed there: look at the next pass."""
@@ -60,14 +62,33 @@ class Sweep:
         else:
             self._begun.discard(number)
 
+    def dated(
+        self, number: TopicNumber, begun: Files, now_ms: int, delay_ms: int
+    ) -> Files:
+        """All files that are begun in the topic's table, as they were found, by when
+        they changed last. One that says it will, and not in ``delay_ms``, has it from a
+        clock that is ahead: it has changed when it was first seen so. One that is
+        written goes on to change."""
+        known = self._ahead.pop(number, {})
+        ahead = {
+            one: known.get(one, now_ms)
+            for one in begun.items()
+            if one[1] - now_ms > delay_ms
+        }
+        if ahead:
+            self._ahead[number] = ahead
+        return {one[0]: ahead.get(one, one[1]) for one in begun.items()}
+
     def forget(self, numbers: Iterable[TopicNumber]) -> None:
         """These topics are gone."""
         for number in numbers:
             self._again_ms.pop(number, None)
             self._left.pop(number, None)
             self._begun.discard(number)
+            self._ahead.pop(number, None)
 
     @property
     def topics(self) -> set[TopicNumber]:
         """Those of which anything is known."""
-        return self._again_ms.keys() | self._left.keys() | self._begun
+        known = self._again_ms.keys() | self._left.keys() | self._ahead.keys()
+        return known | self._begun

@@ -28,6 +28,8 @@ from tests.jobs.world import (
 )
 from tests.support.batches import Record
 
+YEAR_S = 365 * 86_400
+
 
 def files_of(world: World, topic: Any) -> set[Path]:
     return set(world.path(topic).glob("partition=*/*.parquet"))
@@ -134,6 +136,28 @@ def test_what_a_killed_worker_had_just_begun_goes_as_soon_as_it_is_old(
     assert begun.exists(), "its worker may be at it"
     later(world, compactor)
     assert not begun.exists()
+
+
+def test_what_was_begun_by_a_clock_that_is_ahead_goes_some_time_after_it_was_seen(
+    world: World,
+) -> None:
+    """But not while it is written, which its time of change tells."""
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v")] * 10)
+    world.flush(compactor)
+    [kept] = files_of(world, topic)
+    begun = Path(begin(str(kept.with_name(f"{0:020d}-{10:020d}-dead-1.parquet"))))
+    begun.write_bytes(b"x")
+    ahead_s = world.clock.now_ms() / 1000 + YEAR_S
+    compactor = world.compactor()
+    for changed_s in (ahead_s, ahead_s + 1):
+        os.utime(begun, (changed_s, changed_s))
+        for _ in range(2):
+            later(world, compactor, DELAY // 3)
+            assert begun.exists(), "its worker may be at it"
+    later(world, compactor)
+    assert not begun.exists()
+    assert files_of(world, topic) == {kept}
 
 
 def orphan_in(world: World, topic: Any, name: str) -> Path:

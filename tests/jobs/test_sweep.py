@@ -40,6 +40,22 @@ def test_what_was_left_is_remembered_until_the_topic_goes() -> None:
     assert (sweep.left(ONE), sweep.topics) == ({}, {TWO})
 
 
+def test_what_says_that_it_changes_later_is_dated_by_when_it_was_seen_first() -> None:
+    sweep = Sweep()
+    assert sweep.dated(ONE, {"a": 7, "b": 15, "c": 16}, 5, 10) == {
+        "a": 7, "b": 15, "c": 5,
+    }  # fmt: skip
+    assert sweep.dated(ONE, {"c": 99}, 6, 10) == {"c": 6}, "it has changed"
+    assert sweep.dated(ONE, {"c": 99, "d": 99}, 8, 10) == {"c": 6, "d": 8}
+    assert sweep.dated(TWO, {"c": 99}, 9, 10) == {"c": 9}
+    assert sweep.dated(ONE, {"d": 99}, 10, 10) == {"d": 8}
+    assert sweep.dated(ONE, {"c": 99}, 11, 10) == {"c": 11}, "it was gone"
+    assert sweep.topics == {ONE, TWO}
+    sweep.forget([ONE])
+    assert sweep.dated(TWO, {}, 12, 10) == {}
+    assert sweep.topics == set()
+
+
 def test_what_was_begun_lately_is_remembered_until_it_is_gone() -> None:
     sweep = Sweep()
     sweep.keep_begun(ONE, is_any=True)
