@@ -11,12 +11,16 @@ would be too long keeps its beginning and gets a hash of the whole.
 
 The price: a table of a topic with capitals is not called what the topic is called. The
 table property ``lakelog.topic`` says it.
+
+Some tables lie in a further warehouse (`lakehouse.further`): their places are links that
+say so, and a link that says anything else is refused.
 """
 
 import hashlib
 import os
 from pathlib import Path
 
+from lakehouse import further
 from lakehouse.errors import LocationRefused
 
 _ESCAPE = "~"
@@ -116,7 +120,12 @@ def _set_aside_name(topic_id: str) -> str:
 
 
 def check_contained(path: str) -> None:
-    """Raise LocationRefused if what stands at ``path`` lies elsewhere."""
+    """Raise LocationRefused if what stands at ``path`` lies elsewhere: not in its
+    warehouse, nor in that further one which it names, or if that is not there."""
     warehouse = os.path.dirname(path)
-    if os.path.dirname(os.path.realpath(path)) != os.path.realpath(warehouse):
+    found = os.path.dirname(os.path.realpath(path))
+    if found == os.path.realpath(warehouse):
+        return
+    name = further.named_by(path)
+    if name is None or found != os.path.realpath(further.base_of(path, name)):
         raise LocationRefused(f"{path} does not lie in {warehouse}")

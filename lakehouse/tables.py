@@ -6,6 +6,11 @@ whoever wrote it did not sync it. The idea: the table's properties say whose it 
 nothing is ever overwritten: what is not ours is moved to where the deleted wait.
 
 Used by the compactor's process only; everything here blocks.
+
+A table that lies in a further warehouse (`lakehouse.further`) is set aside there. The
+link in its place is made before anything stands behind it, and goes after that has: who
+is killed in between leaves a link that leads to nothing, and no table that none leads
+to.
 """
 
 import os
@@ -16,10 +21,20 @@ from contextlib import suppress
 import deltalake
 from deltalake.exceptions import DeltaError
 
-from lakehouse import properties
+from lakehouse import further, properties
 from lakehouse.durable import sync_directory, sync_file
-from lakehouse.errors import CommitRefused, LogDamaged, TableMissing
-from lakehouse.location import set_aside_path, set_aside_paths, table_path
+from lakehouse.errors import (
+    CommitRefused,
+    LocationRefused,
+    LogDamaged,
+    TableMissing,
+)
+from lakehouse.location import (
+    set_aside_path,
+    set_aside_paths,
+    table_path,
+    table_place,
+)
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
 from lakehouse.schema import DESCRIBED, PARTITION_COLUMN
 from lakehouse.topic_facts import TopicFacts, properties_of
@@ -37,24 +52,38 @@ def create_table(
     configs: Mapping[str, str] | None = None,
 ) -> str:
     """Make sure that the topic has its table, durably; its path. ``topic_id`` is 32 hex
-    digits; what is left out the table does not say, see `lakehouse.topic_facts`.
+    digits; what is left out the table does not say, see `lakehouse.topic_facts`. A new
+    one is made in the further warehouse that ``configs`` name.
 
     A table of an earlier topic of that name is set aside. Raises CommitRefused when the
-    place is taken by a table that is no topic's, or another topic's: an owner's clone.
+    place is taken by a table that is no topic's, or another topic's: an owner's clone;
+    LocationRefused as `table_path`, and if its further warehouse is not there.
     """
-    path = table_path(warehouse, topic)
-    os.makedirs(path, exist_ok=True)
-    found = _present(path)
-    if found is not None and found.topic_id == topic_id:
-        return path
-    if found is not None:
-        _make_room(warehouse, path, topic, found)
-        os.makedirs(path, exist_ok=True)
+    path, name = table_path(warehouse, topic), further.name_of(configs)
+    for _ in range(2 if name else 1):  # what lost its link is seen when it has one
+        found = _present(path)
+        if found is not None and found.topic_id == topic_id:
+            return path
+        if found is not None:
+            _make_room(warehouse, path, topic, found)
+        _take_place(path, name)
     _create(path, TopicFacts(topic, topic_id, partitions, number, configs))
     sync_file(entry_path(path, _CREATE))
     for directory in (os.path.join(path, LOG_DIRECTORY), path, warehouse):
         sync_directory(directory)
     return path
+
+
+def _take_place(path: str, name: str) -> None:
+    """Have a directory at ``path``, which lies in the further warehouse ``name``."""
+    if not name:
+        further.lead(path, None)
+        os.makedirs(path, exist_ok=True)
+        return
+    base = further.base_of(path, name)
+    os.makedirs(os.path.join(base, os.path.basename(path)), exist_ok=True)
+    sync_directory(base)
+    further.lead(path, name)
 
 
 def _present(path: str) -> Snapshot | None:
@@ -94,12 +123,14 @@ def _create(path: str, facts: TopicFacts) -> None:
 
 def set_aside(warehouse: str, path: str, topic: str, topic_id: str) -> str | None:
     """Move a deleted topic's table out of the way; where to, None if it has none."""
-    target = set_aside_path(warehouse, topic, topic_id)
+    base = further.base_of(path, further.named_by(path))
+    target = set_aside_path(base, topic, topic_id)
     try:
-        os.rename(path, target)
+        os.rename(os.path.join(base, os.path.basename(path)), target)
     except FileNotFoundError:
         return None
-    sync_directory(warehouse)
+    sync_directory(base)
+    further.lead(path, None)
     return target
 
 
@@ -117,38 +148,74 @@ def take_back(warehouse: str, topic: str, topic_id: str) -> str:
     """Put the table of a deleted topic back in its place, if it left it; its path.
 
     Raises TableMissing when there is none, LogDamaged when it cannot be told what it
-    has, CommitRefused as `create_table` does.
+    has, CommitRefused as `create_table` does; LocationRefused if it may wait in a
+    further warehouse that is not there.
     """
     path = table_path(warehouse, topic)
     found = _present(path) if os.path.isdir(path) else None
     if found is not None and found.topic_id == topic_id:
         return path
-    waiting = _waiting(warehouse, topic_id)
+    name, waiting = _waiting(warehouse, topic_id)
     if found is not None:
         _make_room(warehouse, path, topic, found)
-    os.rename(waiting, path)
-    sync_directory(warehouse)
+    further.lead(path, name)
+    base = further.base_of(path, name)
+    os.rename(waiting, os.path.join(base, os.path.basename(path)))
+    sync_directory(base)
     return path
 
 
-def _waiting(warehouse: str, topic_id: str) -> str:
-    """Where a deleted topic's table waits, and can be read."""
-    for path in reversed(set_aside_paths(warehouse, topic_id)):
-        with suppress(TableMissing):  # what `drop` began with is none any more
-            load(path)
-            return path
+def _waiting(warehouse: str, topic_id: str) -> tuple[str, str]:
+    """Where a deleted topic's table waits, and can be read, and in which warehouse."""
+    for name, base in _bases(warehouse).items():
+        for path in reversed(set_aside_paths(base, topic_id)):
+            with suppress(TableMissing):  # what `drop` began with is none any more
+                load(path)
+                return name, path
+    for name in further.names(warehouse):
+        why = further.why_not(warehouse, name)
+        if why is not None:
+            raise LocationRefused(why)
     raise TableMissing(f"no table of topic id {topic_id} is left in {warehouse}")
 
 
-def drop(warehouse: str, topic: str, topic_id: str) -> bool:
-    """Delete the table of a deleted topic wherever it stands; was there one?"""
+def drop(warehouse: str, topic: str, topic_id: str, name: str = "") -> bool:
+    """Delete the table of a deleted topic wherever it stands; was there one?
+
+    ``name``: the further warehouse that the topic was configured for. Raises
+    LocationRefused if that is not there, unless it was given up: there is no link to it
+    any more.
+    """
+    why = further.why_not(warehouse, name)
+    if why is not None and name in further.names(warehouse):
+        raise LocationRefused(why)
+    _drop_dead_link(warehouse, table_place(warehouse, topic))
     leave_place(warehouse, topic, topic_id)
-    waiting = set_aside_paths(warehouse, topic_id)
+    bases = _bases(warehouse).values()
+    waiting = [path for base in bases for path in set_aside_paths(base, topic_id)]
     for path in waiting:
         _drop_log(path)
         shutil.rmtree(path)
-    sync_directory(warehouse)
+    for base in bases:
+        sync_directory(base)
     return bool(waiting)
+
+
+def _drop_dead_link(warehouse: str, path: str) -> None:
+    """Of a table that was set aside when a kill came, or that lay in a warehouse that
+    was given up."""
+    name = further.named_by(path)
+    if name is None:
+        return
+    is_given_up = name not in further.names(warehouse)
+    is_there = further.why_not(warehouse, name) is None
+    if is_given_up or (is_there and not os.path.exists(path)):
+        further.lead(path, None)
+
+
+def _bases(warehouse: str) -> dict[str, str]:
+    """Name -> directory of each warehouse that is there; the first has none."""
+    return {"": warehouse, **further.present(warehouse)}
 
 
 def _drop_log(path: str) -> None:

@@ -199,6 +199,8 @@ class TopicTable:
         try:
             status = os.stat(self._log_path(""))
         except FileNotFoundError:
+            if os.path.islink(self.path):
+                check_contained(self.path)  # its warehouse may not be there
             raise TableMissing(f"there is no table at {self.path}") from None
         place = status.st_ino, status.st_mtime_ns
         if place == self._passed_over and self._polls_until_load:
