@@ -179,8 +179,9 @@ class Node:
     def _claim(self) -> None:
         owner = f"the broker on {self.settings.listener}, process {os.getpid()}"
         path = self.settings.data_dir
+        lake = self.settings.lake
         self.directory = DataDirectory.claim(
-            self._files, path, owner, self.settings.lake.warehouse
+            self._files, path, owner, lake.warehouse, lake.further
         )
         self._ends.callback(self.directory.close)
 

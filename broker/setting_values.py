@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from lakehouse import further
+
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 """What clients are told as an INT or a LONG is no larger."""
 
@@ -56,6 +58,22 @@ def _retention(value: int) -> int:
     return value
 
 
+def _warehouses(value: Any) -> Any:
+    """``NAME=PATH`` with commas between them, without blanks around them."""
+    named = [one.strip() for one in str(value).split(",")] if str(value).strip() else []
+    pairs = [
+        (n.strip(), p.strip()) for n, _, p in (one.partition("=") for one in named)
+    ]
+    for name, path in pairs:
+        if not further.NAME.fullmatch(name):
+            raise ValueError("should be NAME=PATH, names of a-z, 0-9 and -")
+        if not path.startswith("/"):
+            raise ValueError(f"should say an absolute path of {name}")
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError("names one twice")
+    return ",".join(f"{name}={path}" for name, path in pairs)
+
+
 Bytes = Annotated[int, BeforeValidator(_size), Field(ge=0)]
 Limit = Annotated[int, BeforeValidator(_size), Field(ge=-1, le=LONG_MAX)]
 """Bytes, or -1 for no limit."""
@@ -67,3 +85,4 @@ Address = Annotated[str, BeforeValidator(_address)]
 FixedAddress = Annotated[str, BeforeValidator(_fixed_address)]
 Names = Annotated[str, Field(pattern=r"^[\w.,-]*$")]
 Policies = Annotated[str, BeforeValidator(_policies)]
+Warehouses = Annotated[str, BeforeValidator(_warehouses)]

@@ -28,6 +28,7 @@ from broker.setting_values import (
     Names,
     Policies,
     Retention,
+    Warehouses,
 )
 
 
@@ -89,6 +90,11 @@ class LakeSettings(_Group):
         default=None,
         description="where tables lie, as on another disk; data_dir/tables if not set",
     )
+    warehouses: Warehouses = Field(
+        default="",
+        description="further ones, NAME=PATH with commas between them: the table of a "
+        "topic lies in the one that its lake.warehouse names",
+    )
     flush_ms: Millis = Field(
         default=5_000, description="age at which what flows goes to tables"
     )
@@ -141,6 +147,12 @@ class LakeSettings(_Group):
         default=604_800_000,
         description="after this it is deleted; with little space on the disk at once",
     )
+
+    @property
+    def further(self) -> dict[str, Path]:
+        """Where each of the further warehouses is, by name."""
+        pairs = (one.partition("=") for one in self.warehouses.split(",") if one)
+        return {name: Path(place) for name, _, place in pairs}
 
     @property
     def flush_bound_ms(self) -> int:

@@ -3,10 +3,11 @@
 The problem: a topic may want a larger disk than the others have, or a faster one, and
 every part, job and tool finds tables in one directory, by their names, and follows no
 link that somebody planted there. The idea: a hidden directory of the warehouse has a
-link to each further one, which only a broker makes, from ``lake.warehouses``; the place
-of a table that lies in one of them is a link which says that name and the table's own
-one, relative to the warehouse, and nothing else. Both sides of each keep the same id, so
-that a disk that is not mounted, or another one in its place, is not taken for it.
+link to each further one, which only a broker makes, from ``lake.warehouses``; the
+place of a table that lies in one of them is a link which says that name and the table's
+own one, relative to the warehouse, and nothing else. Both sides of each keep the same
+id, so that a disk that is not mounted, or another one in its place, is not taken for
+it.
 
 The price: two small files are read where such a link is looked at; and the system tells
 nobody of commits behind a link, so these tables' logs are looked at each second.
@@ -39,13 +40,16 @@ def name_of(configs: Mapping[str, str] | None) -> str:
 
 
 def link_of(warehouse: str, name: str) -> str:
-    """The link to a further warehouse: what lies there has a path below it."""
+    """The link to a further warehouse: what lies there has a path below it. Of no name:
+    the warehouse."""
+    if not name:
+        return warehouse
     return os.path.join(warehouse, DIRECTORY, name)
 
 
 def id_of(warehouse: str, name: str) -> str:
     """The file that says which id it has."""
-    return f"{link_of(warehouse, name)}.id"
+    return os.path.join(warehouse, DIRECTORY, f"{name}.id")
 
 
 def names(warehouse: str) -> list[str]:
@@ -65,7 +69,9 @@ def present(warehouse: str) -> dict[str, str]:
 
 def why_not(warehouse: str, name: str) -> str | None:
     """One sentence if the further warehouse of that name is not there, or none is
-    called so; None: tables in it may be opened."""
+    called so; None: tables in it may be opened, as in the warehouse, of no name."""
+    if not name:
+        return None
     link, own = link_of(warehouse, name), read_mark(id_of(warehouse, name))
     if not NAME.fullmatch(name) or not own or not os.path.islink(link):
         return f"there is no warehouse {name!r}: is it in lake.warehouses?"
@@ -103,7 +109,7 @@ def named_by(path: str) -> str | None:
 
 
 def base_of(path: str, name: str | None) -> str:
-    """The directory in which a table with the place ``path`` lies, or is to: the
+    """The directory in which a table with the place ``path`` lies, or will: the
     warehouse, or a further one. Raises LocationRefused if that is not there."""
     warehouse = os.path.dirname(path)
     if not name:
@@ -115,8 +121,8 @@ def base_of(path: str, name: str | None) -> str:
 
 
 def lead(path: str, name: str | None) -> None:
-    """Have ``path`` lead into the further warehouse ``name``, durably; None, or an empty
-    one: into none. A link that leads into another one goes.
+    """Have ``path`` lead into the further warehouse ``name``, durably; None or empty:
+    into none. A link that leads into another one goes.
 
     Raises CommitRefused if something else stands there.
     """

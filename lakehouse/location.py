@@ -12,8 +12,8 @@ would be too long keeps its beginning and gets a hash of the whole.
 The price: a table of a topic with capitals is not called what the topic is called. The
 table property ``lakelog.topic`` says it.
 
-Some tables lie in a further warehouse (`lakehouse.further`): their places are links that
-say so, and a link that says anything else is refused.
+Some tables lie in a further warehouse (`lakehouse.further`): their places are links
+that say so, and a link that says anything else is refused.
 """
 
 import hashlib

@@ -7,11 +7,14 @@ written with.
 """
 
 import errno
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from broker.storage import readable
 from broker.storage.files import Files
+from broker.storage.further import use_further
 from broker.storage.warehouse import DirectoryRefused, use_warehouse
 
 VERSION: Final = 3
@@ -43,13 +46,19 @@ class DataDirectory:
 
     @classmethod
     def claim(
-        cls, files: Files, path: Path, owner: str, warehouse: Path | None = None
+        cls,
+        files: Files,
+        path: Path,
+        owner: str,
+        warehouse: Path | None = None,
+        further: Mapping[str, Path] = MappingProxyType({}),
     ) -> "DataDirectory":
         """Take the directory, making it if it is not there.
 
         ``owner`` says who we are, for whoever is refused because of us. ``warehouse``:
-        where its tables are to lie, if not where they do. Raises DirectoryRefused if it
-        is another's or of a newer version, or as `use_warehouse`; OSError.
+        where its tables are to lie, if not where they do; ``further``: where those of
+        some topics may. Raises DirectoryRefused if it is another's or of a newer
+        version, or as `use_warehouse` and `use_further`; OSError.
         """
         files.mkdir(path)
         locks = [_lock(files, path, owner)]
@@ -61,6 +70,7 @@ class DataDirectory:
             for part in _PARTS:
                 files.mkdir(path / part)
             files.fsync_dir(path)
+            locks += use_further(files, path, further)
         except BaseException:
             for lock in locks:
                 files.close(lock)

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from broker.storage.files import Files
+from lakehouse import further
 from lakehouse.location import warehouse_of
 from lakehouse.log.delta_log import LOG_DIRECTORY
 
-MARK: Final = ".lakelog-warehouse"
+MARK: Final = further.MARK
 """In both, the same id."""
 _BEGUN: Final = f"{MARK}.begun"
 _LINK: Final = "tables"
@@ -45,7 +46,7 @@ def use_warehouse(
     """
     if warehouse is not None:
         place = Path(os.path.abspath(warehouse))
-        _check_place(data_dir, place)
+        check_place(data_dir, place, "lake.warehouse")
         is_there = os.path.realpath(data_dir / _LINK) == os.path.realpath(place)
         if not is_there or (data_dir / _LINK).is_symlink():
             _place(data_dir, place, new_id)
@@ -81,23 +82,23 @@ def check_warehouse(data_dir: Path) -> None:
             f"back here, their {MARK} is to be beside them"
         )
     if found != own:
-        _refuse_as_anothers(Path(place))
+        refuse_as_anothers(Path(place))
 
 
-def _check_place(data_dir: Path, place: Path) -> None:
+def check_place(data_dir: Path, place: Path, setting: str) -> None:
+    """Raise DirectoryRefused if a warehouse, as a setting says it, would share a place
+    with its data directory, or lies in another one or in a warehouse."""
     own = Path(os.path.realpath(data_dir))
     found = Path(os.path.realpath(place))
     if found == own / _LINK:
         return
     if own == found or own in found.parents or found in own.parents:
-        raise DirectoryRefused(f"lake.warehouse={place} and {data_dir} share a place")
+        raise DirectoryRefused(f"{setting}={place} and {data_dir} share a place")
     for parent in found.parents:
         kinds = (("data directory", "catalog.db"), ("warehouse", MARK))
         for kind, sign in kinds:
             if (parent / sign).exists():
-                raise DirectoryRefused(
-                    f"lake.warehouse={place} lies in the {kind} {parent}"
-                )
+                raise DirectoryRefused(f"{setting}={place} lies in the {kind} {parent}")
 
 
 def _place(data_dir: Path, place: Path, new_id: Callable[[], bytes]) -> None:
@@ -111,29 +112,30 @@ def _place(data_dir: Path, place: Path, new_id: Callable[[], bytes]) -> None:
     found = found or None  # an empty mark: it may begin without tables
     place.mkdir(parents=True, exist_ok=True)
     with suppress(OSError):
-        _sync(place.parent)
+        sync(place.parent)
     if found is not None and found not in {own, begun}:
-        _refuse_as_anothers(place)
+        refuse_as_anothers(place)
     if own is None:
         if begun is None:
             begun = new_id().hex()
-            _write(data_dir / _BEGUN, begun)
+            write_mark(data_dir / _BEGUN, begun)
         if found is None:
-            _mark(place, begun)
+            make_mark(place, begun)
         (data_dir / _BEGUN).rename(data_dir / MARK)
-        _sync(data_dir)
+        sync(data_dir)
     if os.path.realpath(link) != os.path.realpath(place):
-        _lead(data_dir, place)
+        lead(link, place)
 
 
-def _lead(data_dir: Path, place: Path) -> None:
-    link, new = data_dir / _LINK, data_dir / f"{_LINK}.new"
+def lead(link: Path, place: Path) -> None:
+    """Have a link, or an empty directory, be a link to ``place``, durably."""
+    new = link.with_name(f"{link.name}.new")
     new.unlink(missing_ok=True)
     new.symlink_to(place)
     if not link.is_symlink() and link.exists():
         link.rmdir()  # a link takes no directory's place
     new.rename(link)
-    _sync(data_dir)
+    sync(link.parent)
 
 
 def _check_movable(link: Path, place: Path, own: str | None) -> None:
@@ -186,25 +188,28 @@ def _check_leads(link: Path) -> None:
         raise DirectoryRefused(f"{link} leads to {place}, where nothing is")
 
 
-def _mark(place: Path, text: str) -> None:
-    """Only where there is none by now, or an empty one: of two brokers that start at
+def make_mark(place: Path, text: str) -> None:
+    """Mark a warehouse as that of an id, durably. Raises DirectoryRefused.
+
+    Only where there is none by now, or an empty one: of two brokers that start at
     the same time each would take the warehouse for its own."""
     ours = place / f"{MARK}.{text}"
-    _write(ours, text)
+    write_mark(ours, text)
     try:
         os.link(ours, place / MARK)
     except FileExistsError:
         if _read(place / MARK):
-            _refuse_as_anothers(place)
-        _write(place / MARK, text)
+            refuse_as_anothers(place)
+        write_mark(place / MARK, text)
     except OSError:  # of a file system without links
-        _write(place / MARK, text)
+        write_mark(place / MARK, text)
     finally:
         ours.unlink()
-    _sync(place)
+    sync(place)
 
 
-def _refuse_as_anothers(place: Path) -> NoReturn:
+def refuse_as_anothers(place: Path) -> NoReturn:
+    """Raise DirectoryRefused."""
     raise DirectoryRefused(f"{place} is the warehouse of another data directory")
 
 
@@ -217,17 +222,19 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def _write(path: Path, text: str) -> None:
+def write_mark(path: Path, text: str) -> None:
+    """Put a mark in its place, durably."""
     new = path.with_name(f"{path.name}.new")
     with new.open("w") as file:
         file.write(f"{text}\n")
         file.flush()
         os.fsync(file.fileno())
     new.rename(path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
-def _sync(directory: Path) -> None:
+def sync(directory: Path) -> None:
+    """Make the names in a directory durable."""
     opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(opened)

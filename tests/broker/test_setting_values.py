@@ -12,6 +12,7 @@ from broker.setting_values import (
     Limit,
     Policies,
     Retention,
+    Warehouses,
 )
 
 
@@ -28,6 +29,8 @@ from broker.setting_values import (
         (Policies, "compact , delete", "compact,delete"),
         (Policies, "delete,delete", "delete"),
         (Policies, "", ""),
+        (Warehouses, "fast=/a b, s-2 = /b=c ", "fast=/a b,s-2=/b=c"),
+        (Warehouses, "", ""),
         (Retention, "-1", -1),
         (Retention, "1", 1),
     ],
@@ -47,6 +50,12 @@ def test_it_is_taken(kind: Any, given: Any, value: Any) -> None:
         (Address, "h:65536", "above 65535"),
         (FixedAddress, "h:0", "name a port"),
         (Policies, "delete,", "delete, compact"),
+        (Warehouses, "/a", "NAME=PATH"),
+        (Warehouses, "fast=", "absolute path of fast"),
+        (Warehouses, "fast=a", "absolute path of fast"),
+        (Warehouses, "Fast=/a", "a-z, 0-9"),
+        (Warehouses, "fast=/a,", "NAME=PATH"),
+        (Warehouses, "fast=/a,fast=/b", "names one twice"),
         (Retention, "0", r"-1 \(for ever\), or 1 or more"),
         (Retention, "-2", "-1"),
         (Policies, "shred", "delete, compact"),

@@ -1,5 +1,7 @@
 """Settings: what there is, and that it stays."""
 
+from pathlib import Path
+
 import pytest
 from annotated_types import Ge
 from pydantic import BeforeValidator
@@ -92,3 +94,10 @@ def test_no_setting_has_two_lowest_values() -> None:
         plain_bounds = [one for one in field.metadata if isinstance(one, Ge)]
         is_checked_before = any(isinstance(o, BeforeValidator) for o in field.metadata)
         assert len(plain_bounds) < 2 or is_checked_before, field
+
+
+def test_further_warehouses_have_names() -> None:
+    given = {"lake.warehouses": "fast=/mnt/a b, slow=/mnt/c"}
+    found = load(given, environment=NOWHERE).lake
+    assert found.further == {"fast": Path("/mnt/a b"), "slow": Path("/mnt/c")}
+    assert load({}, environment=NOWHERE).lake.further == {}

@@ -1,5 +1,6 @@
 """The life of a table that lies in a further warehouse."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -20,7 +21,9 @@ def two(tmp_path: Path) -> Further:
     return Further(tmp_path, "fast", "slow")
 
 
-def make(two: Further, topic_id: str = ONE, name: str = "fast", topic: str = "t") -> str:
+def make(
+    two: Further, topic_id: str = ONE, name: str = "fast", topic: str = "t"
+) -> str:
     configs = {further.CONFIG: name} if name else {}
     return create_table(two.warehouse, topic, topic_id, 1, configs=configs)
 
@@ -166,10 +169,8 @@ def test_who_is_killed_in_between_goes_on_from_there(
     for nth in range(1, 10):
         with monkeypatch.context() as patched:
             is_over = _die_at(patched, step, nth, is_after=is_after)
-            try:
+            with contextlib.suppress(Killed):
                 acts[life]()
-            except Killed:
-                pass
             if is_over():
                 break
     acts[life]()
