@@ -293,6 +293,7 @@ def _bring_topics(
         partitions_max=settings.broker.partitions_max,
         new_id=lambda: around.chance(16),
         defaults=defaults,
+        further=settings.lake.further.keys(),
     )
     topics.load(catalog.read(stored_topics.load))
     return topics

@@ -23,6 +23,7 @@ from broker.runtime.configs.layers import Kind
 from broker.runtime.services import Broker
 from broker.runtime.topics.config_alter import topic_to_alter
 from broker.topics.configs import validate
+from broker.topics.warehouses import check_kept
 
 
 @serves(ApiKey.ALTER_CONFIGS, versions=(0, 2))
@@ -48,7 +49,9 @@ async def _alter(
     defaults = broker.configs.layers.topic_defaults
     topic = topic_to_alter(resource, broker.topics, lambda: validate(given, defaults))
     configs = validate(given, defaults)
-    if not validate_only:
+    if validate_only:
+        check_kept(topic.configs, configs)
+    else:
         await broker.topics.alter_configs(topic, lambda _: configs)
 
 

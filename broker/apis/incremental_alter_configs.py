@@ -25,6 +25,7 @@ from broker.runtime.services import Broker
 from broker.runtime.topics.config_alter import topic_to_alter
 from broker.topics.config_alter import Alteration, alter, that_matter
 from broker.topics.configs import TOPIC_CONFIGS
+from broker.topics.warehouses import check_kept
 
 
 @serves(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1))
@@ -62,6 +63,6 @@ async def _alter(
 
     topic = topic_to_alter(resource, broker.topics, lambda: altered({}))
     if validate_only:
-        altered(topic.configs)
+        check_kept(topic.configs, altered(topic.configs))
     else:
         await broker.topics.alter_configs(topic, altered)

@@ -178,3 +178,10 @@ def throttled_replicas(value: Value) -> str | None:
     if value == ("*",) or all(re.fullmatch(r"([0-9]+:[0-9]+)?", one) for one in value):
         return None
     return "Must be the literal '*' or a list of partition:broker"
+
+
+def warehouse_name(value: Value) -> str | None:
+    """How an operator may call a further warehouse; or nothing."""
+    if value == "" or re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", str(value)):
+        return None
+    return "Must be the name of a warehouse, of a-z, 0-9 and -, or nothing"

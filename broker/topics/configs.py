@@ -31,6 +31,7 @@ from broker.topics.config_keys import (
     one_of,
     some_of,
     throttled_replicas,
+    warehouse_name,
 )
 from broker.topics.spellings import shown
 
@@ -40,6 +41,7 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 LAKE_FLUSH_MAX_MS: Final = "lake.flush.max.ms"
 LAKE_RETENTION_MS: Final = "lake.retention.ms"
+LAKE_WAREHOUSE: Final = "lake.warehouse"
 AS_THE_LOG: Final = -2
 FOR_EVER: Final = -1
 
@@ -121,6 +123,13 @@ _TABLE: Final = (
         "never shorter than consumers can read it. -1 is for ever, -2 is as long as "
         "they can.",
         at_least(AS_THE_LOG), effective=True,
+    ),
+    ConfigKey(
+        LAKE_WAREHOUSE, _STRING, "",
+        "Which of the broker's lake.warehouses the topic's table lies in, by its name; "
+        "where the others lie if it names none. Set when the topic is created, and "
+        "never changed.",
+        warehouse_name, effective=True,
     ),
     ConfigKey(
         "leader.replication.throttled.replicas", _LIST, "",

@@ -36,7 +36,7 @@ from broker.records.batch import read_header
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.process.loop_timers import LoopTimers
 from broker.runtime.services import Broker
-from broker.settings import BrokerSettings, Settings, WalSettings
+from broker.settings import BrokerSettings, LakeSettings, Settings, WalSettings
 from broker.storage.files import Files, PosixFiles
 from broker.timing.delayed import Timers
 from broker.topics.topic import Topic
@@ -187,6 +187,7 @@ async def rig(
     clock: ManualClock | None = None,
     timers: Timers | None = None,
     hot_bytes: int = 8 << 20,
+    warehouses: str = "",
     **broker_settings: Any,
 ) -> AsyncIterator[Broker]:
     """A running broker whose data are in ``path``."""
@@ -198,6 +199,7 @@ async def rig(
         node_id=NODE_ID,
         wal=WalSettings(segment_bytes=SEGMENT_BYTES, hot_bytes=hot_bytes),
         broker=BrokerSettings(**broker_settings),
+        lake=LakeSettings(warehouses=warehouses),
     )
     own_timers = LoopTimers(loop, SystemClock())
     around = Surroundings(

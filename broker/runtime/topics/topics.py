@@ -13,6 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import (
     Awaitable,
     Callable,
+    Collection,
     Coroutine,
     Hashable,
     Iterable,
@@ -36,7 +37,7 @@ from broker.protocol.errors import (
 )
 from broker.runtime.handover import Handover
 from broker.topics import configs as topic_configs
-from broker.topics import names
+from broker.topics import names, warehouses
 from broker.topics.topic import CONSUMER_OFFSETS, INTERNAL, Topic
 
 T = TypeVar("T")
@@ -63,7 +64,8 @@ class TopicWatcher(Protocol):
 class Topics:
     """All topics by name, by id and by number.
 
-    ``defaults``: what the broker says for topics that do not say it, by topic key.
+    ``defaults``: what the broker says for topics that do not say it, by topic key;
+    ``further``: the names of its further warehouses.
 
     Mutators are coroutines that return when the catalog has committed, and raise
     ``KafkaError`` with the code for the client. One that is cancelled goes on without
@@ -78,8 +80,9 @@ class Topics:
         partitions_max: int = PARTITIONS_MAX,
         new_id: Callable[[], bytes] = lambda: os.urandom(16),
         defaults: Callable[[], Mapping[str, str]] = dict,
+        further: Collection[str] = (),
     ) -> None:
-        self._defaults = defaults
+        self._defaults, self._further = defaults, further
         self._catalog = catalog
         self._clock = clock
         self._partitions_max = partitions_max
@@ -190,7 +193,9 @@ class Topics:
             )
         check_created_at_once(partitions)
         self._check_room(partitions)
-        return topic_configs.validate(configs, self._defaults())
+        kept = topic_configs.validate(configs, self._defaults())
+        warehouses.check_allowed(kept, self._further)
+        return kept
 
     async def create(
         self,
@@ -312,7 +317,9 @@ class Topics:
         async def alter() -> Topic:
             async with self._altering.setdefault(topic.number, asyncio.Lock()):
                 self._require(topic)
-                kept = edit(self._by_number[topic.number].configs)
+                before = self._by_number[topic.number].configs
+                kept = edit(before)
+                warehouses.check_kept(before, kept)
                 await self._commit(
                     lambda connection: stored.alter_configs(
                         connection, topic.number, kept

@@ -224,3 +224,46 @@ def test_a_default_of_the_broker_counts_where_the_topic_says_the_other_end(
             await create(broker, "v", min_compaction_lag_ms="3")
 
     run(scenario)
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_a_topics_warehouse_stays(tmp_path: Path, *, validate_only: bool) -> None:
+    key = "lake.warehouse"
+
+    def edited(*entries: tuple[Operation, str]) -> IncrementalAlterConfigsRequest:
+        edits = [Edit(key, int(verb), value) for verb, value in entries]
+        edits.append(Edit("retention.ms", int(Operation.SET), "7"))
+        return IncrementalAlterConfigsRequest(
+            [EditedResource(Kind.TOPIC, "t", edits)], validate_only
+        )
+
+    async def scenario() -> None:
+        async with rig(tmp_path, warehouses="fast=/mnt/a,slow=/mnt/b") as broker:
+            await create(broker, "t", lake_warehouse="fast")
+            refused = [
+                (incremental_alter_configs, edited((Operation.SET, "slow"))),
+                (incremental_alter_configs, edited((Operation.SET, ""))),
+                (incremental_alter_configs, edited((Operation.DELETE, ""))),
+                (alter_configs, replaced(lake_warehouse="slow")),
+                (alter_configs, replaced(retention_ms="7")),
+            ]
+            for handler, request in refused:
+                [answer] = (await call(handler, request, broker)).responses
+                assert answer.error_code == ErrorCode.INVALID_CONFIG
+                assert "this topic has lake.warehouse=fast" in answer.error_message
+                made = broker.topics.get("t")
+                assert made is not None
+                assert made.configs == {key: "fast"}
+            allowed = [
+                (incremental_alter_configs, edited((Operation.SET, "fast"))),
+                (incremental_alter_configs, edited()),
+                (alter_configs, replaced(lake_warehouse="fast", retention_ms="7")),
+            ]
+            for handler, request in allowed:
+                [answer] = (await call(handler, request, broker)).responses
+                assert answer.error_code == 0
+
+    def replaced(**configs: str) -> AlterConfigsRequest:
+        return asked(Kind.TOPIC, "t", validate_only=validate_only, **configs)
+
+    run(scenario)

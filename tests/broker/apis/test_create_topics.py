@@ -258,3 +258,31 @@ def test_topics_survive_a_restart_with_their_ids(tmp_path: Path) -> None:
             assert broker.cluster_id == cluster_id
 
     run(scenario)
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_a_topic_names_a_warehouse_that_the_operator_allows(
+    tmp_path: Path, *, validate_only: bool
+) -> None:
+    def named(name: str) -> CreatableTopic:
+        wanted = topic(f"of-{len(name)}")
+        wanted.configs = [CreatableTopicConfig("lake.warehouse", name)]
+        return wanted
+
+    async def scenario() -> None:
+        async with rig(tmp_path, warehouses="fast=/mnt/fast, slow=/mnt/slow") as broker:
+            names = ["fast", "", "others", "/mnt/fast"]
+            asked = map(named, names)
+            results = await ask(broker, *asked, validate_only=validate_only)
+            assert [one.error_code for one in results] == [
+                0, 0, ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_CONFIG
+            ]  # fmt: skip
+            assert results[2].error_message == (
+                "lake.warehouse=others is none of the broker's lake.warehouses, which "
+                "are: fast, slow"
+            )
+            made = broker.topics.get("of-4")
+            assert (made is None) == validate_only
+            assert made is None or made.configs == {"lake.warehouse": "fast"}
+
+    run(scenario)

@@ -33,7 +33,7 @@ def test_keys_and_defaults_are_those_of_kafka() -> None:
     wanted = dict(pair.split("=") for pair in KAFKA_4_3.split())
     found = {name: key.default for name, key in TOPIC_CONFIGS.items()}
     ours = {name for name in found if name.startswith("lake.")}
-    assert ours == {"lake.flush.max.ms", "lake.retention.ms"}
+    assert ours == {"lake.flush.max.ms", "lake.retention.ms", "lake.warehouse"}
     assert {name: found[name] for name in found.keys() - ours} == wanted
     assert list(TOPIC_CONFIGS) == sorted(TOPIC_CONFIGS)
 
@@ -84,6 +84,7 @@ def test_the_effective_keys() -> None:
         "delete.retention.ms",
         "lake.flush.max.ms",
         "lake.retention.ms",
+        "lake.warehouse",
         "max.compaction.lag.ms",
         "max.message.bytes",
         "message.timestamp.after.max.ms",
