@@ -17,7 +17,7 @@ The price: looking costs a few per cent of a core while data flow.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -55,11 +55,12 @@ from jobs.rewrites import Rewrites
 from jobs.rhythm import Rhythm
 from jobs.round import Outcome, run_round
 from jobs.space import little_left
-from jobs.status import Counters, problems_of, table_states
+from jobs.status import Counters, log_stuck, problems_of, table_states
 from jobs.stuck import WHOLE_TOPIC, Stuck
 from jobs.tables import Table, Tables
 from jobs.topics import KnownTopics
 from jobs.warehouse import Warehouse
+from lakehouse.further import link_of
 
 LOG_AGAIN_MS: Final = 60_000
 MERGE_ENDS_S: Final = 2.0
@@ -89,6 +90,7 @@ class Compactor:
         self._warehouse = Warehouse(
             PosixFiles(), settings.data_dir, holds_lease, settings.wal.low_space_bytes
         )
+        self._further = self._warehouse.further
         self._may_write = self._warehouse.is_ours
         self._full: str | None = None
         warehouse = str(settings.data_dir / "tables")
@@ -101,7 +103,7 @@ class Compactor:
         room_bytes = 2 * settings.wal.low_space_bytes
         self._maintenance = Maintenance(
             catalog, self._tables, warehouse, backlog.has, delays,
-            lambda: little_left(warehouse, room_bytes) is not None,
+            lambda name: little_left(link_of(warehouse, name), room_bytes) is not None,
             lambda: None if self._rewrites is None else self._rewrites.writing,
             clock.monotonic_ms,
         )  # fmt: skip
@@ -119,10 +121,8 @@ class Compactor:
         self._missing = Missing(open_store(str(settings.data_dir / "wal")))
         self._lacking = set[TopicPartition]()
         self._requests, self._stuck = Requests(), Stuck()
-        self._blocked = Blocked(self._tables.followed)
-        self._logged_ms = -LOG_AGAIN_MS
-        self._attempts = 0
-        self._rhythm = Rhythm(lake)
+        self._rhythm, self._blocked = Rhythm(lake), Blocked(self._tables.followed)
+        self._logged_ms, self._attempts = -LOG_AGAIN_MS, 0
         self._ends: dict[TopicPartition, int] = {}
         self._inflow, self._compacted = Inflow(), 0
         self._pace = FULL
@@ -183,6 +183,8 @@ class Compactor:
         asked_for = self._requests.topics
         free = [one for one in waiting if not self._back.bars(one.key[0], asked_for)]
         self._full = self._warehouse.full()
+        space = self._further.with_space(topics)
+        free = [one for one in free if one.key[0] in space]
         self._report(waiting, topics, now_ms)
         self._log_held()
         if self._full is not None:
@@ -200,7 +202,8 @@ class Compactor:
         """Begin to merge or clean files of a table, behind everything else."""
         if self._rewrites is not None:
             self._rewrites.keep(topics)
-            free = partial(self._tables.free, topics, self._back.bars)
+            space = self._further.with_space(topics)
+            free = partial(self._tables.free, space, self._bars)
             self._rewrites.look(free, is_late)
 
     def _stand_back(self, topics: Mapping[TopicNumber, Topic]) -> None:
@@ -219,11 +222,16 @@ class Compactor:
     def _is_free(self, number: TopicNumber) -> bool:
         """Whether a round that is written may be committed to a topic's table."""
         self._back.look_again()
-        return not self._back.bars(number, self._requests.topics)
+        return not self._bars(number, self._requests.topics)
+
+    def _bars(self, number: TopicNumber, asked: Collection[TopicNumber] = ()) -> bool:
+        """Whether nothing is to be committed to a topic's table."""
+        topic = self._topics.get(number)
+        return self._back.bars(number, asked) or not self._further.takes(topic)
 
     def _free_table(self, number: TopicNumber) -> Table | None:
         """A followed table that may be committed to."""
-        return None if self._back.bars(number) else self._tables.followed(number)
+        return None if self._bars(number) else self._tables.followed(number)
 
     def _hasten(
         self,
@@ -408,7 +416,7 @@ class Compactor:
             key, why, now_ms, certain=certain, request_id=self._requests.newest
         )
         if failure.is_stuck:
-            _log_stuck(key, failure.why)
+            log_stuck(key, failure.why)
 
     def _count(self, outcome: Outcome, took_ms: int) -> None:
         self._compacted += outcome.log_bytes
@@ -427,7 +435,7 @@ class Compactor:
         oldest = min((one.since_ms for one in waiting), default=now_ms)
         unreadable = self._tables.unreadable
         problems = [f"the log is damaged: {place}" for place in self._backlog.damage]
-        problems += [] if self._full is None else [self._full]
+        problems += [*filter(None, [self._full]), *self._further.problems]
         self._status = replace(
             self._status,
             state="running",
@@ -461,7 +469,7 @@ class Compactor:
         if self._backlog.held and now_ms - self._logged_ms >= LOG_AGAIN_MS:
             self._logged_ms = now_ms
             for key, hole in self._backlog.held.items():
-                _log_stuck(key, str(hole))
+                log_stuck(key, str(hole))
 
     def _set_pace(self, open_: list[Pending], overdue_ms: int) -> None:
         """Step behind the producers, or take the full share of the machine."""
@@ -481,16 +489,7 @@ class Compactor:
         if now_ms < self._maintain_at_ms:
             return
         self._maintain_at_ms = now_ms + self._maintain_every_ms
-        free = {topic.number for topic in topics if not self._back.bars(topic.number)}
+        free = {topic.number for topic in topics if not self._bars(topic.number)}
         self._maintenance.run(
             topics, self._clock.now_ms(), self._may_write, free.__contains__
-        )
-
-
-def _log_stuck(key: TopicPartition, why: str) -> None:
-    if key[1] == WHOLE_TOPIC:
-        log.error("a topic cannot be compacted", topic=key[0], why=why)
-    else:
-        log.error(
-            "a partition cannot be compacted", topic=key[0], partition=key[1], why=why
         )

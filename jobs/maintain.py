@@ -21,6 +21,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -35,6 +36,7 @@ from jobs.describe import Describer
 from jobs.merging.names import OURS, Replaced
 from jobs.sweep import Files, Sweep
 from jobs.tables import Table, Tables
+from lakehouse.further import link_of, name_of
 from lakehouse.in_flight import AHEAD_MS
 from lakehouse.in_flight import DIRECTORY as BEGUN
 from lakehouse.log.actions import DataFile
@@ -253,11 +255,12 @@ def _begun_in(directory: str) -> Iterator[tuple[str, int]]:
 
 
 class Maintenance:
-    """All passes over all tables, one after the other."""
+    """All passes over all tables, one after the other. ``is_short``: whether there is
+    little space in the further warehouse of a name, or in the warehouse, of none."""
 
     def __init__(
         self, catalog: Catalog, tables: Tables, warehouse: str, in_log: InLog,
-        delays: Delays, is_short: Callable[[], bool],
+        delays: Delays, is_short: Callable[[str], bool],
         writing: Callable[[], str | None] = lambda: None,
         monotonic_ms: Callable[[], int] = lambda: 0,
     ) -> None:  # fmt: skip
@@ -288,12 +291,7 @@ class Maintenance:
         self._sweep.forget(self._sweep.topics - known)
         self._describer.keep(known)
         self._rests = {n: ms for n, ms in self._rests.items() if n in known}
-        is_short = self._is_short()
-        if is_short:
-            log.warning(
-                "little space on the disk of the tables: nothing is kept for time "
-                "travel", tables=self._warehouse,
-            )  # fmt: skip
+        is_short = cache(self._is_told_short)
         self._tables.keep(known)
         for table in self._tables.known(topics):
             if not go_on():
@@ -305,7 +303,8 @@ class Maintenance:
                 self._describer.describe(table, starts, now_ms)
                 done = maintain_table(
                     table, starts, self._in_log, now_ms, self._delays.file_ms,
-                    self._sweep, is_short=is_short, writing=self._writing(),
+                    self._sweep, writing=self._writing(),
+                    is_short=is_short(name_of(table.topic.configs)),
                 )  # fmt: skip
             except Exception as error:  # noqa: BLE001  (an owner may do anything)
                 log.warning("not maintained", topic=table.topic.name, why=str(error))
@@ -316,11 +315,22 @@ class Maintenance:
             self._rests[number] = ended_ms + REST * (ended_ms - begun_ms)
             if any(done.values()):
                 log.info("maintained", topic=table.topic.name, **done)
-        table_ms = self._delays.aside_ms if is_short else self._delays.table_ms
+        aside_ms, kept_ms = self._delays.aside_ms, self._delays.table_ms
         for deleted in self._catalog.read(catalog_topics.list_deleted):
-            age_ms = now_ms - deleted.deleted_ms
-            if age_ms >= min(table_ms, self._delays.aside_ms) and go_on():
-                self._end(deleted.topic, is_over=age_ms >= table_ms)
+            topic, age_ms = deleted.topic, now_ms - deleted.deleted_ms
+            table_ms = aside_ms if is_short(name_of(topic.configs)) else kept_ms
+            if age_ms >= min(table_ms, aside_ms) and go_on():
+                self._end(topic, is_over=age_ms >= table_ms)
+
+    def _is_told_short(self, name: str) -> bool:
+        """Whether there is little space in a warehouse; if so that is logged."""
+        is_short = self._is_short(name)
+        if is_short:
+            log.warning(
+                "little space on the disk of the tables: nothing is kept for time "
+                "travel", tables=link_of(self._warehouse, name),
+            )  # fmt: skip
+        return is_short
 
     def _end(self, topic: Topic, *, is_over: bool) -> None:
         """Move a deleted topic's table aside, once, or delete it."""
@@ -328,7 +338,8 @@ class Maintenance:
             return
         try:
             if is_over:
-                drop(self._warehouse, topic.name, topic.id.hex())
+                name = name_of(topic.configs)
+                drop(self._warehouse, topic.name, topic.id.hex(), name)
             else:
                 leave_place(self._warehouse, topic.name, topic.id.hex())
         except Exception as error:  # noqa: BLE001  (an owner may do anything)

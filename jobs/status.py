@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 from broker.status import file
 from broker.status.schema import CompactorStatus, TableState
@@ -22,6 +24,8 @@ from jobs.stuck import WHOLE_TOPIC, Failure, Stuck
 
 PERIOD_S: Final = 1.0
 TABLES_MAX: Final = 1_000
+
+log = structlog.get_logger("lakelog.compactor")
 
 
 @dataclass(slots=True)
@@ -176,3 +180,13 @@ class StatusFile:
     def _run(self) -> None:
         while not self._stop.wait(PERIOD_S):
             self.write()
+
+
+def log_stuck(key: TopicPartition, why: str) -> None:
+    """Log what stops a partition, or a whole topic."""
+    if key[1] == WHOLE_TOPIC:
+        log.error("a topic cannot be compacted", topic=key[0], why=why)
+    else:
+        log.error(
+            "a partition cannot be compacted", topic=key[0], partition=key[1], why=why
+        )

@@ -35,6 +35,10 @@ class KnownTopics:
         self._catalog.read(self._read)
         return self._topics
 
+    def get(self, number: TopicNumber) -> Topic | None:
+        """As of the last look."""
+        return self._topics.get(number)
+
     def _read(self, connection: Connection) -> None:
         changes, now_ms = catalog_topics.changes(connection), self._clock.monotonic_ms()
         if changes != self._changes or now_ms >= self._again_ms:

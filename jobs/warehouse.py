@@ -18,29 +18,17 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
 
 import structlog
 
 from broker.status.schema import CompactorStatus, DiskState
 from broker.storage.files import Files
-from broker.storage.warehouse import MARK, DirectoryRefused, check_warehouse
+from broker.storage.warehouse import DirectoryRefused, check_warehouse
+from jobs.further import LOCK, FurtherWarehouses
+from jobs.space import full_sentence, low_mark, volume
 from lakehouse.location import warehouse_of
 
-LOCK: Final = f"{MARK}.compactor"
-SHARE: Final = 20
-"""The mark is such a part of the disk at most, as the log's (`broker.storage`)."""
-_MIB: Final = 1 << 20
-
 log = structlog.get_logger("lakelog.compactor")
-
-
-class Volume(NamedTuple):
-    """A file system: which one, and how many of its bytes are free."""
-
-    device: int
-    free: int
-    total: int
 
 
 class Warehouse:
@@ -56,6 +44,7 @@ class Warehouse:
         self._files, self._data_dir, self._low_bytes = files, data_dir, low_bytes
         self._holds_lease = holds_lease
         self._link = data_dir / "tables"
+        self.further = FurtherWarehouses(files, str(self._link), low_bytes)
         self._lock: int | None = None
         self.disk = DiskState()
         """That of the tables, as of the last look at it; its low mark is 0 where it is
@@ -68,9 +57,9 @@ class Warehouse:
         if not self._holds_lease():
             self.close()
             return False
-        if self._lock is not None and self._is_there():
-            return True
-        before, self.refusal = self.refusal, self._take()
+        before = self.refusal
+        is_held = self._lock is not None and self._is_there()
+        self.refusal = (None if is_held else self._take()) or self.further.take()
         if self.refusal is not None and self.refusal != before:
             log.error("nothing is written to tables", why=self.refusal)
         return self.refusal is None
@@ -78,10 +67,11 @@ class Warehouse:
     def full(self) -> str | None:
         """One sentence if tables lie on a disk of their own which is nearly full."""
         try:
-            tables, log_ = _volume(self._link), _volume(self._data_dir)
+            tables, log_ = volume(self._link), volume(self._data_dir)
         except OSError:
             self.disk = DiskState()
             return None  # whoever writes there will tell
+        self.further.look(log_)
         mark = low_mark(tables, log_, self._low_bytes)
         self.disk = DiskState(tables.free, tables.total, mark)
         place = str(warehouse_of(self._data_dir))
@@ -98,6 +88,7 @@ class Warehouse:
         """Another one may have it."""
         self.refusal = None
         self._unlock()
+        self.further.close()
 
     def _unlock(self) -> None:
         lock, self._lock = self._lock, None
@@ -128,27 +119,3 @@ class Warehouse:
             return os.path.samestat(os.stat(self._link / LOCK), os.fstat(self._lock))
         except OSError:
             return False
-
-
-def low_mark(tables: Volume, log_: Volume, low_bytes: int) -> int:
-    """So many bytes are kept free; 0 where tables lie on the log's disk."""
-    is_own = tables.device != log_.device
-    return min(low_bytes, tables.total // SHARE) if is_own else 0
-
-
-def full_sentence(place: str, tables: Volume, mark: int) -> str | None:
-    """Why nothing is added to tables at ``place``; None if there is space."""
-    if tables.free >= mark:
-        return None
-    return (
-        f"the disk of the tables, {place}, has {tables.free / _MIB:.1f} MiB left, and "
-        f"{mark / _MIB:.1f} MiB are kept for what makes room: records wait in the log"
-    )
-
-
-def _volume(directory: Path) -> Volume:
-    found = os.statvfs(directory)
-    unit = found.f_frsize
-    return Volume(
-        os.stat(directory).st_dev, found.f_bavail * unit, found.f_blocks * unit
-    )

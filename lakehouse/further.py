@@ -108,6 +108,11 @@ def named_by(path: str) -> str | None:
     return name if is_ours else None
 
 
+def behind_link(path: str) -> str:
+    """Where a table is, for who follows no link."""
+    return os.path.realpath(path) if os.path.islink(path) else path
+
+
 def base_of(path: str, name: str | None) -> str:
     """The directory in which a table with the place ``path`` lies, or will: the
     warehouse, or a further one. Raises LocationRefused if that is not there."""

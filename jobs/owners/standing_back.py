@@ -29,6 +29,7 @@ from broker.topics.topic import Topic
 from jobs.merging.names import OURS
 from jobs.owners.attempts import Attempts
 from jobs.tables import Table
+from lakehouse.further import behind_link
 from lakehouse.log.delta_log import LOG_DIRECTORY
 from lakehouse.log.provenance import is_ours
 from lakehouse.watching.inotify import DIRECTORIES_MAX, Appeared, Watch
@@ -122,11 +123,11 @@ class StandingBack:
         for path in [p for p, number in self._roots.items() if number not in topics]:
             self._leave(watch, path)
         for table in tables:
-            if table.path not in self._roots and not self._is_full:
-                self._enter(watch, table)
+            root = behind_link(table.path)
+            if root not in self._roots and not self._is_full:
+                self._enter(watch, table, root)
 
-    def _enter(self, watch: Watch, table: Table) -> None:
-        root = table.path
+    def _enter(self, watch: Watch, table: Table, root: str) -> None:
         self._roots[root] = table.topic.number
         try:
             is_room = watch.add(root)

@@ -333,7 +333,7 @@ def test_with_little_space_on_the_disk_nothing_old_is_kept(world: World) -> None
     short = [False]
     topic, other = world.topic("t"), world.topic("other")
     compactor = world.compactor()
-    compactor._maintenance._is_short = lambda: short[0]
+    compactor._maintenance._is_short = lambda name: short[0]
     for one in (topic, other):
         world.produce(one, [Record(b"k", b"v")] * 10)
     world.flush(compactor)

@@ -13,8 +13,10 @@ from broker.storage.files import PosixFiles
 from broker.storage.warehouse import MARK
 from broker.topics.topic import Topic
 from jobs.compactor import Compactor
+from jobs.further import LOCK
 from jobs.rows import Failed, FileTask, Written
-from jobs.warehouse import LOCK, Volume, Warehouse, full_sentence, low_mark
+from jobs.space import Volume, full_sentence, low_mark
+from jobs.warehouse import Warehouse
 from lakehouse.location import warehouse_of
 from tests.jobs.world import World, here, some
 
