@@ -13,6 +13,7 @@ from pathlib import Path
 
 from broker.catalog.engine import PAGE_BYTES_MIN
 from broker.catalog.errors import CatalogMissing
+from lakehouse.further import named_by
 
 
 def check_not_lost(data_dir: Path, *, has_log: bool) -> None:
@@ -50,5 +51,8 @@ def _is_empty(path: Path) -> bool:
 def _has_tables(warehouse: Path) -> bool:
     if not warehouse.is_dir():
         return False
-    with os.scandir(warehouse) as found:
-        return any(os.path.isdir(os.path.join(one, "_delta_log")) for one in found)
+    with os.scandir(warehouse) as found:  # one's disk may not be there
+        return any(
+            os.path.isdir(os.path.join(one, "_delta_log")) or named_by(one.path)
+            for one in found
+        )

@@ -21,6 +21,7 @@ from broker.storage.files import PosixFiles
 from jobs.describe import facts_of
 from jobs.lease import LeaseKeeper
 from jobs.undelete import NotUndeleted, undelete
+from lakehouse import further
 from lakehouse.log.delta_log import entry_path
 from lakehouse.log.delta_log import load as load_table
 from lakehouse.topic_facts import facts_of as said_by
@@ -29,6 +30,7 @@ from tests.support.batches import Record
 from tests.support.patience import IDLE_S, STUCK_S
 from tests.support.process import BrokerPart, told
 from tests.support.rig import batch_of, fetch_one, produce_one, values_in
+from tests.support.warehouses import Further
 
 
 @pytest.fixture
@@ -252,3 +254,24 @@ def consumed(bootstrap: str, count: int) -> list[tuple[int, bytes]]:
         found.append((message.offset(), message.value()))
     consumer.close()
     return found
+
+
+def test_it_comes_back_from_a_further_warehouse(tmp_path: Path, world: World) -> None:
+    two = Further(tmp_path, "fast", warehouse=world.data_dir / "tables")
+    topic = world.topic("t", 1, {further.CONFIG: "fast"})
+    world.produce(topic, [Record(b"k", b"v")] * 5)
+    compactor = world.compactor()
+    world.flush(compactor)
+    before = world.rows(topic)
+    delete(world, topic)
+    later(world, compactor)
+    compactor.stop()
+    assert [one.name for one in two.roots["fast"].glob(".deleted-*")]
+    two.unmount("fast")
+    with pytest.raises(NotUndeleted, match="the warehouse fast is not there"):
+        bring_back(world)
+    two.mount("fast")
+    back = bring_back(world)
+    assert back.configs == {further.CONFIG: "fast"}
+    assert world.rows(back) == before
+    assert os.path.islink(world.path(back))

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from lakehouse.errors import LakehouseError
-from lakehouse.location import directory_name, is_set_aside
+from lakehouse import further
+from lakehouse.errors import LakehouseError, LocationRefused
+from lakehouse.location import check_contained, directory_name, is_set_aside
 from lakehouse.log.actions import parse_commit
 from lakehouse.log.delta_log import (
     Snapshot,
@@ -61,18 +62,52 @@ class FoundTables:
 
 
 def find_tables(warehouse: Path) -> FoundTables:
-    """All tables below ``warehouse``, the living first, by the names of directories.
-    Blocks. Raises OSError if that cannot be listed."""
+    """All tables below ``warehouse``, the living first, by the names of directories,
+    and those of deleted topics in further warehouses that are there. Blocks. Raises
+    OSError if one cannot be listed."""
     found = FoundTables()
-    names = sorted(os.listdir(warehouse)) if warehouse.is_dir() else []
-    for name in sorted(names, key=is_set_aside):
-        path = str(warehouse / name)
-        is_hidden = name.startswith(".") and not is_set_aside(name)
-        if is_hidden or not os.path.isdir(path) or not exists(path):
+    for path in _places(warehouse):
+        try:
+            check_contained(path)
+        except LocationRefused as error:
+            found.problems.append(f"the table {path} cannot be read: {error}")
+            found.nameless.add(os.path.basename(path))
             continue
-        table = _look(path, is_set_aside(name), found)
+        table = _look(path, is_set_aside(os.path.basename(path)), found)
         if table is not None:
             found.tables.append(table)
+    for base in further.present(str(warehouse)).values():
+        found.problems += _unled(str(warehouse), base)
+    return found
+
+
+def _places(warehouse: Path) -> list[str]:
+    """Of what may be tables; those of deleted topics at last."""
+    bases = [str(warehouse), *further.present(str(warehouse)).values()]
+    listed = [
+        (base, name)
+        for base in bases
+        for name in (sorted(os.listdir(base)) if os.path.isdir(base) else [])
+        if is_set_aside(name) or (base == bases[0] and not name.startswith("."))
+    ]
+    found = [(name, os.path.join(base, name)) for base, name in listed]
+    ordered = sorted(found, key=lambda one: is_set_aside(one[0]))
+    return [path for _, path in ordered if os.path.isdir(path) and exists(path)]
+
+
+def _unled(warehouse: str, base: str) -> list[str]:
+    """One sentence for each table in a further warehouse whose link was lost: nobody
+    finds it without."""
+    found = []
+    for name in sorted(os.listdir(base)):
+        path, place = os.path.join(base, name), os.path.join(warehouse, name)
+        if name.startswith(".") or os.path.exists(place) or not exists(path):
+            continue
+        text = os.path.relpath(path, warehouse)
+        found.append(
+            f"no link leads to the table {path}, which is left alone: make it with "
+            f"`ln -s {text} {place}`, and this again"
+        )
     return found
 
 

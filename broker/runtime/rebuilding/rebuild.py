@@ -39,6 +39,7 @@ from broker.status.schema import BrokerStatus, CompactorStatus
 from broker.storage.directory import DataDirectory
 from broker.storage.files import Files
 from broker.storage.warehouse import DirectoryRefused
+from lakehouse import further
 
 
 class NotRebuilt(Exception):
@@ -85,6 +86,7 @@ def rebuild(
         raise NotRebuilt(str(error)) from error
     with closing(directory):
         _check_no_compactor(data_dir, clock)
+        _check_all_there(str(directory.tables))
         _check_lost(data_dir, is_forced=force)
         passing("rebuild.begun")
         made = _found(directory, clock.now_ms(), answers, new_id)
@@ -146,6 +148,15 @@ def _check_no_compactor(data_dir: Path, clock: Clock) -> None:
     status = status_file.read(data_dir, CompactorStatus, now_s)
     if status is not None and status.state != "stopped" and _lives(status.pid):
         raise NotRebuilt(f"a compactor runs (process {status.pid}): stop it first")
+
+
+def _check_all_there(warehouse: str) -> None:
+    """A topic whose table nobody can look at would be none any more."""
+    for name in further.names(warehouse):
+        why = further.why_not(warehouse, name)
+        if why is not None:
+            link = further.link_of(warehouse, name)
+            raise NotRebuilt(f"{why} If it is lost, delete the link {link} first")
 
 
 def _lives(pid: int) -> bool:

@@ -10,6 +10,8 @@ from broker.catalog.engine import PAGE_BYTES_MIN
 from broker.catalog.errors import CatalogMissing
 from broker.catalog.missing import check_not_lost
 from broker.storage.places import has_log
+from lakehouse import further
+from tests.support.warehouses import Further
 
 
 def check(data_dir):
@@ -77,3 +79,12 @@ def test_a_look_leaves_the_log_of_a_catalog_that_is_cut_off(tmp_path, content):
         with pytest.raises(CatalogMissing, match="put it back"):
             check(tmp_path)
     assert (tmp_path / "catalog.db-wal").read_bytes() == b"its log"
+
+
+def test_a_table_whose_disk_is_not_there_is_one(tmp_path):
+    two = Further(tmp_path, "fast")
+    check(tmp_path)
+    further.lead(str(tmp_path / "tables" / "t"), "fast")
+    two.unmount("fast")
+    with pytest.raises(CatalogMissing, match="there is tables"):
+        check(tmp_path)

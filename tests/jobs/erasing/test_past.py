@@ -9,6 +9,7 @@ import pytest
 from jobs.erasing import past
 from tests.jobs.erasing.scene import PERSON, Scene
 from tests.jobs.world import World
+from tests.support.warehouses import Further
 
 
 def test_a_table_as_it_was_made_has_nothing_to_tell(world: World) -> None:
@@ -209,3 +210,13 @@ def test_the_tables_of_deleted_topics_of_the_name_are_told(world: World) -> None
     (world.data_dir / "tables" / ".deleted-cd-others").mkdir()
     [sentence] = past.of_deleted_topics(world.data_dir, "people")
     assert sentence.startswith("tables/.deleted-ab-people is of a deleted topic")
+
+
+def test_they_are_told_of_further_warehouses_too(world: World, tmp_path: Path) -> None:
+    two = Further(tmp_path, "fast", "slow", warehouse=world.data_dir / "tables")
+    (two.roots["fast"] / ".deleted-ab-people").mkdir()
+    [sentence] = past.of_deleted_topics(world.data_dir, "people")
+    assert sentence.startswith("tables/.lakelog-warehouses/fast/.deleted-ab-people is")
+    two.unmount("fast")
+    [sentence] = past.of_deleted_topics(world.data_dir, "people")
+    assert "were not looked for: the warehouse fast is not there" in sentence

@@ -8,11 +8,13 @@ import deltalake
 import pytest
 
 from broker.runtime.rebuilding.found_tables import find_tables
+from lakehouse import further
 from lakehouse.log.delta_log import entry_path
 from lakehouse.log.describe import describe_topic
-from lakehouse.tables import set_aside
+from lakehouse.tables import create_table, leave_place, set_aside
 from lakehouse.topic_facts import TopicFacts
 from tests.support.tables import TOPIC_ID, Writer
+from tests.support.warehouses import Further
 
 FACTS = TopicFacts("orders", TOPIC_ID, 3, 7, {"retention.ms": "1000"})
 
@@ -84,3 +86,40 @@ def test_of_a_log_of_which_nothing_can_be_read_that_is_said(writer, warehouse):
     assert "(whose it is cannot be read) cannot be read" in found.problems[0]
     assert found.nameless == {"orders"}
     os.unlink(entry_path(writer.path, 0))
+
+
+def test_tables_in_further_warehouses_are_found_by_their_links(tmp_path):
+    two = Further(tmp_path, "fast", "slow")
+    configs = {further.CONFIG: "fast"}
+    for number, (name, topic_id) in enumerate((("a", "ab" * 16), ("b", "cd" * 16))):
+        create_table(two.warehouse, name, topic_id, 1, number=number, configs=configs)
+    leave_place(two.warehouse, "b", "cd" * 16)
+    found = find_tables(Path(two.warehouse))
+    assert [(one.facts.name, one.is_deleted) for one in found.tables] == [
+        ("a", False), ("b", True)
+    ]  # fmt: skip
+    assert found.tables[0].facts.configs == configs
+    assert (found.problems, found.remarks) == ([], [])
+
+
+def test_a_table_whose_link_was_lost_is_told_with_the_link(tmp_path):
+    two = Further(tmp_path, "fast")
+    configs = {further.CONFIG: "fast"}
+    path = create_table(two.warehouse, "a", "ab" * 16, 1, configs=configs)
+    text = os.readlink(path)
+    os.unlink(path)
+    found = find_tables(Path(two.warehouse))
+    assert found.tables == []
+    [problem] = found.problems
+    assert f"`ln -s {text} {path}`" in problem
+    os.symlink(text, path)
+    assert len(find_tables(Path(two.warehouse)).tables) == 1
+
+
+def test_a_table_behind_a_planted_link_is_not_read(writer, warehouse, tmp_path):
+    shutil.move(writer.path, tmp_path / "elsewhere")
+    os.symlink(tmp_path / "elsewhere", writer.path)
+    found = find_tables(warehouse)
+    assert found.tables == []
+    assert found.nameless == {"orders"}
+    assert "does not lie in" in found.problems[0]

@@ -16,11 +16,13 @@ from broker.runtime.rebuilding.plan import Answers
 from broker.runtime.rebuilding.rebuild import NotRebuilt, rebuild
 from broker.storage.files import PosixFiles
 from jobs.check import check_data_directory
+from lakehouse import further
 from lakehouse.log.delta_log import entry_path
 from tests.broker.runtime.rebuilding.world import lose_catalog, transactional
 from tests.jobs.world import World, aside, delete, later, start_at
 from tests.support.batches import Record
 from tests.support.saying import say
+from tests.support.warehouses import Further
 
 
 @pytest.fixture
@@ -258,3 +260,21 @@ def test_what_was_open_is_ended_by_the_next_start(world):
     opened(world)
     assert set(world.catalog.read(transactions.load)) == {one.transactional_id}
     assert world.catalog.change(producers.next_block)[0] > 77
+
+
+def test_a_topic_in_a_further_warehouse_is_found_there_and_not_lost_with_its_disk(
+    world, tmp_path
+):
+    two = Further(tmp_path, "fast", warehouse=world.data_dir / "tables")
+    far = world.topic("far", 1, {further.CONFIG: "fast"})
+    world.produce(far, [Record(b"k", b"v")] * 3)
+    compactor = world.compactor()
+    world.flush(compactor)
+    compactor.stop()
+    before = lost(world)
+    two.unmount("fast")
+    with pytest.raises(NotRebuilt, match="the warehouse fast is not there"):
+        again(world)
+    two.mount("fast")
+    assert not again(world).plan.problems
+    assert opened(world) == [topic for topic in before if topic.name != "unused"]
