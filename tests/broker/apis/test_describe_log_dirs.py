@@ -17,6 +17,7 @@ from broker.protocol.messages.describe_log_dirs import (
 )
 from tests.support.patience import IDLE_S
 from tests.support.rig import Tables, batch_of, call, create, produce_one, rig, run
+from tests.support.warehouses import Further
 
 
 def test_sizes_count_segments_and_tables(tmp_path: Path) -> None:
@@ -132,5 +133,56 @@ def test_only_what_was_asked_for_and_is_there(tmp_path: Path) -> None:
             )
             (topic,) = response.results[0].topics
             assert [p.partition_index for p in topic.partitions] == [1]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_each_further_warehouse_has_the_tables_of_its_topics(
+    tmp_path: Path, *, is_elsewhere: bool
+) -> None:
+    data, away = tmp_path / "data", tmp_path / "away"
+    if is_elsewhere:
+        away.mkdir()
+        data.mkdir()
+        (data / "tables").symlink_to(away)
+    two = Further(tmp_path, "fast", "slow", warehouse=data / "tables")
+    sizes = dict[str, int]()
+
+    async def scenario() -> None:
+        tables, named = Tables(), "fast=/mnt/fast,slow=/mnt/slow"
+        async with rig(data, tables=tables, warehouses=named) as broker:
+            for number, name in enumerate(("", "fast", "slow"), 1):
+                topic = f"of-{name or 'none'}"
+                partition = await create(broker, topic, lake_warehouse=name)
+                batch = batch_of(b"x" * 100 * number)
+                await produce_one(broker, topic, batch)
+                tables.compact(broker, partition)
+                sizes[topic] = broker.partitions.table_bytes(*partition.key)
+            two.unmount("slow")
+            request = DescribeLogDirsRequest(None)
+            response = await call(describe_log_dirs, request, broker)
+            log, *others = response.results
+            plain = others.pop(0) if is_elsewhere else log
+            fast, slow = others
+            assert log.log_dir == str(data)
+            assert (slow.error_code, slow.topics) == (
+                ErrorCode.KAFKA_STORAGE_ERROR, []
+            )  # fmt: skip
+            assert [one.log_dir for one in others] == [
+                str(tmp_path / "disk-fast"), str(tmp_path / "disk-slow")
+            ]  # fmt: skip
+            of_log = {one.name: one.partitions[0].partition_size for one in log.topics}
+            assert of_log.keys() == sizes.keys() | {"__consumer_offsets"}
+            assert of_log["of-fast"] == 0, "it is in its table alone"
+            [of_fast] = fast.topics
+            assert of_fast.name == "of-fast"
+            assert of_fast.partitions[0].partition_size == sizes["of-fast"] > 0
+            of_plain = {one.name: one for one in plain.topics}
+            assert (
+                of_plain["of-none"].partitions[0].partition_size >= (sizes["of-none"])
+            )
+            if is_elsewhere:
+                assert of_plain.keys() == {"of-none"}
 
     run(scenario)

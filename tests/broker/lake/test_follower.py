@@ -14,13 +14,14 @@ from broker.lake.follower import Follower
 from broker.lake.lake import Lake
 from broker.lake.table import TopicTable
 from broker.topics.topic import Topic
-from lakehouse import properties
+from lakehouse import further, properties
 from lakehouse.location import table_path
-from lakehouse.log.commit import remove_files, repair, set_aside
+from lakehouse.log.commit import create_table, remove_files, repair, set_aside
 from lakehouse.log.delta_log import entry_path, load
 from lakehouse.watching.log_watch import LogWatch
 from tests.support.patience import IDLE_S, wait_until
 from tests.support.tables import TOPIC_ID, Writer
+from tests.support.warehouses import Further
 
 
 def a_table(warehouse: Path, topic_id: str = TOPIC_ID) -> TopicTable:
@@ -453,6 +454,35 @@ def test_a_link_in_a_tables_place_is_told_and_stops_no_start(tmp_path: Path) -> 
         away.rename(path)
         wait_until(lambda: lake.table_version(topic.number) == 0)
         assert lake.unreadable(topic.number) is None
+    finally:
+        lake.close()
+
+
+@pytest.mark.parametrize("there", ["nothing", "an empty place", "another"])
+def test_a_table_whose_disk_is_away_at_a_start_is_unreadable_and_not_absent(
+    tmp_path: Path, there: str
+) -> None:
+    """So its partitions wait for it, and begin nowhere."""
+    two = Further(tmp_path, "fast")
+    configs = {further.CONFIG: "fast"}
+    create_table(two.warehouse, "orders", TOPIC_ID, 2, configs=configs)
+    writer = Writer(two.warehouse)
+    writer.add(0, 0, 10)
+    two.unmount("fast", there)
+    topic = Topic(TopicNumber(7), bytes.fromhex(TOPIC_ID), "orders", 2, configs)
+    partition = PartitionNumber(0)
+    lake = Lake(Path(two.warehouse), call_soon=lambda call: call(), follow_ms=10)
+    try:
+        lake.start([topic])
+        assert "mounted?" in (lake.unreadable(topic.number) or "")
+        assert list(lake.unreadable_topics()) == [topic.number]
+        assert any("mounted?" in one for one in lake.problems())
+        two.mount("fast")
+        wait_until(lambda: lake.table_end(topic.number, partition) == 10)
+        assert lake.problems() == []
+        writer.add(0, 10, 20)
+        wait_until(lambda: lake.table_end(topic.number, partition) == 20)
+        assert lake.verified_ends(topic.number) == {0: 20}
     finally:
         lake.close()
 
