@@ -291,7 +291,7 @@ class Maintenance:
         self._sweep.forget(self._sweep.topics - known)
         self._describer.keep(known)
         self._rests = {n: ms for n, ms in self._rests.items() if n in known}
-        is_short = cache(self._is_told_short)
+        is_short = cache(self._look_at_space)
         self._tables.keep(known)
         for table in self._tables.known(topics):
             if not go_on():
@@ -322,7 +322,7 @@ class Maintenance:
             if age_ms >= min(table_ms, aside_ms) and go_on():
                 self._end(topic, is_over=age_ms >= table_ms)
 
-    def _is_told_short(self, name: str) -> bool:
+    def _look_at_space(self, name: str) -> bool:
         """Whether there is little space in a warehouse; if so that is logged."""
         is_short = self._is_short(name)
         if is_short:

@@ -161,6 +161,9 @@ def test_a_disk_that_is_away_stops_its_topics_and_no_others(
     troubled = {one.topic: one.why for one in status.tables if one.why}
     assert troubled.keys() == {"t", "new"}
     assert all(f"{why} mounted?" in one for one in troubled.values())
+    [problem] = check_data_directory(world.data_dir).problems
+    assert problem.startswith("t: ")
+    assert f"{why} mounted?" in problem
     mount(fast)
     world.clock.advance(60_000)
     for _ in range(3):
