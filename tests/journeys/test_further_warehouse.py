@@ -16,7 +16,7 @@ from jobs.extent import Extents
 from lakehouse.location import table_path
 from tests.support.confluent import create, produce_all
 from tests.support.patience import IDLE_S, STUCK_S, wait_until
-from tests.support.process import WholePart, gone, lakelog
+from tests.support.process import WholePart, gone, lakelog, told
 from tests.support.readers import by_deltalake, consumed
 from tests.support.warehouses import mount, unmount
 
@@ -93,7 +93,9 @@ def test_a_topics_table_lies_on_another_disk(tmp_path: Path, disk: Path) -> None
         wait_until(lambda: any(disk.glob(".deleted-*")), STUCK_S)
         assert not (whole.data_dir / "tables" / "t").is_symlink()
         whole.end()
-        lakelog("undelete", "t", *at)
+        wait_until(  # the lease of a compactor that was killed has to end
+            lambda: told("undelete", "t", *at).code == 0, STUCK_S, pause_s=1
+        )
         assert (disk / "t" / "_delta_log").is_dir()
         assert check_data_directory(whole.data_dir).problems == []
     finally:
