@@ -7,7 +7,7 @@ PURE := $(addprefix tests/broker/,protocol records log groups transactions topic
 AT_ONCE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test test-all test-clients coverage check crash sim bench soak lint-infra fuzz-rest lock clean
+.PHONY: help demo up test test-long test-all test-clients coverage check crash sim bench soak lint-infra fuzz-rest lock clean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -18,13 +18,17 @@ demo: .venv/ready  ## the whole story on real data: flights in, a Delta table, S
 up: .venv/ready  ## a broker on 127.0.0.1:9092, a compactor and the admin plane
 	@$(BIN)/lakelog up
 
-test test-all: export PYTHONDONTWRITEBYTECODE :=  # hundreds of programs are started
+test test-long test-all: export PYTHONDONTWRITEBYTECODE :=  # hundreds of programs are started
 
-test: .venv/ready .venv/spark.jsa  ## the tests (architecture, twins, journeys, short crash suite)
-	@$(BIN)/python -m pytest -q -m "not slow and not foreign" $(AT_ONCE) --ignore tests/benchmarks
-	@$(BIN)/python -m pytest -q tests/benchmarks
+test: .venv/ready .venv/spark.jsa  ## the tests in their short form: of long stories that are alike, a share
+	@$(BIN)/python -m pytest -q -m "not slow and not foreign" --stories share $(AT_ONCE) --ignore tests/benchmarks
+	@$(BIN)/python -m pytest -q --stories share tests/benchmarks
 
-test-all: .venv/ready .venv/spark.jsa  ## the tests with their long forms
+test-long: .venv/ready .venv/spark.jsa  ## what make test leaves out: the other stories, and the long forms
+	@$(BIN)/python -m pytest -q --stories rest $(AT_ONCE) --ignore tests/benchmarks
+	@$(BIN)/python -m pytest -q --stories rest tests/benchmarks
+
+test-all: .venv/ready .venv/spark.jsa  ## the tests with their long forms: both of the former
 	@$(BIN)/python -m pytest -q $(AT_ONCE) --ignore tests/benchmarks
 	@$(BIN)/python -m pytest -q tests/benchmarks
 

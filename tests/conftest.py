@@ -25,6 +25,7 @@ import pytest
 from _pytest.unraisableexception import collect_unraisable
 from hypothesis import settings
 
+from tests.support.shares import ALL, REST, SHARE, Shares
 from tests.support.shuffle import shuffled
 from tests.support.spark_archive import for_short_sparks
 from tests.support.spark_reader import SparkReader
@@ -47,6 +48,8 @@ LEAKS = ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, help="the order of the twins; 0: as written")
+    runs = {"choices": [ALL, SHARE, REST], "default": ALL}
+    parser.addoption("--stories", help="of those that are shared out: which", **runs)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -60,6 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.seed = int(asked) if asked else seed_of(TESTS)
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(config.option.seed)
+    config.pluginmanager.register(Shares(config))
 
 
 def seed_of(folder: Path) -> int:

@@ -15,8 +15,9 @@ RULES = rules()
 MARKS = "pytestmark"
 
 
-ELSEWHERE = {"foreign", "slow", "skip", "skipif"}
-"""Marks of what `make test` leaves out, or skips where something is not installed."""
+ELSEWHERE = {"foreign", "slow", "shared_out", "skip", "skipif"}
+"""Marks of what `make test` leaves out, at times or always, or skips where something is
+not installed."""
 
 
 def _marks(node: ast.AST) -> set[str]:

@@ -46,7 +46,7 @@ MERGE_POINTS = (
     "merge.after_sync",
 )
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.crash, pytest.mark.shared_out("kills of a compactor", 4)]
 
 
 def judge_table(

@@ -47,7 +47,11 @@ from tests.support.process import EagerPart
 from tests.support.spark_reader import SparkReader
 from tests.support.trickle import Follower, Trickle, value_at
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(3600),
+    pytest.mark.shared_out("owners", 4, whole=True),
+]
 
 AT_ONCE = (
     "DELETE",

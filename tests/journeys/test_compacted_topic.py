@@ -17,7 +17,10 @@ from tests.support.patience import STUCK_S, Patience, wait_until
 from tests.support.process import EagerPart, WholePart
 from tests.support.readers import by_deltalake, consumed
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.shared_out("tables", 3, whole=True),
+]
 
 SETTINGS = (
     "wal.keep_ms=0",

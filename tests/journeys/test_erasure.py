@@ -26,7 +26,10 @@ from tests.support.readers import consumed
 from tests.support.traces import traces
 from tests.support.transactions import transactional, write
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.shared_out("tables", 3, whole=True),
+]
 
 SETTINGS = (
     "wal.segment_bytes=1Mi",

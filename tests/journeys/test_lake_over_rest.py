@@ -10,6 +10,8 @@ from tests.support.confluent import create, produce_all
 from tests.support.patience import Patience
 from tests.support.process import WholePart
 
+pytestmark = [pytest.mark.spark, pytest.mark.shared_out("tables", 3, whole=True)]
+
 COUNT = 60
 
 
@@ -45,7 +47,6 @@ def compacted(up):
     return until(up, operation["metadata"]["self"], lambda o: o["state"] == "DONE")
 
 
-@pytest.mark.spark
 def test_a_table_is_made_current_by_asking_and_shown_as_such(up, compacted):
     assert compacted["topic_names"] == ["orders"]
     found = until(up, "/v1/tables/orders", lambda t: t["broker_problem"] is None)
@@ -57,7 +58,6 @@ def test_a_table_is_made_current_by_asking_and_shown_as_such(up, compacted):
     assert listed["location"] == found["location"]
 
 
-@pytest.mark.spark
 def test_its_commits_lead_to_versions_and_back(up, compacted):
     commits = asked(up, "/v1/tables/orders/commits")["data"]
     assert commits[-1]["operation"] == "CREATE TABLE"
@@ -73,7 +73,6 @@ def test_its_commits_lead_to_versions_and_back(up, compacted):
         assert rows.num_rows == there
 
 
-@pytest.mark.spark
 def test_its_records_are_read_and_the_code_for_its_table_opens_it(up, compacted):
     url = "/v1/topics/orders/records?filter=value.n%20%3E%3D%2050&timeout_ms=30000"
     found = []

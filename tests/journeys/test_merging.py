@@ -18,7 +18,10 @@ from tests.support.patience import STUCK_S, Patience
 from tests.support.process import EagerPart, WholePart
 from tests.support.readers import consumed
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.shared_out("tables", 3, whole=True),
+]
 
 SETTINGS = (
     "wal.keep_ms=0",

@@ -41,7 +41,10 @@ from tests.support.peer import Peer, values_by_offset
 from tests.support.process import BrokerPart
 from tests.support.spark_reader import SparkReader
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.shared_out("owners", 4, whole=True),
+]
 
 AT_ONCE = ("DELETE", "UPDATE", "RENAME COLUMN", "deletion vectors, and a DELETE")
 """The others are walked where long forms are."""

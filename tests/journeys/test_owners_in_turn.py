@@ -23,7 +23,10 @@ from tests.support.process import WholePart, lakelog
 from tests.support.readers import by_spark, consumed
 from tests.support.spark_reader import SparkReader
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.shared_out("owners", 4, whole=True),
+]
 
 SETTINGS = (
     "wal.keep_ms=0",

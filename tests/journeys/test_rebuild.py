@@ -25,7 +25,10 @@ from tests.support.patience import IDLE_S, STUCK_S, Patience, wait_until
 from tests.support.process import WholePart, gone, lakelog, told
 from tests.support.readers import by_deltalake
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.shared_out("tables", 3, whole=True),
+]
 
 SETTINGS = (
     "wal.keep_ms=0", "wal.idle_seal_ms=100", "lake.flush_ms=60000",

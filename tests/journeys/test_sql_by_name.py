@@ -16,7 +16,10 @@ from tests.support.confluent import create, produce_all, read
 from tests.support.patience import STUCK_S, wait_until
 from tests.support.process import Part, Told, WholePart, lakelog, told
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.shared_out("tables", 3, whole=True),
+]
 
 TOPICS = ("flights", "Orders", "orders", "clicks.v1-eu")
 SMALL = (

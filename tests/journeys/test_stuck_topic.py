@@ -21,7 +21,10 @@ from tests.support.patience import STUCK_S, becomes_true, wait_until
 from tests.support.process import BrokerPart, Part, lakelog
 from tests.support.readers import by_deltalake, consumed
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.shared_out("owners", 4, whole=True),
+]
 
 SETTINGS = (
     "wal.segment_bytes=1Mi",

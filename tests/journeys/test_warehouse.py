@@ -17,7 +17,10 @@ from tests.support.patience import IDLE_S, STUCK_S, wait_until
 from tests.support.process import WholePart, gone, lakelog, told
 from tests.support.readers import by_deltalake, consumed
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.shared_out("tables", 3, whole=True),
+]
 
 MEMORY = Path("/dev/shm")
 
