@@ -1,19 +1,19 @@
 """A compactor killed at each of its points: the next one goes on, exactly once."""
 
-import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from jobs.check import check_data_directory
 from lakehouse.log.delta_log import load
+from tests.jobs.compactions import Compactions
 from tests.jobs.world import World
 from tests.support.batches import Record
 
 pytestmark = [pytest.mark.crash]
+
+Compact = Callable[..., int]
 
 POINTS = [
     "compact.before_files",
@@ -42,43 +42,25 @@ CLEAN_POINTS = [
     "clean.after_commit",
     "clean.after_sync",
 ]
-ROOT = Path(__file__).parents[2]
-PROGRAM = """
-import pathlib, sys
-from broker.catalog.catalog import Catalog
-from broker.clock import SystemClock
-from broker.settings import LakeSettings, Settings
-from broker.storage.files import PosixFiles
-from broker.storage.store import LocalSegmentStore
-from jobs.backlog import Backlog
-from jobs.compactor import Compactor
-from tests.jobs.world import MergesHere, here
-data = pathlib.Path(sys.argv[1])
-settings = Settings(data_dir=data, lake=LakeSettings(flush_ms=0, merge=True))
-catalog = Catalog.open(data / "catalog.db")
-backlog = Backlog(LocalSegmentStore(PosixFiles(), data / "wal"))
-compactor = Compactor(
-    settings, catalog, backlog, here, lambda: 2, SystemClock(), lambda: True,
-    merges=MergesHere(),
-)
-while compactor.step():
-    pass
-compactor.step()  # what was merged is committed
-catalog.close()
-"""
 
 
-def compact(world: World, failpoints: str = "") -> int:
-    """Run a compactor until all is done or it dies; its exit code."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(world.data_dir)],
-        env=os.environ | {"LAKELOG_FAILPOINTS": failpoints},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode
+@pytest.fixture(scope="module")
+def compactions() -> Iterator[Compactions]:
+    compactions = Compactions()
+    yield compactions
+    compactions.close()
+
+
+@pytest.fixture
+def compact(compactions: Compactions, world: World) -> Compact:
+    """Runs a compactor until all is done or it dies at a point; its exit code."""
+
+    def compacted(points: str = "") -> int:
+        code = compactions.run(world.data_dir, points)
+        assert code in (0, -signal.SIGKILL)
+        return code
+
+    return compacted
 
 
 def some(count: int) -> list[Record]:
@@ -87,18 +69,18 @@ def some(count: int) -> list[Record]:
 
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_there_then_each_record_is_in_its_table_once(
-    world: World, point: str
+    world: World, compact: Compact, point: str
 ) -> None:
     one, two = world.topic("one", 2), world.topic("two")
     for topic, partition in ((one, 0), (one, 1), (two, 0)):
         world.produce(topic, some(30), partition)
     # First in the very first round, then in one that finds a table there.
-    assert compact(world, point) == -signal.SIGKILL
+    assert compact(point) == -signal.SIGKILL
     world.produce(one, some(10), 1)
-    assert compact(world, f"{point}=2") in (0, -signal.SIGKILL)
+    assert compact(f"{point}=2") in (0, -signal.SIGKILL)
     world.produce(one, some(10), 1)
     world.produce(two, some(10))
-    assert compact(world) == 0
+    assert compact() == 0
     world.check_rows()
     report = check_data_directory(world.data_dir)
     assert report.problems == []
@@ -107,16 +89,16 @@ def test_killed_there_then_each_record_is_in_its_table_once(
 
 @pytest.mark.parametrize("point", MERGE_POINTS)
 def test_killed_in_a_merge_then_each_record_is_in_its_table_once(
-    world: World, point: str
+    world: World, compact: Compact, point: str
 ) -> None:
     topic, steps = world.topic("one"), world.compactor()
     for _ in range(18):
         world.produce(topic, some(10))
         world.flush(steps)
-    assert compact(world, point) == -signal.SIGKILL
+    assert compact(point) == -signal.SIGKILL
     world.check_rows()
     world.produce(topic, some(10))
-    assert compact(world) == 0
+    assert compact() == 0
     assert len(load(str(world.path(topic))).files) <= 2
     world.check_rows()
     report = check_data_directory(world.data_dir)
@@ -127,19 +109,19 @@ def test_killed_in_a_merge_then_each_record_is_in_its_table_once(
 
 @pytest.mark.parametrize("point", CLEAN_POINTS)
 def test_killed_in_a_clean_then_each_key_has_its_last_record(
-    world: World, point: str
+    world: World, compact: Compact, point: str
 ) -> None:
     configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
     topic, steps = world.topic("one", 1, configs), world.compactor()
     world.produce(topic, some(30))
     world.flush(steps)
-    assert compact(world) == 0
+    assert compact() == 0
     world.produce(topic, some(20))
     world.flush(steps)
-    assert compact(world, point) == -signal.SIGKILL
+    assert compact(point) == -signal.SIGKILL
     world.produce(topic, some(10))
     world.flush(steps)
-    assert compact(world) == 0
+    assert compact() == 0
     produced = world.produced[topic.number, 0]
     assert world.rows(topic) == [*produced[20:30], *produced[40:]]
     report = check_data_directory(world.data_dir)
