@@ -5,8 +5,7 @@ on it.
 """
 
 import ast
-
-import pytest
+from pathlib import Path
 
 from tests.architecture.sources import ROOT, name_of, python_files
 
@@ -66,29 +65,36 @@ def _sources():
     ]
 
 
-@pytest.mark.parametrize("path", _sources(), ids=name_of)
-def test_a_file_has_its_twin(path):
-    twin = _twin_of(name_of(path))
-    if name_of(path) in WITHOUT_TWIN:
-        assert not twin.exists(), f"{name_of(path)} has its twin: take it off the list"
-    else:
-        assert twin.exists(), f"write {name_of(twin)}"
+def test_each_file_has_its_twin():
+    names = [name_of(path) for path in _sources()]
+    missing = [_twin_of(name) for name in names if name not in WITHOUT_TWIN]
+    there = [name for name in WITHOUT_TWIN if _twin_of(name).exists()]
+    assert names
+    assert not [name_of(twin) for twin in missing if not twin.exists()], "write them"
+    assert not there, "these have their twin: take them off the list"
 
 
 def test_the_list_only_gets_shorter():
     assert len(WITHOUT_TWIN) == MOST
 
 
-@pytest.mark.parametrize("path", python_files("tests"), ids=name_of)
-def test_no_test_module_imports_from_another(path):
-    """What two of them need is in ``tests/support``."""
-    imported: list[str] = []
+def _imported(path):
+    """The names of all that a file imports."""
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
             case ast.Import(names):
-                imported += [alias.name for alias in names]
+                yield from (alias.name for alias in names)
             case ast.ImportFrom(module, names):
-                imported += [f"{module}.{alias.name}" for alias in names]
-    assert not [
-        name for name in imported if name.startswith("tests") and ".test_" in name
+                yield from (f"{module}.{alias.name}" for alias in names)
+
+
+def test_no_test_module_imports_from_another():
+    """What two of them need is in ``tests/support``."""
+    assert "tests.architecture.sources.ROOT" in _imported(Path(__file__))
+    wrong = [
+        (name_of(path), name)
+        for path in python_files("tests")
+        for name in _imported(path)
+        if name.startswith("tests") and ".test_" in name
     ]
+    assert not wrong
