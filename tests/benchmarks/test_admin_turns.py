@@ -44,9 +44,8 @@ from broker.topics.topic import Topic
 from tests.support.peer import Peer
 from tests.support.rig import rig, run
 from tests.support.serving import serving
-from tests.support.turns import Longest, iterations_ms, uncollected
+from tests.support.turns import BUDGET_MS, Longest, iterations_ms, uncollected
 
-ENOUGH_MS = 5.0
 ROUNDS = 4
 TOPICS, GROUPS = 1_000, 5_000
 NAMES = [f"topic-{n}" for n in range(TOPICS)]
@@ -110,7 +109,7 @@ def check_rounds(
             peer = await asyncio.to_thread(Peer, f"{host}:{port}")
             for _ in range(ROUNDS):
                 await play(broker, peer, longest)
-                if longest.is_below(ENOUGH_MS):
+                if longest.is_below(BUDGET_MS):
                     break
             peer.socket.close()
 

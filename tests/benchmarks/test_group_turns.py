@@ -29,6 +29,7 @@ from broker.topics.topic import Topic
 from tests.support.clock import ManualClock
 from tests.support.coordinating import story
 from tests.support.turns import (
+    BUDGET_MS,
     Longest,
     budget_ms,
     callbacks_ms,
@@ -37,7 +38,6 @@ from tests.support.turns import (
     uncollected,
 )
 
-ENOUGH_MS = 5.0
 ROUNDS = 8
 MEMBERS = 1_000
 METADATA = b"\0\0\0\0\0\1\0\7flights" + bytes(100)
@@ -122,7 +122,7 @@ def test_a_group_of_a_thousand_through_its_life(tmp_path: Path) -> None:
                 await crowd.gather_and_scatter()
                 for phase, ms in crowd.longest.items():
                     longest.note(phase, [ms])
-                if longest.is_below(ENOUGH_MS):
+                if longest.is_below(BUDGET_MS):
                     return
 
     with uncollected():
@@ -146,7 +146,7 @@ def test_looking_for_offsets_that_expired(tmp_path: Path) -> None:
                     topic.key(PartitionNumber(i)): Committed(5, committed_ms=now_ms)
                     for i in range(each)
                 }
-            longest = least_ms(lambda: max(steps_ms(groups._swept())), ENOUGH_MS)
+            longest = least_ms(lambda: max(steps_ms(groups._swept())), BUDGET_MS)
             assert len(list(groups.groups())) == groups_count
 
     with uncollected():
@@ -179,7 +179,7 @@ def test_commits_that_waited_for_one_in_parts(
                             await asyncio.sleep(0)
                     await asyncio.gather(*asked)
                 longest = min(longest, max(iterations))
-                if longest < ENOUGH_MS:
+                if longest < BUDGET_MS:
                     return
 
     with uncollected():
@@ -214,7 +214,7 @@ def test_the_end_of_a_transaction_with_many_offsets(
                         "g", ProducerId(7), commits=commits
                     )
                 longest = min(longest, max(iterations))
-                if longest < ENOUGH_MS:
+                if longest < BUDGET_MS:
                     return
 
     with uncollected():

@@ -77,7 +77,6 @@ from broker.topics.topic import Topic
 from tests.support.rig import rig, run
 from tests.support.serving import serving
 from tests.support.turns import (
-    BUDGET_MS,
     budget_ms,
     longest_callback_ms,
     uncollected,
@@ -196,6 +195,7 @@ REQUESTS: dict[str, tuple[Any, int]] = {
 }
 
 
+@pytest.mark.shared_out("turns", 3)
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_request_of_a_hundred_thousand_names(name: str, tmp_path: Path) -> None:
     request, version = REQUESTS[name]
@@ -204,13 +204,14 @@ def test_a_request_of_a_hundred_thousand_names(name: str, tmp_path: Path) -> Non
         async with rig(tmp_path) as broker, serving((), broker) as server:
             broker.topics.load([Topic(1, bytes(15) + b"\1", HERE, 1)])
             with uncollected():
-                least = await longest_callback_ms(server, request, version, BUDGET_MS)
+                least = await longest_callback_ms(server, request, version)
             sys.stdout.write(f"{name}: longest turn {least:.1f} ms\n")
             assert least < budget_ms(), f"{name}: {least:.1f} ms in one turn"
 
     run(scenario)
 
 
+@pytest.mark.shared_out("turns", 3)
 @pytest.mark.parametrize(("count", "each"), [(1, MANY), (MANY, 1)])
 def test_a_fetch_of_a_hundred_thousand_partitions(
     count: int, each: int, tmp_path: Path
@@ -222,13 +223,14 @@ def test_a_fetch_of_a_hundred_thousand_partitions(
     async def scenario() -> None:
         async with rig(tmp_path) as broker, serving((), broker) as server:
             with uncollected():
-                least = await longest_callback_ms(server, request, 12, BUDGET_MS)
+                least = await longest_callback_ms(server, request, 12)
             sys.stdout.write(f"fetch of {count} topics: longest turn {least:.1f} ms\n")
             assert least < budget_ms(), f"{least:.1f} ms in one turn"
 
     run(scenario)
 
 
+@pytest.mark.shared_out("turns", 3)
 @pytest.mark.parametrize(("count", "each"), [(10, 10_000), (100_000, 1)])
 @pytest.mark.parametrize("version", [7, 8])
 def test_all_that_a_group_committed(
@@ -247,7 +249,7 @@ def test_all_that_a_group_committed(
                 for index in range(each)
             }
             with uncollected():
-                least = await longest_callback_ms(server, asked, version, BUDGET_MS)
+                least = await longest_callback_ms(server, asked, version)
             sys.stdout.write(f"all offsets, v{version}: longest turn {least:.1f} ms\n")
             assert least < budget_ms(), f"{least:.1f} ms in one turn"
 
@@ -286,6 +288,7 @@ CHANGES: dict[str, tuple[Any, int]] = {
 }
 
 
+@pytest.mark.shared_out("turns", 3)
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_of_a_hundred_thousand_offsets(name: str, tmp_path: Path) -> None:
     request, version = CHANGES[name]
@@ -302,9 +305,7 @@ def test_a_change_of_a_hundred_thousand_offsets(name: str, tmp_path: Path) -> No
                 commits.put("g", offsets)
 
             with uncollected():
-                least = await longest_callback_ms(
-                    server, request, version, BUDGET_MS, prepare
-                )
+                least = await longest_callback_ms(server, request, version, prepare)
             sys.stdout.write(f"{name}: longest turn {least:.1f} ms\n")
             assert least < budget_ms(), f"{name}: {least:.1f} ms in one turn"
 

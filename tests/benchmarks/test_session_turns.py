@@ -21,7 +21,7 @@ from tests.support.rig import (
     rig,
     run,
 )
-from tests.support.turns import ASKED, ENOUGH_MS, Longest, callbacks_ms, uncollected
+from tests.support.turns import ASKED, BUDGET_MS, Longest, callbacks_ms, uncollected
 
 COUNT = 10_000
 ROUNDS = 20
@@ -74,7 +74,7 @@ def test_a_session_of_thousands_holds_no_turn(tmp_path: Path, version: int) -> N
             client = SessionClient(broker, "t", version)
             for _ in range(ASKED):
                 await live(broker, client, longest)
-                if longest.is_below(1.5 * ENOUGH_MS):
+                if longest.is_below(BUDGET_MS):
                     break
         longest.check(f"session v{version}")
 
