@@ -30,7 +30,7 @@ POINTS = {
 }
 OFTEN = "log"  # those are passed hundreds of times a second
 
-pytestmark = [pytest.mark.crash, pytest.mark.shared_out("kills of a broker", 4)]
+pytestmark = [pytest.mark.crash, pytest.mark.shared_out("kills of a broker", 6)]
 
 
 class Life:

@@ -46,7 +46,7 @@ MERGE_POINTS = (
     "merge.after_sync",
 )
 
-pytestmark = [pytest.mark.crash, pytest.mark.shared_out("kills of a compactor", 4)]
+pytestmark = [pytest.mark.crash, pytest.mark.shared_out("kills of a compactor", 6)]
 
 
 def judge_table(

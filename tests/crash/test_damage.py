@@ -117,22 +117,22 @@ def flip(path: Path, position: int) -> None:
         file.write(bytes([byte ^ 0x10]))
 
 
-@pytest.mark.shared_out("failing disks", 4)
+@pytest.mark.shared_out("failing disks", 6)
 def test_in_a_sealed_segment(build):
     Life(build(settings=SEALED), sealed=True).judge()
 
 
-@pytest.mark.shared_out("failing disks", 4)
+@pytest.mark.shared_out("failing disks", 6)
 def test_in_what_recovery_reads_again(build):
     Life(build(settings=ACTIVE), sealed=False).judge()
 
 
-@pytest.mark.shared_out("failing disks", 4)
+@pytest.mark.shared_out("failing disks", 6)
 def test_in_the_header_of_an_entry(build):
     Life(build(settings=ACTIVE), sealed=False, in_header=True).judge()
 
 
-@pytest.mark.shared_out("planted defects", 4)
+@pytest.mark.shared_out("planted defects", 6)
 def test_it_is_noticed_that_nothing_is_verified(build):
     life = Life(build(settings=ACTIVE, altered="unverified"), sealed=False)
     with pytest.raises(Lost, match="not as they were"):

@@ -21,7 +21,7 @@ from tests.crash.workload import (
 )
 from tests.support.power import small_disk
 
-pytestmark = [pytest.mark.crash, pytest.mark.shared_out("failing disks", 4)]
+pytestmark = [pytest.mark.crash, pytest.mark.shared_out("failing disks", 6)]
 
 disk = pytest.fixture(small_disk)
 

@@ -6,7 +6,7 @@ from tests.crash.groups import Member, committed
 from tests.crash.house import HITS
 from tests.crash.workload import running, tell, wait_for
 
-pytestmark = [pytest.mark.crash, pytest.mark.shared_out("kills of a broker", 4)]
+pytestmark = [pytest.mark.crash, pytest.mark.shared_out("kills of a broker", 6)]
 
 
 def test_a_member_that_comes_after_a_kill_starts_at_the_last_commit(build):

@@ -18,7 +18,7 @@ from tests.crash.house import House
 from tests.crash.workload import Load, judge, read_everything, running, tell, wait_for
 from tests.support.patience import STUCK_S, wait_until
 
-pytestmark = [pytest.mark.crash, pytest.mark.shared_out("lost tables", 5)]
+pytestmark = [pytest.mark.crash, pytest.mark.shared_out("lost tables", 6)]
 
 
 def moved(table: Path) -> Callable[[], None]:

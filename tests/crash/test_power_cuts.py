@@ -131,19 +131,19 @@ def grown(loads: list[Load], before: list[int]) -> bool:
     )
 
 
-@pytest.mark.shared_out("failing disks", 4)
+@pytest.mark.shared_out("failing disks", 6)
 def test_power_cuts_lose_nothing(disk, house):
     live(disk, house(), CUTS, (0.5, 3.0))
 
 
-@pytest.mark.shared_out("planted defects", 4)
+@pytest.mark.shared_out("planted defects", 6)
 def test_a_power_cut_notices_that_the_log_is_not_synced(disk, house):
     altered = house(altered="never_synced")
     with pytest.raises(Lost):
         live(disk, altered, 1, (0.2, 0.5), compacting=False, loses=True)
 
 
-@pytest.mark.shared_out("planted defects", 4)
+@pytest.mark.shared_out("planted defects", 6)
 def test_a_power_cut_notices_that_tables_are_not_synced(disk, house):
     """Their records were let go from the log, and are nowhere; or what is left of the
     table's log is torn, which is told."""

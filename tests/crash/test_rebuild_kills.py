@@ -15,7 +15,7 @@ from tests.crash.workload import (
 )
 from tests.support.process import told
 
-pytestmark = [pytest.mark.crash, pytest.mark.shared_out("kills of a broker", 4)]
+pytestmark = [pytest.mark.crash, pytest.mark.shared_out("kills of a broker", 6)]
 
 POINTS = (
     "rebuild.begun", "rebuild.planned", "rebuild.filled", "rebuild.staged",

@@ -18,7 +18,7 @@ from tests.crash.workload import (
 )
 from tests.support.patience import STUCK_S
 
-pytestmark = [pytest.mark.crash, pytest.mark.shared_out("planted defects", 4)]
+pytestmark = [pytest.mark.crash, pytest.mark.shared_out("planted defects", 6)]
 
 
 def lives_through_kills(house, kills=3):

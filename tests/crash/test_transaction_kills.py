@@ -19,7 +19,7 @@ POINTS = (
 )  # fmt: skip
 RARE = ("wal.seal", "wal.checkpoint")
 
-pytestmark = [pytest.mark.crash, pytest.mark.shared_out("kills of a broker", 4)]
+pytestmark = [pytest.mark.crash, pytest.mark.shared_out("kills of a broker", 6)]
 
 
 def test_a_kill_at_a_named_point_breaks_no_transaction(build):

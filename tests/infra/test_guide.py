@@ -79,6 +79,7 @@ def is_ready(admin: str) -> bool:
     return False
 
 
+@pytest.mark.shared_out("pages of the guide", 6)
 def test_what_is_to_be_typed_does_what_the_guide_says(tmp_path):
     up = WholePart(tmp_path / "lakelog-data", "groups.initial_rebalance_delay_ms=0")
     up.arguments.append("--no-compactor")
@@ -112,6 +113,7 @@ def test_what_is_to_be_typed_does_what_the_guide_says(tmp_path):
     assert {"python", "asyncio"} <= set(groups.split())
 
 
+@pytest.mark.shared_out("pages of the guide", 6)
 def test_what_stays_is_started_as_the_guide_says(tmp_path):
     [lines] = [block.code for block in blocks() if block.language == "toml"]
     (tmp_path / "lakelog.toml").write_text(lines)

@@ -101,6 +101,7 @@ def old_one_is_taken(system, old):
     return False
 
 
+@pytest.mark.shared_out("pages of the guide", 6)
 @pytest.mark.parametrize("is_named", [True, False], ids=["a file", "the one made"])
 def test_a_secret_is_rotated_as_the_page_says(tmp_path, made, is_named):
     named = tmp_path / "internal-secret"
@@ -140,6 +141,7 @@ def test_a_secret_is_rotated_as_the_page_says(tmp_path, made, is_named):
     wait_until(lambda: f"{FIGURE}{{" in system.asked("/metrics")[1])
 
 
+@pytest.mark.shared_out("pages of the guide", 6)
 def test_a_part_that_finds_none_serves_kafka_without(tmp_path, made):
     [said] = re.findall(r"says `([^`]+)` with the reason in its log", WORDS)
     named = tmp_path / "internal-secret"

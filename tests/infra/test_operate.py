@@ -90,6 +90,7 @@ def section(title):
     ]
 
 
+@pytest.mark.shared_out("pages of the guide", 6)
 def test_a_full_disk_refuses_says_why_and_goes_on_when_there_is_room(disk, running):
     said = section("A full disk")
     system = running(disk.root / "lakelog-data", *SMALL)
@@ -112,6 +113,7 @@ def test_a_full_disk_refuses_says_why_and_goes_on_when_there_is_room(disk, runni
     assert len(system.consumed()) == 60
 
 
+@pytest.mark.shared_out("pages of the guide", 6)
 def test_a_damaged_segment_is_named_and_put_back(tmp_path, running):
     said = section("A damaged segment")
     system = running(tmp_path / "lakelog-data", *SEGMENTS)

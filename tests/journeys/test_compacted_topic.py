@@ -19,7 +19,7 @@ from tests.support.readers import by_deltalake, consumed
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.shared_out("tables", 3, whole=True),
+    pytest.mark.shared_out("tables", 4, whole=True),
 ]
 
 SETTINGS = (

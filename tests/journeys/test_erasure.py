@@ -28,7 +28,7 @@ from tests.support.transactions import transactional, write
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.shared_out("tables", 3, whole=True),
+    pytest.mark.shared_out("tables", 4, whole=True),
 ]
 
 SETTINGS = (

@@ -181,7 +181,7 @@ def restart(broker: BrokerPart, how: str) -> None:
     broker.start()
 
 
-@pytest.mark.shared_out("restarts", 3)
+@pytest.mark.shared_out("restarts", 4)
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
 def test_members_go_on_in_their_generation(broker, how):
     """A group of each library, under one restart."""
@@ -210,7 +210,7 @@ def test_members_go_on_in_their_generation(broker, how):
     broker.stop()
 
 
-@pytest.mark.shared_out("restarts", 3)
+@pytest.mark.shared_out("restarts", 4)
 def test_a_member_that_dies_with_the_broker_is_expired(broker):
     create(broker.bootstrap, "t", PARTITIONS)
     lives = AioMember(broker.bootstrap, "t", "g")

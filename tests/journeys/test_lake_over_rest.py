@@ -10,7 +10,7 @@ from tests.support.confluent import create, produce_all
 from tests.support.patience import Patience
 from tests.support.process import WholePart
 
-pytestmark = [pytest.mark.spark, pytest.mark.shared_out("tables", 3, whole=True)]
+pytestmark = [pytest.mark.spark, pytest.mark.shared_out("tables", 4, whole=True)]
 
 COUNT = 60
 

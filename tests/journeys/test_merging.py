@@ -20,7 +20,7 @@ from tests.support.readers import consumed
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.shared_out("tables", 3, whole=True),
+    pytest.mark.shared_out("tables", 4, whole=True),
 ]
 
 SETTINGS = (

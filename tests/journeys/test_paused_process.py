@@ -61,7 +61,7 @@ def answered(peer: Peer) -> int:
     return response_decoder(12, 3)(frame, position).error_code
 
 
-@pytest.mark.shared_out("restarts", 3)
+@pytest.mark.shared_out("restarts", 4)
 def test_a_pause_is_not_the_members(part: BrokerPart) -> None:
     """Heartbeats count that were sent in it, or just after it, since they were on their
     way; a member that went in it is noticed, later."""

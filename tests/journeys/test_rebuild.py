@@ -27,7 +27,7 @@ from tests.support.readers import by_deltalake
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.shared_out("tables", 3, whole=True),
+    pytest.mark.shared_out("tables", 4, whole=True),
 ]
 
 SETTINGS = (

@@ -15,7 +15,7 @@ def numbers(*span: int) -> list[bytes]:
     return [b"%d" % n for n in range(*span)]
 
 
-@pytest.mark.shared_out("restarts", 3)
+@pytest.mark.shared_out("restarts", 4)
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
 def test_groups_of_all_libraries_go_on_where_they_were(tmp_path, how):
     """One restart under all three at once; nothing that was not committed is missed.

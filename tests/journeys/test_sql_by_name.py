@@ -18,7 +18,7 @@ from tests.support.process import Part, Told, WholePart, lakelog, told
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.shared_out("tables", 3, whole=True),
+    pytest.mark.shared_out("tables", 4, whole=True),
 ]
 
 TOPICS = ("flights", "Orders", "orders", "clicks.v1-eu")

@@ -80,7 +80,7 @@ async def error_of_topic(part: BrokerPart) -> int:
     return code
 
 
-@pytest.mark.shared_out("restarts", 3)
+@pytest.mark.shared_out("restarts", 4)
 def test_a_broker_killed_while_the_catalog_was_locked_has_every_record(
     part: BrokerPart, other: sqlite3.Connection
 ) -> None:
@@ -93,7 +93,7 @@ def test_a_broker_killed_while_the_catalog_was_locked_has_every_record(
     assert consume(part) == VALUES
 
 
-@pytest.mark.shared_out("restarts", 3)
+@pytest.mark.shared_out("restarts", 4)
 def test_records_produced_while_the_catalog_is_locked_are_kept_if_it_was_a_kill(
     part: BrokerPart, other: sqlite3.Connection
 ) -> None:
@@ -111,7 +111,7 @@ def test_records_produced_while_the_catalog_is_locked_are_kept_if_it_was_a_kill(
     assert consume(part) == VALUES
 
 
-@pytest.mark.shared_out("restarts", 3)
+@pytest.mark.shared_out("restarts", 4)
 def test_the_deletion_comes_when_the_catalog_is_free_again(
     part: BrokerPart, other: sqlite3.Connection
 ) -> None:

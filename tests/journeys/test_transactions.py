@@ -28,7 +28,7 @@ COMMITTED, EVERYTHING = LEVELS
 KILLS = 3
 
 
-@pytest.mark.shared_out("restarts", 3)
+@pytest.mark.shared_out("restarts", 4)
 def test_open_transactions_go_on_over_a_kill(tmp_path):
     broker = BrokerPart(tmp_path / "data")
     broker.start()
@@ -58,7 +58,7 @@ def test_open_transactions_go_on_over_a_kill(tmp_path):
     broker.stop()
 
 
-@pytest.mark.shared_out("restarts", 3)
+@pytest.mark.shared_out("restarts", 4)
 def test_a_transaction_whose_time_is_over_after_a_kill_is_aborted(tmp_path):
     broker = BrokerPart(tmp_path / "data")
     broker.start()
@@ -80,7 +80,7 @@ def test_a_transaction_whose_time_is_over_after_a_kill_is_aborted(tmp_path):
     broker.stop()
 
 
-@pytest.mark.shared_out("restarts", 3)
+@pytest.mark.shared_out("restarts", 4)
 def test_kills_break_no_transaction(tmp_path):
     broker = BrokerPart(tmp_path / "data")
     broker.start()

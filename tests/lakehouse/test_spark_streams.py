@@ -10,7 +10,7 @@ from lakehouse.tables import set_aside
 from tests.support.spark_reader import SparkReader
 from tests.support.tables import TOPIC_ID, Writer
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.shared_out("beside Spark", 4)]
 
 BEHIND = {"startingVersion": "0", "maxFilesPerTrigger": "1"}
 

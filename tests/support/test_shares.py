@@ -1,6 +1,7 @@
 """Shares of stories: some of each kind, others for another seed, all in the end."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,27 @@ def test_stories_of_a_kind_agree_on_its_share() -> None:
 
 def test_how_many_run_is_told() -> None:
     assert told(STORIES, chosen(STORIES, 1)) == "3 of 9 kills, 1 of 2 owners"
+
+
+TESTS = Path(__file__).parents[1]
+MARKED = re.compile(r'mark\.shared_out\(\s*"([^"]+)",\s*(\d+)(,\s*whole=True)?')
+
+
+def test_the_readme_names_each_kind_and_how_many_run() -> None:
+    text = (TESTS / "README.md").read_text()
+    table = text.partition("<!-- kinds: begin -->")[2].partition("<!-- kinds: end")[0]
+    named = {
+        (kind, row.split("|")[2].strip())
+        for row in table.strip().splitlines()[2:]
+        for kind in re.findall(r"`([^`]+)`", row.split("|")[1])
+    }
+    modules = (path for path in TESTS.rglob("test_*.py") if path != Path(__file__))
+    marked = {
+        (kind, f"one {'module ' if whole else ''}in {one_in}")
+        for path in modules
+        for kind, one_in, whole in MARKED.findall(path.read_text())
+    }
+    assert marked == named
 
 
 MODULE = """

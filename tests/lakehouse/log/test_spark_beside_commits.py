@@ -21,7 +21,7 @@ from lakehouse.log.proven_checkpoint import make_checkpoint
 from tests.support.spark_reader import SparkReader
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.shared_out("beside Spark", 4)]
 
 ACTS = {
     "DELETE": "DELETE FROM {} WHERE offset = 5",
