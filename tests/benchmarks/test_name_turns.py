@@ -195,7 +195,6 @@ REQUESTS: dict[str, tuple[Any, int]] = {
 }
 
 
-@pytest.mark.shared_out("turns", 3)
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_request_of_a_hundred_thousand_names(name: str, tmp_path: Path) -> None:
     request, version = REQUESTS[name]

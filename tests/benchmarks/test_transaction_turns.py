@@ -167,7 +167,6 @@ CASES: dict[str, tuple[Any, int]] = {
 }
 
 
-@pytest.mark.shared_out("turns", 3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_request_about_thousands(name: str, tmp_path: Path) -> None:
     request, version = CASES[name]
