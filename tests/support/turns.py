@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.support.peer import Peer
+from tests.support.wire import frame_of
 
 ROUNDS = 20
 ASKED = 12
@@ -148,16 +149,24 @@ async def longest_callback_ms(
 ) -> float:
     """The longest callback while this is asked; the least of some rounds.
 
-    ``prepare`` is called before each of them.
+    ``prepare`` is called before each of them. The first answer is decoded.
     """
     host, port = server.address
     peer = await asyncio.to_thread(Peer, f"{host}:{port}")
-    least = float("inf")
-    for _ in range(ASKED):
+    frame, least = frame_of(request, version), float("inf")
+
+    def ask_again() -> None:
+        peer.send(frame)
+        peer.receive()
+
+    for number in range(ASKED):
         prepare()
         gc.collect()
         with callbacks_ms() as turns:
-            await asyncio.to_thread(peer.ask, request, version)
+            if number:
+                await asyncio.to_thread(ask_again)
+            else:
+                await asyncio.to_thread(peer.ask, request, version)
         least = min(least, max(turns))
         if least < BUDGET_MS:
             break
