@@ -22,15 +22,15 @@ test test-long test-all: export PYTHONDONTWRITEBYTECODE :=  # hundreds of progra
 
 test: .venv/ready .venv/spark.jsa  ## the tests in their short form: of long stories that are alike, a share
 	@$(BIN)/python -m pytest -q -m "not slow and not foreign" --stories share $(AT_ONCE) --ignore tests/benchmarks
-	@$(BIN)/python -m pytest -q --stories share $(AT_ONCE) tests/benchmarks
+	@$(BIN)/python -m pytest -q --stories share tests/benchmarks
 
 test-long: .venv/ready .venv/spark.jsa  ## what make test leaves out: the other stories, and the long forms
 	@$(BIN)/python -m pytest -q --stories rest $(AT_ONCE) --ignore tests/benchmarks
-	@$(BIN)/python -m pytest -q --stories rest $(AT_ONCE) tests/benchmarks
+	@$(BIN)/python -m pytest -q --stories rest tests/benchmarks
 
 test-all: .venv/ready .venv/spark.jsa  ## the tests with their long forms: both of the former
 	@$(BIN)/python -m pytest -q $(AT_ONCE) --ignore tests/benchmarks
-	@$(BIN)/python -m pytest -q $(AT_ONCE) tests/benchmarks
+	@$(BIN)/python -m pytest -q tests/benchmarks
 
 test-clients: .venv/ready  ## clients in Go, Java and others (each where its toolchain is); writes the README's table
 	@$(BIN)/python -m pytest -q -m foreign -p no:xdist tests/clients tests/semantics; \

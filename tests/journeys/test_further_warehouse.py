@@ -20,7 +20,7 @@ from tests.support.process import WholePart, gone, lakelog, told
 from tests.support.readers import by_deltalake, consumed
 from tests.support.warehouses import mount, unmount
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.shared_out("tables", 4, whole=True)]
 
 MEMORY = Path("/dev/shm")
 
