@@ -51,9 +51,11 @@ def restore(
     of a topic that only its table knows, as of one that was brought back, wait until
     that can be read. So do those of which the checkpoint is lost, unless the catalog
     tells where they end, or the segments prove it: the table may be ahead of the
-    batches that are left.
+    batches that are left. And so, where a segment behind the checkpoint is lost, do
+    those of which nothing lies behind that.
     """
     known = _snapshots(recovery.payload)
+    is_any_lost = known is not None and recovery.replayed_from < _lost_below(recovery)
     snapshots = known or {}
     log_starts, released_ends = stored
     log_of = _maker(recovery, known, stored, lake)
@@ -72,12 +74,12 @@ def restore(
         }
         in_table = {key for key in keys if lake.table_end(*key)}
         is_unknown = topic.number in unreadable and (
-            known is None or not (named or in_table)
+            known is None or is_any_lost or not (named or in_table)
         )
         sure = {
             key
             for key in named
-            if not is_unknown or key in released_ends or _is_end_proven(recovery, key)
+            if not is_unknown or _is_end_known(recovery, key, known, released_ends)
         }
         of_topic: dict[int, PartitionLog] = {
             key[1]: log_of(key)
@@ -94,18 +96,46 @@ def restore(
             }
             waiting |= replays
             rest = _rest(recovery, replays)
-            nothing = None if known is None else dict[TopicPartition, LogSnapshot]()
-            made = _maker(rest, nothing, stored, lake)
+            made = _maker(rest, _some(known, replays), stored, lake)
             unknown = _later(made, replays, now_ms)
         partitions.restore(
             topic,
             of_topic,
             is_damaged=bool(recovery.lost),
             unknown=unknown,
-            is_unsaid=known is None and bool(named or of_topic),
+            is_unsaid=(known is None or is_any_lost) and bool(named or of_topic),
         )
     _replay(recovery, logs, waiting, now_ms)
     return len(recovery.replay)
+
+
+def _is_end_known(
+    recovery: Recovery,
+    key: TopicPartition,
+    known: Mapping[TopicPartition, LogSnapshot] | None,
+    released_ends: Mapping[TopicPartition, int],
+) -> bool:
+    """Whether it is known where a partition ends whose table cannot be read. ``known``:
+    what the checkpoint says of all, which knows all that was released; it is behind the
+    newest batch, or before it."""
+    if known is None:
+        return key in released_ends or _is_end_proven(recovery, key)
+    found = recovery.columns.get(key)
+    newest = 0 if found is None else int(found.location[-1])
+    return max(newest, recovery.replayed_from) >= _lost_below(recovery)
+
+
+def _lost_below(recovery: Recovery) -> int:
+    """The location below which all segments lie whose files are gone: nothing tells
+    whose batches they held. Those that are damaged mostly say it."""
+    return max((place.end for place in recovery.lost if not place.damaged), default=0)
+
+
+def _some(
+    known: Mapping[TopicPartition, LogSnapshot] | None, keys: Collection[TopicPartition]
+) -> Mapping[TopicPartition, LogSnapshot] | None:
+    """What a checkpoint says of these; None if it is lost."""
+    return None if known is None else {key: known[key] for key in keys if key in known}
 
 
 def _is_end_proven(recovery: Recovery, key: TopicPartition) -> bool:

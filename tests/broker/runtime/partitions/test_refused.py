@@ -8,6 +8,7 @@ import pytest
 
 from broker.apis.produce import produce
 from broker.catalog import released_ends
+from broker.protocol.errors import ErrorCode
 from broker.runtime.partitions.coverage import Missing, missing
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.partitions.partitions import Partitions
@@ -162,5 +163,55 @@ def test_what_a_table_had_before_the_log_was_not_refused(
         async with rig(tmp_path, tables=tables) as broker:
             log = broker.partitions.named("t", 0).log
             assert (log.holes, log.index.first_offset) == ([], 5)
+
+    run(scenario)
+
+
+def test_behind_a_lost_segment_no_offset_is_given_that_an_unread_table_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of partition 0 the checkpoint knows a part, of 2 nothing; of 1 the newest batch
+    lies behind what is lost."""
+
+    async def scenario() -> None:
+        tables, write = Unread(), Partitions.checkpoint
+        for asked in ("checkpoint", "begin_checkpoint"):
+            monkeypatch.setattr(Partitions, asked, lambda _: None)
+        async with rig(tmp_path, tables=tables) as broker:
+            await create(broker, "t", 3)
+            for index in (0, 1):
+                batch = batch_of(b"old", producer=(9, 0, 0))
+                await produce_one(broker, "t", batch, partition=index)
+            write(broker.partitions)
+            broker.wal.roll()
+            for index in (0, 2):
+                await produce_one(broker, "t", batch_of(b"new"), partition=index)
+            lost = broker.wal.segments()[-1].path
+            for index in (0, 2):
+                tables.compact(broker, broker.partitions.named("t", index))
+            broker.wal.roll()
+            await produce_one(broker, "t", batch_of(b"new"), partition=1)
+        monkeypatch.undo()
+        lost.unlink()
+        tables.why = "the table cannot be read"
+        for _ in range(2):
+            async with rig(tmp_path, tables=tables) as broker:
+                for index in (0, 2):
+                    batch = batch_of(b"x")
+                    answer = await produce_one(broker, "t", batch, partition=index)
+                    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+                assert broker.partitions.named("t", 1).high_watermark == 2
+        async with rig(tmp_path, tables=tables) as broker:
+            tables.why = None
+            for index, end in enumerate((2, 2, 1)):
+                assert broker.partitions.named("t", index).high_watermark == end
+            retry = batch_of(b"old", producer=(9, 0, 0))
+            answer = await produce_one(broker, "t", retry)
+            assert (answer.error_code, answer.base_offset) == (0, 0)
+            answer = await produce_one(broker, "t", batch_of(b"x"))
+            assert (answer.error_code, answer.base_offset) == (0, 2)
+            assert values_in(await fetch_one(broker, "t", 1)) == [b"new"]
+        async with rig(tmp_path, tables=tables) as broker:
+            assert broker.partitions.named("t", 0).high_watermark == 3
 
     run(scenario)
