@@ -358,7 +358,11 @@ class PartitionLog:
         else:
             start, commits = self._start_of(base, header, marker), marker.commit
             self._mark_at(header, now_ms)
-        self.transactions.replay(base, header, commits=commits, start=start)
+        transactions = self.transactions
+        if not transactions.replay(base, header, commits=commits, start=start):
+            # of another one, maybe: who has the next checkpoint asks the table, too
+            below = max(transactions.forgotten_below, self.decided_end)
+            transactions.forgotten_below = below
         self.restore_stable()
 
     def restore_stable(self) -> None:

@@ -87,7 +87,8 @@ class Transactions:
         """What no marker decides, in the order of the markers that came behind."""
         self.forgotten_below = 0
         """Below it a start without a checkpoint found records in segments whose markers
-        may have been released: nobody but the table knows what was aborted."""
+        may have been released, or may be of others: nobody but the table knows what was
+        aborted."""
         self._newest: dict[ProducerId, tuple[int, int]] = {}
         """Of each that is open the epoch, and where its last batch ends."""
         self._decided: dict[ProducerId, tuple[int, int]] = {}
@@ -260,13 +261,14 @@ class Transactions:
         *,
         commits: bool | None = None,
         start: int | None = None,
-    ) -> None:
-        """Take up a batch that was read back; ``commits`` and ``start`` as above."""
+    ) -> bool:
+        """Take up a batch that was read back; ``commits`` and ``start`` as above.
+        Whether it is known what becomes of all that was decided before."""
         producer_id = header.producer_id
         if commits is None:
             self.begin(base, producer_id)
             self.admitted.setdefault(producer_id, base)
-            return
+            return True
         first, epoch = self._decided.pop(producer_id, _NONE)
         opened = self.open.get(producer_id, base)
         newest, _ = self._newest.get(producer_id, _NONE)
@@ -280,6 +282,7 @@ class Transactions:
             self.open[producer_id] = max(first, start or 0)
         self.end(base, producer_id, commits=commits, start=start)
         self.admitted.pop(producer_id, None)
+        return first < 0 or is_its
 
     def replay_decided(self, base: int, header: BatchHeader) -> None:
         """The same of a batch whose fate a table knows: it holds nobody back. Who reads

@@ -319,6 +319,20 @@ def test_what_no_catalog_has_noted_as_released_is_left_to_the_table_as_well() ->
     assert again.index.first_offset == 2, "the marker may have been at 1"
 
 
+def test_what_an_older_programs_marker_may_have_aborted_is_left_to_the_table() -> None:
+    """It does not say where its transaction of version 1 began: at 0, or behind another
+    one that ended below the table's end."""
+    columns = columns_up_to(3)
+    log = restore_log(None, table_end=1, columns=columns)
+    for base in (0, 1):
+        log.replay(_placed(header(producer=1, transactional=True), base), NOW)
+    log.replay(_placed(marker_header(1), 2), NOW, Marker(False))
+    for _ in range(2):
+        log = restore_log(log.snapshot(), table_end=1, columns=columns)
+        assert log.index.first_offset == 1, "the table knows whether 0 counts"
+        assert log.aborted(1, 3) == [(1, 1)]
+
+
 @pytest.mark.parametrize("marker", [Marker(False).starting(0, 3), Marker(False)])
 def test_a_transaction_from_the_first_offset_on_is_aborted_as_a_whole(
     marker: Marker,
