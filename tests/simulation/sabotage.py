@@ -16,6 +16,7 @@ from broker.groups import classic, joining
 from broker.groups.commands import AdmitCommit
 from broker.groups.group import Group
 from broker.ids import ProducerId
+from broker.log import restoring
 from broker.log.partition import LogSnapshot, PartitionLog
 from broker.log.producers import Duplicate, Producers
 from broker.network.blocks import Arena
@@ -24,6 +25,7 @@ from broker.network.receiver import Receiver
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import BatchHeader
 from broker.runtime.coordination.machines import Hosted
+from broker.runtime.partitions import restore
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.topics.topics import Topics
 from broker.storage import appender, restart
@@ -107,16 +109,15 @@ def trust_in_the_page_cache() -> Iterator[None]:
 @contextlib.contextmanager
 def checkpoints_of_what_is_in_flight() -> Iterator[None]:
     """A checkpoint keeps batches that may still be refused; offsets decide later."""
-    restore = PartitionLog.__dict__["restore"].__func__
 
     def snapshot(self: PartitionLog) -> LogSnapshot:
         kept = self.producers.snapshot()
         return LogSnapshot(self.offsets.durable, kept, tuple(self.holes))
 
-    def restored(cls: Any, snapshot: LogSnapshot | None, **more: Any) -> PartitionLog:
-        log: PartitionLog = restore(cls, snapshot, **more)
+    def restored(snapshot: LogSnapshot | None, **more: Any) -> PartitionLog:
+        log = restoring.restore_log(snapshot, **more)
         if snapshot is not None:
-            log._abandon_refused(max(snapshot.durable, more["table_end"]))
+            restoring._abandon_refused(log, max(snapshot.durable, more["table_end"]))
         return log
 
     def checkpoint(self: Wal, payload: Any, _finished: Any = None) -> None:
@@ -130,7 +131,7 @@ def checkpoints_of_what_is_in_flight() -> Iterator[None]:
 
     with (
         _replaced(PartitionLog, "snapshot", snapshot),
-        _replaced(PartitionLog, "restore", classmethod(restored)),
+        _replaced(restore, "restore_log", restored),
         _replaced(Wal, "checkpoint", checkpoint),
     ):
         yield
