@@ -57,8 +57,12 @@ def use_further(
 
 
 def _check_apart(data_dir: Path, places: Mapping[str, Path]) -> None:
-    """None of them lies in another one, nor in any other warehouse."""
-    taken = [(data_dir / "tables").resolve()]
+    """None of them lies in another one, nor in any other warehouse: neither in one that
+    an earlier start was told of, and be its disk away, nor around it."""
+    warehouse = str(data_dir / "tables")
+    known = [name for name in further.names(warehouse) if name not in places]
+    links = [Path(further.link_of(warehouse, name)) for name in known]
+    taken = [one.resolve() for one in (Path(warehouse), *links)]
     for name, place in places.items():
         setting, found = f"lake.warehouses: {name}", place.resolve()
         check_place(data_dir, place, setting)

@@ -98,7 +98,7 @@ def test_one_is_not_shared(data: Path, disk: Path, tmp_path: Path) -> None:
     with pytest.raises(DirectoryRefused, match="of another data directory"):
         start(tmp_path / "other", disk)
     start(data, slow=tmp_path / "slow")
-    with pytest.raises(DirectoryRefused, match="of another data directory"):
+    with pytest.raises(DirectoryRefused, match="share a place"):
         start(data, third=tmp_path / "slow")
 
 
@@ -173,6 +173,23 @@ def test_two_of_them_do_not_share_a_place(data: Path, disk: Path) -> None:
     for other in (disk, disk / "more", disk.parent / "disk" / ".." / "disk"):
         with pytest.raises(DirectoryRefused, match="share a place"):
             start(data, fast=disk, slow=other)
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_one_that_is_known_without_the_setting_shares_its_place_with_none(
+    data: Path, disk: Path, *, is_away: bool
+) -> None:
+    """A table of the outer one may be called as the inner one is: a VACUUM of it
+    deletes all tables in there."""
+    start(data, fast=disk / "fast")
+    if is_away:
+        unmount(disk / "fast")
+    for other in (disk, disk / "fast" / "more"):
+        with pytest.raises(
+            DirectoryRefused, match=r"share a place|lies in the warehouse"
+        ):
+            start(data, outer=other)
+    assert further.names(str(data / "tables")) == ["fast"]
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
