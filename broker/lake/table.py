@@ -39,6 +39,9 @@ log = structlog.get_logger("lakelog.lake")
 _POLLS_BETWEEN_LOADS = 20
 """A table that cannot be loaded is read whole at each attempt."""
 
+_AWAY = -1, -1
+"""No log's directory: the warehouse behind a link was not there."""
+
 _YOUNG_VERSIONS = 50
 """A table that was not there at the last look has few; of more nobody asks each."""
 
@@ -199,9 +202,8 @@ class TopicTable:
         try:
             status = os.stat(self._log_path(""))
         except FileNotFoundError:
-            if os.path.islink(self.path):
-                check_contained(self.path)  # its warehouse may not be there
-            raise TableMissing(f"there is no table at {self.path}") from None
+            self._check_away()
+            return
         place = status.st_ino, status.st_mtime_ns
         if place == self._passed_over and self._polls_until_load:
             self._polls_until_load -= 1
@@ -221,6 +223,20 @@ class TopicTable:
             is_changed = before.version < 0 or not index.has_files_of(before.index)
         self._was_absent = False
         self._publish(self._view(snapshot, before.changed + is_changed))
+
+    def _check_away(self) -> None:
+        """Raise LocationRefused if a warehouse is not there, which is asked in some of
+        the rounds only: a thousand tables may lie in it; else TableMissing."""
+        is_link = os.path.islink(self.path)
+        if is_link and self._passed_over == _AWAY and self._polls_until_load:
+            self._polls_until_load -= 1
+            return
+        self._forget_failure()
+        if is_link:
+            self._passed_over, self._polls_until_load = _AWAY, _POLLS_BETWEEN_LOADS
+            check_contained(self.path)
+            self._forget_failure()
+        raise TableMissing(f"there is no table at {self.path}")
 
     def _is_ours(self, snapshot: Snapshot) -> bool:
         """By its properties; or, if an owner replaced these, by what was committed."""
