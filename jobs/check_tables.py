@@ -16,6 +16,7 @@ from jobs.check_files import Span, check_file, doubled
 from jobs.check_report import Report
 from jobs.merging.names import span_of
 from lakehouse.errors import FileVanished, TableMissing
+from lakehouse.further import name_of
 from lakehouse.index import OffsetIndex
 from lakehouse.location import table_path
 from lakehouse.log.actions import DataFile, parse_commit
@@ -28,6 +29,7 @@ from lakehouse.log.delta_log import (
     table_ends,
     unproven_ends,
 )
+from lakehouse.tables import find_lost
 
 
 @dataclass(slots=True)
@@ -45,6 +47,13 @@ def check_table(warehouse: Path, topic: Topic, report: Report) -> TableFound:
         if snapshot.topic_id != topic.id.hex():
             return found
     except TableMissing:
+        name = name_of(topic.configs)
+        lost = find_lost(str(warehouse), topic.name, topic.id.hex(), name)
+        if lost is not None:
+            report.problems.append(
+                f"{topic.name}: no link leads to its table {lost}: start a compactor, "
+                "which makes it again"
+            )
         return found
     except Exception as error:  # noqa: BLE001  (an owner may do anything)
         report.problems.append(f"{topic.name}: {str(error) or type(error).__name__}")

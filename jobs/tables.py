@@ -17,6 +17,7 @@ import structlog
 from broker.ids import TopicNumber, TopicPartition
 from broker.topics.topic import Topic
 from lakehouse.errors import TableMissing
+from lakehouse.further import name_of
 from lakehouse.location import table_path, table_place
 from lakehouse.log import delta_log
 from lakehouse.log.checkpoint import hint_mark
@@ -29,6 +30,7 @@ from lakehouse.log.commit import create_table, repair
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot
 from lakehouse.log.library import opens
 from lakehouse.log.log_store import sweep
+from lakehouse.tables import lead_again
 from lakehouse.watching.log_looks import LogLooks
 from lakehouse.watching.log_watch import LogWatch
 
@@ -275,11 +277,21 @@ class Tables:
             try:
                 return self._load(topic, path)
             except TableMissing as error:
-                self.absent[topic.number] = str(error)
-                return None
+                if not self._lead_again(topic):
+                    self.absent[topic.number] = str(error)
+                    return None
+                return self._load(topic, path)
         table.topic = topic  # it may have been altered
         table.follow()
         return table
+
+    def _lead_again(self, topic: Topic) -> bool:
+        """Whether it was there, behind a link that was lost and is there again."""
+        name, path = name_of(topic.configs), table_place(self._warehouse, topic.name)
+        if not lead_again(self._warehouse, topic.name, topic.id.hex(), name):
+            return False
+        log.warning("a link to a table was lost, and is made again", table=path)
+        return True
 
     def _load(self, topic: Topic, path: str) -> Table:
         snapshot = delta_log.load(path)

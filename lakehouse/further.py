@@ -108,6 +108,23 @@ def named_by(path: str) -> str | None:
     return name if is_ours else None
 
 
+def unled(path: str) -> dict[str, str]:
+    """Name -> path, of what further warehouses that are there have in a directory that
+    is called as the place ``path``, if that does not lead there."""
+    warehouse, directory = os.path.split(path)
+    leads = named_by(path)
+    found = {
+        name: os.path.join(link, directory)
+        for name, link in present(warehouse).items()
+        if name != leads
+    }
+    return {
+        name: place
+        for name, place in found.items()
+        if os.path.isdir(place) and not os.path.islink(place)
+    }
+
+
 def behind_link(path: str) -> str:
     """Where a table is, for who follows no link."""
     return os.path.realpath(path) if os.path.islink(path) else path

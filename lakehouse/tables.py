@@ -135,13 +135,39 @@ def set_aside(warehouse: str, path: str, topic: str, topic_id: str) -> str | Non
 
 
 def leave_place(warehouse: str, topic: str, topic_id: str) -> None:
-    """Set the table of a deleted topic aside, if it still stands in its place."""
+    """Set the table of a deleted topic aside, if it still stands in its place, or where
+    its place would lead to if the link were not lost."""
     path = table_path(warehouse, topic)
+    for one in (path, *further.unled(path).values()):
+        if _is_of(one, topic_id):
+            set_aside(warehouse, one, topic, topic_id)
+
+
+def lead_again(warehouse: str, topic: str, topic_id: str, name: str) -> bool:
+    """Make the link to a topic's table in the further warehouse ``name`` again, if it
+    is lost; was it? Raises CommitRefused if somebody makes something there, too."""
+    if find_lost(warehouse, topic, topic_id, name) is None:
+        return False
+    further.lead(table_place(warehouse, topic), name)
+    return True
+
+
+def find_lost(warehouse: str, topic: str, topic_id: str, name: str) -> str | None:
+    """Where a topic's table lies in the further warehouse ``name``, if nothing stands
+    in its place, which should lead there."""
+    path = table_place(warehouse, topic)
+    if not name or os.path.lexists(path):
+        return None
+    lost = further.unled(path).get(name)
+    return lost if lost is not None and _is_of(lost, topic_id) else None
+
+
+def _is_of(path: str, topic_id: str) -> bool:
+    """Whether a topic's table is there. One that is damaged is not known to be its."""
     try:
-        if load(path).topic_id == topic_id:
-            set_aside(warehouse, path, topic, topic_id)
+        return load(path).topic_id == topic_id
     except (TableMissing, LogDamaged):
-        pass  # not there, or not known to be this topic's: leave it alone
+        return False
 
 
 def take_back(warehouse: str, topic: str, topic_id: str) -> str:
@@ -155,7 +181,7 @@ def take_back(warehouse: str, topic: str, topic_id: str) -> str:
     found = _present(path) if os.path.isdir(path) else None
     if found is not None and found.topic_id == topic_id:
         return path
-    name, waiting = _waiting(warehouse, topic_id)
+    name, waiting = _waiting(warehouse, topic_id, path)
     if found is not None:
         _make_room(warehouse, path, topic, found)
     further.lead(path, name)
@@ -165,13 +191,17 @@ def take_back(warehouse: str, topic: str, topic_id: str) -> str:
     return path
 
 
-def _waiting(warehouse: str, topic_id: str) -> tuple[str, str]:
-    """Where a deleted topic's table waits, and can be read, and in which warehouse."""
+def _waiting(warehouse: str, topic_id: str, path: str) -> tuple[str, str]:
+    """Where a deleted topic's table waits, and can be read, and in which warehouse; it
+    may have lost the link from its place ``path`` before it was set aside."""
     for name, base in _bases(warehouse).items():
-        for path in reversed(set_aside_paths(base, topic_id)):
+        for waiting in reversed(set_aside_paths(base, topic_id)):
             with suppress(TableMissing):  # what `drop` began with is none any more
-                load(path)
-                return name, path
+                load(waiting)
+                return name, waiting
+    for name, lost in further.unled(path).items():
+        if _is_of(lost, topic_id):
+            return name, lost
     for name in further.names(warehouse):
         why = further.why_not(warehouse, name)
         if why is not None:

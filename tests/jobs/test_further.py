@@ -354,3 +354,29 @@ def test_a_table_that_was_moved_back_takes_commits_without_its_disk(
         world.flush(compactor)
     world.check_rows()
     mount(fast)
+
+
+def test_a_link_that_was_lost_is_told_and_made_again_before_records_come(
+    world: World, fast: Path
+) -> None:
+    """Else all that is in the table alone is told as lost, and served to nobody."""
+    topic, place = world.topic("t", configs=FAST), world.data_dir / "tables" / "t"
+    compactor = world.compactor()
+    world.produce(topic, some(5))
+    world.flush(compactor)
+    world.produce(topic, some(5))
+    world.flush(compactor)
+    place.unlink()
+    problems = check_data_directory(world.data_dir).problems
+    lost = world.data_dir / "tables" / further.DIRECTORY / "fast" / "t"
+    assert any(f"no link leads to its table {lost}" in one for one in problems)
+    later(world, compactor)
+    assert place.is_symlink()
+    world.check_rows()
+    assert check_data_directory(world.data_dir).problems == []
+    place.unlink()
+    delete(world, topic)
+    for _ in range(3):
+        later(world, compactor, WEEK)
+    assert world.catalog.read(topics.list_deleted) == []
+    assert files_in(fast) == []

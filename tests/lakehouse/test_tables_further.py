@@ -10,7 +10,7 @@ from lakehouse import further, tables
 from lakehouse.errors import CommitRefused, LocationRefused, TableMissing
 from lakehouse.location import table_path
 from lakehouse.log import delta_log
-from lakehouse.tables import create_table, drop, leave_place, take_back
+from lakehouse.tables import create_table, drop, lead_again, leave_place, take_back
 from tests.support.warehouses import Further
 
 ONE, OTHER = "ab" * 16, "cd" * 16
@@ -213,6 +213,51 @@ def test_a_table_whose_link_was_lost_has_it_again(two: Further) -> None:
     os.unlink(path)
     make(two, OTHER)
     assert seen(two) == {f"fast/{ASIDE}": ONE, "fast/t": OTHER}
+
+
+@pytest.mark.parametrize("name", ["", "fast"])
+def test_a_deleted_topics_table_goes_though_its_link_was_lost(
+    two: Further, name: str
+) -> None:
+    """Nobody would know it any more, and it has what was to be deleted."""
+    os.unlink(make(two))
+    assert not drop(two.warehouse, "t", OTHER, name)
+    assert seen(two) == {"fast/t": ONE}
+    assert drop(two.warehouse, "t", ONE, name)
+    assert seen(two) == {}
+
+
+def test_it_goes_beside_the_next_topic_of_the_name(two: Further) -> None:
+    os.unlink(make(two))
+    make(two, OTHER, "slow")
+    assert drop(two.warehouse, "t", ONE, "fast")
+    assert seen(two) == {"slow/t": OTHER}
+
+
+def test_a_table_that_lost_its_link_before_it_was_set_aside_comes_back(
+    two: Further,
+) -> None:
+    path = make(two)
+    os.unlink(path)
+    assert take_back(two.warehouse, "t", ONE) == path
+    assert further.named_by(path) == "fast"
+    assert seen(two) == {"fast/t": ONE}
+
+
+def test_a_link_that_was_lost_is_made_again_to_the_topics_own_table(
+    two: Further,
+) -> None:
+    path = make(two)
+    assert not lead_again(two.warehouse, "t", ONE, "fast"), "it is there"
+    os.unlink(path)
+    for topic_id, name in ((OTHER, "fast"), (ONE, "slow"), (ONE, "")):
+        assert not lead_again(two.warehouse, "t", topic_id, name)
+        assert not os.path.lexists(path)
+    two.unmount("fast")
+    assert not lead_again(two.warehouse, "t", ONE, "fast")
+    two.mount("fast")
+    assert lead_again(two.warehouse, "t", ONE, "fast")
+    assert seen(two) == {"fast/t": ONE}
 
 
 def test_a_table_that_its_owner_moved_back_is_taken_where_it_is(two: Further) -> None:
