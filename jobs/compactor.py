@@ -110,7 +110,7 @@ class Compactor:
         every_ms = max(1_000, min(lake.retention_check_ms, *delays))
         self._maintain_every_ms, self._maintain_at_ms = every_ms, 0
         self.counters, self._figures = Counters(), Figures()
-        self._checkpoints = Checkpoints(self._tables.followed, clock)
+        self._checkpoints = Checkpoints(self._reached, clock)
         self._rewrites = None if merges is None else Rewrites(Merger(
             lake, merges, clock, self.counters, settings.data_dir / "spill",
             self._checkpoints.note, self._maintenance.suspect,
@@ -232,6 +232,11 @@ class Compactor:
     def _free_table(self, number: TopicNumber) -> Table | None:
         """A followed table that may be committed to."""
         return None if self._bars(number) else self._tables.followed(number)
+
+    def _reached(self, number: TopicNumber) -> Table | None:
+        """A followed table in a warehouse that is there."""
+        is_there = self._further.takes(self._topics.get(number))
+        return self._tables.followed(number) if is_there else None
 
     def _hasten(
         self,
@@ -489,7 +494,6 @@ class Compactor:
         if now_ms < self._maintain_at_ms:
             return
         self._maintain_at_ms = now_ms + self._maintain_every_ms
-        free = {topic.number for topic in topics if not self._bars(topic.number)}
         self._maintenance.run(
-            topics, self._clock.now_ms(), self._may_write, free.__contains__
+            topics, self._clock.now_ms(), self._may_write, lambda n: not self._bars(n)
         )

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from broker.catalog import topics
 from broker.storage.directory import DataDirectory
 from broker.storage.files import PosixFiles
 from jobs import further as module
+from jobs import maintain
 from jobs.check import check_data_directory
 from jobs.compactor import Compactor
 from jobs.extent import Extents
@@ -203,6 +205,55 @@ def test_a_disk_that_is_swapped_while_files_are_written_gets_no_commit(
     for _ in range(3):
         world.flush(compactor)
     world.check_rows()
+
+
+OLDER = f"{0:020d}-{3:020d}-dead-1.parquet"
+
+
+def swap(disk: Path) -> list[str]:
+    """Have a copy in its place, of which nobody said that it is ours: a backup."""
+    unmount(disk, "another")
+    for one in disk.with_name(f"{disk.name}{AWAY}").glob("*/"):
+        shutil.copytree(one, disk / one.name)
+    return files_in(disk)
+
+
+def test_a_disk_that_is_swapped_gets_no_checkpoint(world: World, fast: Path) -> None:
+    topic, compactor = world.topic("t", configs=FAST), world.compactor()
+    world.produce(topic, some(5))
+    world.flush(compactor)
+    table = compactor._tables.followed(topic.number)
+    assert table is not None
+    compactor._checkpoints._due[topic.number] = table.snapshot.version
+    before = swap(fast)
+    compactor.step()
+    assert files_in(fast) == before
+
+
+def test_a_disk_that_is_swapped_amid_a_pass_over_tables_is_not_gone_on_with(
+    world: World, fast: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that a merge replaced here is still of the table that was copied."""
+    compactor, found = world.compactor(), list[list[str]]()
+    for name in "tu":
+        world.produce(world.topic(name, configs=FAST), some(5))
+    world.flush(compactor)
+    really, old_s = maintain.maintain_table, world.clock.now_ms() / 1000
+
+    def swapped_then(*args: Any, **more: Any) -> dict[str, int]:
+        done = really(*args, **more)
+        if not found:
+            swap(fast)
+            for name in "tu":
+                older = fast / name / "partition=0" / OLDER
+                older.touch()
+                os.utime(older, (old_s, old_s))
+            found.append(files_in(fast))
+        return done
+
+    monkeypatch.setattr(maintain, "maintain_table", swapped_then)
+    later(world, compactor)
+    assert found == [files_in(fast)]
 
 
 def test_nothing_is_committed_where_the_lock_cannot_be_had(
