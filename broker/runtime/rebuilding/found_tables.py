@@ -53,7 +53,8 @@ class FoundTable(NamedTuple):
 @dataclass(slots=True)
 class FoundTables:
     """``problems`` name tables that cannot be read, ``remarks`` what is no topic's;
-    ``nameless``: directories of tables of which nobody can read whose they are."""
+    ``nameless``: directories of tables of which nobody can read whose they are, or that
+    nobody finds."""
 
     tables: list[FoundTable] = field(default_factory=list)
     nameless: set[str] = field(default_factory=set)
@@ -77,7 +78,9 @@ def find_tables(warehouse: Path) -> FoundTables:
         if table is not None:
             found.tables.append(table)
     for base in further.present(str(warehouse)).values():
-        found.problems += _unled(str(warehouse), base)
+        for name, problem in _unled(str(warehouse), base):
+            found.problems.append(problem)
+            found.nameless.add(name)
     return found
 
 
@@ -95,19 +98,20 @@ def _places(warehouse: Path) -> list[str]:
     return [path for _, path in ordered if os.path.isdir(path) and exists(path)]
 
 
-def _unled(warehouse: str, base: str) -> list[str]:
-    """One sentence for each table in a further warehouse whose link was lost: nobody
-    finds it without."""
+def _unled(warehouse: str, base: str) -> list[tuple[str, str]]:
+    """Directory and one sentence for each table in a further warehouse whose link was
+    lost: nobody finds it without."""
     found = []
     for name in sorted(os.listdir(base)):
         path, place = os.path.join(base, name), os.path.join(warehouse, name)
         if name.startswith(".") or os.path.exists(place) or not exists(path):
             continue
         text = os.path.relpath(path, warehouse)
-        found.append(
+        why = (
             f"no link leads to the table {path}, which is left alone: make it with "
             f"`ln -s {text} {place}`, and this again"
         )
+        found.append((name, why))
     return found
 
 

@@ -197,8 +197,9 @@ class _Planned:
                 continue
             if directory_name(name) in nameless:
                 plan.unanswered.append(
-                    f"the table in the place of topic {name} cannot be read, and may "
-                    "be its own: put its log right, or move that directory away, first"
+                    f"the table in the place of topic {name} cannot be read, or has "
+                    "lost the link from there, and may be its own: put its log right, "
+                    "or move that directory away, or make the link, first"
                 )
                 continue
             if number in self._numbers or not _partitions(number, self._ends):

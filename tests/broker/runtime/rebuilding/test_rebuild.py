@@ -278,3 +278,25 @@ def test_a_topic_in_a_further_warehouse_is_found_there_and_not_lost_with_its_dis
     two.mount("fast")
     assert not again(world).plan.problems
     assert opened(world) == [topic for topic in before if topic.name != "unused"]
+
+
+def test_no_topic_is_made_anew_whose_table_has_lost_its_link(world, tmp_path):
+    """Its records would be two topics' then: what the log has, and what the table."""
+    Further(tmp_path, "fast", warehouse=world.data_dir / "tables")
+    far = world.topic("far", 1, {further.CONFIG: "fast"})
+    compactor = world.compactor()
+    for _ in range(2):
+        world.produce(far, [Record(b"k", b"v")] * 3)
+        world.flush(compactor)
+    compactor.stop()
+    before = lost(world)
+    place = world.data_dir / "tables" / "far"
+    text = os.readlink(place)
+    place.unlink()
+    named = Answers({far.number: "far"})
+    with pytest.raises(NotRebuilt, match="or make the link, first"):
+        again(world, answers=named)
+    assert not (world.data_dir / "catalog.db").exists()
+    place.symlink_to(text)
+    again(world, answers=named)
+    assert opened(world) == [topic for topic in before if topic.name != "unused"]
