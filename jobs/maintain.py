@@ -337,11 +337,9 @@ class Maintenance:
         if not is_over and topic.number in self._aside:
             return
         try:
-            if is_over:
-                name = name_of(topic.configs)
-                drop(self._warehouse, topic.name, topic.id.hex(), name)
-            else:
-                leave_place(self._warehouse, topic.name, topic.id.hex())
+            end = drop if is_over else leave_place
+            name = name_of(topic.configs)
+            end(self._warehouse, topic.name, topic.id.hex(), name)
         except Exception as error:  # noqa: BLE001  (an owner may do anything)
             log.warning("not dropped", topic=topic.name, why=str(error))
             return

@@ -134,12 +134,14 @@ def set_aside(warehouse: str, path: str, topic: str, topic_id: str) -> str | Non
     return target
 
 
-def leave_place(warehouse: str, topic: str, topic_id: str) -> None:
-    """Set the table of a deleted topic aside, if it still stands in its place, or where
-    its place would lead to if the link were not lost."""
+def leave_place(warehouse: str, topic: str, topic_id: str, name: str = "") -> None:
+    """Set the table of a deleted topic aside, if it still stands in its place, or in
+    the further warehouse ``name`` that it was configured for, if its link was lost. In
+    others it would be an owner's copy."""
     path = table_path(warehouse, topic)
-    for one in (path, *further.unled(path).values()):
-        if _is_of(one, topic_id):
+    lost = further.unled(path).get(name)
+    for one in (path, lost):
+        if one is not None and _is_of(one, topic_id):
             set_aside(warehouse, one, topic, topic_id)
 
 
@@ -220,7 +222,7 @@ def drop(warehouse: str, topic: str, topic_id: str, name: str = "") -> bool:
     if why is not None and name in further.names(warehouse):
         raise LocationRefused(why)
     _drop_dead_link(warehouse, table_place(warehouse, topic))
-    leave_place(warehouse, topic, topic_id)
+    leave_place(warehouse, topic, topic_id, name)
     bases = _bases(warehouse).values()
     waiting = [path for base in bases for path in set_aside_paths(base, topic_id)]
     for path in waiting:
