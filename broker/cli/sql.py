@@ -228,17 +228,18 @@ def _run(
     from jobs.extent import NoSuchTopic, NotInTime
     from jobs.sql import Writes, run, sql_session
 
-    try:
-        with (
-            tempfile.TemporaryDirectory() as aside,
-            beside(directory) as address,
-            sql_session(address, aside) as session,
-        ):
+    with (
+        tempfile.TemporaryDirectory() as aside,
+        beside(directory) as address,
+        sql_session(address, aside) as session,
+    ):
+        topics = partial(_topics, directory)
+        try:
             for statement in wanted:
-                topics = partial(_topics, directory)
                 show(run(session, statement, directory, topics, hold_ms), how)
-    except (PySparkException, Writes, NoSuchTopic, NotInTime) as error:
-        raise UserError(str(error).strip()) from None
+        except (PySparkException, Writes, NoSuchTopic, NotInTime) as error:
+            # Spark is asked what its errors say, and is gone behind this block.
+            raise UserError(str(error).strip()) from None
 
 
 def show(answer: "Answer", how: AnswerFormat) -> None:

@@ -99,6 +99,14 @@ def test_the_command_line_reads_and_changes_tables_by_name(whole):
     wait_until(lambda: 4 not in offsets(whole, "flights"))
 
 
+def test_a_statement_that_is_wrong_is_answered_in_words(whole):
+    place = ("--data-dir", str(whole.data_dir))
+    done = told("sql", "SELECT * FROM lakelog.nowhere", *place)
+    assert done.code == 1
+    assert "`lakelog`.`nowhere` cannot be found" in done.errors
+    assert "Traceback" not in done.errors + done.output
+
+
 class Analyst:
     """A Spark that has nothing of ours but the settings that were printed."""
 
