@@ -44,7 +44,9 @@ async def live(broker: Broker, client: SessionClient, longest: Longest) -> None:
     ends = [broker.partitions.named("t", i).high_watermark for i in range(COUNT)]
     with measured(longest, "open"):
         assert len(await client.fetch(*enumerate(ends))) == COUNT
-    waiting = client.start(max_wait_ms=ENDLESS_MS, min_bytes=COUNT * 50)
+    # All of them: who has enough with some is answered while others are written.
+    whole = COUNT * len(batch_of(b"x"))
+    waiting = client.start(max_wait_ms=ENDLESS_MS, min_bytes=whole)
     with measured(longest, "wait"):
         while not len(broker.purgatory):
             await asyncio.sleep(0)
