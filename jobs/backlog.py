@@ -271,11 +271,10 @@ class Backlog:
             start = int(chain.chunks[0].base[0])
         chunks, size = chain.above(start)
         judged = self._decided(key, chunks) if chain.specials else chunks
-        known = chain.goes_on(start) if judged is chunks else None
-        since_ms = self._since(key, start)
+        is_all = judged is chunks
         return Pending(
-            key, start, judged, since_ms, size if judged is chunks else -1,
-            goes_on=bool(known),
+            key, start, judged, self._since(key, start), size if is_all else -1,
+            goes_on=is_all and chain.goes_on(start),
         )  # fmt: skip
 
     def _whole_pending(self, key: TopicPartition, start: int | None) -> Pending:

@@ -32,12 +32,10 @@ def little_left(directory: str, mark_bytes: int) -> int | None:
     """The free bytes of the directory's disk, if these are little; None if there is
     enough, or if nobody can tell."""
     try:
-        found = os.statvfs(directory)
+        found = volume(directory)
     except OSError:
         return None
-    unit = found.f_frsize
-    free, total = found.f_bavail * unit, found.f_blocks * unit
-    return free if is_little(free, total, mark_bytes) else None
+    return found.free if is_little(found.free, found.total, mark_bytes) else None
 
 
 def low_mark(tables: Volume, log_: Volume, low_bytes: int) -> int:
