@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from lakehouse import further
+from lakehouse.warehouse_names import NAME
 
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 """What clients are told as an INT or a LONG is no larger."""
@@ -65,7 +65,7 @@ def _warehouses(value: Any) -> Any:
         (n.strip(), p.strip()) for n, _, p in (one.partition("=") for one in named)
     ]
     for name, path in pairs:
-        if not further.NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             raise ValueError("should be NAME=PATH, names of a-z, 0-9 and -")
         if not path.startswith("/"):
             raise ValueError(f"should say an absolute path of {name}")

@@ -16,7 +16,6 @@ from jobs.check_files import Span, check_file, doubled
 from jobs.check_report import Report
 from jobs.merging.names import span_of
 from lakehouse.errors import FileVanished, TableMissing
-from lakehouse.further import name_of
 from lakehouse.index import OffsetIndex
 from lakehouse.location import table_path
 from lakehouse.log.actions import DataFile, parse_commit
@@ -30,6 +29,7 @@ from lakehouse.log.delta_log import (
     unproven_ends,
 )
 from lakehouse.tables import find_lost
+from lakehouse.warehouse_names import name_of
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from broker.topics.topic import Topic
 from jobs.space import Volume, full_sentence, low_mark, volume
 from lakehouse import further
 from lakehouse.location import table_place
+from lakehouse.warehouse_names import name_of
 
 LOCK: Final = f"{further.MARK}.compactor"
 
@@ -85,7 +86,7 @@ class FurtherWarehouses:
 
     def _name(self, topic: Topic) -> str:
         """The one in which its table lies, or is to: an operator may have moved it."""
-        name = further.name_of(topic.configs)
+        name = name_of(topic.configs)
         place = table_place(self._warehouse, topic.name)
         if not name or not os.path.lexists(place):
             return name

@@ -36,11 +36,12 @@ from jobs.describe import Describer
 from jobs.merging.names import OURS, Replaced
 from jobs.sweep import Files, Sweep
 from jobs.tables import Table, Tables
-from lakehouse.further import link_of, name_of
+from lakehouse.further import link_of
 from lakehouse.in_flight import AHEAD_MS
 from lakehouse.in_flight import DIRECTORY as BEGUN
 from lakehouse.log.actions import DataFile
 from lakehouse.log.commit import drop, leave_place, remove_files
+from lakehouse.warehouse_names import name_of
 
 REST: Final = 50
 """A pass looks at each file that left: a table where that takes a second is left alone

@@ -17,7 +17,6 @@ import structlog
 from broker.ids import TopicNumber, TopicPartition
 from broker.topics.topic import Topic
 from lakehouse.errors import TableMissing
-from lakehouse.further import name_of
 from lakehouse.location import table_path, table_place
 from lakehouse.log import delta_log
 from lakehouse.log.checkpoint import hint_mark
@@ -31,6 +30,7 @@ from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot
 from lakehouse.log.library import opens
 from lakehouse.log.log_store import sweep
 from lakehouse.tables import lead_again
+from lakehouse.warehouse_names import name_of
 from lakehouse.watching.log_looks import LogLooks
 from lakehouse.watching.log_watch import LogWatch
 

@@ -14,29 +14,19 @@ nobody of commits behind a link, so these tables' logs are looked at each second
 """
 
 import os
-import re
-from collections.abc import Mapping
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Final
 
 from lakehouse.durable import sync_directory
 from lakehouse.errors import CommitRefused, LocationRefused
 from lakehouse.regular import open_file
+from lakehouse.warehouse_names import NAME
 
-CONFIG: Final = "lake.warehouse"
-"""The topic's configuration that names one; empty: its table lies with the others."""
 MARK: Final = ".lakelog-warehouse"
 """In each warehouse that does not lie in the data directory: whose it is."""
 DIRECTORY: Final = ".lakelog-warehouses"
 """In the warehouse: ``NAME`` is a link to a further one, ``NAME.id`` is its mark."""
-NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _MARK_BYTES_MAX: Final = 64
-
-
-def name_of(configs: Mapping[str, str] | None) -> str:
-    """Which further warehouse a topic's configurations name; empty: none."""
-    return (configs or MappingProxyType({})).get(CONFIG, "")
 
 
 def link_of(warehouse: str, name: str) -> str:

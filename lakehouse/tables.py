@@ -38,6 +38,7 @@ from lakehouse.location import (
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
 from lakehouse.schema import DESCRIBED, PARTITION_COLUMN
 from lakehouse.topic_facts import TopicFacts, properties_of
+from lakehouse.warehouse_names import name_of
 
 _CREATE = 0
 
@@ -59,7 +60,7 @@ def create_table(
     place is taken by a table that is no topic's, or another topic's: an owner's clone;
     LocationRefused as `table_path`, and if its further warehouse is not there.
     """
-    path, name = table_path(warehouse, topic), further.name_of(configs)
+    path, name = table_path(warehouse, topic), name_of(configs)
     for _ in range(2 if name else 1):  # what lost its link is seen when it has one
         found = _present(path)
         if found is not None and found.topic_id == topic_id:

@@ -32,9 +32,9 @@ from broker.protocol.messages.describe_log_dirs import (
 )
 from broker.runtime.services import Broker
 from broker.topics.topic import Topic
-from broker.topics.warehouses import name_of
 from lakehouse import further
 from lakehouse.location import warehouse_of
+from lakehouse.warehouse_names import name_of
 
 _LOG: Final = "/"
 """No warehouse is called so."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.topics.spellings import boolean, double, integer, split_list, trimmed
+from lakehouse.warehouse_names import NAME
 
 Value = bool | int | float | str | tuple[str, ...]
 Check = Callable[[Value], str | None]
@@ -182,6 +183,6 @@ def throttled_replicas(value: Value) -> str | None:
 
 def warehouse_name(value: Value) -> str | None:
     """How an operator may call a further warehouse; or nothing."""
-    if value == "" or re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", str(value)):
+    if value == "" or NAME.fullmatch(str(value)):
         return None
     return "Must be the name of a warehouse, of a-z, 0-9 and -, or nothing"

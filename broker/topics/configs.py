@@ -34,6 +34,7 @@ from broker.topics.config_keys import (
     warehouse_name,
 )
 from broker.topics.spellings import shown
+from lakehouse import warehouse_names
 
 _BOOLEAN, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
 _INT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE
@@ -41,7 +42,7 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 LAKE_FLUSH_MAX_MS: Final = "lake.flush.max.ms"
 LAKE_RETENTION_MS: Final = "lake.retention.ms"
-LAKE_WAREHOUSE: Final = "lake.warehouse"
+LAKE_WAREHOUSE: Final = warehouse_names.CONFIG
 AS_THE_LOG: Final = -2
 FOR_EVER: Final = -1
 

@@ -9,11 +9,7 @@ from collections.abc import Collection, Mapping
 
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.topics.configs import LAKE_WAREHOUSE
-
-
-def name_of(configs: Mapping[str, str]) -> str:
-    """The name of the further warehouse; empty: the table lies where others do."""
-    return configs.get(LAKE_WAREHOUSE, "")
+from lakehouse.warehouse_names import name_of
 
 
 def check_allowed(configs: Mapping[str, str], names: Collection[str]) -> None:

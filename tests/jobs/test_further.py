@@ -19,7 +19,7 @@ from jobs.extent import Extents
 from jobs.further import LOCK, FurtherWarehouses
 from jobs.rows import Failed, FileTask, Written
 from jobs.space import Volume
-from lakehouse import further
+from lakehouse import further, warehouse_names
 from lakehouse.log.delta_log import load
 from tests.jobs.world import (
     DELAY,
@@ -34,7 +34,7 @@ from tests.jobs.world import (
 )
 from tests.support.warehouses import AWAY, mount, unmount
 
-FAST = {further.CONFIG: "fast"}
+FAST = {warehouse_names.CONFIG: "fast"}
 MIB = 1 << 20
 
 
@@ -143,7 +143,7 @@ def test_a_disk_that_is_away_stops_its_topics_and_no_others(
     world: World, fast: Path, there: str
 ) -> None:
     topic, plain = world.topic("t", configs=FAST), world.topic("plain")
-    slow = world.topic("slow", configs={further.CONFIG: "slow"})
+    slow = world.topic("slow", configs={warehouse_names.CONFIG: "slow"})
     compactor = world.compactor()
     world.produce(topic, some(5))
     world.flush(compactor)

@@ -21,7 +21,7 @@ from broker.storage.files import PosixFiles
 from jobs.describe import facts_of
 from jobs.lease import LeaseKeeper
 from jobs.undelete import NotUndeleted, undelete
-from lakehouse import further
+from lakehouse import warehouse_names
 from lakehouse.log.delta_log import entry_path
 from lakehouse.log.delta_log import load as load_table
 from lakehouse.topic_facts import facts_of as said_by
@@ -259,7 +259,7 @@ def consumed(bootstrap: str, count: int) -> list[tuple[int, bytes]]:
 
 def test_it_comes_back_from_a_further_warehouse(tmp_path: Path, world: World) -> None:
     two = Further(tmp_path, "fast", warehouse=world.data_dir / "tables")
-    topic = world.topic("t", 1, {further.CONFIG: "fast"})
+    topic = world.topic("t", 1, {warehouse_names.CONFIG: "fast"})
     world.produce(topic, [Record(b"k", b"v")] * 5)
     compactor = world.compactor()
     world.flush(compactor)
@@ -273,6 +273,6 @@ def test_it_comes_back_from_a_further_warehouse(tmp_path: Path, world: World) ->
         bring_back(world)
     two.mount("fast")
     back = bring_back(world)
-    assert back.configs == {further.CONFIG: "fast"}
+    assert back.configs == {warehouse_names.CONFIG: "fast"}
     assert world.rows(back) == before
     assert os.path.islink(world.path(back))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse import further
+from lakehouse import further, warehouse_names
 from lakehouse.errors import CommitRefused, LocationRefused
 from lakehouse.location import check_contained, table_path
 from tests.support.warehouses import Further
@@ -115,7 +115,7 @@ def test_what_stands_in_the_place_is_not_replaced(two: Further) -> None:
 def test_a_warehouse_of_no_name_is_the_one_where_all_tables_lie(two: Further) -> None:
     path = os.path.join(two.warehouse, "orders")
     assert further.base_of(path, "") == further.base_of(path, None) == two.warehouse
-    assert further.name_of(None) == further.name_of({}) == ""
-    assert further.name_of({further.CONFIG: "fast"}) == "fast"
+    assert warehouse_names.name_of(None) == warehouse_names.name_of({}) == ""
+    assert warehouse_names.name_of({warehouse_names.CONFIG: "fast"}) == "fast"
     with pytest.raises(LocationRefused, match=r"is it in lake\.warehouses"):
         further.base_of(path, "odd")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse import further, tables
+from lakehouse import further, tables, warehouse_names
 from lakehouse.errors import CommitRefused, LocationRefused, TableMissing
 from lakehouse.location import table_path
 from lakehouse.log import delta_log
@@ -24,7 +24,7 @@ def two(tmp_path: Path) -> Further:
 def make(
     two: Further, topic_id: str = ONE, name: str = "fast", topic: str = "t"
 ) -> str:
-    configs = {further.CONFIG: name} if name else {}
+    configs = {warehouse_names.CONFIG: name} if name else {}
     return create_table(two.warehouse, topic, topic_id, 1, configs=configs)
 
 

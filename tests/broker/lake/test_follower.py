@@ -15,7 +15,7 @@ from broker.lake.follower import Follower
 from broker.lake.lake import Lake
 from broker.lake.table import TopicTable
 from broker.topics.topic import Topic
-from lakehouse import further, properties
+from lakehouse import properties, warehouse_names
 from lakehouse.location import table_path
 from lakehouse.log.commit import create_table, remove_files, repair, set_aside
 from lakehouse.log.delta_log import entry_path, load
@@ -465,7 +465,7 @@ def test_a_table_whose_disk_is_away_at_a_start_is_unreadable_and_not_absent(
 ) -> None:
     """So its partitions wait for it, and begin nowhere."""
     two = Further(tmp_path, "fast")
-    configs = {further.CONFIG: "fast"}
+    configs = {warehouse_names.CONFIG: "fast"}
     create_table(two.warehouse, "orders", TOPIC_ID, 2, configs=configs)
     writer = Writer(two.warehouse)
     writer.add(0, 0, 10)
@@ -493,7 +493,7 @@ def test_a_warehouse_that_is_away_is_not_asked_for_in_each_round_of_each_table(
 ) -> None:
     """A third of a millisecond each: of a thousand tables, a third of each round."""
     two, looks = Further(tmp_path, "fast"), list[str]()
-    configs = {further.CONFIG: "fast"}
+    configs = {warehouse_names.CONFIG: "fast"}
     create_table(two.warehouse, "orders", TOPIC_ID, 2, configs=configs)
     really = module.check_contained
     monkeypatch.setattr(

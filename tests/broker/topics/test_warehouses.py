@@ -5,28 +5,28 @@ import pytest
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.topics.configs import LAKE_WAREHOUSE, validate
 from broker.topics.warehouses import check_allowed, check_kept, name_of
-from lakehouse import further
+from lakehouse import warehouse_names
 
 FAST = {LAKE_WAREHOUSE: "fast"}
 
 
 def test_the_name_is_the_same_where_tables_are_made() -> None:
-    assert LAKE_WAREHOUSE == further.CONFIG
-    assert name_of(FAST) == further.name_of(FAST) == "fast"
-    assert name_of({}) == further.name_of({}) == ""
+    assert LAKE_WAREHOUSE == warehouse_names.CONFIG
+    assert name_of(FAST) == warehouse_names.name_of(FAST) == "fast"
+    assert name_of({}) == warehouse_names.name_of({}) == ""
 
 
 @pytest.mark.parametrize("name", ["fast", "a", "0-9", "x" * 63, ""])
 def test_names(name: str) -> None:
     assert validate({LAKE_WAREHOUSE: name}) == {LAKE_WAREHOUSE: name}
-    assert not name or further.NAME.fullmatch(name)
+    assert not name or warehouse_names.NAME.fullmatch(name)
 
 
 @pytest.mark.parametrize(
     "name", ["Fast", "/fast", "..", "a/b", "a.id", "-a", "x" * 64, "a b", "ä"]
 )
 def test_what_is_no_name_is_refused(name: str) -> None:
-    assert not further.NAME.fullmatch(name)
+    assert not warehouse_names.NAME.fullmatch(name)
     with pytest.raises(KafkaError, match="name of a warehouse") as refused:
         validate({LAKE_WAREHOUSE: name})
     assert refused.value.code == ErrorCode.INVALID_CONFIG

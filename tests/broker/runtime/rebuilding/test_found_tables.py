@@ -8,7 +8,7 @@ import deltalake
 import pytest
 
 from broker.runtime.rebuilding.found_tables import find_tables
-from lakehouse import further
+from lakehouse import warehouse_names
 from lakehouse.log.delta_log import entry_path
 from lakehouse.log.describe import describe_topic
 from lakehouse.tables import create_table, leave_place, set_aside
@@ -90,7 +90,7 @@ def test_of_a_log_of_which_nothing_can_be_read_that_is_said(writer, warehouse):
 
 def test_tables_in_further_warehouses_are_found_by_their_links(tmp_path):
     two = Further(tmp_path, "fast", "slow")
-    configs = {further.CONFIG: "fast"}
+    configs = {warehouse_names.CONFIG: "fast"}
     for number, (name, topic_id) in enumerate((("a", "ab" * 16), ("b", "cd" * 16))):
         create_table(two.warehouse, name, topic_id, 1, number=number, configs=configs)
     leave_place(two.warehouse, "b", "cd" * 16)
@@ -104,7 +104,7 @@ def test_tables_in_further_warehouses_are_found_by_their_links(tmp_path):
 
 def test_a_table_whose_link_was_lost_is_told_with_the_link(tmp_path):
     two = Further(tmp_path, "fast")
-    configs = {further.CONFIG: "fast"}
+    configs = {warehouse_names.CONFIG: "fast"}
     path = create_table(two.warehouse, "a", "ab" * 16, 1, configs=configs)
     text = os.readlink(path)
     os.unlink(path)

@@ -16,7 +16,7 @@ from broker.runtime.rebuilding.plan import Answers
 from broker.runtime.rebuilding.rebuild import NotRebuilt, rebuild
 from broker.storage.files import PosixFiles
 from jobs.check import check_data_directory
-from lakehouse import further
+from lakehouse import warehouse_names
 from lakehouse.log.delta_log import entry_path
 from tests.broker.runtime.rebuilding.world import lose_catalog, transactional
 from tests.jobs.world import World, aside, delete, later, start_at
@@ -266,7 +266,7 @@ def test_a_topic_in_a_further_warehouse_is_found_there_and_not_lost_with_its_dis
     world, tmp_path
 ):
     two = Further(tmp_path, "fast", warehouse=world.data_dir / "tables")
-    far = world.topic("far", 1, {further.CONFIG: "fast"})
+    far = world.topic("far", 1, {warehouse_names.CONFIG: "fast"})
     world.produce(far, [Record(b"k", b"v")] * 3)
     compactor = world.compactor()
     world.flush(compactor)
@@ -283,7 +283,7 @@ def test_a_topic_in_a_further_warehouse_is_found_there_and_not_lost_with_its_dis
 def test_no_topic_is_made_anew_whose_table_has_lost_its_link(world, tmp_path):
     """Its records would be two topics' then: what the log has, and what the table."""
     Further(tmp_path, "fast", warehouse=world.data_dir / "tables")
-    far = world.topic("far", 1, {further.CONFIG: "fast"})
+    far = world.topic("far", 1, {warehouse_names.CONFIG: "fast"})
     compactor = world.compactor()
     for _ in range(2):
         world.produce(far, [Record(b"k", b"v")] * 3)
