@@ -16,6 +16,7 @@ from typing import Final
 from broker.ids import TopicNumber
 from broker.storage.files import Files
 from broker.topics.topic import Topic
+from jobs.held_file import HeldFile
 from jobs.space import Volume, full_sentence, low_mark, volume
 from lakehouse import further
 from lakehouse.location import table_place
@@ -29,7 +30,7 @@ class FurtherWarehouses:
 
     def __init__(self, files: Files, warehouse: str, low_bytes: int) -> None:
         self._files, self._warehouse, self._low_bytes = files, warehouse, low_bytes
-        self._locks: dict[str, int] = {}
+        self._held: dict[str, HeldFile] = {}
         self._full: dict[str, str] = {}
         self._failed: dict[str, str] = {}
 
@@ -68,7 +69,7 @@ class FurtherWarehouses:
     def look(self, log: Volume) -> None:
         """See which of them are nearly full; ``log``: the disk of the log."""
         self._full = {}
-        for name in self._locks:
+        for name in self._held:
             try:
                 link = further.link_of(self._warehouse, name)
                 found = volume(link)
@@ -81,8 +82,8 @@ class FurtherWarehouses:
 
     def close(self) -> None:
         """Another one may have them."""
-        for name in list(self._locks):
-            self._unlock(name)
+        while self._held:
+            self._held.popitem()[1].release()
 
     def _name(self, topic: Topic) -> str:
         """The one in which its table lies, or is to: an operator may have moved it."""
@@ -96,31 +97,22 @@ class FurtherWarehouses:
         """Lock it if it is there; whether nobody else has it."""
         if further.why_not(self._warehouse, name) is not None:
             return True
-        lock = self._files.lock(self._file(name))
-        if lock is None:
+        held = HeldFile(self._files, self._file(name))
+        if not held.take():
             return False
-        self._locks[name] = lock
-        if further.why_not(self._warehouse, name) is not None or not self._holds(name):
-            self._unlock(name)
+        if further.why_not(self._warehouse, name) is None and held.is_there():
+            self._held[name] = held
+        else:
+            held.release()
         return True
 
     def _holds(self, name: str) -> bool:
         """Whether the file that is locked is the one that lies there."""
-        lock = self._locks.get(name)
-        if lock is None:
-            return False
-        try:
-            if os.path.samestat(os.stat(self._file(name)), os.fstat(lock)):
-                return True
-        except OSError:
-            pass
-        self._unlock(name)
+        held = self._held.get(name)
+        if held is None or held.is_there():
+            return held is not None
+        del self._held[name]
         return False
-
-    def _unlock(self, name: str) -> None:
-        lock = self._locks.pop(name, None)
-        if lock is not None:
-            self._files.close(lock)
 
     def _file(self, name: str) -> Path:
         return Path(further.link_of(self._warehouse, name), LOCK)

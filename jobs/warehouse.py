@@ -14,7 +14,6 @@ make it no room, so that one has a mark of its own, below which nothing is added
 makes room there are commits, too.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from broker.status.schema import CompactorStatus, DiskState
 from broker.storage.files import Files
 from broker.storage.warehouse import DirectoryRefused, check_warehouse
 from jobs.further import LOCK, FurtherWarehouses
+from jobs.held_file import HeldFile
 from jobs.space import full_sentence, low_mark, volume
 from lakehouse.location import warehouse_of
 
@@ -41,11 +41,11 @@ class Warehouse:
         holds_lease: Callable[[], bool],
         low_bytes: int,
     ) -> None:
-        self._files, self._data_dir, self._low_bytes = files, data_dir, low_bytes
+        self._data_dir, self._low_bytes = data_dir, low_bytes
         self._holds_lease = holds_lease
         self._link = data_dir / "tables"
         self.further = FurtherWarehouses(files, str(self._link), low_bytes)
-        self._lock: int | None = None
+        self._mark = HeldFile(files, self._link / LOCK)
         self.disk = DiskState()
         """That of the tables, as of the last look at it; its low mark is 0 where it is
         the log's, which the broker has one for."""
@@ -58,7 +58,7 @@ class Warehouse:
             self.close()
             return False
         before = self.refusal
-        is_held = self._lock is not None and self._is_there()
+        is_held = self._mark.is_there()
         self.refusal = (None if is_held else self._take()) or self.further.take()
         if self.refusal is not None and self.refusal != before:
             log.error("nothing is written to tables", why=self.refusal)
@@ -87,35 +87,21 @@ class Warehouse:
     def close(self) -> None:
         """Another one may have it."""
         self.refusal = None
-        self._unlock()
+        self._mark.release()
         self.further.close()
-
-    def _unlock(self) -> None:
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            self._files.close(lock)
 
     def _take(self) -> str | None:
         """Lock it if that is needed; why it is not ours."""
-        self._unlock()
         try:
             check_warehouse(self._data_dir)
             if not self._link.is_symlink():
                 return None
-            self._lock = self._files.lock(self._link / LOCK)
-            if self._lock is None:
+            if not self._mark.take():
                 place = warehouse_of(self._data_dir)
                 return f"the warehouse {place} is in use by another compactor"
             check_warehouse(self._data_dir)  # nothing moves it from now on unseen
         except (DirectoryRefused, OSError) as error:
-            self._unlock()
+            self._mark.release()
             return str(error)
-        return None if self._is_there() else f"{self._link} leads elsewhere now"
-
-    def _is_there(self) -> bool:
-        """Whether the file that is locked is the one that lies in the warehouse."""
-        assert self._lock is not None
-        try:
-            return os.path.samestat(os.stat(self._link / LOCK), os.fstat(self._lock))
-        except OSError:
-            return False
+        is_there = self._mark.is_there()
+        return None if is_there else f"{self._link} leads elsewhere now"
