@@ -1,13 +1,13 @@
 """A compactor killed at each of its points: the next one goes on, exactly once."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from jobs.check import check_data_directory
 from lakehouse.log.delta_log import load
-from tests.jobs.compactions import Compactions
+from tests.jobs.compactions import compaction
 from tests.jobs.world import World
 from tests.support.batches import Record
 
@@ -44,19 +44,12 @@ CLEAN_POINTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def compactions() -> Iterator[Compactions]:
-    compactions = Compactions()
-    yield compactions
-    compactions.close()
-
-
 @pytest.fixture
-def compact(compactions: Compactions, world: World) -> Compact:
+def compact(world: World) -> Compact:
     """Runs a compactor until all is done or it dies at a point; its exit code."""
 
     def compacted(points: str = "") -> int:
-        code = compactions.run(world.data_dir, points)
+        code = compaction(world.data_dir, points)
         assert code in (0, -signal.SIGKILL)
         return code
 

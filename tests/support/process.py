@@ -1,4 +1,8 @@
-"""The real programs as child processes: started, awaited, killed, started again."""
+"""The real programs as child processes: started, awaited, killed, started again.
+
+All but ``up`` and its parts are forks of one process that has imported them
+(`tests.support.nursery`).
+"""
 
 import contextlib
 import os
@@ -10,15 +14,17 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import psutil
 
 from broker.cli.supervisor import ready_facts
+from tests.support import nursery
 from tests.support.patience import IDLE_S, STUCK_S, becomes_true
 from tests.support.ports import kept_for
 
 START_TIMEOUT_S = STUCK_S
+Program = subprocess.Popen[str] | nursery.Forked
 FOR_TESTS = tuple(f"LAKELOG_{word}_" for word in ("CRASH", "LOAD", "SEMANTICS", "SIM"))
 
 
@@ -35,29 +41,29 @@ class Part:
         self.arguments: list[str] = []
         self.facts: dict[str, str] = {}
         self.log = data_dir.parent / f"{data_dir.name}.{name}.log"
-        self.process: subprocess.Popen[str] | None = None
+        self.process: Program | None = None
         self.lines: queue.Queue[str | None] = queue.Queue()
         self.waited_s = 0.0
 
     def start(self, failpoints: str = "", wait: bool = True) -> "Part":
-        words = ["--data-dir", str(self.data_dir), *self.arguments]
+        words = [*self.program, self.name, "--data-dir", str(self.data_dir)]
+        words += self.arguments
         for item in self.settings:
             words += ["-X", item]
         self.lines = queue.Queue()
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", *self.program, self.name, *words],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=_environment() | {"LAKELOG_FAILPOINTS": failpoints},
-            )
+            env = _environment() | {"LAKELOG_FAILPOINTS": failpoints}
+            self.process = self._run(words, env, log)
         threading.Thread(
             target=self._listen, args=(self.process, self.lines), daemon=True
         ).start()
         if wait:
             self.wait_ready()
         return self
+
+    @staticmethod
+    def _run(words: list[str], env: dict[str, str], log: IO[bytes]) -> Program:
+        return nursery.start(words, env, log)
 
     def wait_ready(self) -> None:
         """Until it says that it is ready; AssertionError with its log if it is not."""
@@ -86,9 +92,7 @@ class Part:
         return self.log.read_text(errors="replace")[-3000:]
 
     @staticmethod
-    def _listen(
-        process: "subprocess.Popen[str]", lines: "queue.Queue[str | None]"
-    ) -> None:
+    def _listen(process: Program, lines: "queue.Queue[str | None]") -> None:
         assert process.stdout is not None
         with process.stdout as said:
             for line in said:
@@ -158,13 +162,20 @@ class BrokerPart(Part):
 
 
 class WholePart(BrokerPart):
-    """``lakelog up``: all parts, on free ports."""
+    """``lakelog up``: all parts, on free ports, each of them a Python of its own."""
 
     def __init__(self, data_dir: Path, *settings: str) -> None:
         super().__init__(data_dir, *settings)
         self.name = "up"
         self.log = data_dir.parent / f"{data_dir.name}.up.log"
         self.arguments += ["--admin", "127.0.0.1:0"]
+
+    @staticmethod
+    def _run(words: list[str], env: dict[str, str], log: IO[bytes]) -> Program:
+        return subprocess.Popen(
+            [sys.executable, "-m", *words],
+            stdout=subprocess.PIPE, stderr=log, text=True, env=env,
+        )  # fmt: skip
 
     def descendants(self) -> dict[str, list[psutil.Process]]:
         """All its processes by what they are: broker, admin, compactor, java, ..."""
@@ -225,13 +236,7 @@ class Told(NamedTuple):
 
 def told(*words: str, stdin: bytes = b"") -> Told:
     """Run a ``lakelog`` command to its end."""
-    done = subprocess.run(
-        [sys.executable, "-m", "broker.cli", *words],
-        input=stdin,
-        capture_output=True,
-        timeout=STUCK_S + IDLE_S,
-        env=_environment(),
-    )
+    done = nursery.run(["broker.cli", *words], _environment(), stdin, STUCK_S + IDLE_S)
     return Told(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
