@@ -22,12 +22,23 @@ from typing import Any
 
 
 def instead(owner: Any, name: str, by: Any) -> None:
-    """Let ``owner`` have ``by`` in place of what it calls ``name``.
+    """Let ``owner`` have ``by`` in place of what it calls ``name``, and those of our
+    modules that have imported it from there: they may have been loaded before.
 
     Raises AssertionError if it has none: then nothing would be altered.
     """
     assert hasattr(owner, name), f"{owner} has no {name}"
+    real = getattr(owner, name)
     setattr(owner, name, by)
+    if getattr(real, "__module__", None) == getattr(owner, "__name__", ""):
+        for module in filter(_is_ours, list(sys.modules.values())):
+            if vars(module).get(name) is real:
+                setattr(module, name, by)
+
+
+def _is_ours(module: Any) -> bool:
+    name = getattr(module, "__name__", "")
+    return name.partition(".")[0] in ("broker", "jobs", "lakehouse")
 
 
 def acknowledged_before_written() -> None:
