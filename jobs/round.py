@@ -25,7 +25,8 @@ from broker.failpoints import passing
 from broker.ids import TopicNumber, TopicPartition
 from jobs.isolate import Spread, spread_isolated
 from jobs.planner import Batches, Item, Round
-from jobs.rows import Failed, FileTask, Slice, Written, work
+from jobs.rows import Failed, FileTask, Written, work
+from jobs.slices import Slice
 from jobs.tables import Table
 from lakehouse.errors import CommitRefused, RowsInTheWay
 from lakehouse.log.commit import commit_files

@@ -2,13 +2,9 @@
 
 The problem: this is where the bytes are, so it must be fast, and its memory must not
 follow the size of the slice or how far its batches decompress. The idea: batches are
-copied out of their segment one by one, decoded in groups of a row group's size, and
-each group is written and forgotten.
-
-A segment's file is used again once everything in it stands in tables. Whoever reads it
-with an old plan must notice: each batch is copied first and looked at then, its entry
-must name the segment's generation, its offset must be the planned one and its checksum
-right. Nothing here is committed; what a killed worker leaves behind is an orphan.
+copied out of their segment (`jobs.slices`), decoded in groups of a row group's size,
+and each group is written and forgotten. Nothing here is committed; what a killed worker
+leaves behind is an orphan.
 
 Source of the shape of a file: `lakehouse.schema` and the measurements it follows.
 """
@@ -16,19 +12,14 @@ Source of the shape of a file: `lakehouse.schema` and the measurements it follow
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from broker.protocol.errors import ErrorCode, KafkaError
-from broker.records.batch import checksum, read_header
+from broker.protocol.errors import KafkaError
 from broker.records.columns import decode
-from broker.storage.entry import ENTRY_HEADER_BYTES, mark_of
 from broker.storage.segment import StaleSegment
-from broker.storage.store import SegmentBytes, SegmentStore, open_store
 from jobs.priority import set_worker_niceness
+from jobs.slices import Slice, read_batches
 from lakehouse.in_flight import begin, hidden, show
-
-STORES_KEPT_MAX: Final = 4
 
 _REPEATING: Any = [
     "partition",
@@ -37,22 +28,6 @@ _REPEATING: Any = [
     "key",
     "headers.list.element.key",
 ]
-
-
-class Slice(NamedTuple):
-    """Batches of one segment, in order: plain values, as they travel to a worker.
-
-    ``store``: the address of the segment's store. ``sequence`` is the generation of its
-    entries too. The three columns are int64 arrays as bytes. ``counts``: a byte each, 0
-    of a batch that has no rows; empty: all have.
-    """
-
-    store: str
-    sequence: int
-    bases: bytes
-    positions: bytes
-    lengths: bytes
-    counts: bytes = b""
 
 
 class FileTask(NamedTuple):
@@ -137,55 +112,6 @@ def write_file(task: FileTask) -> Written:
     except BaseException:
         discard(target)
         raise
-
-
-def read_batches(slices: Sequence[Slice]) -> Iterator[memoryview]:
-    """Each batch that counts, as a copy that nobody changes, verified to be the planned
-    one. Those that do not count are looked at as well: damage must not hide in them."""
-    import numpy as np
-
-    for one in slices:
-        columns = (np.frombuffer(c, np.int64).tolist() for c in one[2:5])
-        counts = one.counts or bytes([True]) * (len(one.bases) // 8)
-        with _store(one.store).opened(one.sequence) as segment:
-            for base, position, length, counts_so in zip(*columns, counts, strict=True):
-                batch = _batch(segment, one.sequence, base, position, length)
-                if counts_so:
-                    yield batch
-                else:
-                    _check_uncounted(batch)
-
-
-def _check_uncounted(batch: memoryview) -> None:
-    """Raise KafkaError CORRUPT_MESSAGE unless it is whole and of a transaction."""
-    header = read_header(batch)
-    is_whole = header.size == len(batch) and checksum(batch) == header.crc
-    if not is_whole or not (header.is_transactional or header.is_control):
-        raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE,
-            f"the batch at offset {header.base_offset} is not what it was taken for",
-        )
-
-
-@lru_cache(STORES_KEPT_MAX)
-def _store(address: str) -> SegmentStore:
-    """One per worker: it remembers where segments are."""
-    return open_store(address)
-
-
-def _batch(
-    segment: SegmentBytes, sequence: int, base: int, position: int, length: int
-) -> memoryview:
-    start = position - ENTRY_HEADER_BYTES
-    copy = segment.read_range(start, ENTRY_HEADER_BYTES + length)
-    batch = memoryview(copy)[ENTRY_HEADER_BYTES:]
-    mark = mark_of(sequence)
-    if not copy.startswith(mark) or read_header(batch).base_offset != base:
-        segment.check_current()
-        raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {base} is damaged"
-        )
-    return batch
 
 
 class Bounds:

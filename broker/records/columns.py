@@ -7,6 +7,8 @@ null and empty, the order and repetition of headers, timestamps and their type. 
 only producers and brokers see (producer id, sequence, codec, how records were grouped)
 does not.
 
+Batches come one by one, or in runs (`broker.records.runs`) that were verified already.
+
 Memory is bounded by what one call is given at a time: columns come in groups of about
 `lakehouse.schema.ROW_GROUP_ROWS` rows or 16 MiB, whichever is first, however many
 batches go in and however far they decompress.
@@ -36,6 +38,7 @@ from broker.records.batch import (
 from broker.records.decompress import Decompressor
 from broker.records.layout import HEADER_BYTES
 from broker.records.limits import HEADERS_MAX, UNCOMPRESSED_BYTES_MAX
+from broker.records.runs import Run
 from lakehouse.plain import buffer_of, column_of
 from lakehouse.schema import HEADERS, ROW_GROUP_ROWS, WRITE
 
@@ -70,7 +73,7 @@ def to_columns(
 
 
 def decode(
-    batches: Iterable[Buffer],
+    batches: Iterable[Buffer | Run],
     start_offset: int | None = None,
     end_offset: int | None = None,
     *,
@@ -96,24 +99,86 @@ def decode(
                 yield _record_batch(some, arena, topic, partition)
 
 
+class _Group:
+    """Headers and decompressed records of some batches, which are scanned together."""
+
+    def __init__(self, rows_max: int, bytes_max: int) -> None:
+        self._rows_left, self._bytes_left = rows_max, bytes_max
+        self._parts: list[Any] = []
+        self._lengths: list[Ints] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    @property
+    def is_full(self) -> bool:
+        return self._rows_left <= 0 or self._bytes_left <= 0
+
+    def add(self, header: Buffer, records: Buffer, count: int) -> None:
+        """One more batch, decompressed; ``count``: the records that it claims."""
+        self._parts += [header, records]
+        self._lengths.append(np.array([HEADER_BYTES + len(records)], np.int64))
+        self._rows_left -= count
+        self._bytes_left -= len(records)
+
+    def fill(self, run: Run) -> Run:
+        """The first of these, which are not compressed: as many as it takes. What is
+        left of them."""
+        rows, sizes = np.cumsum(run.records), np.cumsum(run.length - HEADER_BYTES)
+        enough = int(np.searchsorted(rows, self._rows_left))
+        enough = 1 + min(enough, int(np.searchsorted(sizes, self._bytes_left)))
+        taken = run.cut(slice(enough))
+        self._parts.append(taken.joined())
+        self._lengths.append(taken.length)
+        self._rows_left -= int(rows[len(taken) - 1])
+        self._bytes_left -= int(sizes[len(taken) - 1])
+        return run.cut(slice(enough, None))
+
+    def arena(self) -> tuple[Bytes, Ints]:
+        """All of it in one buffer, because the loop takes one; where each batch begins
+        in it, and its end. The copy costs a fiftieth of what writing the same bytes as
+        Parquet does."""
+        parts = self._parts
+        whole = parts[0] if len(parts) == 1 else b"".join(parts)
+        starts = np.cumsum(np.concatenate([np.zeros(1, np.int64), *self._lengths]))
+        return np.frombuffer(whole, np.uint8), starts
+
+
 def _groups(
-    batches: Iterable[Buffer], rows_max: int, bytes_max: int
-) -> Iterator[list[tuple[Buffer, Buffer]]]:
-    """Runs of (header, decompressed records) that together are one group."""
-    group: list[tuple[Buffer, Buffer]] = []
-    rows = size = 0
-    decompressor = Decompressor()
-    for batch in batches:
-        header = _verified(batch)
-        records = _decompressed(batch, header, decompressor)
-        group.append((memoryview(batch)[:HEADER_BYTES], records))
-        rows += header.record_count
-        size += len(records)
-        if rows >= rows_max or size >= bytes_max:
-            yield group
-            group, rows, size = [], 0, 0
+    batches: Iterable[Buffer | Run], rows_max: int, bytes_max: int
+) -> Iterator[_Group]:
+    """Runs of batches that together are one group."""
+    group, decompressor = _Group(rows_max, bytes_max), Decompressor()
+    for one in _plain_or_single(batches):
+        rest: Run | None = None
+        if isinstance(one, Run):
+            rest = one
+        else:
+            header, batch = one
+            records = _decompressed(batch, header, decompressor)
+            group.add(memoryview(batch)[:HEADER_BYTES], records, header.record_count)
+        while rest or group.is_full:
+            if rest:
+                rest = group.fill(rest)
+            if group.is_full:
+                yield group
+                group = _Group(rows_max, bytes_max)
     if group:
         yield group
+
+
+def _plain_or_single(
+    batches: Iterable[Buffer | Run],
+) -> Iterator[Run | tuple[BatchHeader, Buffer]]:
+    """The same batches, verified: in runs of which none is compressed, or by
+    themselves."""
+    for one in batches:
+        if not isinstance(one, Run):
+            yield _verified(one), one
+        elif one.is_plain:
+            yield one
+        else:
+            yield from ((read_header(batch), batch) for batch in one.batches())
 
 
 def _verified(batch: Buffer) -> BatchHeader:
@@ -136,18 +201,14 @@ def _decompressed(
 
 
 def _scan(
-    group: list[tuple[Buffer, Buffer]], first: int, end: int, rows_max: int
+    group: _Group, first: int, end: int, rows_max: int
 ) -> Iterator[tuple[Ints, Bytes]]:
     """Yield (rows, arena): what `kernels.scan` finds, and the bytes it points to."""
-    # One arena for the group, because the loop takes one buffer. The copy costs a
-    # fiftieth of what writing the same bytes as Parquet does.
-    arena = np.frombuffer(b"".join([part for pair in group for part in pair]), np.uint8)
-    lengths = [0, *(HEADER_BYTES + len(records) for _, records in group)]
-    starts = np.cumsum(np.array(lengths, np.int64))
+    arena, starts = group.arena()
     progress = np.zeros(5, np.int64)
     # A count may lie; a record has seven bytes at least.
     capacity = min(rows_max, len(arena) // 7 + 1)
-    while progress[0] < len(group):
+    while progress[0] < len(starts) - 1:
         rows = np.empty((_ROW_FIELDS, capacity), np.int64)
         filled = kernels.scan(arena, starts, progress, first, end, rows)
         if progress[4] != kernels.OK:

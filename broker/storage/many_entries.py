@@ -75,6 +75,31 @@ def whole(view: memoryview, positions: Ints, generation: int, limit: int) -> Boo
     return good
 
 
+def planned(
+    view: memoryview, positions: Ints, lengths: Ints, bases: Ints, generation: int
+) -> Headers | None:
+    """The headers of batches that were seen before: where they lie in ``view``, how
+    long they are and their first offsets. None unless each of them is what it was, in
+    an entry of the generation, and its checksum is right.
+    """
+    last = positions + np.maximum(lengths, HEADER_BYTES)
+    if (positions < ENTRY_HEADER_BYTES).any() or (last > len(view)).any():
+        return None
+    place = positions - ENTRY_HEADER_BYTES
+    found = _copied(view, place, ENTRY_HEADER_BYTES + HEADER_BYTES)
+    entry = _viewed(found[:, :ENTRY_HEADER_BYTES], _ENTRY_TYPE)
+    batch = _viewed(found[:, ENTRY_HEADER_BYTES:], _HEADER_TYPE)
+    good: Bools = (
+        (entry["magic"] == MAGIC)
+        & (entry["generation"] == generation)
+        & (batch["base_offset"] == bases)
+        & (batch["batch_length"] == lengths - LOG_OVERHEAD_BYTES)
+    )
+    if not good.all() or (_sums(view, positions, lengths) != batch["crc"]).any():
+        return None
+    return batch
+
+
 def headers_at(view: memoryview, positions: Ints) -> Headers:
     """The header of each of these batches, with the fields of `BatchHeader`."""
     return _copied(view, positions, HEADER_BYTES).view(_HEADER_TYPE)[:, 0]
@@ -104,11 +129,15 @@ def _are_whole(view: memoryview, positions: Ints, generation: int, limit: int) -
     )
     good &= _head_sums(found, place) == entry["checksum"]
     at = np.flatnonzero(good)
-    starts, ends = positions[at] + CHECKED_AT, positions[at] + length[at]
-    spans = zip(starts.tolist(), ends.tolist(), strict=True)
-    sums = np.array([crc32c(view[start:end]) for start, end in spans], np.uint32)
-    good[at] = sums == entry["crc"][at]
+    good[at] = _sums(view, positions[at], length[at]) == entry["crc"][at]
     return good
+
+
+def _sums(view: memoryview, positions: Ints, lengths: Ints) -> npt.NDArray[np.uint32]:
+    """What the checksums of these batches are to be."""
+    starts, ends = positions + CHECKED_AT, positions + lengths
+    spans = zip(starts.tolist(), ends.tolist(), strict=True)
+    return np.array([crc32c(view[start:end]) for start, end in spans], np.uint32)
 
 
 def _head_sums(found: npt.NDArray[np.uint8], place: Ints) -> npt.NDArray[np.uint32]:

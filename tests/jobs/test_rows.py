@@ -1,7 +1,6 @@
 """A slice becomes a file, or says why not; a file that is used again is noticed."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,14 +9,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from broker.storage.segment import StaleSegment
 from jobs.planner import plan
 from jobs.round import file_task
 from jobs.rows import (
     Failed,
     FileTask,
     Written,
-    read_batches,
     write_file,
     write_files,
 )
@@ -127,24 +124,6 @@ def test_a_segment_that_was_used_again_is_stale_not_read(
     assert not list((tmp_path / "x").rglob("*.parquet"))
 
 
-def test_a_segment_that_is_used_again_while_it_is_read_is_not_called_damaged(
-    world: World, tmp_path: Path
-) -> None:
-    topic, copy = world.topic("t"), tmp_path / "copy"
-    for _ in range(2):
-        world.produce(topic, [Record(b"k", b"v")])
-    [one] = task_of(world, topic, tmp_path / "x").slices
-    coming = shutil.ignore_patterns("*.new")  # it may be renamed meanwhile
-    shutil.copytree(world.data_dir / "wal", copy, ignore=coming)
-    batches = read_batches([one._replace(store=str(copy))])
-    next(batches)
-    for file in copy.glob("*.log"):
-        with file.open("r+b") as segment:
-            segment.write(bytes(file.stat().st_size))
-    with pytest.raises(StaleSegment):
-        next(batches)
-
-
 def test_one_that_fails_does_not_fail_the_others(world: World, tmp_path: Path) -> None:
     topic = world.topic("t")
     world.produce(topic, [Record(b"k", b"v")])
@@ -182,18 +161,3 @@ assert niceness() == (wanted if is_allowed else max(before, CAUTIOUS_NICENESS))
 def test_a_worker_takes_the_niceness_of_its_first_file() -> None:
     here = Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, cwd=here)
-
-
-def test_what_does_not_count_is_verified_all_the_same(
-    world: World, tmp_path: Path
-) -> None:
-    """A plan that leaves out a batch that is of no transaction is damage or a fault."""
-    topic = world.topic("t")
-    for _ in range(2):
-        world.produce(topic, [Record(b"k", b"v")])
-    task = task_of(world, topic, tmp_path / "x")
-    (one,) = task.slices
-    task = task._replace(slices=[one._replace(counts=b"\1\0")])
-    (failed,) = write_files([task])
-    assert isinstance(failed, Failed)
-    assert "offset 1 is not what it was taken for" in failed.why

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from broker.records.batch import checksum, empty_batches, read_header
 from broker.records.columns import decode, to_columns
 from broker.records.layout import HEADER_BYTES
 from broker.records.rebatch import from_columns
+from broker.records.runs import Run
 from lakehouse import schema
 from tests.broker.records.strategies import RECORDS
 from tests.support.batches import (
@@ -188,3 +190,26 @@ def test_garbage_under_a_right_checksum_raises_nothing_else(
         to_columns([wrap(body, count)])
     except KafkaError:
         return
+
+
+@settings(max_examples=150, deadline=None)
+@given(LISTS, st.lists(st.integers(0, 9)), st.integers(1, 12), st.integers(1, 300))
+def test_a_run_gives_what_its_batches_give(
+    drawn: Any, gaps: list[int], rows_max: int, bytes_max: int
+) -> None:
+    batches = batches_of(drawn)
+    whole, at = bytearray(), []
+    for number, batch in enumerate(batches):
+        whole += bytes(gaps[number] if number < len(gaps) else 0)
+        at.append(len(whole))
+        whole += batch
+    headers = [read_header(batch) for batch in batches]
+    columns = (
+        at, [len(batch) for batch in batches], [one.record_count for one in headers],
+        [one.attributes for one in headers],
+    )  # fmt: skip
+    run = Run(bytes(whole), *(np.array(column, np.int64) for column in columns))
+    bounds = {"rows_max": rows_max, "bytes_max": bytes_max}
+    first = len(batches) // 2
+    for given_ in ([run], [run.cut(slice(first)), run.cut(slice(first, None))]):
+        assert list(decode(given_, **bounds)) == list(decode(batches, **bounds))

@@ -19,7 +19,13 @@ from broker.storage.entry import (
     pack_entry,
     read_entry,
 )
-from broker.storage.many_entries import as_headers, headers_at, pieces, whole
+from broker.storage.many_entries import (
+    as_headers,
+    headers_at,
+    pieces,
+    planned,
+    whole,
+)
 from tests.broker.storage.driver import an_append, batch
 
 START, GENERATION = 4096, 7
@@ -123,3 +129,42 @@ def test_headers_are_what_each_batch_says() -> None:
     view = memoryview(bytes(5) + b"".join(batches))
     found = list(as_headers(headers_at(view, positions)))
     assert found == [read_header(one) for one in batches]
+
+
+def test_what_was_planned_is_there_or_not_and_its_headers_are_told() -> None:
+    data, positions = a_segment([70, 61, 150])
+    view, lengths = memoryview(data), np.array([70, 61, 150], np.int64)
+    bases = np.array([100, 101, 102], np.int64)
+    found = planned(view, positions, lengths, bases, GENERATION)
+    assert found is not None
+    assert [tuple(one) for one in found.tolist()] == [
+        tuple(read_header(data, position)) for position in positions.tolist()
+    ]
+    assert planned(view, positions, lengths, bases, GENERATION + 1) is None
+    for number in range(3):
+        for column in (positions, lengths, bases):
+            for other in (-(1 << 40), -1, 1, 1 << 40):
+                column[number] += other
+                assert planned(view, positions, lengths, bases, GENERATION) is None
+                column[number] -= other
+    nothing = positions[:0]
+    none = planned(view, nothing, nothing, nothing, GENERATION)
+    assert none is not None
+    assert len(none) == 0
+
+
+def test_any_flipped_bit_of_what_was_planned_is_noticed() -> None:
+    """But for those of an entry's header that say nothing of the batch, and of the
+    leader epoch, which no checksum of the batch covers."""
+    data, positions = a_segment([70, 61])
+    lengths, bases = np.array([70, 61], np.int64), np.array([100, 101], np.int64)
+    unseen = set()
+    for position in positions.tolist():
+        head = position - ENTRY_HEADER_BYTES
+        unseen |= {*range(head + 12, position), *range(position + 12, position + 16)}
+        unseen.add(position + 16)  # the magic of a batch, which is looked at once
+    for bit in range(START * 8, len(data) * 8):
+        data[bit // 8] ^= 1 << bit % 8
+        found = planned(memoryview(data), positions, lengths, bases, GENERATION)
+        assert (found is None) == (bit // 8 not in unseen), bit // 8
+        data[bit // 8] ^= 1 << bit % 8
