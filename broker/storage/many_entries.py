@@ -2,7 +2,8 @@
 
 The problem. A start without a checkpoint verifies each entry of each segment and asks
 each batch who wrote it: 13 us of Python for each, a quarter of a minute for a thousand
-segments of a thousand batches.
+segments of a thousand batches. Who follows the active segment walks through ten
+thousand a second, and who compacts them reads each once more.
 
 The idea. Headers stand at known places. They are copied into one array, and each
 condition is a comparison of columns; only the checksums are computed one by one, by the
@@ -14,6 +15,7 @@ The price. 109 bytes for each of ``ENTRIES_AT_ONCE``, and the conditions stand i
 places; a test holds them against each other.
 """
 
+import struct
 from collections.abc import Iterator
 from functools import cache
 from typing import Final
@@ -25,7 +27,7 @@ from crc32c import crc32c
 from broker.records.batch import BatchHeader
 from broker.records.layout import CHECKED_AT, FIELDS, HEADER_BYTES, LOG_OVERHEAD_BYTES
 from broker.records.layout import MAGIC as BATCH_MAGIC
-from broker.storage.columns import Ints
+from broker.storage.columns import ROW_TYPE, Ints, Rows
 from broker.storage.entry import ENTRY_HEADER_BYTES, HEAD, MAGIC
 
 ENTRIES_AT_ONCE: Final = 8192
@@ -48,6 +50,8 @@ _ENTRY_TYPE: Final = np.dtype(
     ]
 )
 _HEADER_TYPE: Final = np.dtype([(name, ">" + form) for name, form in FIELDS.items()])
+_CHAIN: Final = struct.Struct(f"<IQ{_ENTRY_TYPE.fields['length'][1] - 12}xI")  # type: ignore[index]
+"""Of an entry's header: its magic, its generation, and how long its batch is."""
 _HEAD_BYTES: Final = HEAD.size
 _SEED_BYTES: Final = 4
 assert BatchHeader._fields == tuple(FIELDS)
@@ -73,6 +77,49 @@ def whole(view: memoryview, positions: Ints, generation: int, limit: int) -> Boo
         if len(at):
             good[at] = _are_whole(view, positions[at], generation, limit)
     return good
+
+
+def run_of_entries(
+    view: memoryview, start: int, generation: int, limit: int
+) -> tuple[Rows, int]:
+    """Entries from ``start`` on that follow each other and verify for sure, at most
+    ``ENTRIES_AT_ONCE``: their rows, as in a footer, and how many were looked at.
+
+    Where fewer verify than were looked at, or none is left, ask `read_entry`.
+    """
+    positions = _chained(view, start, generation, limit)
+    good = whole(view, positions, generation, limit)
+    count = len(good) if good.all() else int(good.argmin())
+    return _rows_at(view, positions[:count]), len(good)
+
+
+def _chained(view: memoryview, start: int, generation: int, limit: int) -> Ints:
+    """Where batches begin, if the headers of their entries are true: each entry where
+    the one before it ends."""
+    found: list[int] = []
+    position = start + ENTRY_HEADER_BYTES
+    while position + HEADER_BYTES <= limit and len(found) < ENTRIES_AT_ONCE:
+        magic, its, length = _CHAIN.unpack_from(view, position - ENTRY_HEADER_BYTES)
+        if magic != MAGIC or its != generation:
+            break
+        found.append(position)
+        position += length + ENTRY_HEADER_BYTES
+    return np.array(found, np.int64)
+
+
+def _rows_at(view: memoryview, positions: Ints) -> Rows:
+    """Of batches whose entries verify."""
+    place = positions - ENTRY_HEADER_BYTES
+    found = _copied(view, place, ENTRY_HEADER_BYTES + HEADER_BYTES)
+    entry = _viewed(found[:, :ENTRY_HEADER_BYTES], _ENTRY_TYPE)
+    batch = _viewed(found[:, ENTRY_HEADER_BYTES:], _HEADER_TYPE)
+    rows = np.empty(len(positions), ROW_TYPE)
+    for name in ("topic", "partition", "base", "length"):
+        rows[name] = entry[name]
+    rows["last_delta"] = batch["last_offset_delta"]
+    rows["max_timestamp"] = batch["max_timestamp"]
+    rows["position"] = positions
+    return rows
 
 
 def planned(

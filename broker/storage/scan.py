@@ -13,9 +13,9 @@ behind. Else it is the torn tail, and what may be found in it was never acknowle
 Unless the disk cannot read it: what a power cut tears is readable, so nobody knows
 whether an acknowledged entry stood there, and that is damage, too.
 
-The price. About 1.5 us per entry in Python and one pass of CRC-32C: far above 500 MB/s
-for batches of some kilobytes, 50 MB/s for one-record batches, of which only one segment
-is ever scanned.
+The price. A microsecond or two per entry, since those that verify are gone over many at
+once (`many_entries`), and one pass of CRC-32C: gigabytes a second for batches of some
+kilobytes, 100 MB/s for one-record batches, of which only one segment is ever scanned.
 """
 
 import re
@@ -40,6 +40,7 @@ from broker.storage.entry import (
 )
 from broker.storage.files import Files
 from broker.storage.layout import HEADER_BLOCK_BYTES
+from broker.storage.many_entries import ENTRIES_AT_ONCE, run_of_entries
 from broker.storage.segment import Holes
 
 UNREADABLE: Final = "cannot be read, and may have been durable"
@@ -152,12 +153,26 @@ class _Walk:
 
     def _why_stopped(self) -> str:
         found = self.found
+        self._take_runs()
         while True:
             entry = self._entry(found.end)
             if isinstance(entry, str):
                 return entry
             found.rows += pack_entry_row(entry)
             found.end = entry.position + entry.length
+
+    def _take_runs(self) -> None:
+        """Go over entries that verify, many at once, as long as all of them do."""
+        found, looked_at = self.found, ENTRIES_AT_ONCE
+        while looked_at == ENTRIES_AT_ONCE and not self.unread:
+            rows, looked_at = run_of_entries(
+                self.view, found.end, self.generation, self.limit
+            )
+            if len(rows):
+                found.rows += rows.tobytes()
+                found.end = int(rows["position"][-1]) + int(rows["length"][-1])
+            if len(rows) < looked_at:
+                break
 
     def _entry(self, position: int) -> Entry | str:
         """As `read_entry`; where zeros stand for some of it, they do not count, even if

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from broker.records.batch import read_header, seal
 from broker.storage import many_entries
-from broker.storage.columns import Ints
+from broker.storage.columns import Ints, pack_entry_row
 from broker.storage.entry import (
     CHECKSUM,
     ENTRY_HEADER_BYTES,
@@ -24,6 +24,7 @@ from broker.storage.many_entries import (
     headers_at,
     pieces,
     planned,
+    run_of_entries,
     whole,
 )
 from tests.broker.storage.driver import an_append, batch
@@ -168,3 +169,43 @@ def test_any_flipped_bit_of_what_was_planned_is_noticed() -> None:
         found = planned(memoryview(data), positions, lengths, bases, GENERATION)
         assert (found is None) == (bit // 8 not in unseen), bit // 8
         data[bit // 8] ^= 1 << bit % 8
+
+
+def walked(data: bytes | bytearray, limit: int) -> list[bytes]:
+    """Rows of the entries that follow each other and verify, asked one by one."""
+    rows, at = [], START
+    while True:
+        entry = read_entry(memoryview(data), at, GENERATION, limit)
+        if isinstance(entry, str):
+            return rows
+        rows.append(pack_entry_row(entry))
+        at = entry.position + entry.length
+
+
+@given(st.lists(st.integers(61, 400), max_size=20), st.randoms())
+def test_a_run_of_entries_ends_where_one_by_one_they_end(
+    sizes: list[int], chance: random.Random
+) -> None:
+    data, _ = a_segment(sizes)
+    data += bytes(chance.randrange(100))
+    for _ in range(chance.randrange(3)):
+        data[chance.randrange(START, len(data))] ^= 1 << chance.randrange(8)
+    limit = chance.choice([len(data), chance.randrange(START, len(data) + 1)])
+    rows, looked_at = run_of_entries(memoryview(data), START, GENERATION, limit)
+    expected = walked(data, limit)
+    assert [row.tobytes() for row in rows] == expected
+    assert looked_at >= len(rows)
+
+
+def test_a_run_is_no_longer_than_what_is_looked_at_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data, _ = a_segment([61] * 9)
+    monkeypatch.setattr(many_entries, "ENTRIES_AT_ONCE", 4)
+    end, lengths = START, []
+    for _ in range(3):
+        rows, looked_at = run_of_entries(memoryview(data), end, GENERATION, len(data))
+        lengths.append((len(rows), looked_at))
+        end = int(rows["position"][-1] + rows["length"][-1])
+    assert lengths == [(4, 4), (4, 4), (1, 1)]
+    assert end == len(data)

@@ -1,15 +1,21 @@
 """Where a segment ends: torn tail, damage, or simply the end."""
 
+import random
+from importlib import import_module
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from broker.storage import many_entries
 from broker.storage.columns import rows_of
 from broker.storage.entry import pack_entry
 from broker.storage.layout import HEADER_BLOCK_BYTES
 from broker.storage.scan import Scan, scan
 from tests.broker.storage.driver import an_append, batch
 
+scan_of_segments = import_module("broker.storage.scan")
 GENERATION = 3
 SIZE = 100
 STRIDE = 148
@@ -161,3 +167,40 @@ def test_nothing_counts_in_a_place_that_was_found_damaged_before(
     assert ("were durable and are damaged" in found.damage[0]) != is_whole
     rest = scanned(data, holes=holes, start=place(3))
     assert (offsets(rest), tuple(rest.holes)) == ([3], holes[1:])
+
+
+@given(st.lists(st.integers(61, 300), min_size=1, max_size=12), st.randoms())
+def test_many_at_once_say_what_each_would_say(
+    sizes: list[int], chance: random.Random
+) -> None:
+    """Whatever is damaged, and wherever the disk cannot read."""
+    data, end = bytearray(HEADER_BLOCK_BYTES), HEADER_BLOCK_BYTES
+    for number, size in enumerate(sizes):
+        one = an_append(batch(100 + number, size), partition=number % 3)
+        data += pack_entry(
+            one, GENERATION, chance.choice([HEADER_BLOCK_BYTES, end]), len(data)
+        )
+        data += one.batch
+        end = len(data)
+    for _ in range(chance.randrange(4)):
+        data[chance.randrange(HEADER_BLOCK_BYTES, len(data))] ^= 1 << chance.randrange(
+            8
+        )
+    durable_end = chance.choice(
+        [0, chance.randrange(HEADER_BLOCK_BYTES, len(data) + 1)]
+    )
+    unread = (
+        ((HEADER_BLOCK_BYTES, HEADER_BLOCK_BYTES + 4096),)
+        if chance.randrange(4) == 0
+        else ()
+    )
+    how = {"limit": len(data), "durable_end": durable_end, "unread": unread}
+    found = scan(memoryview(data), GENERATION, **how)
+    with pytest.MonkeyPatch.context() as patch:
+        none = (rows_of(b""), 0)
+        patch.setattr(scan_of_segments, "run_of_entries", lambda *_: none)
+        assert scan(memoryview(data), GENERATION, **how) == found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan_of_segments, "ENTRIES_AT_ONCE", 3)
+        patch.setattr(many_entries, "ENTRIES_AT_ONCE", 3)
+        assert scan(memoryview(data), GENERATION, **how) == found
