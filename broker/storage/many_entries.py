@@ -97,14 +97,17 @@ def _chained(view: memoryview, start: int, generation: int, limit: int) -> Ints:
     """Where batches begin, if the headers of their entries are true: each entry where
     the one before it ends."""
     found: list[int] = []
-    position = start + ENTRY_HEADER_BYTES
-    while position + HEADER_BYTES <= limit and len(found) < ENTRIES_AT_ONCE:
-        magic, its, length = _CHAIN.unpack_from(view, position - ENTRY_HEADER_BYTES)
+    header_of, position = _CHAIN.unpack_from, start
+    last = limit - HEADER_BYTES - ENTRY_HEADER_BYTES
+    for _ in range(ENTRIES_AT_ONCE):
+        if position > last:
+            break
+        magic, its, length = header_of(view, position)
         if magic != MAGIC or its != generation:
             break
         found.append(position)
         position += length + ENTRY_HEADER_BYTES
-    return np.array(found, np.int64)
+    return np.array(found, np.int64) + ENTRY_HEADER_BYTES
 
 
 def _rows_at(view: memoryview, positions: Ints) -> Rows:
