@@ -33,6 +33,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Final
 
+from broker.cli.supervisor import PARENT_VARIABLE, die_with_parent
+
 ROOT: Final = Path(__file__).parents[2]
 BYTES_MAX: Final = 1 << 20
 IMPORTED: Final = (
@@ -65,8 +67,13 @@ class Forked:
             return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, once it has ended; raises ``subprocess.TimeoutExpired``."""
-        with self._asking:
+        """Its exit code, once it has ended; raises ``subprocess.TimeoutExpired``.
+
+        Several may wait, and one that waits keeps nobody from killing it.
+        """
+        if not self._asking.acquire(timeout=-1 if timeout is None else timeout):
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+        try:
             if self.returncode is None:
                 with selectors.DefaultSelector() as selector:
                     selector.register(self._ended, selectors.EVENT_READ)
@@ -76,11 +83,14 @@ class Forked:
                 os.close(self._ended)
                 self.returncode = int(said or b"-9")  # the nursery is gone, and all
             return self.returncode
+        finally:
+            self._asking.release()
 
     def send_signal(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it is about to be told
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
@@ -184,6 +194,10 @@ class Nursery:
         assert said, "the nursery of programs is gone"
         return int(said)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def close(self) -> None:
         """Children that still run are killed."""
         self._socket.close()
@@ -205,6 +219,7 @@ def serve(asking: socket.socket) -> Callable[[], None] | None:
     """Fork what is asked for. In each child the program that it is to be is returned;
     in the nursery None, when nobody can ask any more."""
     children: dict[int, int] = {}
+    os.environ[PARENT_VARIABLE] = str(os.getpid())
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for those who ask
@@ -272,6 +287,7 @@ def _reap(children: dict[int, int]) -> None:
 
 def _program(asked: dict[str, object], files: list[int]) -> Callable[[], None]:
     """Become the process that was asked for; what is left is to run it."""
+    die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, file in enumerate(files[:3]):

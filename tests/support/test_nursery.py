@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import psutil
 import pytest
@@ -115,15 +116,56 @@ def test_a_run_that_takes_too_long_is_killed(program):
         nursery.run(["told_apart", "waits"], program, b"", 0.2)
 
 
-def test_when_nobody_can_ask_any_more_all_of_them_end(program):
-    """As when pytest is killed."""
-    own = nursery.Nursery()
+def test_it_is_killed_while_somebody_else_waits_for_its_end(waiting):
+    waits = threading.Thread(target=waiting.wait, daemon=True)
+    waits.start()
+    kills = threading.Thread(target=waiting.kill, daemon=True)
+    kills.start()
+    waits.join(IDLE_S)
+    assert waiting.returncode == -signal.SIGKILL
+
+
+def test_one_that_has_just_ended_is_sent_nothing():
+    """It is reaped already, and that has not been told yet."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    told, tell = os.pipe()
+    with open(tell, "wb"):
+        forked = nursery.Forked(ended.pid, told)
+        forked.kill()
+    assert forked.wait(IDLE_S) == -signal.SIGKILL
+
+
+@pytest.fixture
+def own(program):
+    """A nursery that nobody else asks, and the number of a program of it."""
+    nursery_of_its_own = nursery.Nursery()
     ended, tell = os.pipe()
     with open(os.devnull, "r+b") as nothing, open(ended, "rb"):
         asked = {"words": ["told_apart", "waits"], "env": program, "cwd": os.getcwd()}
         files = [*[nothing.fileno()] * 3, tell]
-        pid = own.ask(json.dumps(asked).encode(), files)
+        pid = nursery_of_its_own.ask(json.dumps(asked).encode(), files)
         os.close(tell)
         assert psutil.pid_exists(pid)
-        own.close()
-        wait_until(lambda: not psutil.pid_exists(pid))
+        yield nursery_of_its_own, pid
+    nursery_of_its_own.close()
+
+
+def test_when_nobody_can_ask_any_more_all_of_them_end(own):
+    """As when pytest is killed."""
+    own[0].close()
+    wait_until(lambda: not psutil.pid_exists(own[1]))
+
+
+def test_when_the_nursery_is_killed_all_of_them_end(own):
+    nursery_of_its_own, pid = own
+    os.kill(nursery_of_its_own.pid, signal.SIGKILL)
+    wait_until(lambda: not _runs(pid))
+
+
+def _runs(pid):
+    """Whether it does; who has no parent any more may stay a zombie."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
