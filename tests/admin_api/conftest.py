@@ -32,8 +32,8 @@ SHARING = (
     "test_queries", "test_slashes", "topics/test_endpoints",
 )  # fmt: skip
 """Modules that look at topics and groups of their own, under names that no other of
-them has, and leave the rest of a broker and its plane as they found it. A broker takes
-two and a half seconds of processor time to start, and they are half of all that do."""
+them has, and leave the rest of a broker and its plane as they found it. They are half
+of those that need one, whose start takes half a second of processor time."""
 
 
 class Plane:

@@ -8,9 +8,12 @@ a program by its module, words, environment and three open files, and forks. Fro
 on the child is what ``python -m`` would have made of them: it runs the module as
 ``__main__``, is killed, stopped and judged as any other, and ends as Python ends.
 
-The price: hashes of strings are seeded alike in all of a run, what is imported late
-shows only in programs that are started otherwise (`lakelog up` starts its parts so),
-and a child's parent is the nursery, which hands on how it ended.
+The price: hashes of strings are seeded alike in all of a run; what Python reads of its
+surroundings before anything else (encodings, ``PYTHON...``) it has read from the
+nursery's; what a program replaces in a module stays as it was for modules that have
+imported it by name; what is imported late shows only in programs that are started
+otherwise (`lakelog up` starts its parts so); and a child's parent is the nursery, which
+hands on how it ended.
 """
 
 import array
