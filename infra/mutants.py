@@ -187,9 +187,10 @@ class House:
 
 
 def sample(root: Path, package: str, count: int, seed: int) -> list[Mutant]:
-    """So many mutants of a package, each equally likely."""
+    """So many mutants of a package, or of a file, each equally likely."""
     found: list[Mutant] = []
-    for path in sorted((root / package).rglob("*.py")):
+    place = root / package
+    for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
         name = path.relative_to(root).as_posix()
         found.extend(mutants(name, path.read_text()))
     return random.Random(seed).sample(found, min(count, len(found)))
@@ -208,17 +209,23 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     root = Path(__file__).parents[1]
+    samples = {
+        package: sample(root, package, arguments.count, arguments.seed)
+        for package in arguments.packages
+    }
+    if empty := [package for package, found in samples.items() if not found]:
+        parser.error(f"there is no code to change in {', '.join(empty)}")
     died: dict[str, list[bool]] = {}
     with tempfile.TemporaryDirectory() as folder:
         house = House(root, Path(folder))
-        for package in arguments.packages:
+        for package, found in samples.items():
             died[package] = []
-            for mutant in sample(root, package, arguments.count, arguments.seed):
+            for mutant in found:
                 died[package].append(house.notices(mutant))
                 word = "died " if died[package][-1] else "LIVES"
                 print(f"{word} {mutant.path}:{mutant.line} {mutant.what}", flush=True)
             print(f"{package}: {share(died[package])}", flush=True)
-    print(f"all: {share([one for found in died.values() for one in found])}")
+    print(f"all: {share([one for each in died.values() for one in each])}")
 
 
 if __name__ == "__main__":
