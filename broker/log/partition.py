@@ -358,12 +358,15 @@ class PartitionLog:
         else:
             start, commits = self._start_of(base, header, marker), marker.commit
             self._mark_at(header, now_ms)
-        transactions = self.transactions
-        if not transactions.replay(base, header, commits=commits, start=start):
-            # of another one, maybe: who has the next checkpoint asks the table, too
-            below = max(transactions.forgotten_below, self.decided_end)
-            transactions.forgotten_below = below
+        self.transactions.replay(base, header, commits=commits, start=start)
         self.restore_stable()
+
+    def end_replay(self) -> None:
+        """All entries were taken up. Of what the table decided and no marker says, who
+        has the next checkpoint asks the table, too."""
+        transactions, below = self.transactions, self.decided_end
+        if transactions.outlived_markers and below > self.start:
+            transactions.forgotten_below = max(transactions.forgotten_below, below)
 
     def restore_stable(self) -> None:
         """At a start all is durable that is there: stable is what is not open."""

@@ -51,7 +51,7 @@ def restore_log(
     ``has_all``: nothing ever was, nor stands in a table. The durable end is the
     greatest of all that is known, so it never falls behind what was visible. Follow
     with the log's ``replay`` for each entry that was not committed when the snapshot
-    was taken.
+    was taken, and with ``end_replay``.
     """
     index = BatchIndex()
     if columns is not None:

@@ -74,8 +74,8 @@ class Transactions:
     """The transactions of one partition."""
 
     __slots__ = (
-        "_decided", "_first", "_in_flight", "_last", "_newest", "_producer", "_stable",
-        "admitted", "forgotten_below", "open", "undecided",
+        "_decided", "_first", "_in_flight", "_last", "_newest", "_outlived",
+        "_producer", "_stable", "admitted", "forgotten_below", "open", "undecided",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -94,6 +94,8 @@ class Transactions:
         self._decided: dict[ProducerId, tuple[int, int]] = {}
         """First offset and epoch of each whose marker is still to be replayed, or is
         gone: below all that are open, ascending."""
+        self._outlived = False
+        """Whether any that was among those has no marker, for all that is known."""
         self._in_flight: deque[_InFlight] = deque()
         self._producer = array("q")
         self._first = array("q")
@@ -261,14 +263,13 @@ class Transactions:
         *,
         commits: bool | None = None,
         start: int | None = None,
-    ) -> bool:
-        """Take up a batch that was read back; ``commits`` and ``start`` as above.
-        Whether it is known what becomes of all that was decided before."""
+    ) -> None:
+        """Take up a batch that was read back; ``commits`` and ``start`` as above."""
         producer_id = header.producer_id
         if commits is None:
             self.begin(base, producer_id)
             self.admitted.setdefault(producer_id, base)
-            return True
+            return
         first, epoch = self._decided.pop(producer_id, _NONE)
         opened = self.open.get(producer_id, base)
         newest, _ = self._newest.get(producer_id, _NONE)
@@ -280,17 +281,25 @@ class Transactions:
             is_its = opened >= start
         if first >= 0 and is_its:
             self.open[producer_id] = max(first, start or 0)
+        if first >= 0:
+            is_all = first >= (start or 0) and header.producer_epoch <= epoch + 1
+            self._outlived |= not (is_its and is_all)
         self.end(base, producer_id, commits=commits, start=start)
         self.admitted.pop(producer_id, None)
-        return first < 0 or is_its
 
     def replay_decided(self, base: int, header: BatchHeader) -> None:
         """The same of a batch whose fate a table knows: it holds nobody back. Who reads
         it in segments once more must know what its marker says, wherever that is."""
         producer_id, epoch = header.producer_id, header.producer_epoch
         if self._decided.get(producer_id, _NONE)[1] < epoch:
-            self._decided.pop(producer_id, None)
+            self._outlived |= self._decided.pop(producer_id, None) is not None
             self._decided[producer_id] = base, epoch
+
+    @property
+    def outlived_markers(self) -> bool:
+        """Once all is replayed: whether a table knows the fate of anything whose marker
+        is lost, or was released, or may be that of another one."""
+        return self._outlived or bool(self._decided)
 
     def snapshot(self) -> bytes:
         """What is durable, as bytes for a checkpoint; empty if there is nothing."""

@@ -205,6 +205,7 @@ def _later(
         made = log_of(key)
         for one in replays.get(key, ()):
             made.replay(one.header, now_ms, one.marker)
+        made.end_replay()
         return made
 
     return made
@@ -248,3 +249,5 @@ def _replay(
             replayed.replay(one.header, now_ms, one.marker)
         elif waits is not None and one.header.producer_id >= 0:
             waits.append(one)
+    for replayed in logs.values():
+        replayed.end_replay()

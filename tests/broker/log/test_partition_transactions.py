@@ -327,10 +327,68 @@ def test_what_an_older_programs_marker_may_have_aborted_is_left_to_the_table() -
     for base in (0, 1):
         log.replay(_placed(header(producer=1, transactional=True), base), NOW)
     log.replay(_placed(marker_header(1), 2), NOW, Marker(False))
+    log.end_replay()
     for _ in range(2):
         log = restore_log(log.snapshot(), table_end=1, columns=columns)
         assert log.index.first_offset == 1, "the table knows whether 0 counts"
         assert log.aborted(1, 3) == [(1, 1)]
+
+
+Found = tuple[int, Marker | None] | None
+"""An entry of producer 1: its epoch, and of a marker what that says; None: lost."""
+
+
+def a_later_start(table_end: int, *entries: Found) -> PartitionLog:
+    """The log of a start that has the checkpoint of one that had none, and no table.
+    Each entry has an offset of its own."""
+    columns = columns_up_to(len(entries))
+    at = [base for base, one in enumerate(entries) if one is not None]
+    columns = SimpleNamespace(**{name: one[at] for name, one in vars(columns).items()})
+    log = restore_log(None, table_end=table_end, columns=columns)
+    for base, one in enumerate(entries):
+        if one is not None:
+            epoch, marker = one
+            found = header(producer=1, epoch=epoch, transactional=True)
+            found = found if marker is None else marker_header(1, epoch)
+            log.replay(_placed(found, base), NOW, marker)
+    log.end_replay()
+    return restore_log(log.snapshot(), columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("table_end", "entries"),
+    [
+        (1, [(0, None), None]),
+        (1, [(0, None), None, (0, Marker(True).starting(2, 2))]),
+        (1, [(0, None), None, (0, None), (0, Marker(False).starting(2, 3))]),
+        (1, [(0, None), None, (2, Marker(True))]),
+        (3, [(0, None), None, (1, None), (2, Marker(True))]),
+    ],
+)
+def test_records_whose_marker_is_lost_are_left_to_the_table(
+    table_end: int, entries: list[Found]
+) -> None:
+    """What a table has of a transaction is decided, and how only that knows then."""
+    assert a_later_start(table_end, *entries).first_in_segments >= table_end
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [(0, None), None, (0, Marker(False).starting(0, 2))],
+        [(0, None), (0, None), None, (0, Marker(True).starting(0, 3))],
+        [(0, None), None, (1, Marker(False))],
+    ],
+)
+def test_records_whose_marker_is_there_are_read_in_segments(
+    entries: list[Found],
+) -> None:
+    """Be anything else lost beside them or not."""
+    log = a_later_start(1, *entries)
+    assert log.index.first_offset == 0
+    assert not log.transactions.forgotten_below
+    is_committed = entries[-1] and entries[-1][1] and entries[-1][1].commit
+    assert log.aborted(0, log.durable) == ([] if is_committed else [(1, 0)])
 
 
 @pytest.mark.parametrize("marker", [Marker(False).starting(0, 3), Marker(False)])

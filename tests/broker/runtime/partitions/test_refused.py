@@ -15,6 +15,7 @@ from broker.runtime.partitions.partitions import Partitions
 from broker.runtime.services import Broker
 from tests.support.batches import Record, make_batch
 from tests.support.rig import (
+    Tables,
     Unread,
     batch_of,
     create,
@@ -26,6 +27,7 @@ from tests.support.rig import (
     start,
     values_in,
 )
+from tests.support.transacting import marker, record
 
 
 def keyed(value: bytes) -> bytearray:
@@ -213,5 +215,40 @@ def test_behind_a_lost_segment_no_offset_is_given_that_an_unread_table_may_have(
             assert values_in(await fetch_one(broker, "t", 1)) == [b"new"]
         async with rig(tmp_path, tables=tables) as broker:
             assert broker.partitions.named("t", 0).high_watermark == 3
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_what_was_aborted_is_never_shown_where_its_marker_is_lost(
+    tmp_path: Path, is_damaged: bool
+) -> None:
+    """And the checkpoint with it: the table alone knows what counts, at that start and
+    at those that have the checkpoint of this one."""
+
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            await record(partition, 7, 0, b"aborted")
+            broker.wal.roll()
+            await marker(partition, 7, False)
+            lost = broker.wal.segments()[-1].path
+            broker.wal.roll()
+            await produce_one(broker, "t", batch_of(b"plain"))
+            tables.ends[partition.key] = 1
+        if is_damaged:
+            data = bytearray(lost.read_bytes())
+            data[4096:8192] = b"x" * 4096
+            lost.write_bytes(data)
+        else:
+            lost.unlink()
+        (tmp_path / "wal" / "checkpoint").write_bytes(b"damaged" * 100)
+        for _ in range(3):
+            async with rig(tmp_path, tables=tables) as broker:
+                data = await fetch_one(broker, "t", 0, isolation_level=1)
+                assert (data.error_code, values_in(data)) == (0, [])
+                found = await fetch_one(broker, "t", 2, isolation_level=1)
+                assert values_in(found) == [b"plain"]
 
     run(scenario)
