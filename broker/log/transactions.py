@@ -237,9 +237,12 @@ class Transactions:
 
     def trim(self, offset: int, held: int | None = None) -> None:
         """Forget the aborted transactions that end below ``offset``, and below
-        ``held`` if that is lower, and what was undecided below ``offset``."""
-        self.undecided = [one for one in self.undecided if one.end > offset]
+        ``held`` if that is lower. What was undecided below ``offset`` the table alone
+        knows."""
         lowest = offset if held is None else min(offset, held)
+        gone = [one.end for one in self.undecided if one.end <= offset]
+        self.undecided = [one for one in self.undecided if one.end > offset]
+        self.forgotten_below = max(self.forgotten_below, *gone, 0)
         if self.forgotten_below <= lowest:
             self.forgotten_below = 0
         count = bisect_left(self._last, lowest)

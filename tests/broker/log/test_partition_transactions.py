@@ -391,6 +391,28 @@ def test_records_whose_marker_is_there_are_read_in_segments(
     assert log.aborted(0, log.durable) == ([] if is_committed else [(1, 0)])
 
 
+def test_what_is_undecided_is_never_shown_where_the_table_had_decided_it() -> None:
+    """Its marker was at 1, which is lost. A start that has the table, which goes on
+    behind that, reads there; one that has it no more reads segments again."""
+    written = Written()
+    written.record(1)
+    columns = columns_up_to(3)
+    columns = SimpleNamespace(
+        **{name: column[[0, 2]] for name, column in vars(columns).items()}
+    )
+    places = [(2, 3, False)]
+    log = restore_log(written.log.snapshot(), columns=columns, places=places)
+    log.replay(_placed(header(producer=1, epoch=1, transactional=True), 2), NOW)
+    assert log.transactions.undecided == [Undecided(0, 1)]
+    log = restore_log(log.snapshot(), table_end=2, columns=columns)
+    assert (log.first_in_segments, log.transactions.undecided) == (2, [])
+    for _ in range(2):
+        log = restore_log(log.snapshot(), columns=columns)
+        assert log.first_in_segments == 2
+    log.release(0, held=2)
+    assert not log.transactions.forgotten_below, "nothing is left of it"
+
+
 @pytest.mark.parametrize("marker", [Marker(False).starting(0, 3), Marker(False)])
 def test_a_transaction_from_the_first_offset_on_is_aborted_as_a_whole(
     marker: Marker,
