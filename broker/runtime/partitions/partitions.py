@@ -394,12 +394,13 @@ class Partitions:
         """Write down what segments and tables cannot tell, at once; nothing where the
         last one is lost, until all is known that it said: the next start would take
         what is not in it for empty."""
-        if self._is_all_known():
+        if self.is_all_known():
             Checkpoint(self, self._wal).finish()
 
-    def _is_all_known(self) -> bool:
-        """Whether all is known that a lost checkpoint said. Of tables that can be read
-        by now it becomes so: perhaps nobody asks for what is in them alone."""
+    def is_all_known(self) -> bool:
+        """Whether all is known that a lost checkpoint said, or what was lost behind
+        one. Of tables that can be read by now it becomes so: perhaps nobody asks for
+        what is in them alone."""
         return all(self._become_known(number) for number in tuple(self._unsaid))
 
     def begin_checkpoint(self) -> None:
@@ -408,7 +409,7 @@ class Partitions:
         While one is being put together, another one that is wanted begins behind it.
         As `checkpoint`, it may be none.
         """
-        if not self._is_all_known():
+        if not self.is_all_known():
             return
         if self._checkpoint is not None:
             self._checkpoint_again = True

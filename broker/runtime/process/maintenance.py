@@ -126,7 +126,11 @@ class MaintenanceScheduler:
         self._segment_retention.to_evict = sequences
 
     async def carry(self) -> None:
-        """Carry what holds segments for long into one that replaces them."""
+        """Carry what holds segments for long into one that replaces them. Not while
+        partitions wait for their tables that have a part of it: nobody could tell them
+        where it lies then."""
+        if not self._broker.partitions.is_all_known():
+            return
         self._broker.counters.carried_bytes += await self._segment_carry.tick()
 
     async def apply_retention(self) -> None:

@@ -21,6 +21,7 @@ from broker.node import Node
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.runtime.partitions.partition import Partition
+from broker.runtime.partitions.partitions import Partitions
 from broker.runtime.process.maintenance import (
     MISSING_MS,
     MISSING_REPORTED_MAX,
@@ -32,9 +33,21 @@ from broker.runtime.process.maintenance import (
 )
 from broker.storage.recovery import Recovery
 from tests.support.batches import read_batch
+from tests.support.clock import ManualClock
 from tests.support.coordinating import House, housed, story
 from tests.support.patience import STUCK_S
-from tests.support.rig import batch_of, batches_in, call, create, fetch_one, produce_one
+from tests.support.rig import (
+    Unread,
+    batch_of,
+    batches_in,
+    call,
+    create,
+    fetch_one,
+    produce_one,
+    rig,
+    run,
+    values_in,
+)
 from tests.support.tables import FIRST_MS, Writer
 from tests.support.tables import value as table_value
 
@@ -617,3 +630,54 @@ def test_new_segment_files_are_begun_on_request_and_the_old_ones_go(
         assert b"new" in bytes(b"".join(data.records or []))
 
     with_node(tmp_path, story, **{"wal.keep_ms": "600000", "wal.idle_seal_ms": "60000"})
+
+
+def test_nothing_is_carried_while_a_partition_waits_that_has_a_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the checkpoint a segment is lost, and the table cannot be read: partition
+    0 waits for it, and what it has before the checkpoint is held; 1 is known."""
+
+    async def scenario() -> None:
+        tables, clock, write = Unread(), ManualClock(), Partitions.checkpoint
+        for asked in ("checkpoint", "begin_checkpoint"):
+            monkeypatch.setattr(Partitions, asked, lambda _: None)
+        async with rig(tmp_path, tables=tables, clock=clock) as broker:
+            await create(broker, "t", 2)
+            for value in range(5):
+                for index in (0, 1):
+                    batch = batch_of(b"%d" % value)
+                    await produce_one(broker, "t", batch, partition=index)
+                broker.wal.roll()
+            await produce_one(broker, "t", batch_of(b"active"), partition=1)
+            write(broker.partitions)
+            broker.wal.roll()
+            await produce_one(broker, "t", batch_of(b"lost"))
+            lost = broker.wal.segments()[-1].path
+            broker.wal.roll()
+            await produce_one(broker, "t", batch_of(b"behind"), partition=1)
+        monkeypatch.undo()
+        lost.unlink()
+        tables.why = "the table cannot be read"
+        async with (
+            rig(tmp_path, tables=tables, clock=clock) as broker,
+            AsyncExitStack() as ends,
+        ):
+            nobody: Any = None
+            assembly = Assembly(broker, tables, Recovery(), nobody)
+            maintenance = bring_maintenance(assembly, ends)
+            await maintenance.release()
+            clock.advance(stuck_after_ms(broker.settings.lake) + 1)
+            await maintenance.release()
+            await maintenance.carry()
+            tables.why = None
+            found = [await fetch_one(broker, "t", offset) for offset in range(5)]
+            values = [values_in(one)[0] for one in found]
+            assert values == [b"%d" % value for value in range(5)]
+            while not broker.counters.carried_bytes:  # now they are
+                await maintenance.carry()
+                await asyncio.sleep(0.01)
+            found = [await fetch_one(broker, "t", offset) for offset in range(5)]
+            assert [values_in(one)[0] for one in found] == values
+
+    run(scenario)
