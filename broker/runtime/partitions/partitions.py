@@ -148,7 +148,10 @@ class Partitions:
         end = min(first + TAKEN_UP_A_TURN, len(partitions))
         for index in map(PartitionNumber, range(first, end)):
             if index not in self._sure[number]:
-                self.note_open(self._make(number, index, log_of((number, index))))
+                made = self._make(number, index, log_of((number, index)))
+                # Its owner may have changed what is there, and that is told only once.
+                made.log.index.trim_below(self._lake.table_end(number, index))
+                self.note_open(made)
         self.released_ends.note_found(filter(None, partitions[first:end]))
         if end == len(partitions):
             del self._unknown[number], self._sure[number]

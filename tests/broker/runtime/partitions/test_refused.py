@@ -8,7 +8,7 @@ import pytest
 
 from broker.apis.produce import produce
 from broker.catalog import released_ends
-from broker.protocol.errors import ErrorCode
+from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.partitions.coverage import Missing, missing
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.partitions.partitions import Partitions
@@ -250,5 +250,38 @@ def test_what_was_aborted_is_never_shown_where_its_marker_is_lost(
                 assert (data.error_code, values_in(data)) == (0, [])
                 found = await fetch_one(broker, "t", 2, isolation_level=1)
                 assert values_in(found) == [b"plain"]
+
+    run(scenario)
+
+
+def test_what_an_owner_changed_is_read_in_the_table_by_a_partition_that_waited_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is told once, as soon as the table can be read, and perhaps before anybody
+    asks for the partition."""
+
+    async def scenario() -> None:
+        tables, write = Unread(), Partitions.checkpoint
+        for asked in ("checkpoint", "begin_checkpoint"):
+            monkeypatch.setattr(Partitions, asked, lambda _: None)
+        async with rig(tmp_path, tables=tables) as broker:
+            key = (await create(broker, "t")).key
+            await produce_one(broker, "t", batch_of(b"erased"))
+            await produce_one(broker, "t", batch_of(b"kept"))
+            write(broker.partitions)
+            broker.wal.roll()
+            await produce_one(broker, "t", batch_of(b"lost"))
+            lost = broker.wal.segments()[-1].path
+            broker.wal.roll()
+        monkeypatch.undo()
+        lost.unlink()
+        tables.why = "the table cannot be read"
+        async with rig(tmp_path, tables=tables) as broker:
+            with pytest.raises(KafkaError, match="cannot be read"):
+                broker.partitions.named("t", 0)
+            tables.why, tables.ends[key] = None, 1
+            broker.partitions.read_from_table(key[0])
+            assert values_in(await fetch_one(broker, "t", 0)) == []
+            assert values_in(await fetch_one(broker, "t", 1)) == [b"kept"]
 
     run(scenario)
