@@ -198,15 +198,13 @@ class PartitionLog:
         first = self.transactions.open.get(producer_id)
         if start is not None or first is None:
             return start
-        undecided = None
-        if self.lost:
+        self.transactions.separate(base, header, ends=True)
+        if self.lost and producer_id in self.transactions.open:
             epoch, newest = self.producers.newest(producer_id)
             ending = Ending(first, newest, base, header.producer_epoch - epoch)
             undecided = undecided_by(ending, self.lost)
-        if undecided is not None:
-            self.transactions.undecided.append(undecided)
-        else:
-            self.transactions.separate(base, header, ends=True)
+            if undecided is not None:
+                self.transactions.undecided.append(undecided)
         return None
 
     def _note_hole(self, durable: int, base: int) -> None:

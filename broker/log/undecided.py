@@ -11,9 +11,9 @@ behind it is held back. A marker that was written again decides all the same: it
 behind a single lost offset, where no record of another transaction can have been beside
 the marker, and none of its producer's stands behind that.
 
-Where no offsets are known to be lost (the header of the marker's entry is damaged, too)
-epochs may say that a batch is of a later transaction (`Transactions.separate`): then
-the records of the first are undecided, and no more.
+Epochs may say that a batch or a marker is of a later transaction, be offsets known to
+be lost or not, as where the header of the marker's entry is damaged, too
+(`Transactions.separate`): then all records of the first are undecided, and no more.
 
 A marker of version 1 says where its own transaction begins (`Marker.start`), and none
 of this is asked: what is open from below is another's (`Transactions.end`).

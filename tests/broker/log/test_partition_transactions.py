@@ -533,6 +533,18 @@ def test_a_marker_that_comes_later_does_not_decide_what_is_before_the_damage() -
     assert log.aborted(2, 4) == [(1, 0)]
 
 
+def test_a_marker_whose_epoch_is_a_later_ones_decides_nothing_behind_the_damage() -> (
+    None
+):
+    """Its own transaction wrote nothing here, or nothing that is left."""
+    written = damaged_under_an_open_transaction()
+    log = written.log
+    written.marker(1, commit=True, epoch=2)
+    assert (log.stable, log.aborted(0, 4)) == (4, [])
+    found = [log.transactions.next_undecided(offset) for offset in (0, 2, 3)]
+    assert found == [Undecided(0, 3), Undecided(0, 3), None]
+
+
 def test_what_is_before_the_damage_holds_nobody_elses_marker() -> None:
     written = damaged_under_an_open_transaction()
     written.record(3)
