@@ -134,6 +134,9 @@ class StandingBack:
             for name in os.listdir(root):
                 if name == LOG_DIRECTORY or _PARTITION.fullmatch(name):
                     is_room &= watch.add(os.path.join(root, name))
+        except FileNotFoundError:  # it is away, and may come back: look for it again
+            self._leave(watch, root)
+            return
         except OSError as error:  # an owner may do anything; or the system has no room
             if error.errno != errno.ENOSPC:
                 log.warning("a table is not watched", table=root, why=str(error))

@@ -91,6 +91,27 @@ def test_a_table_that_was_replaced_while_too_much_happened_is_watched(
     assert compactor.status().waits_for_owners == 1
 
 
+def test_a_table_that_was_away_for_a_while_is_watched_again(
+    world: World, tmp_path: Path
+) -> None:
+    """As where its disk goes and comes back; it is looked for before it is missed."""
+    compactor = world.compactor()
+    topic = table_with_rows(world, compactor)
+    path = world.path(topic)
+    world.release()  # so that nobody makes another one
+    path.rename(tmp_path / "away")
+    compactor.step()
+    with capture_logs() as logs:
+        compactor.step()
+    assert logs == []
+    (tmp_path / "away").rename(path)
+    later(world, compactor, 1_000)
+    compactor.step()
+    attempt(path)
+    compactor.step()
+    assert compactor.status().waits_for_owners == 1
+
+
 def test_nobody_waits_for_an_attempt_that_came_to_nothing_for_ever(
     world: World,
 ) -> None:
