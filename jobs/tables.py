@@ -16,6 +16,7 @@ import structlog
 
 from broker.ids import TopicNumber, TopicPartition
 from broker.topics.topic import Topic
+from lakehouse import further
 from lakehouse.errors import TableMissing
 from lakehouse.location import table_path, table_place
 from lakehouse.log import delta_log
@@ -179,10 +180,12 @@ class Tables:
             self._looks.add(number, table_place(self._warehouse, topic.name))
 
     def _is_still_absent(self, topic: Topic) -> bool:
-        """Whether there is no log where none was."""
+        """Whether there is no log where none was. Of one in a further warehouse its
+        place does not tell: it may have lost its link."""
         number = topic.number
         return (
             number in self.absent
+            and not name_of(topic.configs)
             and self._tried.get(number) == 0
             and not self.moved(topic)
         )
@@ -277,6 +280,8 @@ class Tables:
             try:
                 return self._load(topic, path)
             except TableMissing as error:
+                # One that lost its link may lie there: none is made, nor given up.
+                further.base_of(path, name_of(topic.configs))
                 if not self._lead_again(topic):
                     self.absent[topic.number] = str(error)
                     return None

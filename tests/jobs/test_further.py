@@ -256,6 +256,31 @@ def test_a_disk_that_is_swapped_amid_a_pass_over_tables_is_not_gone_on_with(
     assert found == [files_in(fast)]
 
 
+def test_a_link_that_was_lost_while_its_disk_was_away_is_made_when_that_is_back(
+    world: World, fast: Path
+) -> None:
+    """As by an operator who saw that it led to nothing. Until then nobody is told to
+    give up what lies there."""
+    topic, before = world.topic("t", configs=FAST), world.compactor()
+    world.produce(topic, some(5))
+    world.flush(before)
+    world.release()
+    before.stop()
+    unmount(fast)
+    (world.data_dir / "tables" / "t").unlink()
+    compactor = world.compactor()
+    later(world, compactor, 1_000)
+    world.produce(topic, some(5))
+    world.flush(compactor)
+    assert "Is its disk mounted?" in said(compactor)
+    assert "DeleteRecords" not in said(compactor)
+    mount(fast)
+    later(world, compactor, 60_000)
+    world.flush(compactor)
+    world.check_rows()
+    assert said(compactor) == "running: "
+
+
 def test_nothing_is_committed_where_the_lock_cannot_be_had(
     world: World, fast: Path
 ) -> None:
