@@ -38,7 +38,7 @@ from jobs.merging.order import NotMergeable
 from lakehouse.durable import sync_directory
 from lakehouse.errors import CommitRefused, LakehouseError
 from lakehouse.in_flight import is_begun
-from lakehouse.location import path_inside
+from lakehouse.location import check_contained, path_inside
 from lakehouse.log.actions import DataFile
 from lakehouse.log.commit import replace_files
 from lakehouse.log.delta_log import Snapshot, load, table_ends
@@ -83,7 +83,9 @@ class Look(NamedTuple):
 
 
 def check_erasable(root: str, topic_id: str) -> Snapshot:
-    """The table as it is. Raises NotErased, or LakehouseError if it cannot be read."""
+    """The table as it is. Raises NotErased, or LakehouseError if it cannot be read, or
+    if another disk is in the place of its own."""
+    check_contained(root)
     table = load(root)
     if table.topic_id != topic_id:
         raise NotErased(f"the table at {root} is not this topic's")
@@ -171,7 +173,8 @@ def erase(
 
     ``request`` is written into the table's log; ``attempts`` as of
     `jobs.erasing.rewrite.without`, one for each file. Raises NotErased where rows are
-    no records; CommitRefused where somebody changed a file meanwhile: look again.
+    no records; CommitRefused where somebody changed a file meanwhile: look again;
+    LocationRefused where another disk is in the place of the table's.
     """
     os.makedirs(spill, exist_ok=True)
     by_partition = dict[int, list[tuple[DataFile, Offsets]]]()
@@ -180,6 +183,7 @@ def erase(
     for some in by_partition.values():
         for at in range(0, len(some), FILES_A_COMMIT):
             part = some[at : at + FILES_A_COMMIT]
+            check_contained(found.table.path)
             try:
                 _replace(found.table, topic_id, part, request, attempts, spill)
             except CommitRefused:
@@ -191,7 +195,9 @@ def erase(
 
 
 def _check_past(found: Look) -> None:
-    """Raise CommitRefused if an owner took a file back since the look: RESTORE."""
+    """Raise CommitRefused if an owner took a file back since the look: RESTORE; and
+    LocationRefused if it is not there that was looked."""
+    check_contained(found.table.path)
     files = load(found.table.path).files.values()
     back = {file.relative_path for file in files}.intersection(found.past)
     if back:

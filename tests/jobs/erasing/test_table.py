@@ -2,15 +2,19 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from broker.failpoints import watch
+from broker.storage.directory import DataDirectory
+from broker.storage.files import PosixFiles
 from jobs.check import check_data_directory
 from jobs.erasing.table import NotErased
 from jobs.merging.names import mark_of, merged_name
-from lakehouse.errors import CommitRefused
+from lakehouse import warehouse_names
+from lakehouse.errors import CommitRefused, LocationRefused
 from lakehouse.in_flight import begin
 from lakehouse.log.actions import parse_commit
 from lakehouse.log.delta_log import entry_path, load, read_entry
@@ -18,6 +22,7 @@ from tests.jobs.erasing.scene import PERSON, REQUEST, SECRET, Scene
 from tests.jobs.world import World
 from tests.support.bitmaps import delete_rows
 from tests.support.tables import Writer
+from tests.support.warehouses import AWAY, unmount
 
 
 @pytest.fixture
@@ -161,6 +166,28 @@ def test_what_its_owner_restores_meanwhile_is_not_deleted(scene: Scene) -> None:
         scene.erase(found)
     scene.erase()
     assert (scene.left(), scene.shown) == ([], REST)
+
+
+def test_a_disk_in_the_place_of_the_tables_one_is_neither_erased_on_nor_proven_of(
+    tmp_path: Path,
+) -> None:
+    """A backup has the same table, and rows that nobody asked to be forgotten there."""
+    data, fast = tmp_path / "data", tmp_path / "fast"
+    DataDirectory.claim(PosixFiles(), data, "a test", None, {"fast": fast}).close()
+    world = World(data)
+    scene = Scene(world, {warehouse_names.CONFIG: "fast"})
+    scene.put([b"a", PERSON])
+    found = scene.look()
+    unmount(fast, "another")
+    shutil.copytree(fast.with_name(f"{fast.name}{AWAY}") / "people", fast / "people")
+    before = sorted(fast.rglob("*"))
+    with pytest.raises(LocationRefused, match="the right disk"):
+        scene.look()
+    with pytest.raises(LocationRefused, match="the right disk"):
+        scene.erase(found)
+    assert sorted(fast.rglob("*")) == before
+    scene.steps.stop()
+    world.close()
 
 
 def test_a_file_by_another_name_stops_it(scene: Scene) -> None:
