@@ -138,7 +138,9 @@ def set_aside(warehouse: str, path: str, topic: str, topic_id: str) -> str | Non
 def leave_place(warehouse: str, topic: str, topic_id: str, name: str = "") -> None:
     """Set the table of a deleted topic aside, if it still stands in its place, or in
     the further warehouse ``name`` that it was configured for, if its link was lost. In
-    others it would be an owner's copy."""
+    others it would be an owner's copy. A link that leads to nothing goes: the next
+    topic of that name needs the place."""
+    _drop_dead_link(warehouse, table_place(warehouse, topic))
     path = table_path(warehouse, topic)
     lost = further.unled(path).get(name)
     for one in (path, lost):
@@ -222,7 +224,6 @@ def drop(warehouse: str, topic: str, topic_id: str, name: str = "") -> bool:
     why = further.why_not(warehouse, name)
     if why is not None and name in further.names(warehouse):
         raise LocationRefused(why)
-    _drop_dead_link(warehouse, table_place(warehouse, topic))
     leave_place(warehouse, topic, topic_id, name)
     bases = _bases(warehouse).values()
     waiting = [path for base in bases for path in set_aside_paths(base, topic_id)]

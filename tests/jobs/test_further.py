@@ -281,6 +281,27 @@ def test_a_link_that_was_lost_while_its_disk_was_away_is_made_when_that_is_back(
     assert said(compactor) == "running: "
 
 
+def test_a_topic_of_the_name_of_one_in_a_warehouse_that_was_given_up_gets_its_table(
+    world: World, fast: Path
+) -> None:
+    """As the guide says it of a disk that was lost: its topics are deleted, and then
+    the link to it. They are made again elsewhere."""
+    lost, compactor = world.topic("t", configs=FAST), world.compactor()
+    world.produce(lost, some(5))
+    world.flush(compactor)
+    unmount(fast)
+    delete(world, lost)
+    Path(further.link_of(str(world.data_dir / "tables"), "fast")).unlink()
+    topic = world.topic("t")
+    world.produce(topic, some(5))
+    world.flush(compactor)
+    for _ in range(3):
+        later(world, compactor)
+    world.flush(compactor)
+    assert world.rows(topic) == world.produced[topic.number, 0]
+    assert said(compactor) == "running: "
+
+
 def test_nothing_is_committed_where_the_lock_cannot_be_had(
     world: World, fast: Path
 ) -> None:
