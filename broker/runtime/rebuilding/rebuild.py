@@ -20,6 +20,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
 from sqlalchemy.exc import SQLAlchemyError
 
 from broker.catalog import topics as stored_topics
@@ -160,7 +161,12 @@ def _check_all_there(warehouse: str) -> None:
 
 
 def _lives(pid: int) -> bool:
-    return pid > 0 and Path(f"/proc/{pid}").exists()
+    """One that has ended may stay in the list of processes for as long as nobody asks
+    how: in a container, for ever."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except (psutil.Error, ValueError):
+        return False
 
 
 def _check_lost(data_dir: Path, *, is_forced: bool) -> None:

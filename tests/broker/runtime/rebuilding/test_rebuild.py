@@ -3,11 +3,14 @@
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from broker.catalog import producers, topics, transactions
@@ -21,6 +24,7 @@ from lakehouse.log.delta_log import entry_path
 from tests.broker.runtime.rebuilding.world import lose_catalog, transactional
 from tests.jobs.world import World, aside, delete, later, start_at
 from tests.support.batches import Record
+from tests.support.patience import wait_until
 from tests.support.saying import say
 from tests.support.warehouses import Further
 
@@ -195,6 +199,27 @@ def test_nothing_else_may_run_meanwhile(world):
     with pytest.raises(NotRebuilt, match="a compactor runs"):
         again(world)
     say(world.data_dir, state="stopped", pid=os.getpid())
+    again(world)
+    opened(world)
+
+
+def test_a_compactor_that_was_killed_does_not_run(world):
+    """Also while nobody has asked how it ended."""
+    lost(world)
+    (world.data_dir / "run").mkdir(exist_ok=True)
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        process = psutil.Process(ended.pid)
+        wait_until(lambda: process.status() == psutil.STATUS_ZOMBIE)
+        say(world.data_dir, state="running", pid=ended.pid)
+        again(world)
+    opened(world)
+
+
+@pytest.mark.parametrize("pid", [-1, 0, (1 << 22) + 1])
+def test_a_process_that_is_none_does_not_run(world, pid):
+    lost(world)
+    (world.data_dir / "run").mkdir(exist_ok=True)
+    say(world.data_dir, state="running", pid=pid)
     again(world)
     opened(world)
 
