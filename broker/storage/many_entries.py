@@ -18,7 +18,7 @@ places; a test holds them against each other.
 import struct
 from collections.abc import Iterator
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,15 @@ assert _ENTRY_TYPE.itemsize == ENTRY_HEADER_BYTES
 assert _HEADER_TYPE.itemsize == HEADER_BYTES
 
 
+class _Heads(NamedTuple):
+    """Headers of entries and of their batches, copied: as bytes, a row each, and by
+    field."""
+
+    bytes: npt.NDArray[np.uint8]
+    entry: Headers
+    batch: Headers
+
+
 def pieces(count: int) -> Iterator[slice]:
     """So many, in runs of ``ENTRIES_AT_ONCE``."""
     for first in range(0, count, ENTRIES_AT_ONCE):
@@ -75,7 +84,8 @@ def whole(view: memoryview, positions: Ints, generation: int, limit: int) -> Boo
     for which in pieces(len(positions)):
         at = np.flatnonzero(good[which]) + which.start
         if len(at):
-            good[at] = _are_whole(view, positions[at], generation, limit)
+            heads = _heads_at(view, positions[at])
+            good[at] = _are_whole(view, positions[at], heads, generation, limit)
     return good
 
 
@@ -88,9 +98,12 @@ def run_of_entries(
     Where fewer verify than were looked at, or none is left, ask `read_entry`.
     """
     positions = _chained(view, start, generation, limit)
-    good = whole(view, positions, generation, limit)
+    if not len(positions):  # a file that was cut off has not even a header
+        return np.empty(0, ROW_TYPE), 0
+    heads = _heads_at(view, positions)
+    good = _are_whole(view, positions, heads, generation, limit)
     count = len(good) if good.all() else int(good.argmin())
-    return _rows_at(view, positions[:count]), len(good)
+    return _rows_of(heads, positions)[:count], len(good)
 
 
 def _chained(view: memoryview, start: int, generation: int, limit: int) -> Ints:
@@ -110,17 +123,12 @@ def _chained(view: memoryview, start: int, generation: int, limit: int) -> Ints:
     return np.array(found, np.int64) + ENTRY_HEADER_BYTES
 
 
-def _rows_at(view: memoryview, positions: Ints) -> Rows:
-    """Of batches whose entries verify."""
-    place = positions - ENTRY_HEADER_BYTES
-    found = _copied(view, place, ENTRY_HEADER_BYTES + HEADER_BYTES)
-    entry = _viewed(found[:, :ENTRY_HEADER_BYTES], _ENTRY_TYPE)
-    batch = _viewed(found[:, ENTRY_HEADER_BYTES:], _HEADER_TYPE)
+def _rows_of(heads: _Heads, positions: Ints) -> Rows:
     rows = np.empty(len(positions), ROW_TYPE)
     for name in ("topic", "partition", "base", "length"):
-        rows[name] = entry[name]
-    rows["last_delta"] = batch["last_offset_delta"]
-    rows["max_timestamp"] = batch["max_timestamp"]
+        rows[name] = heads.entry[name]
+    rows["last_delta"] = heads.batch["last_offset_delta"]
+    rows["max_timestamp"] = heads.batch["max_timestamp"]
     rows["position"] = positions
     return rows
 
@@ -135,10 +143,7 @@ def planned(
     last = positions + np.maximum(lengths, HEADER_BYTES)
     if (positions < ENTRY_HEADER_BYTES).any() or (last > len(view)).any():
         return None
-    place = positions - ENTRY_HEADER_BYTES
-    found = _copied(view, place, ENTRY_HEADER_BYTES + HEADER_BYTES)
-    entry = _viewed(found[:, :ENTRY_HEADER_BYTES], _ENTRY_TYPE)
-    batch = _viewed(found[:, ENTRY_HEADER_BYTES:], _HEADER_TYPE)
+    _, entry, batch = _heads_at(view, positions)
     good: Bools = (
         (entry["magic"] == MAGIC)
         & (entry["generation"] == generation)
@@ -160,11 +165,18 @@ def as_headers(headers: Headers) -> Iterator[BatchHeader]:
     return map(BatchHeader._make, headers.tolist())
 
 
-def _are_whole(view: memoryview, positions: Ints, generation: int, limit: int) -> Bools:
+def _heads_at(view: memoryview, positions: Ints) -> _Heads:
+    """Of batches at these positions, of which there is one at least."""
     place = positions - ENTRY_HEADER_BYTES
     found = _copied(view, place, ENTRY_HEADER_BYTES + HEADER_BYTES)
     entry = _viewed(found[:, :ENTRY_HEADER_BYTES], _ENTRY_TYPE)
-    batch = _viewed(found[:, ENTRY_HEADER_BYTES:], _HEADER_TYPE)
+    return _Heads(found, entry, _viewed(found[:, ENTRY_HEADER_BYTES:], _HEADER_TYPE))
+
+
+def _are_whole(
+    view: memoryview, positions: Ints, heads: _Heads, generation: int, limit: int
+) -> Bools:
+    found, entry, batch = heads
     length = entry["length"].astype(np.int64)
     good: Bools = (
         (entry["magic"] == MAGIC)
@@ -177,6 +189,7 @@ def _are_whole(view: memoryview, positions: Ints, generation: int, limit: int) -
         & (batch["magic"] == BATCH_MAGIC)
         & (batch["crc"] == entry["crc"])
     )
+    place = positions - ENTRY_HEADER_BYTES
     good &= _head_sums(found, place) == entry["checksum"]
     at = np.flatnonzero(good)
     good[at] = _sums(view, positions[at], length[at]) == entry["crc"][at]

@@ -169,6 +169,17 @@ def test_nothing_counts_in_a_place_that_was_found_damaged_before(
     assert (offsets(rest), tuple(rest.holes)) == ([3], holes[1:])
 
 
+@pytest.mark.parametrize("size", [0, 47, 48, 108, 109, HEADER_BLOCK_BYTES])
+def test_a_file_that_was_cut_off_is_damage_and_no_fault_of_ours(size: int) -> None:
+    """However little of it is left, if it should hold durable entries."""
+    data = bytes(a_segment(2))[:size]
+    found = scan(
+        memoryview(data), GENERATION, limit=HEADER_BLOCK_BYTES, durable_end=place(2)
+    )
+    assert not found.rows
+    assert found.holes == [(HEADER_BLOCK_BYTES, place(2))]
+
+
 @given(st.lists(st.integers(61, 300), min_size=1, max_size=12), st.randoms())
 def test_many_at_once_say_what_each_would_say(
     sizes: list[int], chance: random.Random
