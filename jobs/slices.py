@@ -13,12 +13,17 @@ one says what is wrong with it. The price: what lies between them is copied, too
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.records.batch import checksum, read_header
 from broker.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
+from broker.records.runs import Ints, Run
 from broker.storage.entry import ENTRY_HEADER_BYTES, mark_of
+from broker.storage.many_entries import planned
 from broker.storage.store import SegmentBytes, SegmentStore, open_store
 
 STORES_KEPT_MAX: Final = 4
@@ -44,7 +49,7 @@ class Slice(NamedTuple):
     counts: bytes = b""
 
 
-def read_batches(slices: Sequence[Slice]) -> Iterator[Any]:
+def read_batches(slices: Sequence[Slice]) -> Iterator[memoryview | Run]:
     """The batches that count, verified to be the planned ones, as copies that nobody
     changes: memoryviews and `Run` s, in order. Those that do not count are looked at as
     well: damage must not hide in them.
@@ -66,15 +71,13 @@ class _Plan(NamedTuple):
     """A slice, or some of it, as arrays; ``counts``: which have rows."""
 
     sequence: int
-    bases: Any
-    positions: Any
-    lengths: Any
-    counts: Any
+    bases: Ints
+    positions: Ints
+    lengths: Ints
+    counts: npt.NDArray[np.bool_]
 
     @staticmethod
     def of(one: Slice) -> "_Plan":
-        import numpy as np
-
         bases, positions, lengths = (np.frombuffer(c, np.int64) for c in one[2:5])
         counts = one.counts or bytes([True]) * len(bases)
         return _Plan(
@@ -83,13 +86,14 @@ class _Plan(NamedTuple):
 
     def windows(self) -> Iterator["_Plan"]:
         """In parts, each of which begins within one `RUN_BYTES` of the segment."""
-        import numpy as np
-
         edges = np.flatnonzero(np.diff(self.positions // RUN_BYTES)) + 1
         bounds = [0, *edges.tolist(), len(self.positions)]
         for start, stop in pairwise(bounds):
-            columns = (column[start:stop] for column in self[1:])
-            yield _Plan(self.sequence, *columns)
+            some = slice(start, stop)
+            yield _Plan(
+                self.sequence, self.bases[some], self.positions[some],
+                self.lengths[some], self.counts[some],
+            )  # fmt: skip
 
     @property
     def is_dense(self) -> bool:
@@ -105,13 +109,8 @@ class _Plan(NamedTuple):
     def _end(self) -> int:
         return int(self.positions[-1] + self.lengths[-1])
 
-    def run(self, segment: SegmentBytes) -> Any:
+    def run(self, segment: SegmentBytes) -> Run | None:
         """Those that count, as a `Run`; None unless all is as it should be."""
-        import numpy as np
-
-        from broker.records.runs import Run
-        from broker.storage.many_entries import planned
-
         data = segment.read_range(self._start, self._end - self._start)
         at = self.positions - self._start
         found = planned(memoryview(data), at, self.lengths, self.bases, self.sequence)
@@ -127,7 +126,8 @@ class _Plan(NamedTuple):
     def one_by_one(self, segment: SegmentBytes) -> Iterator[memoryview]:
         """Each that counts; raises as `read_batches` at the first that is not as
         planned."""
-        columns = (column.tolist() for column in self[1:])
+        arrays = self.bases, self.positions, self.lengths, self.counts
+        columns = (array.tolist() for array in arrays)
         for base, position, length, counts in zip(*columns, strict=True):
             batch = _batch(segment, self.sequence, base, position, length)
             if counts:

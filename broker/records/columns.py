@@ -38,7 +38,7 @@ from broker.records.batch import (
 from broker.records.decompress import Decompressor
 from broker.records.layout import HEADER_BYTES
 from broker.records.limits import HEADERS_MAX, UNCOMPRESSED_BYTES_MAX
-from broker.records.runs import Run
+from broker.records.runs import Ints, Run
 from lakehouse.plain import buffer_of, column_of
 from lakehouse.schema import HEADERS, ROW_GROUP_ROWS, WRITE
 
@@ -46,7 +46,6 @@ GROUP_BYTES: Final = 16 << 20
 _OFFSET_MAX: Final = 2**63 - 1
 _ROW_FIELDS: Final = 9
 
-Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 
