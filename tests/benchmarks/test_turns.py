@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from broker.ids import TopicNumber, TopicPartition
+from broker.lake.lake import Lake
 from broker.lake.segment_carry import SegmentCarry
 from broker.lake.segment_retention import SegmentRetention
 from broker.log.partition import PartitionLog
@@ -274,7 +275,9 @@ def test_a_hundred_thousand_batches_that_wait_for_a_disk_that_hangs() -> None:
     check_turn("overdue", longest_ms)
 
 
-def test_a_waiting_topic_of_ten_thousand_partitions_becomes_known() -> None:
+def test_a_waiting_topic_of_ten_thousand_partitions_becomes_known(
+    tmp_path: Path,
+) -> None:
     topic = Topic(TopicNumber(1), b"i" * 16, "t", 10_000)
     nothing = PartitionLog().snapshot()
 
@@ -283,7 +286,7 @@ def test_a_waiting_topic_of_ten_thousand_partitions_becomes_known() -> None:
 
     def longest_ms() -> float:
         turns: list[Callable[[], None]] = []
-        found = waiting_topic(topic, log_of, turns.append)
+        found = waiting_topic(topic, log_of, turns.append, tmp_path)
         with uncollected():
             taken_ms = [turn_ms(lambda: found.get(topic.number, 0))]
             while turns:
@@ -300,11 +303,12 @@ def waiting_topic(
     topic: Topic,
     log_of: Callable[[TopicPartition], PartitionLog],
     call_soon: Callable[[Callable[[], None]], object],
+    warehouse: Path,
 ) -> Partitions:
     """Partitions of a topic whose table can be read since this moment."""
     none: Any = None
     topics: Any = SimpleNamespace(watch=lambda _: None)
-    lake: Any = SimpleNamespace(unreadable=lambda _: None)
+    lake = Lake(warehouse, call_soon=call_soon)
     config = TopicConfig(-1, -1, 1 << 20, "CreateTime", 1, 1, "delete", 1, -1)
     found = Partitions(
         topics, none, lake, none, Inspector(lambda: 0), Counters(),
