@@ -35,7 +35,11 @@ class ManualTimers:
         self._timers: list[ManualTimer] = []
 
     def __len__(self) -> int:
-        return sum(not timer.cancelled for timer in self._timers)
+        return len(self.waiting())
+
+    def waiting(self) -> list[ManualTimer]:
+        """The delays that have not run out."""
+        return [timer for timer in self._timers if not timer.cancelled]
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> ManualTimer:
         due_ms = self.clock.monotonic_ms() + delay_ms
@@ -54,6 +58,6 @@ class ManualTimers:
         self.clock.advance(until_ms - self.clock.monotonic_ms())
 
     def _next(self, until_ms: int) -> ManualTimer | None:
-        self._timers = [timer for timer in self._timers if not timer.cancelled]
+        self._timers = self.waiting()
         due = [timer for timer in self._timers if timer.due_ms <= until_ms]
         return min(due, key=lambda timer: timer.due_ms, default=None)

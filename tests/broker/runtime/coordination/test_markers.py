@@ -1,6 +1,8 @@
 """Markers of a transaction: all of them, in turns, again if need be."""
 
 import asyncio
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -224,5 +226,24 @@ def test_nothing_is_asked_for_after_the_end(tmp_path: Path) -> None:
             for _ in range(5):
                 await asyncio.sleep(0)
             assert len(logs.asked) == asked
+
+    run(scenario)
+
+
+def test_a_retry_that_has_run_is_not_kept(tmp_path: Path) -> None:
+    """A refusal may last for hours, with a retry each second."""
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            markers, timers = markers_of(broker)
+            fired: list[int] = []
+            for count in range(3):
+                markers.again(lambda count=count: fired.append(count))  # type: ignore[misc]
+            retries = [weakref.ref(timer) for timer in timers.waiting()]
+            timers.advance(RETRY_MS)
+            assert fired == [0, 1, 2]
+            gc.collect()
+            assert [retry() for retry in retries] == [None] * 3
+            markers.close()
 
     run(scenario)

@@ -6,10 +6,20 @@ from pathlib import Path
 import pytest
 
 from broker.apis import _fetch_sessions
+from broker.apis.produce import produce
 from broker.protocol.errors import ErrorCode
 from broker.runtime.partitions.reads import TURN_PLACES
 from tests.support.fetching import SessionClient, answered
-from tests.support.rig import ENDLESS_MS, batch_of, create, produce_one, rig, run
+from tests.support.rig import (
+    ENDLESS_MS,
+    batch_of,
+    call,
+    create,
+    produce_one,
+    produce_request,
+    rig,
+    run,
+)
 
 COUNT = 2_000
 
@@ -66,6 +76,27 @@ def test_more_than_a_turn_can_wake_while_a_fetch_waits(tmp_path: Path) -> None:
             found = answered(client.heard(await waiting))
             assert list(found) == list(range(count))
             assert all(one.records for one in found.values())
+
+    run(scenario)
+
+
+def test_what_wakes_at_once_is_enough_together_though_no_turn_takes_it_all(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            count = 2 * TURN_PLACES + 3
+            await create(broker, "t", partitions=count)
+            client = SessionClient(broker, "t")
+            await client.fetch(*[(index, 0) for index in range(count)])
+            await client.fetch()
+            enough = count * len(batch_of(b"x"))
+            waiting = client.start(max_wait_ms=ENDLESS_MS, min_bytes=enough)
+            everywhere = [(index, batch_of(b"x")) for index in range(count)]
+            await call(produce, produce_request("t", *everywhere), broker, 12)
+            async with asyncio.timeout(30):
+                found = answered(client.heard(await waiting))
+            assert all(found[index].records for index in range(count))
 
     run(scenario)
 
