@@ -96,7 +96,7 @@ class LakeSettings(_Group):
         "topic lies in the one that its lake.warehouse names",
     )
     flush_ms: Millis = Field(
-        default=5_000, description="age at which what flows goes to tables"
+        default=2_500, description="age at which what flows goes to tables"
     )
     flush_max_ms: Millis = Field(
         default=60_000, description="age at which what trickles does, at the latest"

@@ -19,7 +19,7 @@ The price: how long a topic waits cannot be told beforehand, only its bound.
 
 from typing import Final, NamedTuple
 
-FILE_BYTES: Final = 512 << 10
+FILE_BYTES: Final = 1 << 20
 """Log bytes of a partition that are worth a file every `lake.flush.ms`."""
 SEGMENTS_HELD_MAX: Final = 8
 """Whose oldest batch lies so many segments back goes as what flows: of 64 MiB each, a

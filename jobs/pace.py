@@ -14,7 +14,7 @@ but within what `lake.flush_ms` promises twice over. Pure.
 
 from typing import Final, NamedTuple
 
-LATE_FLUSHES: Final = 0.5
+LATE_FLUSHES: Final = 1
 """What is due for so many times ``lake.flush_ms`` is late."""
 LATE_BYTES: Final = 1 << 30
 """So much log that waits is late, however young: about what the broker has written

@@ -15,9 +15,10 @@ were small for the log's sake become large ones.
 Files whose offsets overlap, or that are in no order inside, are their owner's work
 (OPTIMIZE, MERGE, ZORDER). They are slow to read, and become one at once.
 
-The price, simulated for a day of a file every five seconds (`test_plan`): a byte is
-written three times all in all, and a partition has some forty files beside full ones
-(with a growth of 4 four times and fifteen files, with 32 three times and sixty).
+The price, simulated for days of files as often as `jobs.flush` makes them
+(`test_plan`): a byte is written three to four times all in all, and a partition has
+some forty files beside full ones (with a growth of 4 it would be once more and fifteen
+files, with 32 once less and sixty).
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -224,7 +224,7 @@ def test_it_stands_behind_producers_until_it_is_late(world: World) -> None:
         return True
 
     compactor = world.compactor(spread, set_niceness=set_niceness)
-    for wait_ms in (FLUSH_MS, 2 * FLUSH_MS, FLUSH_MS):
+    for wait_ms in (FLUSH_MS, 2 * FLUSH_MS + 1, FLUSH_MS):
         for partition in range(4):
             world.produce(topic, some(10), partition)
         compactor.step()

@@ -15,7 +15,7 @@ from jobs.flush import (
 )
 
 FLUSH = Flush(5_000, 60_000, 64 << 20)
-MANY = 1 << 20
+MANY = 2 * FILE_BYTES
 
 
 def waiting(size: int, age_ms: int, quiet_ms: int | None = 0, **more: int) -> Waiting:

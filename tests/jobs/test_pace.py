@@ -24,7 +24,7 @@ def test_who_is_late_takes_the_full_share(
         "overdue_ms": 0,
         "pending_bytes": 1 << 20,
         "inflow": 0.0,
-        "flush_ms": 5_000,
+        "flush_ms": 2_500,
     } | more
     found = pace(**given)
     assert (found.tasks(4), found.niceness) == (tasks, niceness)

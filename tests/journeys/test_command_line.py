@@ -188,7 +188,7 @@ def test_a_broker_that_is_not_there_is_told(words):
 def test_the_settings_are_told():
     schema = json.loads(told("config", "schema", "--json").output)
     keys = {row["key"]: row for row in schema}
-    assert keys["lake.flush_ms"]["default"] == 5000
+    assert keys["lake.flush_ms"]["default"] == 2500
     assert all(row["description"] for row in schema)
     done = told("config", "show", "--json", "-X", "lake.flush.ms=7")
     assert json.loads(done.output)["lake.flush_ms"] == 7

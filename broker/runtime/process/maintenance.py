@@ -40,7 +40,7 @@ PARTITION_AS_FILES = 200
 """What a partition without files costs retention, counted in files."""
 MOVED_AS_FILES = 2_500
 """What one costs that loses something: it may be its part of a thousand segments."""
-FLUSHES_UNTIL_STUCK = 12
+FLUSHES_UNTIL_STUCK = 24
 """Records that were not compacted after so many times ``lake.flush.ms``, and their
 ``lake.flush.max.ms``, in a sealed segment wait for nobody: retention takes them where
 they are."""

@@ -13,9 +13,9 @@ from tests.support.data_files import data_file
 
 MIB = 1 << 20
 TARGET = 128 * MIB
-ROUNDS_A_DAY = 24 * 3600 // 5
+DAY_S = 24 * 3600
 FILE_BYTES = 256 << 10
-"""Of a tenth of 2 MB/s in five seconds: a megabyte of JSON, a quarter of it as file."""
+"""Of a megabyte of JSON a quarter stays as file."""
 
 
 def rules(
@@ -75,11 +75,17 @@ class Table:
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.9], ids=["even", "uneven"])
-@pytest.mark.parametrize("file_bytes", [FILE_BYTES // 10, FILE_BYTES])
-def test_a_day_of_small_files_comes_to_few(file_bytes: int, spread: float) -> None:
-    """20 MB/s over ten topics of ten partitions, a file of each every five seconds."""
+@pytest.mark.parametrize(
+    ("bytes_per_s", "every_s"), [(200_000, 3.6), (20_000, 11.4), (1_000, 51.2)]
+)
+def test_a_day_of_small_files_comes_to_few(
+    bytes_per_s: int, every_s: float, spread: float
+) -> None:
+    """Of a partition with so much JSON, files as often as `jobs.flush` has them made:
+    the first is one of 20 MB/s over ten topics of ten partitions."""
     chance, table = random.Random(7), Table()
-    for number in range(ROUNDS_A_DAY):
+    file_bytes = int(bytes_per_s * every_s / 4)
+    for number in range(int(DAY_S / every_s)):
         table.add(int(file_bytes * chance.uniform(1 - spread, 1 + spread)))
         if number % 8 == 7:
             table.settle()

@@ -252,7 +252,7 @@ async def begun(house: House) -> AsyncIterator[MaintenanceScheduler]:
 
 STEPS = {
     "release": (RELEASE_MS, RELEASE_MS),
-    "carry": (5_000, 5_000),
+    "carry": (2_500, 2_500),
     "apply_retention": (30_000, 30_000),
     "forget_producers": (PRODUCERS_MS, PRODUCERS_MS),
     "look_for_missing": (0, MISSING_MS),
