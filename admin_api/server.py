@@ -56,19 +56,6 @@ class _Announcing(uvicorn.Server):
         stopping.cancel()
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A bound socket; port 0 chooses a free one. Raises OSError where it is taken."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((host, port))
-    except OSError:
-        bound.close()
-        raise
-    return bound
-
-
 def run(
     bound: socket.socket,
     bootstrap: str,
@@ -81,8 +68,9 @@ def run(
 ) -> None:
     """Serve until SIGTERM or ctrl-C; says ``ready admin=http://HOST:PORT`` once.
 
-    ``bound`` is what ``listen`` gave; ``recent`` has the lines that this process logged
-    last, ``levels`` how much its loggers say. Raises ExposureRefused, TokensUnreadable.
+    ``bound`` is what ``exposure.listen`` gave; ``recent`` has the lines that this
+    process logged last, ``levels`` how much its loggers say. Raises ExposureRefused,
+    TokensUnreadable.
     """
     exposure.check(bound, Tokens(settings.data_dir), insecure=insecure)
     has_tls = exposure.check_certificate(settings.admin_tls)

@@ -12,6 +12,19 @@ class ExposureRefused(Exception):
     """The plane may not listen so; the message is one sentence for people."""
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket; port 0 chooses a free one. Raises OSError where it is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
 def is_loopback(bound: socket.socket) -> bool:
     """Whether only this machine reaches the socket."""
     host = str(bound.getsockname()[0]).partition("%")[0]

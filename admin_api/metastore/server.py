@@ -23,11 +23,10 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
-from admin_api.access.exposure import ExposureRefused, is_loopback
+from admin_api.access.exposure import ExposureRefused, is_loopback, listen
 from admin_api.metastore.calls import answer
 from admin_api.metastore.content import Content
 from admin_api.metastore.thrift import Call, Calls, NotThrift
-from admin_api.server import listen
 from broker.clock import SystemClock
 
 CONNECTIONS_MAX: Final = 256

@@ -68,12 +68,11 @@ def admin_socket(settings: Settings, *, insecure: bool) -> socket.socket:
     """A socket where the plane may listen. Raises UserError if it cannot or may not."""
     from admin_api.access import exposure
     from admin_api.access.tokens import Tokens, TokensUnreadable
-    from admin_api.server import listen
 
     host, _, port = settings.admin.rpartition(":")
     try:
         exposure.check_certificate(settings.admin_tls)
-        bound = listen(host.strip("[]"), int(port))
+        bound = exposure.listen(host.strip("[]"), int(port))
     except exposure.ExposureRefused as error:
         raise UserError(str(error)) from None
     except OSError as error:

@@ -12,9 +12,10 @@ import httpx
 import pytest
 import uvicorn
 
+from admin_api.access.exposure import listen
 from admin_api.access.tokens import FILE, Role, Tokens
 from admin_api.app import create_app
-from admin_api.server import configured, listen
+from admin_api.server import configured
 from broker.settings import Settings
 from tests.support.patience import IDLE_S, wait_until
 from tests.support.ports import nobody

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from admin_api.server import listen
+from admin_api.access.exposure import listen
 from tests.support.ports import kept_for, nobody
 
 

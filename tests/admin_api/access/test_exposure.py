@@ -5,9 +5,13 @@ from pathlib import Path
 import pytest
 
 from admin_api.access import exposure
-from admin_api.access.exposure import ExposureRefused, check_certificate, is_loopback
+from admin_api.access.exposure import (
+    ExposureRefused,
+    check_certificate,
+    is_loopback,
+    listen,
+)
 from admin_api.access.tokens import Role, Tokens
-from admin_api.server import listen
 from broker.settings import AdminTlsSettings
 
 PEM = Path(__file__).parent / "localhost.pem"

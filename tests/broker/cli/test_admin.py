@@ -3,8 +3,10 @@
 import json
 import socket
 import ssl
+import sys
 from http.client import HTTPSConnection
 from pathlib import Path
+from subprocess import run
 from time import monotonic
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -137,3 +139,15 @@ def test_to_others_it_stays_closed_when_the_tokens_are_taken_away(part):
     (part.data_dir / "admin-tokens.json").unlink()
     assert status(url) == 401
     assert status(url, token) == 401
+
+
+def test_up_asks_where_the_plane_may_listen_without_loading_it():
+    """The broker is started behind this question: a second of imports kept it."""
+    program = (
+        "import sys; from broker.cli.admin import admin_socket;"
+        "from broker.settings import Settings;"
+        "admin_socket(Settings(admin='127.0.0.1:0'), insecure=False).close();"
+        "print(sorted({'fastapi', 'uvicorn', 'admin_api.app'} & sys.modules.keys()))"
+    )
+    done = run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
