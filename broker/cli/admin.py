@@ -1,6 +1,7 @@
 """``lakelog admin``: the REST plane alone; ``lakelog admin token``: who may ask it."""
 
 import socket
+import sys
 from typing import Annotated
 
 import typer
@@ -18,7 +19,7 @@ from broker.cli.options import (
     Insecure,
     settings_of,
 )
-from broker.cli.supervisor import die_with_parent
+from broker.cli.supervisor import TOLD, die_with_parent
 from broker.settings import Settings
 
 app = typer.Typer(help="The admin plane: REST over HTTP.", invoke_without_command=True)
@@ -49,6 +50,10 @@ def admin(
 
     configure_logging(settings)
     bound = admin_socket(settings, insecure=insecure)
+    if bootstrap == TOLD:
+        bootstrap = sys.stdin.readline().strip()
+        if not bootstrap:  # `up` ended before the broker was there
+            raise typer.Exit(1)
     server.run(
         bound, bootstrap, settings, announce,
         insecure=insecure, recent=recent, levels=levels,

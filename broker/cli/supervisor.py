@@ -14,7 +14,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -24,6 +24,8 @@ from broker.cli.announce import REPORTED_VARIABLE, SOCKET_VARIABLE
 PARENT_VARIABLE = "LAKELOG_PARENT"
 RESTARTS_VARIABLE = "LAKELOG_RESTARTS"
 """How often `up` started this part again; its own counters begin at 0 each time."""
+TOLD = "-"
+"""As an address: it comes as a line of the standard input."""
 STOP_TIMEOUT_S = 4.0
 LINGER_S = 1.0
 POLL_S = 0.05
@@ -91,7 +93,8 @@ def ready_facts(line: str) -> dict[str, str]:
 
 @dataclass
 class Child:
-    """One part as a process; ``said`` gets each line of its standard output."""
+    """One part as a process; ``said`` gets each line of its standard output, ``told``
+    gives the line of its standard input when there is one."""
 
     name: str
     arguments: list[str]
@@ -101,6 +104,7 @@ class Child:
     stopping: bool = False
     restarts: int = 0
     ready: asyncio.Event = field(default_factory=asyncio.Event)
+    told: Callable[[], Awaitable[str]] | None = None
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "broker.cli", *self.arguments]
@@ -108,18 +112,22 @@ class Child:
     async def run(self) -> int:
         """Start it; its exit code when it and all that it started have ended."""
         read_end, write_end = os.pipe()
+        input_end, tell_end = os.pipe()
         try:
             self.process = await asyncio.create_subprocess_exec(
                 *self.command(),
                 stdout=write_end,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=input_end,
                 env=os.environ | _environment(self.restarts),
                 start_new_session=True,  # ctrl-C reaches us alone; we stop in order
             )
         finally:
             os.close(write_end)
+            os.close(input_end)
         reading = asyncio.create_task(self._read_lines(read_end))
+        telling = asyncio.create_task(self._tell(tell_end))
         code = await self.process.wait()
+        telling.cancel()
         await self._wait_until_gone(self.process.pid)
         await reading
         return code
@@ -140,6 +148,12 @@ class Child:
                 self.ready.set()
         finally:
             transport.close()
+
+    async def _tell(self, pipe: int) -> None:
+        """What it is to be told, and the end; at once where that is nothing."""
+        with contextlib.suppress(BrokenPipeError), os.fdopen(pipe, "w") as told:
+            if self.told is not None:
+                print(await self.told(), file=told)
 
     async def keep(self) -> None:
         """Run it again and again, until it is asked to stop."""
@@ -235,17 +249,31 @@ class Supervisor:
         return 1 if died else 0
 
     async def _start_others(self) -> None:
+        """The admin plane loads its code beside the broker; a compactor's Spark would
+        take its processors."""
+        async with asyncio.TaskGroup() as keeping:
+            if self.admin_wanted:
+                keeping.create_task(self._add(self._admin()).keep())
+            await self.broker.ready.wait()
+            if self.compactor_wanted:
+                arguments = ["compactor", *self.shared]
+                compactor = Child("compactor", arguments, self._on_line)
+                keeping.create_task(self._add(compactor).keep())
+
+    def _admin(self) -> Child:
+        arguments = ["admin", *self.shared, *self.admin_flags, "--bootstrap", TOLD]
+        admin = Child("admin", arguments, self._on_line, self._go_without_admin)
+        admin.told = self._bootstrap
+        return admin
+
+    async def _bootstrap(self) -> str:
+        """Where the broker is, once it is there."""
         await self.broker.ready.wait()
-        if self.admin_wanted:
-            bootstrap = ["--bootstrap", self.facts["kafka"]]
-            arguments = ["admin", *self.shared, *self.admin_flags, *bootstrap]
-            self.others.append(
-                Child("admin", arguments, self._on_line, self._go_without_admin)
-            )
-        if self.compactor_wanted:
-            arguments = ["compactor", *self.shared]
-            self.others.append(Child("compactor", arguments, self._on_line))
-        await asyncio.gather(*(child.keep() for child in self.others))
+        return self.facts["kafka"]
+
+    def _add(self, child: Child) -> Child:
+        self.others.append(child)
+        return child
 
     async def _stop_all(self) -> None:
         stops = (child.stop(STOP_TIMEOUT_S) for child in self.others)

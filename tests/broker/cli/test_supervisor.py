@@ -95,6 +95,44 @@ def test_who_was_not_started_by_up_was_never_started_again(monkeypatch, said, nu
     assert supervisor.restarts() == number
 
 
+ECHO = "import sys; print('waits', flush=True); print(*sys.stdin)"
+
+
+def test_a_child_is_told_a_line_when_there_is_one_and_each_time_it_is_started():
+    heard: list[str] = []
+    child = Script("x", [ECHO], heard.append)
+
+    async def line():
+        await child.ready.wait()
+        return "h:1"
+
+    child.told = line
+
+    async def story():
+        return [await child.run(), await child.run()]
+
+    assert asyncio.run(asyncio.wait_for(story(), STUCK_S)) == [0, 0]
+    assert heard == ["waits", "h:1", ""] * 2
+
+
+def test_a_child_that_is_told_nothing_finds_its_input_at_its_end():
+    heard: list[str] = []
+    assert asyncio.run(Script("x", [ECHO], heard.append).run()) == 0
+    assert heard == ["waits", ""]
+
+
+def test_a_child_that_ends_before_it_is_told_leaves_nothing_open():
+    async def story():
+        child = Script("x", ["pass"], print)
+        child.told = asyncio.Event().wait
+        before = os.listdir("/proc/self/fd")
+        assert await child.run() == 0
+        await asyncio.sleep(0)
+        assert os.listdir("/proc/self/fd") == before
+
+    asyncio.run(asyncio.wait_for(story(), STUCK_S))
+
+
 STUBBORN = """
     import signal, subprocess, sys, time
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
