@@ -48,7 +48,7 @@ from jobs.merging.background import Runner
 from jobs.merging.merger import Merger
 from jobs.missing import Lack, Missing, front
 from jobs.owners.standing_back import StandingBack
-from jobs.pace import FULL, Inflow, pace
+from jobs.pace import Pacing
 from jobs.planner import Pending
 from jobs.requests import Requests
 from jobs.rewrites import Rewrites
@@ -124,9 +124,7 @@ class Compactor:
         self._rhythm, self._blocked = Rhythm(lake), Blocked(self._tables.followed)
         self._logged_ms, self._attempts = -LOG_AGAIN_MS, 0
         self._ends: dict[TopicPartition, int] = {}
-        self._inflow, self._compacted = Inflow(), 0
-        self._pace = FULL
-        self._set_niceness, self._niceness = set_niceness, 0
+        self._pacing = Pacing(lake.flush_ms, set_niceness)
         self._status = CompactorStatus(state="starting", pid=os.getpid())
 
     def status(self) -> CompactorStatus:
@@ -195,7 +193,7 @@ class Compactor:
         self._open_tables({one.key[0] for one in new}, topics)
         due = self._without_missing(self._due(free, topics, now_ms), by_key)
         more = self._round(due, topics) if due else False
-        self._merge(topics, is_late=more or self._pace.niceness == 0)
+        self._merge(topics, is_late=more or self._pacing.is_late)
         return more
 
     def _merge(self, topics: Mapping[TopicNumber, Topic], *, is_late: bool) -> None:
@@ -309,7 +307,8 @@ class Compactor:
         failed = {one.key for one in waiting if stuck.failed(one.key)}
         open_ = [one for one in waiting if one.key not in failed]
         by_topic = rhythm.by_topic(open_, now_ms)
-        self._set_pace(open_, rhythm.overdue_ms(by_topic, topics))
+        overdue_ms = rhythm.overdue_ms(by_topic, topics)
+        self._pacing.look(sum(one.bytes for one in open_), overdue_ms, now_ms)
         again = {key for key in failed if stuck.may_try(key, now_ms)}
         if again:
             open_ += [one for one in waiting if one.key in again]
@@ -354,7 +353,7 @@ class Compactor:
         )  # fmt: skip
 
     def _round(self, due: list[Pending], topics: Mapping[TopicNumber, Topic]) -> bool:
-        pace, cores = self._pace, self._cores()
+        pace, cores = self._pacing.pace, self._cores()
         tried = planner.trials(due, self._stuck.failed)
         size = pace.round_bytes(cores)
         plan = planner.plan(tried, pace.tasks(cores), round_bytes=size)
@@ -424,7 +423,7 @@ class Compactor:
             log_stuck(key, failure.why)
 
     def _count(self, outcome: Outcome, took_ms: int) -> None:
-        self._compacted += outcome.log_bytes
+        self._pacing.note(outcome.log_bytes)
         self._figures.add_round(took_ms, outcome.rows, outcome.log_bytes)
         self._status = replace(self._status, round_ms=took_ms)
         self.counters.add_round(outcome, took_ms)
@@ -450,7 +449,7 @@ class Compactor:
             stuck=sum(1 for _ in self._stuck.stuck()),
             damaged_places=len(self._backlog.damage),
             unreadable_tables=len(unreadable),
-            niceness=self._pace.niceness,
+            niceness=self._pacing.pace.niceness,
             write_amplification_percent=self.counters.amplification_percent,
             left_alone=self._left_alone(topics),
             tables=table_states(
@@ -475,20 +474,6 @@ class Compactor:
             self._logged_ms = now_ms
             for key, hole in self._backlog.held.items():
                 log_stuck(key, str(hole))
-
-    def _set_pace(self, open_: list[Pending], overdue_ms: int) -> None:
-        """Step behind the producers, or take the full share of the machine."""
-        pending = sum(one.bytes for one in open_)
-        compacted, self._compacted = self._compacted, 0
-        self._pace = pace(
-            overdue_ms=overdue_ms,
-            pending_bytes=pending,
-            inflow=self._inflow.look(pending, compacted, self._clock.monotonic_ms()),
-            flush_ms=self._settings.lake.flush_ms,
-        )
-        niceness = self._pace.niceness
-        if niceness != self._niceness and self._set_niceness(niceness):
-            self._niceness = niceness
 
     def _maintain(self, topics: list[Topic], now_ms: int) -> None:
         if now_ms < self._maintain_at_ms:

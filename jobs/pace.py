@@ -12,6 +12,7 @@ The price: after a burst the tables are some seconds further behind than they co
 but within what `lake.flush_ms` promises twice over. Pure.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 LATE_FLUSHES: Final = 1
@@ -56,6 +57,40 @@ def pace(*, overdue_ms: int, pending_bytes: int, inflow: float, flush_ms: int) -
     if overdue_ms > LATE_FLUSHES * flush_ms or pending_bytes > LATE_BYTES:
         return FULL
     return Pace(1 if inflow < BUSY_BYTES_PER_S else 2, BEHIND_NICENESS)
+
+
+class Pacing:
+    """The pace from one look to the next, and the niceness of the session.
+
+    ``set_niceness``: gives the session a niceness; whether it has it then.
+    """
+
+    def __init__(self, flush_ms: int, set_niceness: Callable[[int], bool]) -> None:
+        self._flush_ms, self._set_niceness = flush_ms, set_niceness
+        self._inflow, self._compacted, self._niceness = Inflow(), 0, 0
+        self.pace = FULL
+
+    @property
+    def is_late(self) -> bool:
+        """Whether rounds take the full share of the machine."""
+        return self.pace.niceness == 0
+
+    def note(self, compacted: int) -> None:
+        """So many bytes of the log went to tables."""
+        self._compacted += compacted
+
+    def look(self, pending_bytes: int, overdue_ms: int, now_ms: int) -> None:
+        """Step behind the producers, or take the full share; for `pace`."""
+        compacted, self._compacted = self._compacted, 0
+        self.pace = pace(
+            overdue_ms=overdue_ms,
+            pending_bytes=pending_bytes,
+            inflow=self._inflow.look(pending_bytes, compacted, now_ms),
+            flush_ms=self._flush_ms,
+        )
+        niceness = self.pace.niceness
+        if niceness != self._niceness and self._set_niceness(niceness):
+            self._niceness = niceness
 
 
 class Inflow:

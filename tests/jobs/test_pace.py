@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs.pace import BUSY_BYTES_PER_S, LATE_BYTES, Inflow, Pace, pace
+from jobs.pace import BUSY_BYTES_PER_S, LATE_BYTES, Inflow, Pace, Pacing, pace
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,32 @@ def test_what_comes_in_is_told_from_what_waits_and_what_went() -> None:
     assert inflow.look(500, 3_000, 1_600) == 1_000
     assert inflow.look(9_999, 0, 1_600) == 1_000  # no time has passed
     assert inflow.look(0, 0, 2_600) == 0  # a topic was deleted
+
+
+def test_the_session_is_asked_again_until_it_has_the_niceness() -> None:
+    answers, asked = [False, True, True], list[int]()
+
+    def set_niceness(niceness: int) -> bool:
+        asked.append(niceness)
+        return answers[len(asked) - 1]
+
+    pacing = Pacing(2_500, set_niceness)
+    assert pacing.is_late  # until it has looked
+    for now_ms in (0, 1_000, 2_000):
+        pacing.look(0, 0, now_ms)
+    assert not pacing.is_late
+    assert asked == [15, 15]
+    pacing.look(0, 2_501, 3_000)
+    assert pacing.is_late
+    assert asked == [15, 15, 0]
+
+
+def test_what_went_to_tables_counts_as_come_in_once() -> None:
+    pacing = Pacing(2_500, lambda _: True)
+    second = 1_000
+    pacing.look(0, 0, 0)
+    pacing.note(2 * BUSY_BYTES_PER_S)
+    pacing.look(0, 0, second)
+    assert pacing.pace.share == 2
+    pacing.look(0, 0, 2 * second)
+    assert pacing.pace.share == 1
