@@ -5,7 +5,9 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import pytest
@@ -14,8 +16,9 @@ from broker.catalog import holds, renewals, requests
 from broker.failpoints import watch
 from broker.status.schema import BrokerStatus, CompactorStatus
 from jobs.check import check_data_directory
+from jobs.erasing import erase as erasing
 from jobs.erasing import records
-from jobs.erasing.erase import HOLDER, Asked, Counts, dry_run, run
+from jobs.erasing.erase import HOLDER, LOOKS_MAX, Asked, Counts, dry_run, run
 from jobs.erasing.table import NotErased
 from lakehouse.in_flight import begin, hidden
 from tests.jobs.erasing.scene import PERSON, Scene
@@ -177,3 +180,29 @@ def test_a_topic_without_a_table_has_nothing(scene: Scene) -> None:
         dry_run(scene.world.data_dir, Asked("new", PERSON))
     with pytest.raises(NotErased, match="new has no table"):
         run(scene.world.data_dir, Asked("new", PERSON), 1)
+
+
+@pytest.mark.usefixtures("broker")
+@pytest.mark.parametrize(
+    ("changes", "is_done"), [(LOOKS_MAX - 1, True), (LOOKS_MAX, False)]
+)
+def test_an_owner_who_writes_as_fast_as_it_erases_is_told_so(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, changes: int, is_done: bool
+) -> None:
+    scene.put([b"b"] * (LOOKS_MAX + 1))
+    offsets = iter(range(2, 2 + changes))
+    really = erasing.erase
+
+    def erase_and_change(*given: Any) -> None:
+        really(*given)
+        for offset in islice(offsets, 1):
+            to_them = {"key": f"arrow_cast('{PERSON.decode()}', 'Binary')"}
+            scene.table.update(predicate=f"offset = {offset}", updates=to_them)
+
+    monkeypatch.setattr(erasing, "erase", erase_and_change)
+    if is_done:
+        assert list(run(scene.world.data_dir, ASKED, 30).left) == []
+        assert scene.left() == []
+    else:
+        with pytest.raises(NotErased, match="all the time"):
+            run(scene.world.data_dir, ASKED, 30)
