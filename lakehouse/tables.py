@@ -14,9 +14,11 @@ to.
 """
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Final
 
 import deltalake
 from deltalake.exceptions import DeltaError
@@ -41,6 +43,8 @@ from lakehouse.topic_facts import TopicFacts, properties_of
 from lakehouse.warehouse_names import name_of
 
 _CREATE = 0
+_UNBORN: Final = re.compile(r"0{20}\.json(#\d+|\.torn)")
+"""A first entry that nobody has seen: as the library writes it, or put aside."""
 
 
 def create_table(
@@ -84,7 +88,22 @@ def _take_place(path: str, name: str) -> None:
     base = further.base_of(path, name)
     os.makedirs(os.path.join(base, os.path.basename(path)), exist_ok=True)
     sync_directory(base)
+    _drop_unborn(path)
     further.lead(path, name)
+
+
+def _drop_unborn(path: str) -> None:
+    """Make room where a creation was cut short before its first entry: it left that in
+    the making, and nothing else. Where anything else stands nothing is touched."""
+    log = os.path.join(path, LOG_DIRECTORY)
+    if os.path.islink(path) or os.path.islink(log) or not os.path.isdir(log):
+        return
+    found = os.listdir(log)
+    if os.listdir(path) != [LOG_DIRECTORY] or not all(map(_UNBORN.fullmatch, found)):
+        return
+    for name in found:
+        os.unlink(os.path.join(log, name))
+    os.rmdir(log)
 
 
 def _present(path: str) -> Snapshot | None:
@@ -189,6 +208,7 @@ def take_back(warehouse: str, topic: str, topic_id: str) -> str:
     name, waiting = _waiting(warehouse, topic_id, path)
     if found is not None:
         _make_room(warehouse, path, topic, found)
+    _drop_unborn(path)
     further.lead(path, name)
     base = further.base_of(path, name)
     os.rename(waiting, os.path.join(base, os.path.basename(path)))

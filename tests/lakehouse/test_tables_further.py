@@ -282,3 +282,44 @@ def test_what_is_no_table_is_not_replaced(two: Further) -> None:
     os.makedirs(os.path.join(two.warehouse, "t", "partition=0"))
     with pytest.raises(CommitRefused, match="is in the way"):
         make(two)
+
+
+BORN = "00000000000000000000.json"
+
+
+@pytest.mark.parametrize("left", [[], [f"{BORN}#1"], [f"{BORN}#2", f"{BORN}.torn"]])
+def test_what_a_killed_creation_left_is_in_no_ones_way(
+    two: Further, left: list[str]
+) -> None:
+    log = Path(two.warehouse, "t", "_delta_log")
+    log.mkdir(parents=True)
+    for name in left:
+        log.joinpath(name).write_text("{")
+    make(two)
+    assert seen(two) == {"fast/t": ONE}
+
+
+@pytest.mark.parametrize("name", ["fast", ""])
+def test_a_deleted_topics_table_comes_back_where_a_creation_was_killed(
+    two: Further, name: str
+) -> None:
+    path = make(two, ONE, name)
+    leave_place(two.warehouse, "t", ONE, name)
+    Path(path, "_delta_log").mkdir(parents=True)
+    Path(path, "_delta_log", f"{BORN}#1").write_text("{")
+    assert take_back(two.warehouse, "t", ONE) == path
+    assert seen(two) == {os.path.join(name, "t"): ONE}
+
+
+@pytest.mark.parametrize("theirs", ["_delta_log/notes", "_delta_log/a/b", "notes"])
+def test_what_somebody_else_put_beside_it_stays(two: Further, theirs: str) -> None:
+    log = Path(two.warehouse, "t", "_delta_log")
+    log.mkdir(parents=True)
+    (log / f"{BORN}#1").write_text("{")
+    path = Path(two.warehouse, "t", theirs)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("kept")
+    with pytest.raises(CommitRefused, match="is in the way"):
+        make(two)
+    assert path.read_text() == "kept"
+    assert (log / f"{BORN}#1").exists()
