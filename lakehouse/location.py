@@ -107,6 +107,17 @@ def set_aside_paths(warehouse: str | os.PathLike[str], topic_id: str) -> list[st
     return sorted(paths)
 
 
+def set_aside_of(warehouse: str | os.PathLike[str], topic: str) -> list[str]:
+    """Where the tables of deleted topics of that name wait, but for those that the
+    version before set aside. An id has no hyphen, and names may have some."""
+    root, wanted = os.fspath(warehouse), directory_name(topic)
+    return [
+        os.path.join(root, one)
+        for one in sorted(os.listdir(root))
+        if is_set_aside(one) and one.split("-", 2)[2:] == [wanted]
+    ]
+
+
 def is_set_aside(name: str) -> bool:
     """Whether a directory of the warehouse is where the table of a deleted topic
     waits."""

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from jobs.erasing.literals import Literal, literals
 from lakehouse import further
-from lakehouse.location import directory_name
+from lakehouse.location import set_aside_of
 from lakehouse.log.checkpoint import SIDECARS
 from lakehouse.log.delta_log import LOG_DIRECTORY
 from lakehouse.log.provenance import is_ours
@@ -75,14 +75,14 @@ def in_log(root: str, key: bytes | None, where: str | None = None) -> list[str]:
 def of_deleted_topics(data_dir: Path, topic: str) -> list[str]:
     """One sentence for each table of a deleted topic of this name that is kept, and for
     each further warehouse where one may be that nobody can look at."""
-    pattern, warehouse = f".deleted-*-{directory_name(topic)}", str(data_dir / "tables")
+    warehouse = str(data_dir / "tables")
     places = [warehouse, *further.present(warehouse).values()]
     found = [
-        f"{path.relative_to(data_dir)} is of a deleted topic of this name, and was not "
-        "searched: delete it, or bring the topic back with lakelog undelete and erase "
-        "there"
+        f"{os.path.relpath(path, data_dir)} is of a deleted topic of this name, and "
+        "was not searched: delete it, or bring the topic back with lakelog undelete "
+        "and erase there"
         for place in places
-        for path in sorted(Path(place).glob(pattern))
+        for path in set_aside_of(place, topic)
     ]
     away = [further.why_not(warehouse, name) for name in further.names(warehouse)]
     return found + [

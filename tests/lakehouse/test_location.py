@@ -12,6 +12,7 @@ from lakehouse.errors import LocationRefused
 from lakehouse.location import (
     directory_name,
     path_inside,
+    set_aside_of,
     set_aside_path,
     set_aside_paths,
     table_path,
@@ -103,3 +104,11 @@ def test_what_does_not_lie_in_the_table_has_no_path_in_it(
     named: str, found: str | None
 ) -> None:
     assert path_inside("/t", named) == found
+
+
+def test_the_tables_of_deleted_topics_of_a_name_are_no_others(tmp_path: Path) -> None:
+    for topic, topic_id in (("a", "ab"), ("b-a", "cd"), ("a-b", "ef"), ("A", "12")):
+        os.mkdir(set_aside_path(tmp_path, topic, topic_id))
+    os.mkdir(tmp_path / ".deleted-34")
+    assert set_aside_of(tmp_path, "a") == [str(tmp_path / ".deleted-ab-a")]
+    assert set_aside_of(tmp_path, "b-a") == [str(tmp_path / ".deleted-cd-b-a")]

@@ -207,7 +207,8 @@ def test_a_key_in_what_an_owner_writes_beside_a_commit_is_told(world: World) -> 
 
 def test_the_tables_of_deleted_topics_of_the_name_are_told(world: World) -> None:
     (world.data_dir / "tables" / ".deleted-ab-people").mkdir(parents=True)
-    (world.data_dir / "tables" / ".deleted-cd-others").mkdir()
+    for other in ("others", "young-people", "people-"):
+        (world.data_dir / "tables" / f".deleted-cd-{other}").mkdir()
     [sentence] = past.of_deleted_topics(world.data_dir, "people")
     assert sentence.startswith("tables/.deleted-ab-people is of a deleted topic")
 
