@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple
 
 from broker.failpoints import passing
 from broker.status.file import read as read_status
-from broker.status.schema import CompactorStatus
+from broker.status.schema import CompactorStatus, held_sentence
 from jobs.erasing import past, records, search, segments
 from jobs.erasing.records import Erasure
 from jobs.erasing.search import Search
@@ -110,6 +110,7 @@ def run(data_dir: Path, asked: Asked, timeout_s: float) -> Erasure:
         )
     with _alone(data_dir) as spill, closing(Extents(data_dir)) as extents:
         extents.release(asked.topic, HOLDER)  # of one that was killed
+        _check_not_held(extents, asked.topic)
         [extent] = _compacted(extents, asked.topic, timeout_s)
         [topic] = extents.topics([asked.topic])
         root, topic_id = extent.path, topic.id.hex()
@@ -157,6 +158,15 @@ def searching(asked: Asked, root: str, topic_id: str) -> Iterator[Search]:
             yield search.by_expression(session, schema, asked.where)
     finally:
         end_session(session)
+
+
+def _check_not_held(extents: Extents, topic: str) -> None:
+    """Raise NotErased if its owner wants nothing to come into its table: what leaves it
+    would be in the way of what he does there, too."""
+    [extent] = extents.of([topic])
+    if extent.held_until_ms is not None:
+        why = held_sentence(topic, extent.held_until_ms)
+        raise NotErased(f"{why}; nothing was changed")
 
 
 def _compacted(extents: Extents, topic: str, timeout_s: float) -> list[Any]:

@@ -148,6 +148,17 @@ def test_the_hold_of_one_that_was_killed_is_in_nobodys_way(scene: Scene) -> None
     assert catalog.read(lambda c: holds.load(c, now_ms)) == {}
 
 
+def test_a_table_that_its_owner_holds_is_left_as_it_is(scene: Scene) -> None:
+    catalog, now_ms = scene.world.catalog, int(time.time() * 1000)
+    catalog.change(lambda c: holds.hold(c, scene.id, holds.OWNER, now_ms, 600_000))
+    before = scene.files()
+    with pytest.raises(NotErased, match=r"owner holds.*people --rel.*nothing was ch"):
+        run(scene.world.data_dir, ASKED, 1)
+    assert scene.files() == before
+    assert len(catalog.read(lambda c: holds.load(c, now_ms))) == 1
+    assert scene.world.catalog.read(requests.pending) == []
+
+
 def test_it_needs_a_broker(scene: Scene) -> None:
     say_as(scene.world.data_dir, BrokerStatus(state="stopped"))
     with pytest.raises(NotErased, match="no broker runs on"):
