@@ -179,14 +179,16 @@ class Extents:
     def compact(self, names: Collection[str], timeout_s: float) -> list[TopicExtent]:
         """Ask for a flush and wait until the tables hold what is durable now.
 
-        A topic that is deleted meanwhile is nothing to wait for. Raises NotInTime; and
-        Stuck, once nothing is late but what was tried for this request in vain.
+        A topic that is deleted meanwhile is nothing to wait for, nor is the next one of
+        its name. Raises NotInTime; and Stuck, once nothing is late but what was tried
+        for this request in vain.
         """
         wanted = list(names) or None
         late = [extent for extent in self.of(names) if extent.pending() != 0]
+        ids = {topic.name: topic.id for topic in self.topics()}
         request_id = self._ask(wanted)
         deadline = time.monotonic() + timeout_s
-        while late := [extent for extent in late if not self._reached(extent)]:
+        while late := [one for one in late if not self._reached(one, ids)]:
             self._give_up_if_stuck(late, request_id)
             if time.monotonic() > deadline:
                 names_late = ", ".join(extent.topic for extent in late)
@@ -240,8 +242,9 @@ class Extents:
             table.files, table.file_bytes, table.not_merged,
         )  # fmt: skip
 
-    def _reached(self, target: TopicExtent) -> bool:
-        found = [topic for topic in self.topics() if topic.name == target.topic]
+    def _reached(self, target: TopicExtent, ids: Mapping[str, bytes]) -> bool:
+        asked = ids.get(target.topic)
+        found = [topic for topic in self.topics() if topic.id == asked]
         if not found:
             return True
         table = self._table(target.path, found[0])

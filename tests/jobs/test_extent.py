@@ -137,6 +137,21 @@ def test_a_topic_that_is_deleted_meanwhile_is_not_waited_for(world, extents):
     delete.join()
 
 
+def test_nor_is_another_of_its_name(world, extents):
+    topic = world.topic("t")
+    world.produce(topic, records(3))
+
+    def replace() -> None:
+        world.catalog.change(lambda c: stored.delete(c, topic.number, 1))
+        world.topic("t")
+
+    again = threading.Timer(0.2, replace)
+    again.start()
+    [found] = extents.compact(["t"], 5)
+    again.join()
+    assert [part.high_watermark for part in found.partitions] == [0]
+
+
 def tear(world, topic, version: int = 0) -> str:
     """Damage a log entry in the middle of the table's log; what is wrong with it."""
     entry = Path(entry_path(str(world.path(topic)), version))
