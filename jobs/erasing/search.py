@@ -32,6 +32,8 @@ from lakehouse.plain import column_of
 
 CHANGES: Final = "_change_data"
 _ROWS: Final = 10_000
+_PATTERNS: Final = "__globPaths__"
+"""Whether Spark takes paths for patterns: its ``DataSource.GLOB_PATHS_KEY``."""
 
 Offsets = Any
 """Sorted ``np.int64``."""
@@ -107,6 +109,7 @@ def by_expression(session: Any, schema_string: str, expression: str) -> Search:
         if not absolute:
             return
         reader = session.read.schema(schema).option("basePath", root)
+        reader = reader.option(_PATTERNS, "false")
         frame = reader.parquet(*absolute).where(expression)
         chosen = frame.selectExpr("_metadata.file_path AS path", "offset")
         for row in chosen.toLocalIterator():
@@ -114,7 +117,7 @@ def by_expression(session: Any, schema_string: str, expression: str) -> Search:
             yield os.path.relpath(path, root), row.offset
 
     def search(root: str, paths: Sequence[str]) -> Found:
-        unreadable = _unreadable(root, paths)
+        unreadable = _unreadable(root, paths) | _hidden(paths)
         known = [path for path in paths if path not in unreadable]
         changes = [p for p in known if p.startswith(CHANGES + os.sep)]
         base = os.path.join(root, CHANGES)
@@ -198,6 +201,15 @@ def _unreadable(root: str, paths: Sequence[str]) -> dict[str, str]:
         except LakehouseError as error:
             found[path] = str(error)
     return found
+
+
+def _hidden(paths: Sequence[str]) -> dict[str, str]:
+    """The files that Spark reads none of, and says nothing."""
+    return {
+        path: "Spark passes over files with such a name"
+        for path in paths
+        if os.path.basename(path).startswith((".", "_"))
+    }
 
 
 def _is_in(offsets: Offsets, batch: Any) -> Any:

@@ -115,3 +115,28 @@ def test_an_expression_is_spark_s_on_the_columns_of_the_table(writer: Writer) ->
         one: [7, 8], feed: [7, 8],
     }  # fmt: skip
     assert (found.nameless, found.unreadable) == ({}, {})
+
+
+@pytest.mark.spark
+def test_an_expression_passes_over_no_file_for_its_name(writer: Writer) -> None:
+    """Spark reads none whose name begins so, and takes names for patterns."""
+    [one] = [path for path in data_files(writer.path) if partition_of(path) == 1]
+    begun = f".in_flight/.{one.replace('/', '-')}"
+    hidden = [begun, "partition=1/_a.parquet", "partition=1/.a.parquet"]
+    odd = ["partition=1/a[1].parquet", "partition=1/{a,b}.parquet"]
+    for name in (*hidden, *odd):
+        place = Path(writer.path, name)
+        place.parent.mkdir(exist_ok=True)
+        os.link(os.path.join(writer.path, one), place)
+    metadata = load(writer.path).metadata
+    assert metadata is not None
+    session = make_session("local[1]", "test")
+    try:
+        search = by_expression(session, metadata.schema_string, "offset IN (7, 8)")
+        found = search(writer.path, [*hidden, *odd])
+    finally:
+        end_session(session)
+    assert {path: some.tolist() for path, some in found.offsets.items()} == {
+        name: [7, 8] for name in odd
+    }
+    assert found.unreadable.keys() == set(hidden)
