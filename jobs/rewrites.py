@@ -76,13 +76,14 @@ class Rewrites:
         for one in self._turns:
             if one.slot.is_busy:
                 one.finish(current, may_commit)
+                self._is_swept = False
 
     def look(self, tables: Callable[[], list[Table]], is_late: bool) -> None:
         """Begin something if it is due and nothing is under way; ``tables`` is asked
         when it is time to look at any."""
         if any(one.slot.is_busy for one in self._turns):
             return
-        if not self._is_swept:  # of what a killed one left to sort
+        if not self._is_swept:  # of what a killed worker left to sort
             shutil.rmtree(self._spill, ignore_errors=True)
             self._is_swept = True
         found = _Lazily(tables)

@@ -8,6 +8,7 @@ import pytest
 from jobs.cleaning.rewrite import CleanTask
 from jobs.maintain import delete_files
 from jobs.merging.rewrite import stop_file
+from jobs.rows import Failed
 from jobs.sweep import Sweep
 from lakehouse.log.delta_log import load
 from tests.jobs.world import DELAY, MergesHere, World, some
@@ -97,3 +98,30 @@ def test_what_a_killed_one_left_to_sort_is_deleted(world: World) -> None:
     left.touch()
     world.compactor(merges=MergesHere()).step()
     assert not left.parent.exists()
+
+
+class Dying(MergesHere):
+    """As a worker that is killed while it sorts: what it spilled is left."""
+
+    def start(self, task: Any) -> None:
+        self.tasks.append(task)
+        Path(task.spill, "left").mkdir(parents=True)
+        Path(task.spill, "left", "0.run").write_bytes(b"rows")
+        self._done.append(Failed(task.path, "its worker died", stale=True))
+
+
+def test_what_a_killed_worker_had_spilled_goes_before_the_next_begins(
+    world: World,
+) -> None:
+    tasks = Dying()
+    steps = world.compactor(merges=tasks)
+    topic = world.topic("t", 1, COMPACT)
+    world.produce(topic, [r for r in some(60) if r.key is not None])
+    world.flush(steps)
+    world.clock.advance(60_000)
+    steps.step()
+    [task] = tasks.tasks
+    assert Path(task.spill, "left", "0.run").exists()
+    world.clock.advance(1_000)
+    steps.step()
+    assert not Path(task.spill, "left").exists()
