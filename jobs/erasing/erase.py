@@ -36,6 +36,7 @@ from jobs.erasing.records import Erasure
 from jobs.erasing.search import Search
 from jobs.erasing.table import Look, NotErased, check_erasable, erase, look
 from jobs.extent import Extents, NotInTime, Stuck
+from jobs.merging.rewrite import drop_spilled
 from jobs.owners.statement import hold
 from lakehouse.errors import CommitRefused
 from lakehouse.in_flight import is_begun
@@ -120,6 +121,7 @@ def run(data_dir: Path, asked: Asked, timeout_s: float) -> Erasure:
             try:
                 hold(extents, data_dir, asked.topic, HOLD_MS, HOLDER)
                 _wait_for_rewrite(data_dir, asked.topic, timeout_s)
+                drop_spilled(str(data_dir / "spill"), root)
                 attempts = _attempts(lambda: extents.hold(asked.topic, HOLD_MS, HOLDER))
                 files = _erase(root, topic_id, wanted, digest, attempts, spill)
             finally:

@@ -12,6 +12,7 @@ It works at the lowest priority, and so many bytes a second.
 Nothing here is committed; what a killed worker leaves behind is an orphan.
 """
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -108,7 +109,7 @@ def attempted(task: Task, write: Callable[[str, list[str]], Made]) -> Made | Fai
     spill, written = "", list[str]()
     try:
         os.makedirs(task.spill, exist_ok=True)
-        spill = tempfile.mkdtemp(dir=task.spill)
+        spill = tempfile.mkdtemp(prefix=_spill_prefix(task.root), dir=task.spill)
         return write(spill, written)
     except NoRoom as error:
         return _discarded(task, written, str(error), stale=True)
@@ -122,6 +123,20 @@ def attempted(task: Task, write: Callable[[str, list[str]], Made]) -> Made | Fai
     finally:
         if spill:
             shutil.rmtree(spill, ignore_errors=True)
+
+
+def drop_spilled(spill: str, root: str) -> None:
+    """Delete what killed workers left in ``spill`` of the rows of the table at ``root``
+    (and those of the version before, of any table). It is not being written anew."""
+    ours = _spill_prefix(root)
+    for name in os.listdir(spill) if os.path.isdir(spill) else []:
+        if name.startswith(ours) or "-" not in name:
+            shutil.rmtree(os.path.join(spill, name), ignore_errors=True)
+
+
+def _spill_prefix(root: str) -> str:
+    """Of a table's directory, whose name may be as long as one can be."""
+    return f"{hashlib.sha256(os.path.basename(root).encode()).hexdigest()[:32]}-"
 
 
 def _discarded(task: Task, written: Sequence[str], why: str, *, stale: bool) -> Failed:

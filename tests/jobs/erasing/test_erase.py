@@ -20,6 +20,7 @@ from jobs.erasing import erase as erasing
 from jobs.erasing import records
 from jobs.erasing.erase import HOLDER, LOOKS_MAX, Asked, Counts, dry_run, run
 from jobs.erasing.table import NotErased
+from jobs.merging.rewrite import Merged, MergeTask, attempted
 from lakehouse.in_flight import begin, hidden
 from tests.jobs.erasing.scene import PERSON, Scene
 from tests.jobs.world import World
@@ -183,6 +184,27 @@ def test_a_merge_of_its_files_is_waited_for(scene: Scene) -> None:
         run(scene.world.data_dir, ASKED, 0.3)
     assert len(scene.shown) == 2
     assert scene.world.catalog.read(lambda c: holds.load(c, 0)) == {}
+
+
+@pytest.mark.usefixtures("broker")
+def test_what_killed_workers_had_spilled_of_it_goes(scene: Scene) -> None:
+    spill, made = scene.world.data_dir / "spill", list[str]()
+
+    def leave(root: str) -> None:
+        def write(directory: str, _: list[str]) -> Merged:
+            copy = Path(f"{directory}.copy")  # what ends well takes its own along
+            copy.mkdir()
+            copy.joinpath("0.run").write_bytes(PERSON)
+            made.append(str(copy))
+            return Merged(())
+
+        attempted(MergeTask(root, "x", 0, (), b"", str(spill)), write)
+
+    leave(scene.root)
+    leave(os.path.join(os.path.dirname(scene.root), "others"))
+    (spill / "tmpwhat").mkdir()
+    run(scene.world.data_dir, ASKED, 30)
+    assert [str(path) for path in spill.iterdir()] == made[1:]
 
 
 def test_a_topic_without_a_table_has_nothing(scene: Scene) -> None:
