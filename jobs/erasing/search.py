@@ -16,6 +16,7 @@ left.
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -32,6 +33,8 @@ from lakehouse.plain import column_of
 
 CHANGES: Final = "_change_data"
 _ROWS: Final = 10_000
+_PARQUET: Final = re.compile(r".*\.parquet(#\d+)?", re.DOTALL)
+"""What the library writes has a number behind its name until it is whole."""
 _PATTERNS: Final = "__globPaths__"
 """Whether Spark takes paths for patterns: its ``DataSource.GLOB_PATHS_KEY``."""
 
@@ -64,7 +67,7 @@ def data_files(root: str) -> list[str]:
         found += [
             os.path.normpath(os.path.join(inside, name))
             for name in files
-            if name.endswith(".parquet")
+            if _PARQUET.fullmatch(name)
         ]
     return sorted(found)
 

@@ -144,6 +144,21 @@ def test_a_file_that_an_owner_may_be_about_to_commit_is_told_and_stays(
     assert scene.look().past == [str(copy.relative_to(scene.root))]
 
 
+def test_what_a_killed_statement_of_an_owners_had_begun_is_searched_too(
+    scene: Scene,
+) -> None:
+    """As the library names a file until it is whole."""
+    [path] = [f.path for f in load(scene.root).files.values() if f.first_offset == 5]
+    begun = Path(scene.root, "partition=0", "part-0-c000.zstd.parquet#1")
+    shutil.copy(os.path.join(scene.root, path), begun)
+    [unsure] = scene.look().unsure
+    assert unsure.startswith("partition=0/part-0-c000.zstd.parquet#1 appeared within")
+    os.utime(begun, (0, 0))
+    scene.erase()
+    assert scene.left() == []
+    assert not begun.exists()
+
+
 def test_what_a_killed_worker_had_begun_is_nobodys_and_goes(scene: Scene) -> None:
     """Half a file cannot be searched, and records of it stand elsewhere."""
     path = f"partition=0/{0:020d}-{9:020d}-1-2-3.parquet"
