@@ -21,6 +21,8 @@ from lakehouse.properties import CLEANED, ERASED, LOG_START, MERGED, RANGES, ROW
 UNKNOWN_MIN = -(1 << 63)
 UNKNOWN_MAX = (1 << 63) - 1
 NO_PARTITION = -1
+_NO_TIME = -1
+"""What a record without a timestamp has in its place, for Kafka's clients."""
 
 _READABLE_FEATURES = {
     "columnMapping",  # as long as our columns keep their names in the files: see below
@@ -348,6 +350,7 @@ def data_file(body: Mapping[str, Any]) -> DataFile:
     partition = dict(body.get("partitionValues") or ()).get("partition")
     vector = _vector(body.get("deletionVector"))
     known = low.get("offset") is not None and high.get("offset") is not None
+    bounds = (_NO_TIME, _NO_TIME) if _is_timeless(stats) else (UNKNOWN_MIN, UNKNOWN_MAX)
     return DataFile(
         path=body["path"],
         partition=NO_PARTITION if partition in (None, "") else int(partition),
@@ -355,11 +358,18 @@ def data_file(body: Mapping[str, Any]) -> DataFile:
         rows=_rows(stats, vector),
         first_offset=int(low["offset"]) if known else UNKNOWN_MIN,
         last_offset=int(high["offset"]) if known else UNKNOWN_MAX,
-        timestamp_min_ms=_milliseconds(low.get("timestamp"), UNKNOWN_MIN),
-        timestamp_max_ms=_milliseconds(high.get("timestamp"), UNKNOWN_MAX),
+        timestamp_min_ms=_milliseconds(low.get("timestamp"), bounds[0]),
+        timestamp_max_ms=_milliseconds(high.get("timestamp"), bounds[1]),
         modified_ms=int(body.get("modificationTime") or 0),
         vector=vector,
     )
+
+
+def _is_timeless(stats: Mapping[str, Any]) -> bool:
+    """Whether no row has a timestamp, as an owner may leave them."""
+    counts = stats.get("nullCount")
+    without = counts.get("timestamp") if isinstance(counts, dict) else None
+    return without is not None and without == stats.get("numRecords")
 
 
 def _rows(stats: Mapping[str, Any], vector: Vector | None) -> int:

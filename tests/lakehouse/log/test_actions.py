@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from lakehouse.log.actions import (
+    UNKNOWN_MAX,
+    UNKNOWN_MIN,
     Protocol,
     data_file,
     metadata_of,
@@ -60,3 +62,19 @@ def test_features_that_are_no_names_are_told_as_such() -> None:
     body = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
     why = why_unreadable(protocol_of(body), metadata_of({"id": "x"}))
     assert why == "it needs the reader features 5, ['a']"
+
+
+@pytest.mark.parametrize(
+    ("nulls", "bounds"),
+    [
+        (10, (-1, -1)),
+        (9, (UNKNOWN_MIN, UNKNOWN_MAX)),
+        (None, (UNKNOWN_MIN, UNKNOWN_MAX)),
+    ],
+)
+def test_rows_of_which_none_has_a_timestamp_are_known_to_have_none(
+    nulls: int | None, bounds: tuple[int, int]
+) -> None:
+    """As an owner leaves them who takes all timestamps out."""
+    file = data_file(add({"numRecords": 10, "nullCount": {"timestamp": nulls}}, None))
+    assert (file.timestamp_min_ms, file.timestamp_max_ms) == bounds
