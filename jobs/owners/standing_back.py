@@ -32,6 +32,7 @@ from jobs.tables import Table
 from lakehouse.further import behind_link
 from lakehouse.log.delta_log import LOG_DIRECTORY
 from lakehouse.log.provenance import is_ours
+from lakehouse.regular import open_file
 from lakehouse.watching.inotify import DIRECTORIES_MAX, Appeared, Watch
 
 _PARTITION: Final = re.compile(r"partition=[^/]+")
@@ -198,8 +199,8 @@ class StandingBack:
         if not _ENTRY.fullmatch(one.name):
             return
         try:
-            with open(os.path.join(one.directory, one.name), encoding="utf-8") as file:
-                text = file.read()
+            with open_file(os.path.join(one.directory, one.name)) as file:
+                text = file.read().decode()
         except (OSError, ValueError):
             return
         if not is_ours(text):

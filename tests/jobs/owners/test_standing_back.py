@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from jobs.rows import Failed, FileTask, Written
 from lakehouse.log import delta_log
 from lakehouse.watching import inotify as watching
 from tests.jobs.world import MergesHere, World, here, later, some, start_at
+from tests.support.patience import IDLE_S
 from tests.support.tables import rows
 
 WAIT_MS = 30_000
@@ -394,3 +396,19 @@ def test_an_owners_insert_is_no_reason_to_wait_longer_than_he_takes(
     world.produce(topic, some(10))
     world.flush(compactor)
     assert len(world.rows(topic)) == 21
+
+
+def test_an_entry_that_is_no_file_is_not_waited_for(world: World) -> None:
+    """Who opens a pipe waits for whoever writes to it."""
+    compactor = world.compactor()
+    topic = table_with_rows(world, compactor)
+    entry = world.path(topic) / "_delta_log" / f"{99:020d}.json"
+    os.mkfifo(entry)
+    steps = threading.Thread(target=compactor.step, daemon=True)
+    steps.start()
+    steps.join(IDLE_S)
+    is_stuck = steps.is_alive()
+    while steps.is_alive():  # let it go, so that nobody else waits for it
+        os.close(os.open(entry, os.O_RDWR | os.O_NONBLOCK))
+        steps.join(0.01)
+    assert not is_stuck
