@@ -21,6 +21,7 @@ from lakehouse.location import set_aside_of
 from lakehouse.log.checkpoint import SIDECARS
 from lakehouse.log.delta_log import LOG_DIRECTORY
 from lakehouse.log.provenance import is_ours
+from lakehouse.regular import open_file
 
 _HARMLESS: Final = frozenset({"offset", "timestamp", "partition", "timestampType"})
 NAMED_MAX: Final = 5
@@ -102,7 +103,7 @@ def _actions(log: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         path = os.path.join(log, name)
         try:
             if name.endswith(".json"):
-                with open(path, encoding="utf-8") as file:
+                with open_file(path) as file:
                     yield name, [json.loads(line) for line in file if line.strip()]
             elif ".parquet" in name:
                 yield name, _of_checkpoint(path)
@@ -111,7 +112,8 @@ def _actions(log: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def _of_checkpoint(path: str) -> list[dict[str, Any]]:
-    table = pq.read_table(path, columns=["add"])
+    with open_file(path) as file:
+        table = pq.read_table(file, columns=["add"])
     rows: list[dict[str, Any]] = [
         {"add": add} for add in table.column("add").to_pylist() if add
     ]

@@ -1,6 +1,8 @@
 """What cannot be taken out is told."""
 
 import json
+import os
+import threading
 from pathlib import Path
 
 import deltalake
@@ -9,6 +11,7 @@ import pytest
 from jobs.erasing import past
 from tests.jobs.erasing.scene import PERSON, Scene
 from tests.jobs.world import World
+from tests.support.patience import IDLE_S
 from tests.support.warehouses import Further
 
 
@@ -221,3 +224,19 @@ def test_they_are_told_of_further_warehouses_too(world: World, tmp_path: Path) -
     two.unmount("fast")
     [sentence] = past.of_deleted_topics(world.data_dir, "people")
     assert "were not looked for: the warehouse fast is not there" in sentence
+
+
+@pytest.mark.parametrize("name", ["theirs.json", "theirs.checkpoint.parquet"])
+def test_nobody_waits_for_what_is_no_file(world: World, name: str) -> None:
+    scene = Scene(world)
+    scene.put([PERSON])
+    pipe = os.path.join(scene.root, "_delta_log", name)
+    os.mkfifo(pipe)
+    looks = threading.Thread(target=past.in_log, args=(scene.root, PERSON), daemon=True)
+    looks.start()
+    looks.join(IDLE_S)
+    is_stuck = looks.is_alive()
+    while looks.is_alive():  # let it go
+        os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))
+        looks.join(0.01)
+    assert not is_stuck
