@@ -19,7 +19,7 @@ from broker.cli.options import (
     Insecure,
     settings_of,
 )
-from broker.cli.supervisor import TOLD, die_with_parent
+from broker.cli.supervisor import FROM_INPUT, die_with_parent
 from broker.settings import Settings
 
 app = typer.Typer(help="The admin plane: REST over HTTP.", invoke_without_command=True)
@@ -50,7 +50,7 @@ def admin(
 
     configure_logging(settings)
     bound = admin_socket(settings, insecure=insecure)
-    if bootstrap == TOLD:
+    if bootstrap == FROM_INPUT:
         bootstrap = sys.stdin.readline().strip()
         if not bootstrap:  # `up` ended before the broker was there
             raise typer.Exit(1)

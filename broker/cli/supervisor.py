@@ -24,7 +24,7 @@ from broker.cli.announce import REPORTED_VARIABLE, SOCKET_VARIABLE
 PARENT_VARIABLE = "LAKELOG_PARENT"
 RESTARTS_VARIABLE = "LAKELOG_RESTARTS"
 """How often `up` started this part again; its own counters begin at 0 each time."""
-TOLD = "-"
+FROM_INPUT = "-"
 """As an address: it comes as a line of the standard input."""
 STOP_TIMEOUT_S = 4.0
 LINGER_S = 1.0
@@ -93,8 +93,8 @@ def ready_facts(line: str) -> dict[str, str]:
 
 @dataclass
 class Child:
-    """One part as a process; ``said`` gets each line of its standard output, ``told``
-    gives the line of its standard input when there is one."""
+    """One part as a process; ``said`` gets each line of its standard output, ``line``
+    gives the one line of its standard input, when there is one."""
 
     name: str
     arguments: list[str]
@@ -104,7 +104,7 @@ class Child:
     stopping: bool = False
     restarts: int = 0
     ready: asyncio.Event = field(default_factory=asyncio.Event)
-    told: Callable[[], Awaitable[str]] | None = None
+    line: Callable[[], Awaitable[str]] | None = None
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "broker.cli", *self.arguments]
@@ -112,7 +112,7 @@ class Child:
     async def run(self) -> int:
         """Start it; its exit code when it and all that it started have ended."""
         read_end, write_end = os.pipe()
-        input_end, tell_end = os.pipe()
+        input_end, line_end = os.pipe()
         try:
             self.process = await asyncio.create_subprocess_exec(
                 *self.command(),
@@ -125,9 +125,9 @@ class Child:
             os.close(write_end)
             os.close(input_end)
         reading = asyncio.create_task(self._read_lines(read_end))
-        telling = asyncio.create_task(self._tell(tell_end))
+        writing = asyncio.create_task(self._write_line(line_end))
         code = await self.process.wait()
-        telling.cancel()
+        writing.cancel()
         await self._wait_until_gone(self.process.pid)
         await reading
         return code
@@ -149,11 +149,11 @@ class Child:
         finally:
             transport.close()
 
-    async def _tell(self, pipe: int) -> None:
-        """What it is to be told, and the end; at once where that is nothing."""
-        with contextlib.suppress(BrokenPipeError), os.fdopen(pipe, "w") as told:
-            if self.told is not None:
-                print(await self.told(), file=told)
+    async def _write_line(self, pipe: int) -> None:
+        """Its input: the line, and the end; the end at once where there is none."""
+        with contextlib.suppress(BrokenPipeError), os.fdopen(pipe, "w") as its_input:
+            if self.line is not None:
+                print(await self.line(), file=its_input)
 
     async def keep(self) -> None:
         """Run it again and again, until it is asked to stop."""
@@ -261,9 +261,10 @@ class Supervisor:
                 keeping.create_task(self._add(compactor).keep())
 
     def _admin(self) -> Child:
-        arguments = ["admin", *self.shared, *self.admin_flags, "--bootstrap", TOLD]
+        bootstrap = ["--bootstrap", FROM_INPUT]
+        arguments = ["admin", *self.shared, *self.admin_flags, *bootstrap]
         admin = Child("admin", arguments, self._on_line, self._go_without_admin)
-        admin.told = self._bootstrap
+        admin.line = self._bootstrap
         return admin
 
     async def _bootstrap(self) -> str:

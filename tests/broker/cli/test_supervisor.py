@@ -106,7 +106,7 @@ def test_a_child_is_told_a_line_when_there_is_one_and_each_time_it_is_started():
         await child.ready.wait()
         return "h:1"
 
-    child.told = line
+    child.line = line
 
     async def story():
         return [await child.run(), await child.run()]
@@ -124,7 +124,7 @@ def test_a_child_that_is_told_nothing_finds_its_input_at_its_end():
 def test_a_child_that_ends_before_it_is_told_leaves_nothing_open():
     async def story():
         child = Script("x", ["pass"], print)
-        child.told = asyncio.Event().wait
+        child.line = asyncio.Event().wait
         before = os.listdir("/proc/self/fd")
         assert await child.run() == 0
         await asyncio.sleep(0)
