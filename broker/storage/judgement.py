@@ -87,7 +87,9 @@ class SegmentJudgement:
 
     ``damage``: what is wrong with it, in words; ``lost``: where entries were durable
     and none can be read; ``lost_ranges``: offsets of batches that the footer, or an
-    entry's header, names and that do not verify; ``torn``: what was cut at its tail.
+    entry's header, names and that do not verify; ``unclaimed_below``: the location
+    below which there is a place of which neither says all that it held, 0 if there is
+    none; ``torn``: what was cut at its tail.
     """
 
     def __init__(self, files: Files, segment: FoundSegment) -> None:
@@ -97,6 +99,7 @@ class SegmentJudgement:
         self.damage: list[str] = []
         self.lost: list[LostPlace] = []
         self.lost_ranges: dict[TopicPartition, Range] = {}
+        self.unclaimed_below = 0
 
     def rows(
         self, manifest: Manifest, noted: CommittedPosition | None, *, is_last: bool
@@ -172,8 +175,13 @@ class SegmentJudgement:
         self.torn = found.torn
         if found.torn is not None and not is_last:
             self._damage(found.torn)
+        unclaimed = found.unclaimed_below
         if not self._segment.is_end_known:
             self._lose(found.end, POSITION_MAX)
+            unclaimed = POSITION_MAX
+        if unclaimed:
+            sequence = self._segment.sequence
+            self.unclaimed_below = location_of(sequence, unclaimed)
         return rows
 
     def _lose(self, start: int, end: int) -> None:

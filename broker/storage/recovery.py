@@ -58,7 +58,8 @@ class Recovery:
     writing. ``torn``: what was cut at the tail and why; ``damage``: what was durable
     and is not whole any more, and ``lost`` where that was, ascending. ``lost_ends``:
     partition -> the end of the batches that a footer, or the header of an entry, names
-    and that do not verify. What
+    and that do not verify; ``unclaimed_below``: the location below which all places lie
+    of which nothing says whose batches they held. What
     the payload does not know of lies behind the location ``replayed_from``.
     ``last_begins``: where the last of the writer's segments does; behind its batches
     nothing was ever released, unless ``lost`` has a place there. ``has_all``: no
@@ -73,6 +74,7 @@ class Recovery:
     damage: list[str] = field(default_factory=list)
     lost: list[LostPlace] = field(default_factory=list)
     lost_ends: dict[TopicPartition, int] = field(default_factory=dict)
+    unclaimed_below: int = 0
     last_begins: int = 0
     has_all: bool = False
 
@@ -226,6 +228,7 @@ def _report_missing(found: Found, recovery: Recovery) -> None:
     for sequence in missing:
         place = location_of(sequence, 0), location_of(sequence + 1, 0)
         recovery.lost.append(LostPlace(*place, damaged=False))
+        recovery.unclaimed_below = max(recovery.unclaimed_below, place[1])
     found.missing, found.unexplained = frozenset(missing), unexplained
 
 
@@ -283,6 +286,7 @@ def _report(judgement: SegmentJudgement, recovery: Recovery, *, is_last: bool) -
     """Add what was found of a segment that counts."""
     recovery.damage += judgement.damage
     recovery.lost += judgement.lost
+    recovery.unclaimed_below = max(recovery.unclaimed_below, judgement.unclaimed_below)
     for key, (_, end) in judgement.lost_ranges.items():
         recovery.lost_ends[key] = max(recovery.lost_ends.get(key, 0), end)
     if is_last:

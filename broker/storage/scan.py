@@ -58,6 +58,8 @@ class Scan:
     """The damaged places as [first byte, end)."""
     claims: list[Claim] = field(default_factory=list)
     """What the headers of entries in them say that was there."""
+    unclaimed_below: int = 0
+    """Where the last of them ends of which these do not say all that was there."""
 
     def skip(self, end: int, damage: str) -> None:
         """What lies before ``end`` is a damaged place, or belongs to the last one."""
@@ -242,9 +244,14 @@ class _Walk:
                 yield position, entry
 
     def _skip(self, end: int, what: str) -> None:
-        place = f"segment {self.generation}: bytes {self.found.end} to {end}"
-        self.found.claims += self._claims(self.found.end, end)
-        self.found.skip(end, f"{place} {what}")
+        found, claims_end = self.found, self.found.end
+        place = f"segment {self.generation}: bytes {found.end} to {end}"
+        for claim in self._claims(found.end, end):
+            found.claims.append(claim)
+            claims_end = claim.next_position
+        if claims_end < end:
+            found.unclaimed_below = end
+        found.skip(end, f"{place} {what}")
 
     def _claims(self, position: int, end: int) -> Iterator[Claim]:
         while position < end:

@@ -51,11 +51,14 @@ def restore(
     of a topic that only its table knows, as of one that was brought back, wait until
     that can be read. So do those of which the checkpoint is lost, unless the catalog
     tells where they end, or the segments prove it: the table may be ahead of the
-    batches that are left. And so, where a segment behind the checkpoint is lost, do
-    those of which nothing lies behind that.
+    batches that are left. And so, where a segment behind the checkpoint is lost, or so
+    damaged that nothing says whose batches it held, do those of which nothing lies
+    behind that.
     """
     known = _snapshots(recovery.payload)
-    is_any_lost = known is not None and recovery.replayed_from < _lost_below(recovery)
+    is_any_lost = (
+        known is not None and recovery.replayed_from < recovery.unclaimed_below
+    )
     snapshots = known or {}
     log_starts, released_ends = stored
     log_of = _maker(recovery, known, stored, lake)
@@ -122,13 +125,7 @@ def _is_end_known(
         return key in released_ends or _is_end_proven(recovery, key)
     found = recovery.columns.get(key)
     newest = 0 if found is None else int(found.location[-1])
-    return max(newest, recovery.replayed_from) >= _lost_below(recovery)
-
-
-def _lost_below(recovery: Recovery) -> int:
-    """The location below which all segments lie whose files are gone: nothing tells
-    whose batches they held. Those that are damaged mostly say it."""
-    return max((place.end for place in recovery.lost if not place.damaged), default=0)
+    return max(newest, recovery.replayed_from) >= recovery.unclaimed_below
 
 
 def _some(

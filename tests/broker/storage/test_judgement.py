@@ -101,7 +101,21 @@ def test_behind_a_segment_without_seal_and_successor_nothing_can_have_stood(
     judgement, segment, offsets = judged(files, is_last=is_last)
     assert (offsets, segment.end, segment.is_end_known) == ([0, 1, 2], END, is_last)
     assert judgement.lost == ([] if is_last else [lost(END, POSITION_MAX)])
+    unclaimed = location_of(NUMBER, POSITION_MAX)
+    assert judgement.unclaimed_below == (0 if is_last else unclaimed)
     assert len(judgement.damage) == (0 if is_last else 1)
+
+
+@pytest.mark.parametrize("is_header", [False, True])
+def test_a_damaged_place_is_unclaimed_where_its_header_is_damaged_too(
+    files: Files, *, is_header: bool
+) -> None:
+    damage(files, END + ROW_BYTES)
+    damage(files, ENDS[1] + (20 if is_header else 200))
+    judgement, _, offsets = judged(files)
+    assert (offsets, judgement.lost) == ([0, 2], [lost(ENDS[1], ENDS[2])])
+    assert judgement.unclaimed_below == is_header * location_of(NUMBER, ENDS[2])
+    assert judgement.lost_ranges == ({} if is_header else {(1, 0): (1, 2)})
 
 
 @pytest.mark.parametrize("is_noted", [False, True])

@@ -185,6 +185,7 @@ def test_what_an_entrys_header_says_of_a_damaged_batch_is_not_given_again(
         driver = Driver(files.after_kill())
     end = appends[3].last_offset + 1
     assert driver.recovery.lost_ends == ({(1, 0): end} if is_known else {})
+    assert (driver.recovery.unclaimed_below == 0) == is_known
     driver.close()
 
 
@@ -247,6 +248,7 @@ def test_a_missing_segment_is_named() -> None:
     sequence = sequence_of(first.location)
     place = location_of(sequence, 0), location_of(sequence + 1, 0), False
     assert driver.recovery.lost == [place]
+    assert driver.recovery.unclaimed_below == place[1]
     driver.close()
 
 
@@ -429,6 +431,7 @@ def test_behind_a_segment_that_was_cut_short_anything_may_be_lost() -> None:
     assert appends[2].location < start
     assert end < follower.location
     assert damaged
+    assert driver.recovery.unclaimed_below == end
     driver.close()
 
 

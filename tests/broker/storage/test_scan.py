@@ -99,6 +99,20 @@ def test_a_hole_of_many_entries_is_one_damage() -> None:
     assert len(found.damage) == 1
 
 
+@pytest.mark.parametrize(
+    ("at", "unclaimed"), [(60, 0), (20, place(3))], ids=["batch", "header"]
+)
+def test_a_hole_is_unclaimed_where_no_header_says_what_was_there(
+    at: int, unclaimed: int
+) -> None:
+    data = a_segment(1, 1, 1, 1)
+    data[place(1) + 60] ^= 1
+    data[place(2) + at] ^= 1
+    found = scanned(data)
+    assert (offsets(found), found.unclaimed_below) == ([0, 3], unclaimed)
+    assert found.holes == [(place(1), place(3))]
+
+
 def test_two_holes_are_two_damages() -> None:
     data = a_segment(1, 1, 1, 1, 1)
     for entry in (1, 3):

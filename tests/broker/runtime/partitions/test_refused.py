@@ -1,7 +1,9 @@
 """What was refused, and what may be lost: a start has to tell one from the other."""
 
 import asyncio
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from broker.runtime.partitions.coverage import Missing, missing
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.partitions.partitions import Partitions
 from broker.runtime.services import Broker
+from broker.storage.layout import HEADER_BLOCK_BYTES
 from tests.support.batches import Record, make_batch
 from tests.support.rig import (
     Tables,
@@ -169,8 +172,23 @@ def test_what_a_table_had_before_the_log_was_not_refused(
     run(scenario)
 
 
+def cut_behind_its_first_sector(path: Path) -> None:
+    os.truncate(path, HEADER_BLOCK_BYTES)
+
+
+def overwrite_behind_its_first_sector(path: Path) -> None:
+    size = path.stat().st_size
+    cut_behind_its_first_sector(path)
+    os.truncate(path, size)
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [Path.unlink, cut_behind_its_first_sector, overwrite_behind_its_first_sector],
+    ids=["gone", "cut", "zeros"],
+)
 def test_behind_a_lost_segment_no_offset_is_given_that_an_unread_table_may_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lose: Callable[[Path], None]
 ) -> None:
     """Of partition 0 the checkpoint knows a part, of 2 nothing; of 1 the newest batch
     lies behind what is lost."""
@@ -194,7 +212,7 @@ def test_behind_a_lost_segment_no_offset_is_given_that_an_unread_table_may_have(
             broker.wal.roll()
             await produce_one(broker, "t", batch_of(b"new"), partition=1)
         monkeypatch.undo()
-        lost.unlink()
+        lose(lost)
         tables.why = "the table cannot be read"
         for _ in range(2):
             async with rig(tmp_path, tables=tables) as broker:
