@@ -176,7 +176,8 @@ def partitions_in(wal: Wal) -> Partitions:
         log.transactions.end(4, 1, commits=False)
         logs.append(SimpleNamespace(log=log, key=(1, index)))
     made: Any = object.__new__(Partitions)
-    made._by_topic, made._unknown, made._wal = {1: logs}, {}, wal
+    made._by_topic, made._wal = {1: logs}, wal
+    made._waiting = SimpleNamespace(topics=())
     return made  # type: ignore[no-any-return]
 
 

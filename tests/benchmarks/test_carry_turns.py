@@ -61,7 +61,7 @@ def partitions_of(logs: list[Any], ranges: Ranges) -> Partitions:
         for n in range(1, 2 * SEGMENTS, 2)
     ]
     made: Any = object.__new__(Partitions)
-    made._by_topic, made._unknown = {1: logs}, {}
+    made._by_topic, made._waiting = {1: logs}, SimpleNamespace(topics=())
     made._wal = SimpleNamespace(ranges=lambda _: ranges, segments=lambda: others)
     return made  # type: ignore[no-any-return]
 

@@ -7,7 +7,7 @@ neither company on the machine nor other threads count. The best of some rounds 
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +27,7 @@ from broker.runtime.partitions.inspector import Inspector
 from broker.runtime.partitions.overdue import Overdue, Waiting
 from broker.runtime.partitions.partitions import Partitions
 from broker.runtime.partitions.released_ends import ReleasedEnds
+from broker.runtime.partitions.waiting_topics import WaitingTopic, WaitingTopics
 from broker.runtime.process.status import Counters
 from broker.storage.columns import ROW_TYPE
 from broker.storage.ranges import pack_ranges
@@ -318,6 +319,33 @@ def waiting_topic(
     )  # fmt: skip
     found.restore(topic, {}, unknown=log_of)
     return found
+
+
+def test_a_thousand_waiting_topics_become_known_together() -> None:
+    """As when the disk of all their tables comes back, and a checkpoint is wanted."""
+    lake: Any = SimpleNamespace(unreadable=lambda _: None)
+    made: list[object] = []
+
+    def make(number: int, indexes: Sequence[int], log_of: Any) -> None:
+        made.extend(log_of((number, index)) for index in indexes)
+
+    nothing = PartitionLog().snapshot()
+    waiting = WaitingTopic(lambda _: restore_log(nothing, table_end=10), frozenset())
+
+    def longest_ms() -> float:
+        turns: list[Callable[[], None]] = []
+        found = WaitingTopics(lake, make, lambda _: 5, turns.append)
+        for number in map(TopicNumber, range(PARTITIONS)):
+            found.add(number, waiting, is_unsaid=True)
+        made.clear()
+        with uncollected():
+            taken_ms = [turn_ms(found.is_all_said)]
+            while not found.is_all_said():
+                taken_ms += [turn_ms(turns.pop()), turn_ms(found.is_all_said)]
+        assert len(made) == 5 * PARTITIONS
+        return max(taken_ms)
+
+    check_turn("topics that waited for their tables", longest_ms)
 
 
 class Later:

@@ -24,6 +24,7 @@ from broker.runtime.partitions.partition import Partition
 from broker.runtime.partitions.reads import Reader
 from broker.runtime.partitions.released_ends import ReleasedEnds
 from broker.runtime.partitions.timestamps import Times
+from broker.runtime.partitions.waiting_topics import LogOf, WaitingTopic, WaitingTopics
 from broker.runtime.ports import Tables
 from broker.runtime.process.status import Counters
 from broker.runtime.topics.topics import Topics, to_the_end
@@ -46,13 +47,10 @@ HELD_IN: Final = 30
 LOOK_AS_RELEASES: Final = 10
 """What that costs, counted in releases that forget nothing."""
 CONFIGURED_A_TURN: Final = 500
-TAKEN_UP_A_TURN: Final = 40
-"""So many get a log out of a table's end in one turn: a tenth of a millisecond each."""
 MOVED_A_TURN: Final = 2_000
 """So many are looked at for waiting fetches in one turn."""
 
 ConfigOf = Callable[[Topic], TopicConfig]
-LogOf = Callable[[TopicPartition], PartitionLog]
 
 
 class Traffic(NamedTuple):
@@ -99,13 +97,12 @@ class Partitions:
         self.recompressed: set[TopicNumber] = set()
         """Topics that keep their batches in a codec of their own."""
         self._damaged: set[TopicNumber] = set()
-        self._unknown: dict[TopicNumber, LogOf] = {}
-        self._unsaid: set[TopicNumber] = set()
-        """Of those: a checkpoint that is lost said it, and segments have a part."""
-        self._sure: dict[TopicNumber, Set[int]] = {}
-        """Of the same topics, the partitions that are known all the same."""
-        self._taken_up: dict[TopicNumber, int] = {}
-        """Of those that become known: how many of their partitions are made."""
+        self._waiting = WaitingTopics(
+            lake,
+            self._make_known,
+            count_of=lambda number: len(self._by_topic[number]),
+            call_soon=call_soon,
+        )
         self._moved: dict[Partition, None] = {}  # a set, in the order of its making
         self._woken: dict[FetchSession, None] = {}
         self.open: dict[Partition, None] = {}
@@ -122,8 +119,8 @@ class Partitions:
     def get(self, number: TopicNumber, index: int) -> Partition | None:
         if not self._has(number, index):
             return None
-        waits = number in self._unknown and index not in self._sure[number]
-        if waits and not self._become_known(number):
+        waiting = self._waiting
+        if number in waiting.topics and waiting.holds(number, index):
             return None
         return self._by_topic[number][index] or self._make(number, index)
 
@@ -131,34 +128,19 @@ class Partitions:
         """Whether there is such a partition, and `get` does not have it yet."""
         return self._has(number, index) and self.get(number, index) is None
 
-    def _become_known(self, number: TopicNumber) -> bool:
-        """Take up a topic of which the table alone knows where it ends, once that can
-        be read: its offsets would else be given again. One of many partitions takes
-        some turns of the loop, and nobody finds any of them before all are there."""
-        if number not in self._taken_up and self._lake.unreadable(number) is None:
-            self._take_up(number, 0)
-        return number not in self._unknown
-
-    def _take_up(self, number: TopicNumber, first: int) -> None:
-        self._taken_up.pop(number, None)
-        log_of = self._unknown.get(number)
-        if log_of is None or self._lake.unreadable(number) is not None:
-            return  # deleted meanwhile; or whoever asks next begins anew
+    def _make_known(
+        self, number: TopicNumber, indexes: Sequence[int], log_of: LogOf
+    ) -> None:
+        """Make these partitions of a topic that has waited for its table."""
         partitions = self._by_topic[number]
-        end = min(first + TAKEN_UP_A_TURN, len(partitions))
-        for index in map(PartitionNumber, range(first, end)):
-            if index not in self._sure[number]:
+        for index in map(PartitionNumber, indexes):
+            if partitions[index] is None:
                 made = self._make(number, index, log_of((number, index)))
                 # Its owner may have changed what is there, and that is told only once.
                 made.log.index.trim_below(self._lake.table_end(number, index))
                 self.note_open(made)
-        self.released_ends.note_found(filter(None, partitions[first:end]))
-        if end == len(partitions):
-            del self._unknown[number], self._sure[number]
-            self._unsaid.discard(number)
-        else:
-            self._taken_up[number] = end
-            self._call_soon(lambda: self._take_up(number, end))
+        found = (partitions[index] for index in indexes)
+        self.released_ends.note_found(filter(None, found))
 
     def _has(self, number: TopicNumber, index: int) -> bool:
         partitions = self._by_topic.get(number)
@@ -184,7 +166,7 @@ class Partitions:
             return found
         if self._has(number, index):
             why = self._lake.why_missing(number, PartitionNumber(index))
-            if number in self._taken_up:
+            if self._waiting.is_taken_up(number):
                 why = "its table can be read now, and it will be there in a moment"
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why)
         raise unknown_partition()
@@ -240,10 +222,8 @@ class Partitions:
             self._damaged.add(topic.number)
         self._grow(topic)
         if unknown is not None and len(logs) < topic.partitions:
-            self._unknown[topic.number] = unknown
-            self._sure[topic.number] = frozenset(logs)
-            if is_unsaid:
-                self._unsaid.add(topic.number)
+            waiting = WaitingTopic(unknown, frozenset(logs))
+            self._waiting.add(topic.number, waiting, is_unsaid=is_unsaid)
         for index, log in logs.items():
             self._make(topic.number, index, log)
 
@@ -273,9 +253,7 @@ class Partitions:
     def topic_deleted(self, topic: Topic) -> None:
         self._inspector.rules.pop(topic.number, None)
         self._damaged.discard(topic.number)
-        self._unknown.pop(topic.number, None)
-        self._unsaid.discard(topic.number)
-        self._sure.pop(topic.number, None)
+        self._waiting.forget(topic.number)
         self._configs.pop(topic.number, None)
         self.recompressed.discard(topic.number)
         self.released_ends.forget(topic.number)
@@ -397,14 +375,13 @@ class Partitions:
         """Write down what segments and tables cannot tell, at once; nothing where the
         last one is lost, until all is known that it said: the next start would take
         what is not in it for empty."""
-        if self.is_all_known():
+        if self._waiting.is_all_said_at_last():
             Checkpoint(self, self._wal).finish()
 
     def is_all_known(self) -> bool:
         """Whether all is known that a lost checkpoint said, or what was lost behind
-        one. Of tables that can be read by now it becomes so: perhaps nobody asks for
-        what is in them alone."""
-        return all(self._become_known(number) for number in tuple(self._unsaid))
+        one; see `WaitingTopics.is_all_said`."""
+        return self._waiting.is_all_said()
 
     def begin_checkpoint(self) -> None:
         """Write the same down in as many turns of the loop as it takes.

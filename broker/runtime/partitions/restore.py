@@ -19,7 +19,8 @@ from broker.log import checkpoint
 from broker.log.lost import NOWHERE, place_between
 from broker.log.partition import LogSnapshot, PartitionLog
 from broker.log.restoring import restore_log
-from broker.runtime.partitions.partitions import LogOf, Partitions
+from broker.runtime.partitions.partitions import Partitions
+from broker.runtime.partitions.waiting_topics import LogOf
 from broker.runtime.ports import Tables
 from broker.runtime.topics.topics import Topics
 from broker.storage.recovery import Recovery

@@ -13,7 +13,8 @@ from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.fetch import PartitionData
 from broker.runtime.partitions.coverage import Missing, missing
-from broker.runtime.partitions.partitions import TAKEN_UP_A_TURN, Partitions
+from broker.runtime.partitions.partitions import Partitions
+from broker.runtime.partitions.waiting_topics import TAKEN_UP_A_TURN
 from broker.runtime.services import Broker
 from broker.storage.layout import SEAL_AT
 from broker.storage.manifest import unpack
@@ -727,6 +728,7 @@ def test_a_large_topic_is_found_when_all_its_partitions_are_known(
             await asyncio.sleep(0)
             assert found.get(key[0], 0) is None
             tables.why = "the table cannot be read"  # it begins anew after that
+            made = list(found)
             for _ in range(3):
                 await asyncio.sleep(0)
                 assert found.get(key[0], 0) is None
@@ -734,6 +736,8 @@ def test_a_large_topic_is_found_when_all_its_partitions_are_known(
             while found.get(key[0], 0) is None:
                 assert found.get(key[0], count - 1) is None
                 await asyncio.sleep(0)
+            assert list(found)[: len(made)] == made
+            assert len(made) == 2 * TAKEN_UP_A_TURN
             assert found.named("t", 0).high_watermark == 10
             assert found.named("t", count - 1).high_watermark == 0
 
