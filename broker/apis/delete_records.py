@@ -65,8 +65,10 @@ async def _delete(
         for _, one in moved:
             one.error_code = error.code
         return answer
-    for partition, one in moved:
+    for count, (partition, one) in enumerate(moved, 1):
         one.low_watermark = partition.log_start
+        if count % ITEMS_A_TURN == 0:
+            await asyncio.sleep(0)
     return answer
 
 

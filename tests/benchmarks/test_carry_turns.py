@@ -1,6 +1,7 @@
 """Carrying and releasing segments holds the loop for milliseconds at most, however much
 they hold. Processor time of the loop's thread; the best of some rounds counts."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from broker.log.index import SEQUENCE_SHIFT, BatchIndex
 from broker.log.partition import PartitionLog
 from broker.runtime.partitions.partitions import Partitions
 from broker.storage.ranges import Ranges, pack_ranges
-from tests.support.turns import check_turn, turn_ms, turns_ms
+from tests.support.turns import check_turn, turn_ms, turns_ms, uncollected
 
 PARTITIONS = 20_000
 SEGMENTS = 64
@@ -76,6 +77,33 @@ def test_a_release_of_a_segment_of_thousands_of_partitions() -> None:
         return longest
 
     check_turn("release", longest_ms)
+
+
+class Deleted:
+    """A partition of which the first record is to go."""
+
+    deleted, log_start, watchers = False, 0, ()
+
+    def __init__(self, one: Any) -> None:
+        self.log, self.key = one.log, one.key
+
+
+def test_log_starts_of_thousands_of_partitions_are_raised() -> None:
+    """As retention and DeleteRecords do."""
+
+    made: Any = partitions_of([], pack_ranges({}))
+    made._raising, made._moved = asyncio.Lock(), {}
+    made._call_soon = lambda _: None
+    made._topics = SimpleNamespace(set_log_starts=lambda _: asyncio.sleep(0))
+
+    def longest_ms() -> float:
+        moves = {Deleted(one): 1 for one in small_logs()}
+        with uncollected():
+            longest = max(turns_ms(made._raise(moves)))
+        assert {one.log.start for one in moves} == {1}
+        return longest
+
+    check_turn("log starts", longest_ms)
 
 
 def test_a_carry_of_segments_of_thousands_of_partitions() -> None:

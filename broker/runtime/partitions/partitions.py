@@ -47,6 +47,8 @@ HELD_IN: Final = 30
 LOOK_AS_RELEASES: Final = 10
 """What that costs, counted in releases that forget nothing."""
 CONFIGURED_A_TURN: Final = 500
+RAISED_A_TURN: Final = 500
+"""So many get a new log start in one turn: some eight microseconds each."""
 MOVED_A_TURN: Final = 2_000
 """So many are looked at for waiting fetches in one turn."""
 
@@ -299,19 +301,20 @@ class Partitions:
 
     async def _raise(self, moves: Mapping[Partition, int]) -> None:
         async with self._raising:  # a lower start must not overwrite a higher one
-            raised = {
-                partition: start
-                for partition, start in moves.items()
-                if start > partition.log_start and not partition.deleted
-            }
+            raised, starts = dict[Partition, int](), dict[TopicPartition, int]()
+            for count, (partition, start) in enumerate(moves.items(), 1):
+                if start > partition.log_start and not partition.deleted:
+                    raised[partition] = starts[partition.key] = start
+                if count % RAISED_A_TURN == 0:
+                    await asyncio.sleep(0)
             if not raised:
                 return
-            await self._topics.set_log_starts(
-                {partition.key: start for partition, start in raised.items()}
-            )
-            for partition, start in raised.items():
+            await self._topics.set_log_starts(starts)
+            for count, (partition, start) in enumerate(raised.items(), 1):
                 partition.log.move_start(start)
                 self._note_moved(partition)
+                if count % RAISED_A_TURN == 0:
+                    await asyncio.sleep(0)
 
     async def segment_released(self, sequence: int) -> None:
         """A segment is about to be released: what it held is read from the tables.
