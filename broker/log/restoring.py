@@ -58,7 +58,7 @@ def restore_log(
         c = columns
         index.extend(c.base, c.last, c.max_ts, c.location, c.length)
     kept = snapshot.durable if snapshot else 0
-    end = max(table_end, kept, lost_end, index.end_offset or 0)
+    end = max(table_end, kept, lost_end, released_end, index.end_offset or 0)
     log = PartitionLog(start, max(start, end))
     log.index = index
     gaps = [] if snapshot else _gaps_below(index, has_all=has_all)

@@ -12,6 +12,7 @@ from broker.catalog.catalog import Catalog
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.partitions.coverage import missing
 from broker.runtime.partitions.partition import Partition
+from broker.runtime.partitions.partitions import Partitions
 from broker.runtime.partitions.released_ends import ReleasedEnds
 from broker.runtime.services import Broker
 from tests.support.batches import Record, make_batch
@@ -92,6 +93,39 @@ def test_what_a_start_has_found_of_a_topic_is_forgotten_with_it(
             broker.catalog.change(lambda c: topics.forget(c, number))
             await broker.partitions.released_ends.note({(number + 1, 0): 1})
             assert noted(broker) == {(number + 1, 0): 1}
+
+    run(scenario)
+
+
+def test_what_is_noted_is_not_given_again_where_the_checkpoint_is_older(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a kill before the next one, if then the segment and the table are lost."""
+
+    async def scenario() -> None:
+        tables, write = Tables(), Partitions.checkpoint
+        for asked in ("checkpoint", "begin_checkpoint"):
+            monkeypatch.setattr(Partitions, asked, lambda _: None)
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            await produce_one(broker, "t", batch_of(b"old"))
+            write(broker.partitions)
+            broker.wal.roll()
+            await produce_one(broker, "t", batch_of(b"new"))
+            lost = broker.wal.segments()[-1].path
+            tables.compact(broker, partition)
+            await broker.partitions.released_ends.note({partition.key: 2})
+        monkeypatch.undo()
+        lost.unlink()
+        async with rig(tmp_path) as broker:
+            answer = await produce_one(broker, "t", batch_of(b"x"))
+            assert (answer.error_code, answer.base_offset) == (0, 2)
+            found = await fetch_one(broker, "t", 1)
+            assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        async with rig(tmp_path, tables=tables) as broker:
+            found = await fetch_one(broker, "t", 1)
+            assert values_in(found) == [b"new"]
+            assert values_in(await fetch_one(broker, "t", 2)) == [b"x"]
 
     run(scenario)
 
