@@ -10,11 +10,16 @@ before its heartbeat is read. A pause shows as a call that comes far too late. T
 stands still for as long, so delays have what they had left, and sockets are read first.
 The price: a client that died in the pause is noticed as much later.
 
+What is due in one moment may be very much: the sessions of a large group whose clients
+died together. It is called for ``TURN_MS`` at a time, and sockets are read in between;
+what they bring may still cancel the rest.
+
 The loop's call is moved only to come earlier. When the timer that it was for has been
 cancelled it comes for nothing and asks again: cheaper than to move it on each cancel.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 import structlog
@@ -27,6 +32,9 @@ PAUSE_MS = 1_000
 
 SOCKETS_FIRST_MS = 50
 """How long sockets are read after a pause before anything expires."""
+
+TURN_MS = 4
+"""After so long the loop has its turn before more is called that is due."""
 
 log = structlog.get_logger("lakelog.timers")
 
@@ -61,10 +69,11 @@ class LoopTimers:
         self._call: asyncio.TimerHandle | None = None
         self._call_ms = 0
         self._paused_ms = 0
+        self._due: deque[Timer] = deque()
 
     def __len__(self) -> int:
-        """Delays that run."""
-        return len(self.wheel)
+        """Delays that run, or have ended and were not called yet."""
+        return len(self.wheel) + sum(timer.active for timer in self._due)
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> LoopTimer:
         """Call ``callback`` once, no earlier than ``delay_ms`` from now."""
@@ -95,7 +104,7 @@ class LoopTimers:
 
     def _arm(self, now_ms: int, more_ms: int = 0) -> None:
         self._cancel_call()
-        deadline_ms = self.wheel.next_deadline()
+        deadline_ms = now_ms if self._due else self.wheel.next_deadline()
         if deadline_ms is not None:
             self._call_ms = deadline_ms
             delay_s = (max(deadline_ms - now_ms, 0) + more_ms) / 1000
@@ -107,9 +116,13 @@ class LoopTimers:
         if self._paused_ms != paused_ms:
             return  # called again when sockets have been read
         self._cancel_call()
-        for timer in self.wheel.advance(now_ms):
+        self._due.extend(self.wheel.advance(now_ms))
+        end_ms = self._clock.monotonic_ms() + TURN_MS
+        while self._due:
             try:
-                timer.fire()
+                self._due.popleft().fire()
             except Exception:
                 log.exception("a timer's callback failed")
+            if self._clock.monotonic_ms() >= end_ms:
+                break
         self._arm(self.now_ms())

@@ -2,13 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import uvloop
 
 from broker.clock import SystemClock
-from broker.runtime.process.loop_timers import PAUSE_MS, SOCKETS_FIRST_MS, LoopTimers
+from broker.runtime.process.loop_timers import (
+    PAUSE_MS,
+    SOCKETS_FIRST_MS,
+    TURN_MS,
+    LoopTimers,
+)
 from tests.support.clock import ManualClock
 
 
@@ -38,7 +44,7 @@ class Loop:
             self.due_ms = None
             self.calls += 1
             self.call()
-        self.clock.advance(end_ms - self.clock.monotonic_ms())
+        self.clock.advance(max(end_ms - self.clock.monotonic_ms(), 0))
 
 
 def timers_of_a_loop() -> tuple[LoopTimers, Loop]:
@@ -114,6 +120,46 @@ def test_a_callback_may_ask_for_more_and_may_fail() -> None:
     timers.after(5, lambda: fired.append("other"))
     loop.run(50)
     assert fired == ["other", "again"]
+
+
+def test_delays_that_end_in_one_moment_leave_the_loop_its_turns() -> None:
+    timers, loop = timers_of_a_loop()
+    clock, fired = loop.clock, list[int]()
+
+    def work(number: int) -> None:
+        clock.advance(1)
+        fired.append(number)
+
+    for number in range(100):
+        timers.after(20, partial(work, number))
+    heard = timers.after(20, lambda: fired.append(100))
+    turns, before = list[int](), clock.monotonic_ms()
+    while timers:
+        loop.run(0 if turns else 20)
+        turns.append(clock.monotonic_ms() - before - (0 if turns else 20))
+        before = clock.monotonic_ms()
+        heard.cancel()  # what a socket brought between two turns
+    assert fired == list(range(100))
+    assert len(turns) > 10
+    assert max(turns) <= TURN_MS
+
+
+def test_nothing_fires_after_the_close_of_what_was_due() -> None:
+    timers, loop = timers_of_a_loop()
+    fired = list[int]()
+
+    def work() -> None:
+        loop.clock.advance(TURN_MS)
+        fired.append(1)
+
+    for _ in range(3):
+        timers.after(5, work)
+    loop.run(5)
+    assert fired == [1]
+    assert len(timers) == 2
+    timers.close()
+    loop.run(50)
+    assert fired == [1]
 
 
 def test_nothing_ticks_while_nothing_is_due() -> None:
