@@ -62,18 +62,25 @@ def load(connection: Connection) -> dict[str, ByProducer]:
 
 
 def end(
-    connection: Connection, group_id: str, producer_id: ProducerId, *, commits: bool
+    connection: Connection,
+    group_id: str,
+    producer_id: ProducerId,
+    *,
+    commits: bool,
+    supersedes: bool = False,
 ) -> None:
-    """Make what a producer left pending the group's, or forget it."""
+    """Make what a producer left pending the group's, or forget it.
+
+    ``supersedes``: what other producers had pending before is forgotten.
+    """
     columns = pending_offsets.c
     of_producer = and_(columns.group_id == group_id, columns.producer_id == producer_id)
     if commits:
         found = connection.execute(select(pending_offsets).where(of_producer))
-        offsets.commit(
-            connection,
-            group_id,
-            {(row[2], row[3]): CommittedOffset(*row[4:]) for row in found},
-        )
+        ended = {(row[2], row[3]): CommittedOffset(*row[4:]) for row in found}
+        offsets.commit(connection, group_id, ended)
+        if supersedes:
+            _supersede_older(connection, group_id, ended)
     connection.execute(delete_from(pending_offsets).where(of_producer))
 
 
@@ -84,21 +91,54 @@ def end_some(
     some: Mapping[TopicPartition, Stored],
     *,
     commits: bool,
+    supersedes: bool = False,
 ) -> None:
     """As ``end``, of these alone."""
     if commits:
         offsets.commit(connection, group_id, some)
+        if supersedes:
+            _supersede_older(connection, group_id, some)
+    _delete(connection, group_id, [(producer_id, *key) for key in some])
+
+
+def _supersede_older(
+    connection: Connection, group_id: str, newer: Mapping[TopicPartition, Stored]
+) -> None:
+    """Forget what was pending for these partitions before they were committed."""
     columns = pending_offsets.c
-    rows = [{"of_topic": number, "of_partition": index} for number, index in some]
+    found = connection.execute(
+        select(
+            columns.producer_id,
+            columns.topic_number,
+            columns.partition,
+            columns.committed_ms,
+        ).where(columns.group_id == group_id)
+    )
+    _delete(
+        connection,
+        group_id,
+        [
+            (producer_id, number, index)
+            for producer_id, number, index, committed_ms in found
+            if (number, index) in newer and committed_ms < newer[number, index][3]
+        ],
+    )
+
+
+def _delete(
+    connection: Connection, group_id: str, rows: list[tuple[int, int, int]]
+) -> None:
+    """Forget these rows of a group: producer, topic, partition."""
+    columns, names = pending_offsets.c, ("of_producer", "of_topic", "of_partition")
     if rows:
         connection.execute(
             delete_from(pending_offsets).where(
                 columns.group_id == group_id,
-                columns.producer_id == producer_id,
+                columns.producer_id == bindparam("of_producer"),
                 columns.topic_number == bindparam("of_topic"),
                 columns.partition == bindparam("of_partition"),
             ),
-            rows,
+            [dict(zip(names, row, strict=True)) for row in rows],
         )
 
 

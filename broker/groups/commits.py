@@ -124,7 +124,7 @@ class PendingAdding:
 @dataclass(frozen=True, slots=True)
 class PendingEnding:
     """What a producer left pending, or ``some`` of it, is to be the group's, or
-    nobody's, durably."""
+    nobody's, durably. ``supersedes``: what another one has pending may be older."""
 
     durable: ClassVar[bool] = True
 
@@ -135,6 +135,7 @@ class PendingEnding:
     ending: int = 0
     """About how many they are."""
     some: Mapping[TopicPartition, Committed] | None = None
+    supersedes: bool = False
     upserts: ClassVar[Mapping[TopicPartition, Committed]] = _NONE
 
     def change(self, commits: "Commits") -> None:
@@ -144,6 +145,8 @@ class PendingEnding:
         offsets = commits.take_pending(self.group_id, self.producer_id, self.some)
         if offsets and self.commits:
             commits.put(self.group_id, offsets, ())
+            if self.supersedes:
+                commits.supersede_older(self.group_id, offsets)
 
 
 Changing = OffsetsChanging | PendingAdding | PendingEnding
@@ -254,6 +257,7 @@ class Commits:
                 return PendingEnding(
                     serial, group_id, producer_id, commits,
                     all_of_it if some is None else len(some), some,
+                    commits and self._others_may_be_pending(group_id, producer_id),
                 )  # fmt: skip
         return None
 
@@ -270,6 +274,13 @@ class Commits:
         """Whether something of a group is pending, or on its way to be."""
         return group_id in self.pending or any(
             isinstance(change, PendingAdding)
+            for change in self.writing_of.get(group_id, {}).values()
+        )
+
+    def _others_may_be_pending(self, group_id: str, producer_id: ProducerId) -> bool:
+        of_group = self.pending.get(group_id, {})
+        return len(of_group) > (producer_id in of_group) or any(
+            isinstance(change, PendingAdding) and change.producer_id != producer_id
             for change in self.writing_of.get(group_id, {}).values()
         )
 
@@ -382,6 +393,17 @@ class Commits:
         for producer_id, offsets in list(self.pending.get(group_id, {}).items()):
             here = None if keys is None else offsets.keys() & gone
             self.take_pending(group_id, producer_id, here)
+
+    def supersede_older(
+        self, group_id: str, newer: Mapping[TopicPartition, Committed]
+    ) -> None:
+        """Forget what was pending for a partition of a group before it was committed
+        in a transaction that is over."""
+        for producer_id, offsets in list(self.pending.get(group_id, {}).items()):
+            here = offsets.keys() & newer.keys()
+            gone = [k for k in here if offsets[k].is_older_than(newer[k])]
+            if gone:
+                self.take_pending(group_id, producer_id, gone)
 
     def take_pending(
         self,

@@ -32,6 +32,10 @@ class Committed(NamedTuple):
     committed_ms: int = 0
     expires_ms: int = NO_EXPIRY
 
+    def is_older_than(self, other: "Committed") -> bool:
+        """Whether it was certainly said before; of one millisecond nobody knows."""
+        return self.committed_ms < other.committed_ms
+
 
 class RetentionState(NamedTuple):
     """What is known of a group: since when it is empty, or what its members read.

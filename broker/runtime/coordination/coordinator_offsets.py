@@ -278,11 +278,17 @@ def _store(connection: Connection, event: Changing) -> None:
             _store_changing(connection, event)
         case PendingAdding(_, _, producer_id, offsets):
             pending.add(connection, group_id, producer_id, offsets)
-        case PendingEnding(_, _, producer_id, commits, _, None):
-            pending.end(connection, group_id, producer_id, commits=commits)
-        case PendingEnding(_, _, producer_id, commits, _, some):
+        case PendingEnding(_, _, producer_id, commits, _, None, supersedes):
+            pending.end(
+                connection, group_id, producer_id,
+                commits=commits, supersedes=supersedes,
+            )  # fmt: skip
+        case PendingEnding(_, _, producer_id, commits, _, some, supersedes):
             assert some is not None
-            pending.end_some(connection, group_id, producer_id, some, commits=commits)
+            pending.end_some(
+                connection, group_id, producer_id, some,
+                commits=commits, supersedes=supersedes,
+            )  # fmt: skip
 
 
 def _store_changing(connection: Connection, event: OffsetsChanging) -> None:

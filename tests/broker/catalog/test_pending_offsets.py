@@ -1,5 +1,9 @@
 """Offsets of open transactions: the group's when they are committed, else nobody's."""
 
+from functools import partial
+
+import pytest
+
 from broker.catalog import offsets, pending_offsets
 from broker.catalog.catalog import Catalog
 from broker.catalog.offsets import CommittedOffset
@@ -72,3 +76,23 @@ def test_what_is_superseded_is_forgotten_of_every_producer(catalog: Catalog) -> 
     }
     catalog.change(lambda c: pending_offsets.delete_group(c, "g"))
     assert set(catalog.read(pending_offsets.load)) == {"h"}
+
+
+@pytest.mark.parametrize("some", [None, {(1, 0): ONE}])
+def test_what_is_older_than_a_commit_is_forgotten_of_every_other_producer(
+    catalog: Catalog, some
+) -> None:
+    older, same = ONE._replace(committed_ms=999), ONE._replace(offset=7)
+    pending(catalog, "g", 7, p0=ONE)
+    pending(catalog, "g", 8, p0=older, p1=older)
+    pending(catalog, "g", 9, p0=same)
+    pending(catalog, "h", 8, p0=older)
+    end = pending_offsets.end
+    if some is not None:
+        end = partial(pending_offsets.end_some, some=some)
+    catalog.change(lambda c: end(c, "g", 7, commits=True, supersedes=True))
+    assert catalog.read(offsets.load) == {"g": {(1, 0): ONE}}
+    assert catalog.read(pending_offsets.load) == {
+        "g": {8: {(1, 1): older}, 9: {(1, 0): same}},
+        "h": {8: {(1, 0): older}},
+    }

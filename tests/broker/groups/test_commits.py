@@ -234,6 +234,31 @@ def test_what_the_group_says_since_then_is_newer_than_what_is_pending() -> None:
     assert commits.of("g") == FIVE | {(1, 1): Committed(7)}
 
 
+@pytest.mark.parametrize("ends_first", [7, 8])
+def test_of_two_transactions_the_later_commit_counts_whichever_ends_last(
+    ends_first,
+) -> None:
+    """As in Kafka 4.3.1, which compares where the two records stand."""
+    commits = Commits()
+    older = {(1, 0): Committed(30, committed_ms=1), (1, 1): Committed(31)}
+    newer = {(1, 0): Committed(20, committed_ms=2)}
+    made(commits, AddPending("g", 7, older))
+    made(commits, AddPending("g", 8, newer))
+    for producer_id in (ends_first, 15 - ends_first):
+        made(commits, EndPending("g", producer_id, True))
+    assert commits.of("g") == older | newer
+    assert not commits.pending
+
+
+def test_a_transaction_that_is_aborted_takes_no_older_ones_place() -> None:
+    commits = Commits()
+    made(commits, AddPending("g", 7, {(1, 0): Committed(30, committed_ms=1)}))
+    made(commits, AddPending("g", 8, {(1, 0): Committed(20, committed_ms=2)}))
+    made(commits, EndPending("g", 8, False))
+    made(commits, EndPending("g", 7, True))
+    assert commits.of("g") == {(1, 0): Committed(30, committed_ms=1)}
+
+
 @pytest.mark.parametrize("removed", [None, ((1, 0),)])
 def test_what_is_deleted_is_not_brought_back_by_a_transaction(removed) -> None:
     commits = Commits()
@@ -273,6 +298,13 @@ class InOrder:
                     offset = self.pending.pop(key)
                     if commit:
                         self.offsets[group, key[2]] = offset
+                        self.forget_older(group, key[2], offset)
+
+    def forget_older(self, group, key, offset) -> None:
+        for other, pending in list(self.pending.items()):
+            is_older = pending.committed_ms < offset.committed_ms
+            if (other[0], other[2]) == (group, key) and is_older:
+                del self.pending[other]
 
 
 def flat(commits: Commits) -> tuple[dict, dict]:
@@ -307,7 +339,12 @@ def held_by_hand(commits: Commits) -> int:
 KEYS = st.tuples(st.integers(1, 2), st.integers(0, 1))
 OFFSETS = st.dictionaries(
     KEYS,
-    st.builds(Committed, st.integers(0, 9), metadata=st.text("ab", max_size=3)),
+    st.builds(
+        Committed,
+        st.integers(0, 9),
+        metadata=st.text("ab", max_size=3),
+        committed_ms=st.integers(0, 2),
+    ),
     max_size=3,
 )
 CHANGES = (
