@@ -32,7 +32,7 @@ from broker.dispatch.dispatcher import Route
 from broker.dispatch.pending import PendingBytes
 from broker.dispatch.turns import Reading
 from broker.network.exchange import OPEN_BYTES, Exchange
-from broker.network.hub import Hub
+from broker.network.hub import STARTED_A_TURN, Hub
 from broker.network.large import LargeRequest
 from broker.network.liveness import Liveness
 from broker.network.sending import Sending
@@ -165,23 +165,23 @@ class Connection(asyncio.BufferedProtocol):
     # Requests
 
     def _advance(self) -> None:
-        """Start what has arrived, as far as the limits allow."""
+        """Start some of what has arrived, as far as the limits allow."""
         if self._transport.is_closing():
             return
-        started = stalled = False
+        started, stalled = 0, False
         try:
             while not self._closing:
-                if stalled := self._must_wait():
+                if stalled := started == STARTED_A_TURN or self._must_wait():
                     break
                 frame = self._receiver.next_frame()
                 if frame is None:
                     break
-                started = True
+                started += 1
                 self._start(frame)
                 del frame  # nothing of ours may keep the buffer in use
         except ProtocolError as error:
             self.refuse(error)
-        self.liveness.note_progress(started)
+        self.liveness.note_progress(started > 0)
         self.flush()
         if not self._closing:
             self._read_on(stalled)

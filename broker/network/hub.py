@@ -26,6 +26,10 @@ log = structlog.get_logger("lakelog.network")
 LOOK_MS = 500
 """How often those who hold memory are looked at while others wait for it."""
 
+STARTED_A_TURN = 32
+"""So many requests that came together are started in one turn of the loop: a
+millisecond or less for each connection."""
+
 REPEAT_MS = 60_000
 """What peers do wrong is logged so often for each reason, with a count."""
 

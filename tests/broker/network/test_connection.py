@@ -3,10 +3,12 @@
 import asyncio
 import os
 import struct
+from itertools import pairwise
 from pathlib import Path
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.network.hub import STARTED_A_TURN
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.heartbeat import HeartbeatResponse
@@ -157,6 +159,26 @@ def test_a_connection_has_finitely_many_requests_open() -> None:
                 beats.open[str(i)].set_result(HeartbeatResponse())
             assert await wire.correlation_ids(10) == list(range(10))
             assert beats.started == [str(i) for i in range(10)]
+
+    on_loop(story)
+
+
+def test_requests_that_came_together_are_started_in_turns() -> None:
+    """Whoever sends thousands and reads no answer keeps nobody else waiting."""
+
+    async def story() -> None:
+        beats, count = Beats(), 2_000
+        async with serving([beats.handler]) as server:
+            wire = await Wire.open(server.address)
+            wire.send(*(beat("at once", number) for number in range(count)))
+            started = [0]
+            while started[-1] < count:
+                await asyncio.sleep(0)
+                started.append(len(beats.started))
+            assert max(b - a for a, b in pairwise(started)) <= 2 * STARTED_A_TURN
+            assert await wire.correlation_ids(count) == list(range(count))
+            wire.send(beat("at once", count))
+            assert await wire.correlation_ids(1) == [count]
 
     on_loop(story)
 
