@@ -25,7 +25,7 @@ from broker.records.batch import BatchHeader
 from broker.runtime.partitions.checkpoint import Checkpoint
 from broker.runtime.partitions.inspector import Inspector
 from broker.runtime.partitions.overdue import Overdue, Waiting
-from broker.runtime.partitions.partitions import Partitions
+from broker.runtime.partitions.partitions import TRIMMED_A_TURN, Partitions
 from broker.runtime.partitions.released_ends import ReleasedEnds
 from broker.runtime.partitions.waiting_topics import WaitingTopic, WaitingTopics
 from broker.runtime.process.status import Counters
@@ -298,6 +298,35 @@ def test_a_waiting_topic_of_ten_thousand_partitions_becomes_known(
         return max(taken_ms)
 
     check_turn("a topic that waited for its table", longest_ms)
+
+
+def test_an_owner_changes_the_table_of_ten_thousand_partitions(
+    tmp_path: Path,
+) -> None:
+    topic = Topic(TopicNumber(1), b"i" * 16, "t", 10_000)
+    nothing = PartitionLog().snapshot()
+    turns: list[Callable[[], None]] = []
+    found = waiting_topic(
+        topic,
+        lambda _: restore_log(nothing, start=0, table_end=0),
+        turns.append,
+        tmp_path,
+    )
+    found.get(topic.number, 0)
+    while turns:
+        turns.pop()()
+
+    async def story() -> None:
+        for _ in found.reading_from_table(topic.number):
+            await asyncio.sleep(0)
+
+    def longest_ms() -> float:
+        with uncollected():
+            taken_ms = turns_ms(story())
+        assert len(taken_ms) > 10_000 / TRIMMED_A_TURN
+        return max(taken_ms)
+
+    check_turn("an owner's change of a table", longest_ms)
 
 
 def waiting_topic(

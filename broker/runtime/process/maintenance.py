@@ -116,7 +116,8 @@ class MaintenanceScheduler:
         """Seal the segment that is due by age, release those that tables cover; and
         serve nothing out of segments that an owner changed in the table."""
         for number in self._lake.take_changed():
-            self._broker.partitions.read_from_table(number)
+            for _ in self._broker.partitions.reading_from_table(number):
+                await asyncio.sleep(0)
         self._roll_by_age()
         self._rest_if_quiet()
         await self._renewal.tick()
