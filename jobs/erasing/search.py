@@ -32,6 +32,7 @@ from lakehouse.log.delta_log import LOG_DIRECTORY
 from lakehouse.plain import column_of
 
 CHANGES: Final = "_change_data"
+PASSED_OVER: Final = "Spark passes over files with such a name"
 _ROWS: Final = 10_000
 _PARQUET: Final = re.compile(r".*\.parquet(#\d+)?", re.DOTALL)
 """What the library writes has a number behind its name until it is whole."""
@@ -120,7 +121,7 @@ def by_expression(session: Any, schema_string: str, expression: str) -> Search:
             yield os.path.relpath(path, root), row.offset
 
     def search(root: str, paths: Sequence[str]) -> Found:
-        unreadable = _unreadable(root, paths) | _hidden(paths)
+        unreadable = _unreadable(root, paths) | passed_over(paths)
         known = [path for path in paths if path not in unreadable]
         changes = [p for p in known if p.startswith(CHANGES + os.sep)]
         base = os.path.join(root, CHANGES)
@@ -138,6 +139,15 @@ def by_expression(session: Any, schema_string: str, expression: str) -> Search:
         )  # fmt: skip
 
     return search
+
+
+def passed_over(paths: Iterable[str]) -> dict[str, str]:
+    """The files that Spark reads none of, and says nothing."""
+    return {
+        path: PASSED_OVER
+        for path in paths
+        if os.path.basename(path).startswith((".", "_"))
+    }
 
 
 def joined(found: Iterable[Found]) -> Found:
@@ -204,15 +214,6 @@ def _unreadable(root: str, paths: Sequence[str]) -> dict[str, str]:
         except LakehouseError as error:
             found[path] = str(error)
     return found
-
-
-def _hidden(paths: Sequence[str]) -> dict[str, str]:
-    """The files that Spark reads none of, and says nothing."""
-    return {
-        path: "Spark passes over files with such a name"
-        for path in paths
-        if os.path.basename(path).startswith((".", "_"))
-    }
 
 
 def _is_in(offsets: Offsets, batch: Any) -> Any:

@@ -25,6 +25,7 @@ from broker.failpoints import passing
 from jobs.erasing.rewrite import without
 from jobs.erasing.search import (
     CHANGES,
+    PASSED_OVER,
     Offsets,
     Search,
     by_offsets,
@@ -130,7 +131,13 @@ def look(root: str, topic_id: str, search: Search) -> Look:
     matching = found.offsets.keys() | found.nameless.keys() | found.unreadable.keys()
     matching |= older.offsets.keys() | older.unreadable.keys()
     past = sorted(matching & set(rest))
-    kept = {path: said for path in past if (said := _why_kept(table, path))}
+    unsearched = found.unreadable.keys() - older.offsets.keys()
+    unsearched = {path for path in unsearched if found.unreadable[path] == PASSED_OVER}
+    kept = {
+        path: said
+        for path in past
+        if (said := _why_kept(table, path, is_searched=path not in unsearched))
+    }
     return Look(
         table,
         [(live[path], offsets) for path, offsets in sorted(found.offsets.items())
@@ -140,9 +147,10 @@ def look(root: str, topic_id: str, search: Search) -> Look:
     )  # fmt: skip
 
 
-def _why_kept(table: Snapshot, path: str) -> str | None:
+def _why_kept(table: Snapshot, path: str, *, is_searched: bool) -> str | None:
     """Why a file that is not in the table is not to be deleted all the same: nobody
-    else may know what it holds. (What a killed worker had begun stands elsewhere.)"""
+    else may know what it holds. (What a killed worker had begun stands elsewhere.)
+    ``is_searched``: it was, as far as it can be read."""
     if is_begun(path) or path in {unquote(gone) for gone in table.removed}:
         return None
     span = span_of(path)
@@ -154,6 +162,8 @@ def _why_kept(table: Snapshot, path: str) -> str | None:
             "has records that are not in the table: the commit that named it is lost; "
             "put that back, or delete the file"
         )
+    if not is_searched:
+        return f"was not searched: {PASSED_OVER}; delete it if it may have such rows"
     try:
         age_s = time.time() - os.path.getmtime(os.path.join(table.path, path))
     except OSError:

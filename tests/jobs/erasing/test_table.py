@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from broker.failpoints import watch
 from broker.storage.directory import DataDirectory
 from broker.storage.files import PosixFiles
 from jobs.check import check_data_directory
-from jobs.erasing.table import NotErased
+from jobs.erasing.search import Found, passed_over
+from jobs.erasing.table import NotErased, look
 from jobs.merging.names import mark_of, merged_name
 from lakehouse import warehouse_names
 from lakehouse.errors import CommitRefused, LocationRefused
@@ -157,6 +159,27 @@ def test_what_a_killed_statement_of_an_owners_had_begun_is_searched_too(
     scene.erase()
     assert scene.left() == []
     assert not begun.exists()
+
+
+@pytest.mark.parametrize("name", ["_notes.parquet", "partition=0/.mine.parquet"])
+def test_what_an_expression_does_not_look_into_is_told_and_stays(
+    scene: Scene, name: str
+) -> None:
+    """It is no Spark table's file, nor a VACUUM's: its owner's, whatever it holds."""
+    [path] = [f.path for f in load(scene.root).files.values() if f.first_offset == 3]
+    mine = Path(scene.root, name)
+    shutil.copy(os.path.join(scene.root, path), mine)
+    os.utime(mine, (1, 1))
+
+    def nothing(_: str, paths: Sequence[str]) -> Found:
+        """As an expression that is true of no row."""
+        return Found({}, {}, passed_over(paths))
+
+    found = look(scene.root, scene.id, nothing)
+    [sentence] = found.unsure
+    assert sentence.startswith(f"{name} was not searched")
+    scene.erase(found)
+    assert mine.exists()
 
 
 def test_what_a_killed_worker_had_begun_is_nobodys_and_goes(scene: Scene) -> None:
