@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from jobs.check import check_data_directory
 from jobs.erasing import erase as erasing
 from jobs.erasing import records
 from jobs.erasing.erase import HOLDER, LOOKS_MAX, Asked, Counts, dry_run, run
+from jobs.erasing.search import Search
 from jobs.erasing.table import NotErased
 from jobs.merging.rewrite import Merged, MergeTask, attempted
 from lakehouse.in_flight import begin, hidden
@@ -158,6 +160,26 @@ def test_a_table_that_its_owner_holds_is_left_as_it_is(scene: Scene) -> None:
     assert scene.files() == before
     assert len(catalog.read(lambda c: holds.load(c, now_ms))) == 1
     assert scene.world.catalog.read(requests.pending) == []
+
+
+@pytest.mark.usefixtures("broker")
+def test_a_table_that_its_owner_holds_before_a_spark_is_there_is_left_too(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog, searching = scene.world.catalog, erasing.searching
+
+    @contextmanager
+    def slowly(*asked: Any) -> Iterator[Search]:
+        now_ms = int(time.time() * 1000)
+        catalog.change(lambda c: holds.hold(c, scene.id, holds.OWNER, now_ms, 600_000))
+        with searching(*asked) as wanted:
+            yield wanted
+
+    monkeypatch.setattr(erasing, "searching", slowly)
+    before = scene.files()
+    with pytest.raises(NotErased, match=r"owner holds.*nothing was changed"):
+        run(scene.world.data_dir, ASKED, 30)
+    assert scene.files() == before
 
 
 def test_it_needs_a_broker(scene: Scene) -> None:
