@@ -7,7 +7,7 @@ kept, or wrote a predicate; deleted topics of the same name have tables of their
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -102,13 +102,22 @@ def _actions(log: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     for name in names:
         path = os.path.join(log, name)
         try:
-            if name.endswith(".json"):
+            if ".json" in name:  # also what was begun, or put aside
                 with open_file(path) as file:
-                    yield name, [json.loads(line) for line in file if line.strip()]
+                    yield name, list(_of_lines(file))
             elif ".parquet" in name:
                 yield name, _of_checkpoint(path)
         except (OSError, ValueError):
             continue  # torn, or cleaned away meanwhile
+
+
+def _of_lines(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """The actions of an entry, but for lines that are none, or torn."""
+    for line in lines:
+        with suppress(ValueError):
+            action = json.loads(line)
+            if isinstance(action, dict):
+                yield action
 
 
 def _of_checkpoint(path: str) -> list[dict[str, Any]]:

@@ -65,6 +65,21 @@ def test_a_key_in_an_owners_predicate_is_told(world: World) -> None:
     assert past.in_log(scene.root, b"\xff") == past.in_log(scene.root, None) == []
 
 
+@pytest.mark.parametrize("name", ["{}#1", "{}.torn", ".{}.5f0e.tmp"])
+def test_a_key_in_an_entry_that_an_owners_killed_statement_had_begun_is_told(
+    world: World, name: str
+) -> None:
+    """By the library, by Spark; or that was torn, and put aside."""
+    scene = Scene(world)
+    scene.put([PERSON, b"a"])
+    scene.table.delete(f"cast(key as string) = '{PERSON.decode()}'")
+    [*_, entry] = sorted(Path(scene.root, "_delta_log").glob("*.json"))
+    begun = entry.rename(entry.with_name(name.format(entry.name)))
+    begun.write_text("".join(sorted(begun.read_text().splitlines(True))) + '{"add":')
+    [sentence] = past.in_log(scene.root, PERSON)
+    assert sentence.endswith(f"says of itself: {begun.name}")
+
+
 def owners_delete(scene: Scene, predicate: str) -> None:
     """One of the first row that is left, which says that it was of this predicate."""
     said = deltalake.CommitProperties(custom_metadata={"predicate": predicate})
