@@ -197,12 +197,14 @@ def claimed_end(view: memoryview, position: int, generation: int, limit: int) ->
 
 class Claim(NamedTuple):
     """What an entry's header says of a batch that does not verify: the offsets [base,
-    end); ``next_position`` is where the entry ends."""
+    end); ``next_position`` is where the entry ends. ``is_counted``: the batch says how
+    many these are; else there was one at least."""
 
     key: TopicPartition
     base: int
     end: int
     next_position: int
+    is_counted: bool
 
 
 def claim_of(
@@ -213,6 +215,7 @@ def claim_of(
 
     How many offsets it has only the batch says, twice, and either may be damaged: the
     larger counts that the batch has room for (a byte for each, if compressed), or one.
+    Where zeros stand for both it does not say.
     """
     body = position + ENTRY_HEADER_BYTES
     if body > limit:
@@ -223,12 +226,13 @@ def claim_of(
         return None
     if crc32c(view[position : body - 4], position) != checksum:
         return None
-    counts = [1]
+    counts = list[int]()
     if body + HEADER_BYTES <= limit:
         head = HEADER.unpack_from(view, body)
-        counts += [n for n in (head[6] + 1, head[-1]) if 0 < n <= length]
-    end = min(body + length, limit)
-    return Claim((topic, partition), base, base + max(counts), end)
+        counts = [n for n in (head[6] + 1, head[-1]) if 0 < n <= length]
+        counts = [] if counts == [1] and not head[6] else counts
+    count, end = max(counts, default=1), min(body + length, limit)
+    return Claim((topic, partition), base, base + count, end, bool(counts))
 
 
 def name_of(

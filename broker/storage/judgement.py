@@ -166,7 +166,7 @@ class SegmentJudgement:
             self._lose(*hole)
         self._segment.end, self._segment.scanned = found.end, bytes(found.rows)
         rows = rows_of(self._segment.scanned)
-        for key, base, end, _ in found.claims:
+        for key, base, end, *_ in found.claims:
             end = _end_before_next(rows, key, base, end)
             first, last = self.lost_ranges.get(key, (base, end))
             self.lost_ranges[key] = min(first, base), max(last, end)

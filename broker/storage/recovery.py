@@ -59,7 +59,7 @@ class Recovery:
     and is not whole any more, and ``lost`` where that was, ascending. ``lost_ends``:
     partition -> the end of the batches that a footer, or the header of an entry, names
     and that do not verify; ``unclaimed_below``: the location below which all places lie
-    of which nothing says whose batches they held. What
+    of which nothing says whose batches they held, or how many offsets. What
     the payload does not know of lies behind the location ``replayed_from``.
     ``last_begins``: where the last of the writer's segments does; behind its batches
     nothing was ever released, unless ``lost`` has a place there. ``has_all``: no

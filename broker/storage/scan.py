@@ -244,12 +244,13 @@ class _Walk:
                 yield position, entry
 
     def _skip(self, end: int, what: str) -> None:
-        found, claims_end = self.found, self.found.end
+        found, claims_end, is_counted = self.found, self.found.end, True
         place = f"segment {self.generation}: bytes {found.end} to {end}"
         for claim in self._claims(found.end, end):
             found.claims.append(claim)
             claims_end = claim.next_position
-        if claims_end < end:
+            is_counted &= claim.is_counted
+        if claims_end < end or not is_counted:
             found.unclaimed_below = end
         found.skip(end, f"{place} {what}")
 

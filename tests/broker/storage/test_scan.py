@@ -113,6 +113,26 @@ def test_a_hole_is_unclaimed_where_no_header_says_what_was_there(
     assert found.holes == [(place(1), place(3))]
 
 
+@pytest.mark.parametrize(
+    ("first", "end", "is_counted"),
+    [(48, 148, False), (48, 90, True), (100, 148, True)],
+    ids=["all", "delta", "count"],
+)
+def test_a_hole_is_unclaimed_where_zeros_stand_for_how_many_it_had(
+    first: int, end: int, is_counted: bool
+) -> None:
+    """As where a sector was lost: the entry's header names the batch, and no more."""
+    data = a_segment(1)
+    for base, records in ((1, 30), (31, 1)):
+        one = an_append(batch(base, SIZE, records=records))
+        data += pack_entry(one, GENERATION, len(data), len(data)) + one.batch
+    data[place(1) + first : place(1) + end] = bytes(end - first)
+    found = scanned(data)
+    assert (offsets(found), found.holes) == ([0, 31], [(place(1), place(2))])
+    assert found.unclaimed_below == (0 if is_counted else place(2))
+    assert found.claims[0][:3] == ((1, 0), 1, 31 if is_counted else 2)
+
+
 def test_two_holes_are_two_damages() -> None:
     data = a_segment(1, 1, 1, 1, 1)
     for entry in (1, 3):
