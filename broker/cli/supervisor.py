@@ -110,10 +110,26 @@ class Child:
         return [sys.executable, "-m", "broker.cli", *self.arguments]
 
     async def run(self) -> int:
-        """Start it; its exit code when it and all that it started have ended."""
-        read_end, write_end = os.pipe()
-        input_end, line_end = os.pipe()
-        try:
+        """Start it; its exit code when it and all that it started have ended. Raises
+        OSError where it cannot be started."""
+        process, read_end, line_end = await self._start()
+        reading = asyncio.create_task(self._read_lines(read_end))
+        writing = asyncio.create_task(self._write_line(line_end))
+        code = await process.wait()
+        writing.cancel()
+        await self._wait_until_gone(process.pid)
+        await reading
+        return code
+
+    async def _start(self) -> tuple[asyncio.subprocess.Process, int, int]:
+        """It, and our ends of the pipes of its output and of its input."""
+        with contextlib.ExitStack() as its_own, contextlib.ExitStack() as ours:
+            read_end, write_end = os.pipe()
+            its_own.callback(os.close, write_end)
+            ours.callback(os.close, read_end)
+            input_end, line_end = os.pipe()
+            its_own.callback(os.close, input_end)
+            ours.callback(os.close, line_end)
             self.process = await asyncio.create_subprocess_exec(
                 *self.command(),
                 stdout=write_end,
@@ -121,16 +137,8 @@ class Child:
                 env=os.environ | _environment(self.restarts),
                 start_new_session=True,  # ctrl-C reaches us alone; we stop in order
             )
-        finally:
-            os.close(write_end)
-            os.close(input_end)
-        reading = asyncio.create_task(self._read_lines(read_end))
-        writing = asyncio.create_task(self._write_line(line_end))
-        code = await self.process.wait()
-        writing.cancel()
-        await self._wait_until_gone(self.process.pid)
-        await reading
-        return code
+            ours.pop_all()
+        return self.process, read_end, line_end
 
     async def _read_lines(self, pipe: int) -> None:
         """Until the last who holds the other end has gone.
@@ -160,14 +168,21 @@ class Child:
         loop, pause_s = asyncio.get_running_loop(), 0.5
         while not self.stopping:
             started = loop.time()
-            code = await self.run()
+            why = await self.run_once()
             if self.stopping:
                 return
             self.ended()
             pause_s = next_pause_s(pause_s, loop.time() - started)
-            log.error("ended", part=self.name, why=reason(code), again_in_s=pause_s)
+            log.error("ended", part=self.name, why=why, again_in_s=pause_s)
             await asyncio.sleep(pause_s)
             self.restarts += 1
+
+    async def run_once(self) -> str:
+        """Run it; why it ended, or was not started: there may be no memory for it."""
+        try:
+            return reason(await self.run())
+        except OSError as error:
+            return f"cannot be started: {error.strerror}"
 
     def signal(self, number: int) -> None:
         self.stopping = True
@@ -235,13 +250,13 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
-        broker = loop.create_task(self.broker.run())
+        broker = loop.create_task(self.broker.run_once())
         follow = loop.create_task(self._start_others())
         stop = loop.create_task(self.stop_requested.wait())
         await asyncio.wait({broker, stop}, return_when=asyncio.FIRST_COMPLETED)
         died = broker.done()
         if died:
-            log.error("ended", part="broker", why=reason(broker.result()))
+            log.error("ended", part="broker", why=broker.result())
         await self._stop_all()
         for task in (follow, stop):
             task.cancel()

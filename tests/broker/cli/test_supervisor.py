@@ -133,6 +133,40 @@ def test_a_child_that_ends_before_it_is_told_leaves_nothing_open():
     asyncio.run(asyncio.wait_for(story(), STUCK_S))
 
 
+class Unstartable(Script):
+    """A child for which the machine has no process left, at its first starts."""
+
+    def command(self):
+        self.tries = getattr(self, "tries", 0) + 1
+        return ["/nowhere/python"] if self.tries < 3 else super().command()
+
+
+def test_a_child_that_cannot_be_started_is_tried_again_and_keeps_nothing_open(
+    monkeypatch,
+):
+    monkeypatch.setattr(supervisor, "next_pause_s", lambda *_: 0.01)
+    ended = []
+    child = Unstartable(
+        "x", ["print('here', flush=True)"], print, lambda: ended.append(1)
+    )
+
+    async def story():
+        before = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(FileNotFoundError):
+            await child.run()
+        assert len(os.listdir("/proc/self/fd")) == before
+        keeping = asyncio.create_task(child.keep())
+        await child.ready.wait()
+        await child.stop(1)
+        await keeping
+
+    with capture_logs() as events:
+        asyncio.run(asyncio.wait_for(story(), STUCK_S))
+    assert ended
+    first = next(one for one in events if one["event"] == "ended")
+    assert first["why"] == "cannot be started: No such file or directory"
+
+
 STUBBORN = """
     import signal, subprocess, sys, time
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -232,3 +266,14 @@ def test_an_admin_plane_that_does_not_come_up_keeps_nobody_from_kafka():
     told._on_line("ready kafka=h:1 tables=/t")
     told._go_without_admin()
     assert heard == ["ready kafka=h:1 tables=/t"]
+
+
+def test_a_broker_that_cannot_be_started_ends_up_with_its_reason(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    heard: list[str] = []
+    with capture_logs() as events:
+        up = Supervisor([], True, True, heard.append).run()
+        assert asyncio.run(asyncio.wait_for(up, STUCK_S)) == 1
+    [why] = [one["why"] for one in events if one.get("part") == "broker"]
+    assert why == "cannot be started: No such file or directory"
+    assert heard == []
