@@ -54,6 +54,10 @@ def admin(
         bootstrap = sys.stdin.readline().strip()
         if not bootstrap:  # `up` ended before the broker was there
             raise typer.Exit(1)
+    try:
+        bound.listen()  # to the plane's loop it is no error if another came first
+    except OSError as error:
+        raise _not_heard(settings, error) from None
     server.run(
         bound, bootstrap, settings, announce,
         insecure=insecure, recent=recent, levels=levels,
@@ -81,13 +85,16 @@ def admin_socket(settings: Settings, *, insecure: bool) -> socket.socket:
     except exposure.ExposureRefused as error:
         raise UserError(str(error)) from None
     except OSError as error:
-        raise UserError(
-            f"cannot listen on {settings.admin}: {error.strerror}; "
-            "choose another --admin"
-        ) from None
+        raise _not_heard(settings, error) from None
     try:
         exposure.check(bound, Tokens(settings.data_dir), insecure=insecure)
     except (exposure.ExposureRefused, TokensUnreadable) as error:
         bound.close()
         raise UserError(str(error)) from None
     return bound
+
+
+def _not_heard(settings: Settings, error: OSError) -> UserError:
+    return UserError(
+        f"cannot listen on {settings.admin}: {error.strerror}; choose another --admin"
+    )

@@ -7,6 +7,7 @@ import sys
 from http.client import HTTPSConnection
 from pathlib import Path
 from subprocess import run
+from textwrap import dedent
 from time import monotonic
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -151,3 +152,25 @@ def test_up_asks_where_the_plane_may_listen_without_loading_it():
     )
     done = run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_it_is_not_ready_where_another_listens_before_its_broker_is_there(tmp_path):
+    """Both may have the address while neither listens."""
+    program = """
+        import sys
+        from admin_api.access.exposure import listen
+        from broker.cli import main
+        other = listen("127.0.0.1", 0)
+        class Up:
+            def readline(self):
+                other.listen()
+                return "127.0.0.1:1\\n"
+        sys.stdin = Up()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        sys.argv[1:1] = ["admin", "--bootstrap", "-", "--admin", address]
+        main()
+    """
+    command = [sys.executable, "-c", dedent(program), "--data-dir", str(tmp_path)]
+    done = run(command, capture_output=True, text=True, timeout=STUCK_S)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "cannot listen on 127.0.0.1:" in done.stderr
