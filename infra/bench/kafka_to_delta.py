@@ -11,7 +11,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-TRIGGER = "5 seconds"
+from broker.settings import LakeSettings
+
+TRIGGER = f"{LakeSettings().flush_ms} milliseconds"
 
 
 def session(jars: Path) -> Any:
