@@ -270,7 +270,7 @@ class Supervisor:
             if self.admin_wanted:
                 keeping.create_task(self._add(self._admin()).keep())
             await self.broker.ready.wait()
-            if self.compactor_wanted:
+            if self.compactor_wanted and not self.stop_requested.is_set():
                 arguments = ["compactor", *self.shared]
                 compactor = Child("compactor", arguments, self._on_line)
                 keeping.create_task(self._add(compactor).keep())

@@ -277,3 +277,20 @@ def test_a_broker_that_cannot_be_started_ends_up_with_its_reason(monkeypatch):
     [why] = [one["why"] for one in events if one.get("part") == "broker"]
     assert why == "cannot be started: No such file or directory"
     assert heard == []
+
+
+def test_an_up_that_stops_starts_no_compactor(monkeypatch):
+    """The broker may say that it is ready while the plane is being stopped."""
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    up = Supervisor([], False, True, print)
+
+    async def story():
+        following = asyncio.create_task(up._start_others())
+        await asyncio.sleep(0)
+        up._on_signal()
+        up.broker.ready.set()
+        await asyncio.wait({following}, timeout=1)
+        assert up.others == []
+        assert following.done()
+
+    asyncio.run(story())
