@@ -113,6 +113,8 @@ class Child:
         """Start it; its exit code when it and all that it started have ended. Raises
         OSError where it cannot be started."""
         process, read_end, line_end = await self._start()
+        if self.stopping:  # who asked had no process yet to ask
+            self.signal(signal.SIGTERM)
         reading = asyncio.create_task(self._read_lines(read_end))
         writing = asyncio.create_task(self._write_line(line_end))
         code = await process.wait()

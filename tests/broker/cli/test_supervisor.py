@@ -167,6 +167,20 @@ def test_a_child_that_cannot_be_started_is_tried_again_and_keeps_nothing_open(
     assert first["why"] == "cannot be started: No such file or directory"
 
 
+class StoppedMeanwhile(Script):
+    """A child that is asked to stop while its process is being made."""
+
+    def command(self):
+        self.signal(signal.SIGTERM)
+        return super().command()
+
+
+def test_a_child_that_is_stopped_while_it_is_started_is_not_left_behind():
+    child = StoppedMeanwhile("x", ["import time; time.sleep(60)"], print)
+    code = asyncio.run(asyncio.wait_for(child.run(), STUCK_S))
+    assert code == -signal.SIGTERM
+
+
 STUBBORN = """
     import signal, subprocess, sys, time
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
