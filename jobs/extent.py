@@ -184,8 +184,8 @@ class Extents:
         for this request in vain.
         """
         wanted = list(names) or None
-        late = [extent for extent in self.of(names) if extent.pending() != 0]
         ids = {topic.name: topic.id for topic in self.topics()}
+        late = [extent for extent in self.of(names) if extent.pending() != 0]
         request_id = self._ask(wanted)
         deadline = time.monotonic() + timeout_s
         while late := [one for one in late if not self._reached(one, ids)]:

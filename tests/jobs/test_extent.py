@@ -152,6 +152,24 @@ def test_nor_is_another_of_its_name(world, extents):
     assert [part.high_watermark for part in found.partitions] == [0]
 
 
+def test_nor_where_it_takes_the_name_right_after_the_first_look(
+    world, extents, monkeypatch
+):
+    topic, look = world.topic("t"), extents.of
+    world.produce(topic, records(3))
+
+    def look_and_replace(names):
+        found = look(names)
+        monkeypatch.undo()
+        world.catalog.change(lambda c: stored.delete(c, topic.number, 1))
+        world.topic("t")
+        return found
+
+    monkeypatch.setattr(extents, "of", look_and_replace)
+    [found] = extents.compact(["t"], 5)
+    assert [part.high_watermark for part in found.partitions] == [0]
+
+
 def tear(world, topic, version: int = 0) -> str:
     """Damage a log entry in the middle of the table's log; what is wrong with it."""
     entry = Path(entry_path(str(world.path(topic)), version))
