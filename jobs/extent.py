@@ -198,7 +198,8 @@ class Extents:
                 )
             time.sleep(POLL_S)
         known = {topic.name for topic in self.topics()}
-        return self.of([name for name in names if name in known])
+        left = [name for name in names if name in known]
+        return self.of(left) if left or not names else []
 
     def _ask(self, wanted: list[str] | None) -> int:
         now_ms = int(time.time() * 1000)

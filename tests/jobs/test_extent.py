@@ -137,6 +137,18 @@ def test_a_topic_that_is_deleted_meanwhile_is_not_waited_for(world, extents):
     delete.join()
 
 
+def test_one_that_is_deleted_while_it_is_waited_for_is_no_other(world, extents):
+    topic = world.topic("t")
+    world.topic("other")
+    world.produce(topic, records(3))
+    delete = threading.Timer(
+        0.2, lambda: world.catalog.change(lambda c: stored.delete(c, topic.number, 1))
+    )
+    delete.start()
+    assert extents.compact(["t"], STUCK_S) == []
+    delete.join()
+
+
 def test_nor_is_another_of_its_name(world, extents):
     topic = world.topic("t")
     world.produce(topic, records(3))
