@@ -5,10 +5,11 @@ asking it, and Spark's workers read it once more. Where the bytes lie is nothing
 of them: it is a directory now, and may be an object store.
 
 The idea. `SegmentStore` is what they are given. It shows a batch only when it is
-durable (the committed position says so). A file may have been used again since somebody
-looked (the generation says so): then the plan is old (StaleSegment), and the records
-are in the tables already. A task for another process names the store by its ``address``
-and the segment by its sequence, which is the generation of its entries.
+durable: the committed position says so, and where that says written (the relaxed mode)
+it is synced first. A file may have been used again since somebody looked (the
+generation says so): then the plan is old (StaleSegment), and the records are in the
+tables already. A task for another process names the store by its ``address`` and the
+segment by its sequence, which is the generation of its entries.
 
 In a directory (`LocalSegmentStore`) a sealed segment is known by its footer and read
 once. The active one is walked from where the last walk ended, so each look costs what
@@ -391,6 +392,8 @@ class LocalSegmentStore(LocalObjects):
             and committed_position.sequence == segment.sequence
         ):
             end, is_durable = committed_position.position, committed_position.synced
+            if end > known.end and not is_durable:  # else tables were ahead of the log
+                self._files.fdatasync(segment.file)
             self._walk(known, segment, end, durable=is_durable)
         elif (
             committed_position is not None

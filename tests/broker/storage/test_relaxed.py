@@ -12,6 +12,7 @@ from broker.storage.committed_position import (
     read_committed_position,
 )
 from broker.storage.files import PosixFiles
+from broker.storage.store import LocalSegmentStore
 from tests.broker.storage.driver import WAL, Driver, held
 from tests.support.files import ForgetfulFiles, Write, nothing
 
@@ -42,6 +43,24 @@ def test_a_power_cut_takes_what_was_not_synced_and_nothing_else() -> None:
     again = Driver(files.after_power_cut(nothing))
     assert not again.recovery.damage
     assert held(again.recovery, again.wal) == {(1, 0): [one.batch for one in kept]}
+    again.close()
+    driver.close()
+
+
+def test_what_others_are_shown_no_power_cut_takes() -> None:
+    """Else a table would hold what the log lost, and give its offsets again."""
+    files = ForgetfulFiles()
+    driver = Driver(files, sync=False)
+    shown = [driver.append() for _ in range(5)]
+    driver.finish(shown)
+    store = LocalSegmentStore(files, WAL)
+    assert sum(info.bytes for info in store.live()) == driver.wal.segments()[-1].bytes
+    before = files.count("fdatasync")
+    store.live()
+    assert files.count("fdatasync") == before  # there is nothing new
+    driver.finish([driver.append()])
+    again = Driver(files.after_power_cut(nothing))
+    assert held(again.recovery, again.wal) == {(1, 0): [one.batch for one in shown]}
     again.close()
     driver.close()
 
