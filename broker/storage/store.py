@@ -6,10 +6,11 @@ of them: it is a directory now, and may be an object store.
 
 The idea. `SegmentStore` is what they are given. It shows a batch only when it is
 durable: the committed position says so, and where that says written (the relaxed mode)
-it is synced first. A file may have been used again since somebody looked (the
-generation says so): then the plan is old (StaleSegment), and the records are in the
-tables already. A task for another process names the store by its ``address`` and the
-segment by its sequence, which is the generation of its entries.
+it is synced first, and so is a sealed segment that has no successor yet. A file may
+have been used again since somebody looked (the generation says so): then the plan is
+old (StaleSegment), and the records are in the tables already. A task for another
+process names the store by its ``address`` and the segment by its sequence, which is the
+generation of its entries.
 
 In a directory (`LocalSegmentStore`) a sealed segment is known by its footer and read
 once. The active one is walked from where the last walk ended, so each look costs what
@@ -381,6 +382,10 @@ class LocalSegmentStore(LocalObjects):
             self._walk(known, segment, extent.end, holes=extent.holes)
             known.finish()
         elif seal is not None:
+            if committed_position is None or (
+                committed_position.sequence <= segment.sequence
+            ):  # no successor yet: the seal's own sync may be under way
+                self._files.fdatasync(segment.file)
             if known.end == HEADER_BLOCK_BYTES and self._read_footer(
                 known, segment, seal
             ):

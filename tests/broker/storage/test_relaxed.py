@@ -1,6 +1,7 @@
 """The relaxed mode: acknowledged when written, durable when synced now and then."""
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from broker.storage.committed_position import (
     read_committed_position,
 )
 from broker.storage.files import PosixFiles
+from broker.storage.segment import SegmentInfo
 from broker.storage.store import LocalSegmentStore
 from tests.broker.storage.driver import WAL, Driver, held
 from tests.support.files import ForgetfulFiles, Write, nothing
@@ -61,6 +63,44 @@ def test_what_others_are_shown_no_power_cut_takes() -> None:
     driver.finish([driver.append()])
     again = Driver(files.after_power_cut(nothing))
     assert held(again.recovery, again.wal) == {(1, 0): [one.batch for one in shown]}
+    again.close()
+    driver.close()
+
+
+class LookedAt(ForgetfulFiles):
+    """Somebody looks while the next sync is under way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.look: Callable[[], object] | None = None
+
+    def fdatasync(self, file: int) -> None:
+        look, self.look = self.look, None
+        if look is not None:
+            look()
+        super().fdatasync(file)
+
+
+def test_nor_what_they_are_shown_of_a_segment_whose_seal_is_being_synced() -> None:
+    """The seal is seen before it is on the disk, and with it all that was written."""
+    files = LookedAt()
+    driver = Driver(files, sync=False)
+    driver.settle()
+    kept = [driver.append() for _ in range(5)]
+    driver.finish(kept)
+    looks: list[tuple[list[SegmentInfo], ForgetfulFiles]] = []
+
+    def look() -> None:
+        shown = LocalSegmentStore(files, WAL).live()
+        looks.append((shown, files.after_power_cut(nothing)))
+
+    files.look = look
+    driver.wal.roll()
+    driver.until(lambda: bool(looks))
+    [([info], cut)] = looks
+    assert (info.sealed, info.ranges[1, 0]) == (True, (0, 5))
+    again = Driver(cut)
+    assert held(again.recovery, again.wal) == {(1, 0): [one.batch for one in kept]}
     again.close()
     driver.close()
 
