@@ -112,12 +112,18 @@ def _actions(log: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def _of_lines(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The actions of an entry, but for lines that are none, or torn."""
+    """The actions of an entry, but for lines that are none. Where what a commit says of
+    itself is torn, the text that is left stands for it."""
     for line in lines:
-        with suppress(ValueError):
+        try:
             action = json.loads(line)
-            if isinstance(action, dict):
-                yield action
+        except ValueError:
+            text = line.decode(errors="replace")
+            if text.startswith('{"commitInfo"') and not is_ours(text):
+                yield {"commitInfo": {"torn": text}}
+            continue
+        if isinstance(action, dict):
+            yield action
 
 
 def _of_checkpoint(path: str) -> list[dict[str, Any]]:

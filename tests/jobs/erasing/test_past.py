@@ -80,6 +80,20 @@ def test_a_key_in_an_entry_that_an_owners_killed_statement_had_begun_is_told(
     assert sentence.endswith(f"says of itself: {begun.name}")
 
 
+def test_a_key_in_what_is_left_of_a_torn_line_is_told(tmp_path: Path) -> None:
+    """A long predicate is written in pieces."""
+    (tmp_path / "_delta_log").mkdir()
+    said = {"predicate": f"[\"key IN ('{PERSON.decode()}', '{'b' * 9000}')\"]"}
+    line = json.dumps(
+        {"commitInfo": {"operation": "DELETE", "operationParameters": said}}
+    )
+    begun = tmp_path / "_delta_log" / ".00000000000000000003.json.5f0e.tmp"
+    begun.write_text(line[:4096])
+    [sentence] = past.in_log(str(tmp_path), PERSON)
+    assert sentence.endswith(f"says of itself: {begun.name}")
+    assert past.in_log(str(tmp_path), b"another") == []
+
+
 def owners_delete(scene: Scene, predicate: str) -> None:
     """One of the first row that is left, which says that it was of this predicate."""
     said = deltalake.CommitProperties(custom_metadata={"predicate": predicate})
