@@ -20,6 +20,7 @@ The price. Whoever opens a segment by its sequence alone looks at the first sect
 all files, once until one has moved.
 """
 
+import errno
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -385,7 +386,7 @@ class LocalSegmentStore(LocalObjects):
             if committed_position is None or (
                 committed_position.sequence <= segment.sequence
             ):  # no successor yet: the seal's own sync may be under way
-                self._files.fdatasync(segment.file)
+                self._sync(segment.file)
             if known.end == HEADER_BLOCK_BYTES and self._read_footer(
                 known, segment, seal
             ):
@@ -398,7 +399,7 @@ class LocalSegmentStore(LocalObjects):
         ):
             end, is_durable = committed_position.position, committed_position.synced
             if end > known.end and not is_durable:  # else tables were ahead of the log
-                self._files.fdatasync(segment.file)
+                self._sync(segment.file)
             self._walk(known, segment, end, durable=is_durable)
         elif (
             committed_position is not None
@@ -409,6 +410,14 @@ class LocalSegmentStore(LocalObjects):
             self._walk(known, segment, size, durable=False)
             self._lose_rest(known, size)
             known.finish()
+
+    def _sync(self, file: int) -> None:
+        """Raises OSError; not where files are for reading only, as in an image."""
+        try:
+            self._files.fdatasync(file)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EROFS):
+                raise
 
     def _read_footer(
         self, known: KnownSegment, segment: SegmentFile, seal: Seal

@@ -105,6 +105,23 @@ def test_nor_what_they_are_shown_of_a_segment_whose_seal_is_being_synced() -> No
     driver.close()
 
 
+@pytest.mark.parametrize("refusal", [errno.EINVAL, errno.EROFS])
+def test_what_lies_where_nothing_can_be_synced_is_shown(refusal: int) -> None:
+    """As `lakelog check` finds it in an image of a disk."""
+    files = ForgetfulFiles()
+    driver = Driver(files, sync=False)
+    driver.settle()
+    driver.finish([driver.append() for _ in range(5)])
+    left = files.after_kill()
+    left.fail("fdatasync", OSError(refusal, "no sync there"))
+    [info] = LocalSegmentStore(left, WAL).live()
+    assert info.ranges[1, 0] == (0, 5)
+    left.fail("fdatasync", OSError(errno.EIO, "a failing disk"))
+    with pytest.raises(OSError, match="a failing disk"):
+        LocalSegmentStore(left, WAL).live()
+    driver.close()
+
+
 def test_a_process_that_dies_loses_nothing() -> None:
     files = ForgetfulFiles()
     driver = Driver(files, sync=False)
