@@ -147,11 +147,13 @@ def _with_statistics(action: Any) -> set[str]:
         parsed = said.get("stats_parsed")
         text = said.get("stats")
         if isinstance(text, str) and text:
-            parsed = json.loads(text)
+            with suppress(ValueError):  # of an owner's; it is nobody's to read then
+                parsed = json.loads(text)
         if isinstance(parsed, dict):
             for bound in ("minValues", "maxValues"):
-                values = parsed.get(bound) or {}
-                found |= {name for name, value in values.items() if value is not None}
+                values = parsed.get(bound)
+                if isinstance(values, dict):
+                    found |= {name for name, one in values.items() if one is not None}
     return found
 
 

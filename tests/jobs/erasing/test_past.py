@@ -94,6 +94,20 @@ def test_a_key_in_what_is_left_of_a_torn_line_is_told(tmp_path: Path) -> None:
     assert past.in_log(str(tmp_path), b"another") == []
 
 
+@pytest.mark.parametrize("stats", ['{"minValues":', '{"minValues": [1]}'])
+def test_statistics_that_are_none_do_not_end_the_search(
+    tmp_path: Path, stats: str
+) -> None:
+    """The rows are gone by then, and what is known is to be told."""
+    (tmp_path / "_delta_log").mkdir()
+    entry = tmp_path / "_delta_log" / "00000000000000000003.json.torn"
+    said = {"operationParameters": {"predicate": f"key = '{PERSON.decode()}'"}}
+    actions = [{"add": {"stats": stats}}, {"commitInfo": said}]
+    entry.write_text("\n".join(map(json.dumps, actions)))
+    [sentence] = past.in_log(str(tmp_path), PERSON)
+    assert sentence.endswith(f"says of itself: {entry.name}")
+
+
 def owners_delete(scene: Scene, predicate: str) -> None:
     """One of the first row that is left, which says that it was of this predicate."""
     said = deltalake.CommitProperties(custom_metadata={"predicate": predicate})
