@@ -169,6 +169,14 @@ class Extents:
         with Catalog.open(self._path, upgrades=False) as catalog:
             return catalog.change(lambda c: holds.release(c, topic.id.hex(), by))
 
+    def held_by_others(self, name: str, by: str) -> int | None:
+        """Until when anybody but ``by`` holds a topic's table; None: nobody does.
+        Raises NoSuchTopic."""
+        [topic] = self.topics([name])
+        now_ms = int(time.time() * 1000)
+        found = self._catalog.read(lambda c: holds.load(c, now_ms, but=by))
+        return found.get(topic.id.hex())
+
     def _held(self) -> dict[str, int]:
         """Topic -> until when its table is held, of those that are."""
         now_ms = int(time.time() * 1000)

@@ -48,11 +48,15 @@ def release(connection: Connection, topic_id: str, by: str | None = None) -> int
     return connection.execute(delete(leases).where(found)).rowcount
 
 
-def load(connection: Connection, now_ms: int) -> dict[str, int]:
-    """Topic id -> until when its table is held, of those that are."""
+def load(
+    connection: Connection, now_ms: int, *, but: str | None = None
+) -> dict[str, int]:
+    """Topic id -> until when its table is held, of those that are; ``but``: whose
+    holds do not count."""
     rows = connection.execute(
         select(leases.c.name, leases.c.expires_ms).where(
             _are_holds(),
+            leases.c.holder != (but or ""),
             leases.c.expires_ms > now_ms,
             leases.c.expires_ms <= now_ms + MAX_MS,
         )

@@ -122,6 +122,7 @@ def run(data_dir: Path, asked: Asked, timeout_s: float) -> Erasure:
             try:
                 hold(extents, data_dir, asked.topic, HOLD_MS, HOLDER)
                 _wait_for_rewrite(data_dir, asked.topic, timeout_s)
+                _check_not_held(extents, asked.topic)  # and so does this
                 drop_spilled(str(data_dir / "spill"), root)
                 attempts = _attempts(lambda: extents.hold(asked.topic, HOLD_MS, HOLDER))
                 files = _erase(root, topic_id, wanted, digest, attempts, spill)
@@ -166,9 +167,9 @@ def searching(asked: Asked, root: str, topic_id: str) -> Iterator[Search]:
 def _check_not_held(extents: Extents, topic: str) -> None:
     """Raise NotErased if its owner wants nothing to come into its table: what leaves it
     would be in the way of what he does there, too."""
-    [extent] = extents.of([topic])
-    if extent.held_until_ms is not None:
-        why = held_sentence(topic, extent.held_until_ms)
+    until_ms = extents.held_by_others(topic, HOLDER)
+    if until_ms is not None:
+        why = held_sentence(topic, until_ms)
         raise NotErased(f"{why}; nothing was changed")
 
 

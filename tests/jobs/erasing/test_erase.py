@@ -182,6 +182,24 @@ def test_a_table_that_its_owner_holds_before_a_spark_is_there_is_left_too(
     assert scene.files() == before
 
 
+@pytest.mark.usefixtures("broker")
+def test_a_table_that_its_owner_holds_while_a_rewrite_is_waited_for_is_left_too(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog, wait = scene.world.catalog, erasing._wait_for_rewrite
+
+    def slowly(*asked: Any) -> None:
+        now_ms = int(time.time() * 1000)
+        catalog.change(lambda c: holds.hold(c, scene.id, holds.OWNER, now_ms, 600_000))
+        wait(*asked)
+
+    monkeypatch.setattr(erasing, "_wait_for_rewrite", slowly)
+    before = scene.files()
+    with pytest.raises(NotErased, match=r"owner holds.*nothing was changed"):
+        run(scene.world.data_dir, ASKED, 30)
+    assert scene.files() == before
+
+
 def test_it_needs_a_broker(scene: Scene) -> None:
     say_as(scene.world.data_dir, BrokerStatus(state="stopped"))
     with pytest.raises(NotErased, match="no broker runs on"):
