@@ -8,6 +8,7 @@ begins with ``@``. Children do not inherit the variable: one word is for all of 
 
 import os
 import socket
+import sys
 from typing import Final
 
 import structlog
@@ -21,8 +22,20 @@ log = structlog.get_logger("lakelog.up")
 
 
 def say(line: str) -> None:
-    """One line to standard output, at once."""
-    typer.echo(line)
+    """One line to standard output, at once. Where that does not take it, as a file on a
+    full disk or the pipe to a reader that has gone, it is logged: it ends no part."""
+    try:
+        typer.echo(line)
+    except OSError as error:
+        log.warning("nobody hears", line=line, why=error.strerror)
+        _say_no_more()
+
+
+def _say_no_more() -> None:
+    """What is left in the buffer would be tried again, and fail, at the very end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def announce(line: str) -> None:

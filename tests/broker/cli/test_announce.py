@@ -2,10 +2,13 @@
 
 import os
 import socket
+import sys
 import tempfile
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
+from subprocess import PIPE, run
+from textwrap import dedent
 
 import pytest
 from structlog.testing import capture_logs
@@ -33,6 +36,32 @@ def test_who_listens_hears_the_line_that_people_see(monkeypatch, capsys):
         announce("ready kafka=a:1")
         assert bound.recv(4096) == b"READY=1\nSTATUS=ready kafka=a:1"
     assert capsys.readouterr().out == "ready kafka=a:1\n"
+
+
+SAYING = """
+    import structlog, sys
+    from broker.cli.announce import announce, say
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    announce("ready kafka=a:1")
+    say("compactor ready")
+"""
+
+
+@pytest.mark.parametrize("environment", [{}, {"PYTHONUNBUFFERED": "1"}])
+def test_a_line_that_standard_output_does_not_take_ends_nothing(
+    monkeypatch, environment
+):
+    """As a file on a full disk; who waits for systemd's word gets it all the same."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    with listening(monkeypatch) as bound, open("/dev/full", "w") as full:
+        done = run(
+            [sys.executable, "-c", dedent(SAYING)],
+            env=os.environ | environment, stdout=full, stderr=PIPE, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert bound.recv(4096) == b"READY=1\nSTATUS=ready kafka=a:1"
+    assert done.stderr.count("nobody hears") == 1
+    assert "No space left on device" in done.stderr
 
 
 def test_a_path_is_a_socket_as_well(monkeypatch):
