@@ -6,6 +6,7 @@ minute, and nobody restarts a broker for it. The names are fixed, so that nobody
 make up new ones without end.
 """
 
+import contextlib
 import logging
 from typing import Any, Final, TextIO
 
@@ -55,11 +56,18 @@ class Levels:
 
 
 class NamedLogger(structlog.PrintLogger):
-    """Prints to a file; knows its name and what it says."""
+    """Prints to a file; knows its name and what it says. What the file does not take,
+    as on a full disk, may be lost: who says something does not fail by that."""
 
     def __init__(self, name: str, levels: Levels, file: TextIO) -> None:
         super().__init__(file)
         self.name, self.levels = name, levels
+
+    def msg(self, message: str) -> None:
+        with contextlib.suppress(OSError):
+            super().msg(message)
+
+    debug = info = warning = error = critical = msg
 
 
 class LeveledLogger(structlog.BoundLoggerBase):

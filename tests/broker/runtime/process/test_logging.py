@@ -52,3 +52,18 @@ def test_no_value_forges_a_line_or_colours_a_terminal(form: str) -> None:
     lines = said(form)
     assert not any(line.startswith("2026 error forged") for line in lines)
     assert "\x1b" not in "".join(lines)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_who_says_what_a_full_disk_does_not_take_goes_on(form: str) -> None:
+    """What he was at is worth more than the line; `recent` has it all the same."""
+    program = PROGRAM + "from broker.runtime.process.logging import recent\n"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program + "print(*recent, flush=True)", form],
+            stdout=subprocess.PIPE,
+            stderr=full,
+            text=True,
+        )
+    assert "said" in done.stdout
+    assert "ZeroDivisionError" in done.stdout
