@@ -153,7 +153,7 @@ class Child:
             lambda: asyncio.StreamReaderProtocol(lines), os.fdopen(pipe, "rb")
         )
         try:
-            async for line in lines:
+            while line := await _next_line(lines):
                 self.said(line.decode(errors="replace").rstrip())
                 self.ready.set()
         finally:
@@ -212,6 +212,14 @@ class Child:
                 return
             await asyncio.sleep(POLL_S)
         _signal_group(group, signal.SIGKILL)
+
+
+async def _next_line(lines: asyncio.StreamReader) -> bytes:
+    """b"" at the end. Of a line of more than 64 KiB no more than its last part: Spark
+    may print any, and who started it is to hear of its end all the same."""
+    while True:
+        with contextlib.suppress(ValueError):
+            return await lines.readline()
 
 
 def _signal_group(group: int, number: int) -> bool:

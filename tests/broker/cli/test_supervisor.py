@@ -47,6 +47,14 @@ def test_what_a_child_says_is_heard_line_by_line():
     assert heard == ["one", "two"]
 
 
+def test_a_line_without_an_end_is_left_out_and_the_next_ones_are_heard():
+    heard = []
+    child = Script("x", ["print('x' * 300_000); print('two'); exit(3)"], heard.append)
+    assert asyncio.run(child.run()) == 3
+    assert heard[-1] == "two"
+    assert sum(map(len, heard)) < 300_000
+
+
 def test_what_lies_in_the_working_directory_is_no_part_of_a_child(
     monkeypatch, tmp_path
 ):
