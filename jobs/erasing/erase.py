@@ -118,11 +118,10 @@ def run(data_dir: Path, asked: Asked, timeout_s: float) -> Erasure:
         digest = records.digest_of(topic_id, asked.kind, asked.what)
         before = check_erasable(root, topic_id).version
         with searching(asked, root, topic_id) as wanted:
-            _check_not_held(extents, asked.topic)  # all this takes its time
             try:
                 hold(extents, data_dir, asked.topic, HOLD_MS, HOLDER)
                 _wait_for_rewrite(data_dir, asked.topic, timeout_s)
-                _check_not_held(extents, asked.topic)  # and so does this
+                _check_not_held(extents, asked.topic)  # all this takes its time
                 drop_spilled(str(data_dir / "spill"), root)
                 attempts = _attempts(lambda: extents.hold(asked.topic, HOLD_MS, HOLDER))
                 files = _erase(root, topic_id, wanted, digest, attempts, spill)
