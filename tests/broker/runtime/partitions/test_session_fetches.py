@@ -9,6 +9,7 @@ from broker.apis import _fetch_sessions
 from broker.apis.produce import produce
 from broker.protocol.errors import ErrorCode
 from broker.runtime.partitions.reads import TURN_PLACES
+from broker.runtime.services import Broker
 from tests.support.fetching import SessionClient, answered
 from tests.support.rig import (
     ENDLESS_MS,
@@ -24,6 +25,15 @@ from tests.support.rig import (
 COUNT = 2_000
 
 
+async def following(broker: Broker, count: int) -> SessionClient:
+    """A client that has read all of a topic of so many empty partitions."""
+    await create(broker, "t", partitions=count)
+    client = SessionClient(broker, "t")
+    await client.fetch(*[(index, 0) for index in range(count)])
+    await client.fetch()
+    return client
+
+
 def test_of_thousands_a_fetch_looks_at_what_moved_and_waits_for_one_thing(
     tmp_path: Path,
 ) -> None:
@@ -31,10 +41,7 @@ def test_of_thousands_a_fetch_looks_at_what_moved_and_waits_for_one_thing(
 
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
-            await create(broker, "t", partitions=COUNT)
-            client = SessionClient(broker, "t")
-            await client.fetch(*[(index, 0) for index in range(COUNT)])
-            await client.fetch()
+            client = await following(broker, COUNT)
             looked_at: list[int] = []
             find = _fetch_sessions.find_place
             with pytest.MonkeyPatch.context() as patch:
@@ -64,10 +71,7 @@ def test_more_than_a_turn_can_wake_while_a_fetch_waits(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             count = 2 * TURN_PLACES + 3
-            await create(broker, "t", partitions=count)
-            client = SessionClient(broker, "t")
-            await client.fetch(*[(index, 0) for index in range(count)])
-            await client.fetch()
+            client = await following(broker, count)
             waiting = client.start(max_wait_ms=ENDLESS_MS, min_bytes=1 << 20)
             for index in reversed(range(count)):
                 await produce_one(broker, "t", batch_of(b"x"), partition=index)
@@ -86,10 +90,7 @@ def test_what_wakes_at_once_is_enough_together_though_no_turn_takes_it_all(
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             count = 2 * TURN_PLACES + 3
-            await create(broker, "t", partitions=count)
-            client = SessionClient(broker, "t")
-            await client.fetch(*[(index, 0) for index in range(count)])
-            await client.fetch()
+            client = await following(broker, count)
             enough = count * len(batch_of(b"x"))
             waiting = client.start(max_wait_ms=ENDLESS_MS, min_bytes=enough)
             everywhere = [(index, batch_of(b"x")) for index in range(count)]
