@@ -234,7 +234,7 @@ class NetworkSettings(_Group):
         default=256, description="requests a connection may have open"
     )
     unsent_bytes_max: Bytes = Field(
-        default=8 << 20,
+        default=64 << 10,
         description="answers to a peer that does not read, before we wait",
     )
     fetched_bytes_max: Bytes = Field(

@@ -13,6 +13,9 @@ class Software:
     name: str = ""
     version: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}".strip() or "unknown"
+
 
 @dataclass(slots=True)
 class Context:

@@ -32,7 +32,7 @@ from broker.dispatch.dispatcher import Route
 from broker.dispatch.pending import PendingBytes
 from broker.dispatch.turns import Reading
 from broker.network.exchange import OPEN_BYTES, Exchange
-from broker.network.hub import STARTED_A_TURN, Hub
+from broker.network.hub import Hub
 from broker.network.large import LargeRequest
 from broker.network.liveness import Liveness
 from broker.network.sending import Sending
@@ -171,7 +171,7 @@ class Connection(asyncio.BufferedProtocol):
         started, stalled = 0, False
         try:
             while not self._closing:
-                if stalled := started == STARTED_A_TURN or self._must_wait():
+                if stalled := self._must_wait() or self._leaves_rest(started):
                     break
                 frame = self._receiver.next_frame()
                 if frame is None:
@@ -382,12 +382,7 @@ class Connection(asyncio.BufferedProtocol):
         if not out or self._transport.is_closing():
             return
         self._out, self._unsent = [], 0
-        if self._sending.is_empty:
-            self._transport.writelines(out)
-        else:
-            self._sending.before_write(self._transport)
-            self._transport.writelines(out)
-            self._sending.after_write(self._transport)
+        self._sending.write(self._transport, out)
         if self.reading_paused:
             self.resume_soon()
 
@@ -397,6 +392,11 @@ class Connection(asyncio.BufferedProtocol):
         """Whether the next request may not start for now."""
         held = self._large or (self._pipeline and self._is_held())
         return bool(held) or self._stalled()
+
+    def _leaves_rest(self, started: int) -> bool:
+        """Whether others have their turn before the next request, which is whole."""
+        over = self._hub.turn.is_over(started)
+        return over and self._receiver.next_key() is not None
 
     def _is_held(self) -> bool:
         """Whether the next request is whole and waits for those before it."""
@@ -448,9 +448,9 @@ class Connection(asyncio.BufferedProtocol):
         """Look again at the loop's next turn: never from within another's step."""
         if not (self._resuming or self._closing):
             self._resuming = True
-            self._hub.loop.call_soon(self._resume)
+            self._hub.turn.come(self)
 
-    def _resume(self) -> None:
+    def resume(self) -> None:
         self._resuming = False
         if not self._closing and self.reading_paused:
             self._advance()
@@ -477,12 +477,11 @@ class Connection(asyncio.BufferedProtocol):
     def refuse(self, error: ProtocolError) -> None:
         """The peer does not speak the protocol: what was started is still answered."""
         self._counters.protocol_errors += 1
-        software = self.session.software
         self._hub.log_refusal(
             "connection closed: not what we speak",
             why=str(error),
             peer=self.peer,
-            software=f"{software.name} {software.version}".strip() or "unknown",
+            software=str(self.session.software),
         )
         self._closing = self._refused = True
         self._pause()

@@ -16,6 +16,7 @@ from broker.clock import Clock
 from broker.dispatch.dispatcher import Dispatcher
 from broker.network.blocks import Arena, BlockPool
 from broker.network.receiver import Receiver
+from broker.network.turn import Turn
 from broker.runtime.budget import Budget
 from broker.runtime.process.status import Counters
 from broker.settings import NetworkSettings
@@ -25,10 +26,6 @@ log = structlog.get_logger("lakelog.network")
 
 LOOK_MS = 500
 """How often those who hold memory are looked at while others wait for it."""
-
-STARTED_A_TURN = 32
-"""So many requests that came together are started in one turn of the loop: a
-millisecond or less for each connection."""
 
 REPEAT_MS = 60_000
 """What peers do wrong is logged so often for each reason, with a count."""
@@ -68,6 +65,7 @@ class Hub:
         self.loop = loop
         self.clock = clock
         self.timers = timers
+        self.turn = Turn(loop.call_soon)
         self.counters = counters
         self.receiving = Budget(limits.inflight_bytes_max)
         self.producing = Budget(limits.inflight_bytes_max)

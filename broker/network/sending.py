@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from broker.network.hub import LOOK_MS, Hub
+from broker.protocol.buffers import Buffer
 
 TAKE_MS, WHOLE_MS = 5_000, 30_000
 
@@ -44,19 +45,16 @@ class Sending:
         self._due = self._due_since_ms = 0
         """What was left when others began to wait for it, and since when they do."""
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no reserved answer is on its way."""
-        return not self._reserved
-
     def add(self, reservation: Reservation) -> None:
         """The next write holds the answer that this was reserved for."""
         self._reserved.append(reservation)
 
-    def before_write(self, transport: asyncio.Transport) -> None:
-        """Ask to be told when everything has been taken."""
+    def write(self, transport: asyncio.Transport, parts: list[Buffer]) -> None:
+        """Write; while answers are reserved, ask to be told when all of it is taken."""
         if self._reserved:
             transport.set_write_buffer_limits(high=0)
+        transport.writelines(parts)
+        self.after_write(transport)
 
     def after_write(self, transport: asyncio.Transport) -> None:
         """Release the memory of answers that were taken; watch the others."""

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from broker.network.hub import Hub
 from broker.network.sending import TAKE_MS, WHOLE_MS, Sending
+from broker.protocol.buffers import Buffer
 from broker.runtime.budget import Budget, Reservation
 from tests.support.clock import ManualClock
 from tests.support.timers import ManualTimers
@@ -17,12 +18,16 @@ class Transport:
     def __init__(self) -> None:
         self.left = 0
         self.limits: list[int] = []
+        self.written: list[Buffer] = []
 
     def set_write_buffer_limits(self, high: int) -> None:
         self.limits.append(high)
 
     def get_write_buffer_size(self) -> int:
         return self.left
+
+    def writelines(self, parts: list[Buffer]) -> None:
+        self.written.extend(parts)
 
 
 class Peer:
@@ -40,9 +45,8 @@ class Peer:
         self.transport = cast("asyncio.Transport", self.fake)
         assert self.budget.try_take(100)
         self.sending.add(Reservation(self.budget, 100))
-        self.sending.before_write(self.transport)
         self.fake.left = left
-        self.sending.after_write(self.transport)
+        self.sending.write(self.transport, [b"answer"])
 
     def _too_slow(self) -> None:
         self.cut_off += 1
@@ -52,6 +56,7 @@ def test_what_the_kernel_took_at_once_is_released_at_once() -> None:
     peer = Peer(left=0)
     assert peer.budget.taken == 0
     assert peer.fake.limits == [0, 8_000]
+    assert peer.fake.written == [b"answer"]
     assert len(peer.timers) == 0
 
 
@@ -113,6 +118,5 @@ def test_who_takes_all_in_time_while_others_wait_is_not_cut_off() -> None:
 def test_without_reservations_nothing_is_asked_of_the_transport() -> None:
     peer = Peer(left=0)
     peer.fake.limits.clear()
-    peer.sending.before_write(peer.transport)
-    peer.sending.after_write(peer.transport)
+    peer.sending.write(peer.transport, [b"answer"])
     assert peer.fake.limits == []
