@@ -1,6 +1,5 @@
 """``lakelog up | broker | compactor``: the parts, together or each alone."""
 
-import asyncio
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ from typing import Annotated
 
 import structlog
 import typer
+import uvloop
 
 from broker.cli.admin import admin_socket
 from broker.cli.announce import announce, say
@@ -86,7 +86,7 @@ def up(
     supervisor = Supervisor(
         shared, not no_admin, compactor, say, flags, announce=announce
     )
-    raise typer.Exit(asyncio.run(supervisor.run()))
+    raise typer.Exit(uvloop.run(supervisor.run()))
 
 
 def broker(

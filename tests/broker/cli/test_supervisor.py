@@ -6,9 +6,11 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import pytest
+import uvloop
 from structlog.testing import capture_logs
 
 from broker.cli import supervisor
@@ -43,14 +45,14 @@ class Script(Child):
 def test_what_a_child_says_is_heard_line_by_line():
     heard = []
     child = Script("x", ["print('one'); print('two')"], heard.append)
-    assert asyncio.run(child.run()) == 0
+    assert uvloop.run(child.run()) == 0
     assert heard == ["one", "two"]
 
 
 def test_a_line_without_an_end_is_left_out_and_the_next_ones_are_heard():
     heard = []
     child = Script("x", ["print('x' * 300_000); print('two'); exit(3)"], heard.append)
-    assert asyncio.run(child.run()) == 3
+    assert uvloop.run(child.run()) == 3
     assert heard[-1] == "two"
     assert sum(map(len, heard)) < 300_000
 
@@ -65,10 +67,10 @@ def test_what_lies_in_the_working_directory_is_no_part_of_a_child(
     monkeypatch.chdir(tmp_path)
     heard = []
     child = Child("x", ["config", "show"], heard.append)
-    assert asyncio.run(child.run()) == 0
+    assert uvloop.run(child.run()) == 0
     assert any(line.startswith("listener: ") for line in heard)
     nested = f"import os; exit(os.system('{sys.executable} -m secrets') and 1)"
-    assert asyncio.run(Script("x", [nested], heard.append).run()) == 0
+    assert uvloop.run(Script("x", [nested], heard.append).run()) == 0
 
 
 def test_a_child_that_dies_is_started_again(monkeypatch):
@@ -86,7 +88,7 @@ def test_a_child_that_dies_is_started_again(monkeypatch):
         await keeping
 
     with capture_logs() as events:
-        asyncio.run(asyncio.wait_for(story(), STUCK_S))
+        uvloop.run(asyncio.wait_for(story(), STUCK_S))
     assert len(ended) >= 2
     assert heard[:3] == ["0", "1", "2"]
     assert all(one["why"] == "exit code 3" for one in events if one["event"] == "ended")
@@ -119,18 +121,19 @@ def test_a_child_is_told_a_line_when_there_is_one_and_each_time_it_is_started():
     async def story():
         return [await child.run(), await child.run()]
 
-    assert asyncio.run(asyncio.wait_for(story(), STUCK_S)) == [0, 0]
+    assert uvloop.run(asyncio.wait_for(story(), STUCK_S)) == [0, 0]
     assert heard == ["waits", "h:1", ""] * 2
 
 
 def test_a_child_that_is_told_nothing_finds_its_input_at_its_end():
     heard: list[str] = []
-    assert asyncio.run(Script("x", [ECHO], heard.append).run()) == 0
+    assert uvloop.run(Script("x", [ECHO], heard.append).run()) == 0
     assert heard == ["waits", ""]
 
 
 def test_a_child_that_ends_before_it_is_told_leaves_nothing_open():
     async def story():
+        assert await Script("x", ["pass"], print).run() == 0  # the loop's own are open
         child = Script("x", ["pass"], print)
         child.line = asyncio.Event().wait
         before = os.listdir("/proc/self/fd")
@@ -138,7 +141,7 @@ def test_a_child_that_ends_before_it_is_told_leaves_nothing_open():
         await asyncio.sleep(0)
         assert os.listdir("/proc/self/fd") == before
 
-    asyncio.run(asyncio.wait_for(story(), STUCK_S))
+    uvloop.run(asyncio.wait_for(story(), STUCK_S))
 
 
 class Unstartable(Script):
@@ -169,7 +172,7 @@ def test_a_child_that_cannot_be_started_is_tried_again_and_keeps_nothing_open(
         await keeping
 
     with capture_logs() as events:
-        asyncio.run(asyncio.wait_for(story(), STUCK_S))
+        uvloop.run(asyncio.wait_for(story(), STUCK_S))
     assert ended
     first = next(one for one in events if one["event"] == "ended")
     assert first["why"] == "cannot be started: No such file or directory"
@@ -185,8 +188,19 @@ class StoppedMeanwhile(Script):
 
 def test_a_child_that_is_stopped_while_it_is_started_is_not_left_behind():
     child = StoppedMeanwhile("x", ["import time; time.sleep(60)"], print)
-    code = asyncio.run(asyncio.wait_for(child.run(), STUCK_S))
+    code = uvloop.run(asyncio.wait_for(child.run(), STUCK_S))
     assert code == -signal.SIGTERM
+
+
+def test_no_thread_is_needed_to_hear_that_a_child_ended(monkeypatch):
+    """Where there is none left, it would run on with nobody who starts it again."""
+
+    def none_left(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none_left)
+    child = Script("x", ["exit(4)"], print)
+    assert uvloop.run(asyncio.wait_for(child.run(), STUCK_S)) == 4
 
 
 STUBBORN = """
@@ -208,7 +222,7 @@ def test_a_child_that_does_not_stop_is_killed_with_what_it_left():
         await child.stop(0.3)
         return await running
 
-    assert asyncio.run(asyncio.wait_for(story(), STUCK_S)) == -signal.SIGKILL
+    assert uvloop.run(asyncio.wait_for(story(), STUCK_S)) == -signal.SIGKILL
     assert until_gone(int(heard[0]))
 
 
@@ -295,7 +309,7 @@ def test_a_broker_that_cannot_be_started_ends_up_with_its_reason(monkeypatch):
     heard: list[str] = []
     with capture_logs() as events:
         up = Supervisor([], True, True, heard.append).run()
-        assert asyncio.run(asyncio.wait_for(up, STUCK_S)) == 1
+        assert uvloop.run(asyncio.wait_for(up, STUCK_S)) == 1
     [why] = [one["why"] for one in events if one.get("part") == "broker"]
     assert why == "cannot be started: No such file or directory"
     assert heard == []
@@ -315,4 +329,4 @@ def test_an_up_that_stops_starts_no_compactor(monkeypatch):
         assert up.others == []
         assert following.done()
 
-    asyncio.run(story())
+    uvloop.run(story())
