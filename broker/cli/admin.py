@@ -1,7 +1,9 @@
 """``lakelog admin``: the REST plane alone; ``lakelog admin token``: who may ask it."""
 
+import contextlib
 import socket
 import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -58,10 +60,11 @@ def admin(
         bound.listen()  # to the plane's loop it is no error if another came first
     except OSError as error:
         raise _not_heard(settings, error) from None
-    server.run(
-        bound, bootstrap, settings, announce,
-        insecure=insecure, recent=recent, levels=levels,
-    )  # fmt: skip
+    with _refusals_reported():  # the tokens may have gone while the broker started
+        server.run(
+            bound, bootstrap, settings, announce,
+            insecure=insecure, recent=recent, levels=levels,
+        )  # fmt: skip
 
 
 def _refuse_options(context: typer.Context) -> None:
@@ -76,22 +79,30 @@ def _refuse_options(context: typer.Context) -> None:
 def admin_socket(settings: Settings, *, insecure: bool) -> socket.socket:
     """A socket where the plane may listen. Raises UserError if it cannot or may not."""
     from admin_api.access import exposure
-    from admin_api.access.tokens import Tokens, TokensUnreadable
+    from admin_api.access.tokens import Tokens
 
     host, _, port = settings.admin.rpartition(":")
-    try:
+    with _refusals_reported(), contextlib.ExitStack() as opened:
         exposure.check_certificate(settings.admin_tls)
-        bound = exposure.listen(host.strip("[]"), int(port))
-    except exposure.ExposureRefused as error:
-        raise UserError(str(error)) from None
-    except OSError as error:
-        raise _not_heard(settings, error) from None
-    try:
+        try:
+            bound = opened.enter_context(exposure.listen(host.strip("[]"), int(port)))
+        except OSError as error:
+            raise _not_heard(settings, error) from None
         exposure.check(bound, Tokens(settings.data_dir), insecure=insecure)
-    except (exposure.ExposureRefused, TokensUnreadable) as error:
-        bound.close()
-        raise UserError(str(error)) from None
+        opened.pop_all()
     return bound
+
+
+@contextlib.contextmanager
+def _refusals_reported() -> Iterator[None]:
+    """Turn why the plane may not listen there into a UserError."""
+    from admin_api.access.exposure import ExposureRefused
+    from admin_api.access.tokens import TokensUnreadable
+
+    try:
+        yield
+    except (ExposureRefused, TokensUnreadable) as error:
+        raise UserError(str(error)) from None
 
 
 def _not_heard(settings: Settings, error: OSError) -> UserError:

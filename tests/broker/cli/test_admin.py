@@ -174,3 +174,25 @@ def test_it_is_not_ready_where_another_listens_before_its_broker_is_there(tmp_pa
     done = run(command, capture_output=True, text=True, timeout=STUCK_S)
     assert (done.returncode, done.stdout) == (1, "")
     assert "cannot listen on 127.0.0.1:" in done.stderr
+
+
+def test_it_does_not_listen_where_its_tokens_went_while_the_broker_started(tmp_path):
+    program = f"""
+        import pathlib, sys
+        from admin_api.access.tokens import Role, Tokens
+        from broker.cli import main
+        data_dir = pathlib.Path({str(tmp_path)!r})
+        Tokens(data_dir).create(Role.ADMIN, "mine", 0)
+        class Up:
+            def readline(self):
+                (data_dir / "admin-tokens.json").unlink()
+                return "127.0.0.1:1\\n"
+        sys.stdin = Up()
+        sys.argv[1:1] = ["admin", "--bootstrap", "-", "--admin", "0.0.0.0:0"]
+        main()
+    """
+    command = [sys.executable, "-c", dedent(program), "--data-dir", str(tmp_path)]
+    done = run(command, capture_output=True, text=True, timeout=STUCK_S)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "token create" in done.stderr
+    assert "Traceback" not in done.stderr
