@@ -29,6 +29,21 @@ def test_connections_above_the_limit_are_refused() -> None:
     on_loop(story)
 
 
+def test_of_many_who_come_at_once_several_are_let_in_in_a_turn_of_the_loop() -> None:
+    async def story() -> None:
+        async with serving() as server:
+            peers = [socket.create_connection(server.address) for _ in range(200)]
+            turns = 0
+            while len(server.hub.connections) < len(peers):
+                await asyncio.sleep(0)
+                turns += 1
+            assert turns < len(peers) / 2
+            for peer in peers:
+                peer.close()
+
+    on_loop(story)
+
+
 def test_small_answers_are_not_held_back() -> None:
     async def story() -> None:
         async with serving() as server:
