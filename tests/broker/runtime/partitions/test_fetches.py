@@ -167,6 +167,25 @@ def test_a_large_fetch_sees_what_comes_while_it_begins(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_a_large_fetch_finds_its_places_and_looks_at_them_in_many_turns(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            count = 5 * TURN_PLACES
+            await create(broker, "t", partitions=count)
+            places = [(index, 0) for index in range(count)]
+            request = fetch_request("t", *places, max_wait_ms=ENDLESS_MS)
+            waiting, turns = start(fetch, request, broker, 12), 0
+            while not len(broker.purgatory):
+                await asyncio.sleep(0)
+                turns += 1
+            assert turns >= 4 + 5
+            waiting.abandon()
+
+    run(scenario)
+
+
 def test_a_large_fetch_that_begins_can_be_cut_short_or_abandoned(
     tmp_path: Path,
 ) -> None:
