@@ -20,3 +20,7 @@ ProducerId = NewType("ProducerId", int)
 
 TopicPartition = tuple[TopicNumber, PartitionNumber]
 """Topic number and partition number: the key of a partition within the broker."""
+
+Superseded = tuple[ProducerId, TopicPartition, int]
+"""An offset that is pending no more: whose, of which partition, and only if it was said
+before this time (wall clock, ms)."""

@@ -4,7 +4,7 @@ They are nobody's offsets until the transaction ends: then they become the group
 they never were. By group and producer, since each producer ends its own.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 
 from sqlalchemy import Connection, and_, bindparam, select, tuple_
@@ -14,10 +14,12 @@ from broker.catalog import offsets
 from broker.catalog.offsets import CommittedOffset, Stored
 from broker.catalog.schema import pending_offsets
 from broker.catalog.upserts import upsert
-from broker.ids import ProducerId, TopicPartition
+from broker.ids import ProducerId, Superseded, TopicPartition
 
 _A_STATEMENT = 1_000
 """Partitions that one statement names: it looks at all that is pending of a group."""
+
+_ANY_TIME = (1 << 63) - 1
 
 ByProducer = dict[ProducerId, dict[TopicPartition, CommittedOffset]]
 
@@ -67,21 +69,18 @@ def end(
     producer_id: ProducerId,
     *,
     commits: bool,
-    supersedes: bool = False,
+    older: Collection[Superseded] = (),
 ) -> None:
-    """Make what a producer left pending the group's, or forget it.
-
-    ``supersedes``: what other producers had pending before is forgotten.
-    """
+    """Make what a producer left pending the group's, or forget it; and of others what
+    is ``older``."""
     columns = pending_offsets.c
     of_producer = and_(columns.group_id == group_id, columns.producer_id == producer_id)
     if commits:
         found = connection.execute(select(pending_offsets).where(of_producer))
         ended = {(row[2], row[3]): CommittedOffset(*row[4:]) for row in found}
         offsets.commit(connection, group_id, ended)
-        if supersedes:
-            _supersede_older(connection, group_id, ended)
     connection.execute(delete_from(pending_offsets).where(of_producer))
+    _supersede_older(connection, group_id, older)
 
 
 def end_some(
@@ -91,54 +90,39 @@ def end_some(
     some: Mapping[TopicPartition, Stored],
     *,
     commits: bool,
-    supersedes: bool = False,
+    older: Collection[Superseded] = (),
 ) -> None:
     """As ``end``, of these alone."""
     if commits:
         offsets.commit(connection, group_id, some)
-        if supersedes:
-            _supersede_older(connection, group_id, some)
-    _delete(connection, group_id, [(producer_id, *key) for key in some])
+    _delete(connection, group_id, ((producer_id, *key, _ANY_TIME) for key in some))
+    _supersede_older(connection, group_id, older)
 
 
 def _supersede_older(
-    connection: Connection, group_id: str, newer: Mapping[TopicPartition, Stored]
+    connection: Connection, group_id: str, older: Collection[Superseded]
 ) -> None:
-    """Forget what was pending for these partitions before they were committed."""
-    columns = pending_offsets.c
-    found = connection.execute(
-        select(
-            columns.producer_id,
-            columns.topic_number,
-            columns.partition,
-            columns.committed_ms,
-        ).where(columns.group_id == group_id)
-    )
-    _delete(
-        connection,
-        group_id,
-        [
-            (producer_id, number, index)
-            for producer_id, number, index, committed_ms in found
-            if (number, index) in newer and committed_ms < newer[number, index][3]
-        ],
-    )
+    rows = ((producer_id, *key, before_ms) for producer_id, key, before_ms in older)
+    _delete(connection, group_id, rows)
 
 
 def _delete(
-    connection: Connection, group_id: str, rows: list[tuple[int, int, int]]
+    connection: Connection, group_id: str, rows: Iterable[tuple[int, int, int, int]]
 ) -> None:
-    """Forget these rows of a group: producer, topic, partition."""
-    columns, names = pending_offsets.c, ("of_producer", "of_topic", "of_partition")
-    if rows:
+    """Forget these rows of a group: producer, topic, partition, if said before (ms)."""
+    columns = pending_offsets.c
+    names = ("of_producer", "of_topic", "of_partition", "before_ms")
+    named = [dict(zip(names, row, strict=True)) for row in rows]
+    if named:
         connection.execute(
             delete_from(pending_offsets).where(
                 columns.group_id == group_id,
                 columns.producer_id == bindparam("of_producer"),
                 columns.topic_number == bindparam("of_topic"),
                 columns.partition == bindparam("of_partition"),
+                columns.committed_ms < bindparam("before_ms"),
             ),
-            [dict(zip(names, row, strict=True)) for row in rows],
+            named,
         )
 
 

@@ -23,7 +23,8 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from broker.groups.offsets import Committed
-from broker.ids import ProducerId, TopicPartition
+from broker.groups.pending_partitions import PendingPartitions
+from broker.ids import ProducerId, Superseded, TopicPartition
 from broker.machine import Decision, Ticket
 from broker.protocol.errors import ErrorCode
 
@@ -31,6 +32,9 @@ GROUP_OFFSETS_BYTES, OFFSET_BYTES = 512, 256
 """What a group with offsets takes beside its id, and an offset beside its metadata."""
 
 _NONE: Mapping[TopicPartition, Committed] = MappingProxyType({})
+
+Pending = dict[ProducerId, dict[TopicPartition, Committed]]
+"""Of one group, by the producer whose transaction it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,8 @@ class PendingAdding:
 @dataclass(frozen=True, slots=True)
 class PendingEnding:
     """What a producer left pending, or ``some`` of it, is to be the group's, or
-    nobody's, durably. ``supersedes``: what another one has pending may be older."""
+    nobody's, durably. ``older``: what others may have pending, and before when it was
+    said if it is superseded."""
 
     durable: ClassVar[bool] = True
 
@@ -135,7 +140,7 @@ class PendingEnding:
     ending: int = 0
     """About how many they are."""
     some: Mapping[TopicPartition, Committed] | None = None
-    supersedes: bool = False
+    older: tuple[Superseded, ...] = ()
     upserts: ClassVar[Mapping[TopicPartition, Committed]] = _NONE
 
     def change(self, commits: "Commits") -> None:
@@ -145,8 +150,7 @@ class PendingEnding:
         offsets = commits.take_pending(self.group_id, self.producer_id, self.some)
         if offsets and self.commits:
             commits.put(self.group_id, offsets, ())
-            if self.supersedes:
-                commits.supersede_older(self.group_id, offsets)
+            commits.supersede_older(self.group_id, offsets)
 
 
 Changing = OffsetsChanging | PendingAdding | PendingEnding
@@ -206,9 +210,6 @@ class ChangeDropped:
 OffsetEvent = Changing | OffsetsChanged | ChangeDropped
 OffsetCommand = ChangeOffsets | AddPending | EndPending | OffsetsWritten
 
-Pending = dict[ProducerId, dict[TopicPartition, Committed]]
-"""Of one group, by the producer whose transaction it is."""
-
 
 @dataclass(slots=True)
 class Commits:
@@ -226,6 +227,10 @@ class Commits:
     """About what the durable offsets of a group take."""
     held_pending: Counter[tuple[str, ProducerId]] = field(default_factory=Counter)
     """About what is pending in a group for a producer takes."""
+    producers: PendingPartitions = field(default_factory=PendingPartitions)
+    """The same as ``pending``, by partition."""
+    newest_ms: int = 0
+    """When the newest that was ever pending was said."""
 
     def decide(
         self, command: OffsetCommand, now_ms: int
@@ -249,7 +254,8 @@ class Commits:
                 supersedes = self._may_be_pending(group_id)
                 return OffsetsChanging(serial, group_id, upserts, removed, supersedes)
             case AddPending(_, producer_id, offsets) if offsets:
-                return PendingAdding(serial, group_id, producer_id, offsets)
+                newest = self._not_before_others(offsets)
+                return PendingAdding(serial, group_id, producer_id, newest)
             case EndPending(_, producer_id, commits, _, some) if self._may_be_pending(
                 group_id
             ):
@@ -257,9 +263,41 @@ class Commits:
                 return PendingEnding(
                     serial, group_id, producer_id, commits,
                     all_of_it if some is None else len(some), some,
-                    commits and self._others_may_be_pending(group_id, producer_id),
+                    tuple(self._older(group_id, producer_id, some)) if commits else (),
                 )  # fmt: skip
         return None
+
+    def _not_before_others(
+        self, offsets: Mapping[TopicPartition, Committed]
+    ) -> Mapping[TopicPartition, Committed]:
+        """What is said last is the newest, also where the wall clock was set back."""
+        return {
+            key: one._replace(committed_ms=max(one.committed_ms, self.newest_ms))
+            for key, one in offsets.items()
+        }
+
+    def _older(
+        self,
+        group_id: str,
+        producer_id: ProducerId,
+        some: Iterable[TopicPartition] | None,
+    ) -> Iterator[Superseded]:
+        """What others have pending, or are about to, for what a producer has."""
+        there = self.pending.get(group_id, {}).get(producer_id, {})
+        keys = there if some is None else some
+        ended = {key: there[key] for key in keys if key in there}
+        writing = self.writing_of.get(group_id, {}).values()
+        adding = [one for one in writing if isinstance(one, PendingAdding)]
+        for one in adding:
+            if one.producer_id == producer_id:
+                added = one.upserts.items()
+                ended |= {k: new for k, new in added if some is None or k in some}
+        found: list[tuple[ProducerId, Collection[TopicPartition]]]
+        found = list(self.producers.by_producer(group_id, ended).items())
+        found += [(one.producer_id, one.upserts.keys() & ended) for one in adding]
+        for other, keys in found:
+            if other != producer_id:
+                yield from ((other, key, ended[key].committed_ms) for key in keys)
 
     def count_pending(self, group_id: str, producer_id: ProducerId) -> int:
         """How many offsets a producer left pending in a group, or is about to."""
@@ -277,13 +315,6 @@ class Commits:
             for change in self.writing_of.get(group_id, {}).values()
         )
 
-    def _others_may_be_pending(self, group_id: str, producer_id: ProducerId) -> bool:
-        of_group = self.pending.get(group_id, {})
-        return len(of_group) > (producer_id in of_group) or any(
-            isinstance(change, PendingAdding) and change.producer_id != producer_id
-            for change in self.writing_of.get(group_id, {}).values()
-        )
-
     def apply(self, event: OffsetEvent) -> None:
         """Change by one event."""
         event.change(self)
@@ -294,6 +325,12 @@ class Commits:
         self.held_bytes += _bytes_of(changing.group_id, changing.upserts)
         self.writing[changing.serial] = changing
         self.writing_of.setdefault(changing.group_id, {})[changing.serial] = changing
+        if isinstance(changing, PendingAdding):
+            self._note_newest(changing.upserts)
+
+    def _note_newest(self, pending: Mapping[TopicPartition, Committed]) -> None:
+        of_these = (one.committed_ms for one in pending.values())
+        self.newest_ms = max(self.newest_ms, *of_these)
 
     def end(self, serial: int) -> Changing:
         """Forget a change that was on its way; returns it."""
@@ -363,6 +400,7 @@ class Commits:
         self._count_pending_bytes(group_id, producer_id, added)
         of_group = self.pending.setdefault(group_id, {})
         of_group.setdefault(producer_id, {}).update(upserts)
+        self.producers.add(group_id, producer_id, upserts)
 
     def set_pending(
         self,
@@ -372,10 +410,13 @@ class Commits:
     ) -> None:
         """What a producer's transaction has of a group is this; nothing, if empty."""
         of_group = self.pending.setdefault(group_id, {})
-        of_group.pop(producer_id, None)
+        gone = of_group.pop(producer_id, {})
+        self.producers.remove(group_id, producer_id, gone)
         self.held_bytes -= self.held_pending.pop((group_id, producer_id), 0)
         if offsets:
             of_group[producer_id] = offsets
+            self.producers.add(group_id, producer_id, offsets)
+            self._note_newest(offsets)
             added = _bytes_of(group_id, offsets)
             self._count_pending_bytes(group_id, producer_id, added)
         if not of_group:
@@ -387,11 +428,14 @@ class Commits:
         self.held_bytes += added
         self.held_pending[group_id, producer_id] += added
 
-    def supersede(self, group_id: str, keys: Collection[TopicPartition] | None) -> None:
+    def supersede(self, group_id: str, keys: Iterable[TopicPartition] | None) -> None:
         """Forget what is pending for these partitions of a group; None: for all."""
-        gone = set(keys or ())  # of these, and of what is pending, the fewer are taken
-        for producer_id, offsets in list(self.pending.get(group_id, {}).items()):
-            here = None if keys is None else offsets.keys() & gone
+        gone: Mapping[ProducerId, Iterable[TopicPartition] | None]
+        if keys is None:
+            gone = dict.fromkeys(self.pending.get(group_id, {}))
+        else:
+            gone = self.producers.by_producer(group_id, keys)
+        for producer_id, here in gone.items():
             self.take_pending(group_id, producer_id, here)
 
     def supersede_older(
@@ -399,9 +443,9 @@ class Commits:
     ) -> None:
         """Forget what was pending for a partition of a group before it was committed
         in a transaction that is over."""
-        for producer_id, offsets in list(self.pending.get(group_id, {}).items()):
-            here = offsets.keys() & newer.keys()
-            gone = [k for k in here if offsets[k].is_older_than(newer[k])]
+        for producer_id, keys in self.producers.by_producer(group_id, newer).items():
+            pending = self.pending[group_id][producer_id]
+            gone = [key for key in keys if pending[key].is_older_than(newer[key])]
             if gone:
                 self.take_pending(group_id, producer_id, gone)
 
@@ -422,6 +466,7 @@ class Commits:
             return offsets
         taken = {key: offsets.pop(key) for key in here}  # what stays may be very much
         if taken:
+            self.producers.remove(group_id, producer_id, taken)
             self._count_pending_bytes(group_id, producer_id, -bytes_of(taken))
         return taken
 
@@ -440,10 +485,9 @@ class Commits:
         """Return those of these partitions for which a commit of the group is on its
         way, be it within a transaction that is open."""
         asked = set(keys)
-        pending = self.pending.get(group_id, {}).values()
         writing = self.writing_of.get(group_id, {}).values()
-        committing = (*pending, *(change.upserts for change in writing))
-        return {key for offsets in committing for key in offsets.keys() & asked}
+        found = {key for one in writing for key in one.upserts.keys() & asked}
+        return found | {key for key in asked if self.producers.producers(group_id, key)}
 
     def ids(self) -> Iterator[str]:
         """Every group that has offsets, if only pending ones."""

@@ -278,17 +278,13 @@ def _store(connection: Connection, event: Changing) -> None:
             _store_changing(connection, event)
         case PendingAdding(_, _, producer_id, offsets):
             pending.add(connection, group_id, producer_id, offsets)
-        case PendingEnding(_, _, producer_id, commits, _, None, supersedes):
-            pending.end(
-                connection, group_id, producer_id,
-                commits=commits, supersedes=supersedes,
-            )  # fmt: skip
-        case PendingEnding(_, _, producer_id, commits, _, some, supersedes):
+        case PendingEnding(_, _, producer_id, commits, _, None, older):
+            pending.end(connection, group_id, producer_id, commits=commits, older=older)
+        case PendingEnding(_, _, producer_id, commits, _, some, older):
             assert some is not None
             pending.end_some(
-                connection, group_id, producer_id, some,
-                commits=commits, supersedes=supersedes,
-            )  # fmt: skip
+                connection, group_id, producer_id, some, commits=commits, older=older
+            )
 
 
 def _store_changing(connection: Connection, event: OffsetsChanging) -> None:

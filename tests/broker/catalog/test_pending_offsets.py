@@ -90,7 +90,8 @@ def test_what_is_older_than_a_commit_is_forgotten_of_every_other_producer(
     end = pending_offsets.end
     if some is not None:
         end = partial(pending_offsets.end_some, some=some)
-    catalog.change(lambda c: end(c, "g", 7, commits=True, supersedes=True))
+    others = tuple((one, (1, 0), ONE.committed_ms) for one in (8, 9, 10))
+    catalog.change(lambda c: end(c, "g", 7, commits=True, older=others))
     assert catalog.read(offsets.load) == {"g": {(1, 0): ONE}}
     assert catalog.read(pending_offsets.load) == {
         "g": {8: {(1, 1): older}, 9: {(1, 0): same}},

@@ -250,6 +250,28 @@ def test_of_two_transactions_the_later_commit_counts_whichever_ends_last(
     assert not commits.pending
 
 
+def test_of_two_transactions_the_one_said_later_counts_where_the_clock_is_set_back():
+    commits = Commits()
+    made(commits, AddPending("g", 7, {(1, 0): Committed(5, committed_ms=2_000)}))
+    made(commits, AddPending("g", 8, {(1, 0): Committed(10, committed_ms=1_000)}))
+    for producer_id in (7, 8):
+        made(commits, EndPending("g", producer_id, True))
+    assert commits.of("g") == {(1, 0): Committed(10, committed_ms=2_000)}
+
+
+def test_what_an_end_may_supersede_is_named_also_what_is_on_its_way() -> None:
+    commits, of_both = Commits(), {(1, 0): Committed(1, committed_ms=1)}
+    made(commits, AddPending("g", 7, of_both | {(1, 1): Committed(1)}))
+    made(commits, AddPending("g", 9, {(1, 2): Committed(1)}))
+    for producer_id, at_ms in ((8, 2), (9, 3), (10, 4)):
+        newer = {(1, 0): Committed(2, committed_ms=at_ms)}
+        asked(commits, AddPending("g", producer_id, newer))
+    [ending] = commits.decide(EndPending("g", 9, True), 0).events
+    assert sorted(ending.older) == [(7, (1, 0), 3), (8, (1, 0), 3), (10, (1, 0), 3)]
+    [ending] = commits.decide(EndPending("g", 9, False), 0).events
+    assert ending.older == ()
+
+
 def test_a_transaction_that_is_aborted_takes_no_older_ones_place() -> None:
     commits = Commits()
     made(commits, AddPending("g", 7, {(1, 0): Committed(30, committed_ms=1)}))
@@ -323,6 +345,15 @@ def flat(commits: Commits) -> tuple[dict, dict]:
     )
 
 
+def flat_index(commits: Commits) -> set:
+    return {
+        (group_id, key, producer_id)
+        for group_id, by_partition in commits.producers.groups.items()
+        for key, producers in by_partition.items()
+        for producer_id in producers
+    }
+
+
 def held_by_hand(commits: Commits) -> int:
     """What all of it takes, counted anew."""
     parts = list(commits.groups.items())
@@ -383,6 +414,7 @@ def test_agrees_with_what_was_written_one_after_another(steps) -> None:
                 commits.apply(event)
         assert flat(commits) == (model.offsets, model.pending)
         assert commits.held_bytes == held_by_hand(commits)
+        assert flat_index(commits) == {(g, key, p) for g, p, key in model.pending}
     assert all(found for by in commits.pending.values() for found in by.values())
 
 
