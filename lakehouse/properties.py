@@ -57,7 +57,9 @@ DELTA = {
     "delta.enableDeletionVectors": "false",
     # Compact encodings of offsets and timestamps when Spark rewrites a file.
     "delta.parquet.format.version": "2.12.0",
-    "delta.logRetentionDuration": "interval 30 days",
+    # A table that flows has an entry each 2.5 seconds, and Spark lists all of them in
+    # each query. No older version can be read than that of the oldest files either.
+    "delta.logRetentionDuration": "interval 7 days",
     "delta.deletedFileRetentionDuration": "interval 7 days",
 }
 

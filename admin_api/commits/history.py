@@ -1,6 +1,6 @@
 """The commits of a table, the newest first, out of its Delta log.
 
-Old entries leave the log (after thirty days, unless its owner says otherwise): the list
+Old entries leave the log (after a week, unless its owner says otherwise): the list
 ends where the log does.
 """
 

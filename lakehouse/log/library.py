@@ -9,8 +9,9 @@ Used by the compactor's process only; everything here blocks.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import deltalake
@@ -26,6 +27,8 @@ from lakehouse.new_file import NewFile, statistics
 _NO_HOOKS = deltalake.PostCommitHookProperties(
     create_checkpoint=False, cleanup_expired_logs=False
 )
+_ENTRY = re.compile(r"\d{20}\.json")
+_CHECKSUM = re.compile(r"\d{20}\.crc")
 
 
 def commit_round(path: str, read_version: int, added: Round) -> bool:
@@ -142,13 +145,26 @@ def checkpoint(path: str, version: int) -> None:
 
 def clean_up(path: str) -> None:
     """Delete the expired part of the log; the newest checkpoint that had been there
-    when it expired stays, with all that came after. Raises CommitRefused and OSError.
+    when it expired stays, with all that came after. Lists the log. Raises CommitRefused
+    and OSError.
     """
     try:
         with panics_raised():
             deltalake.DeltaTable(path).cleanup_metadata()
     except DeltaError as error:
         raise CommitRefused(f"{path}: {error}") from error
+    _delete_checksums(os.path.join(path, LOG_DIRECTORY))
+
+
+def _delete_checksums(directory: str) -> None:
+    """Delete the ``N.crc`` of Delta's own writers whose entries are gone: nobody else
+    does, and they list the table's files with their statistics."""
+    names = os.listdir(directory)
+    oldest = min((name for name in names if _ENTRY.fullmatch(name)), default="")
+    for name in names:
+        if _CHECKSUM.fullmatch(name) and name[:20] < oldest[:20]:
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(directory, name))
 
 
 def _open(path: str) -> deltalake.DeltaTable:

@@ -4,9 +4,9 @@ The problem: the library makes a checkpoint of what lies on the disk, the checkp
 before included; where that is damaged and still can be read, the damage goes on into
 each one after it, for ever. The idea: what was written is read back, and must tell the
 state that the compactor followed. Only then its checksum is noted, and only then may
-the library delete what expired. Where it tells another state, or the library could not
-go on from the checkpoint before, that one is put aside if the log tells the same
-without it, and all is tried once more.
+the library delete what expired (`library.clean_up`). Where it tells another state, or
+the library could not go on from the checkpoint before, that one is put aside if the log
+tells the same without it, and all is tried once more.
 
 The price: to read it back takes two to three times as long as to write it: 0.5 s of CPU
 for 20,000 files.
@@ -28,18 +28,16 @@ _REFUSED = (CommitRefused, ValueError)
 
 
 def make_checkpoint(snapshot: Snapshot, version: int) -> str | None:
-    """Make the checkpoint of a version that was followed, durably, and delete what of
-    the log expired; one sentence if another was put aside for it.
+    """Make the checkpoint of a version that was followed, durably; one sentence if
+    another was put aside for it.
 
     Raises CommitRefused, LogDamaged, ValueError and OSError: there is none then.
     """
-    said = None
     try:
         _make(snapshot, version)
     except _REFUSED as error:
-        said = _make_without(snapshot, version, error)
-    library.clean_up(snapshot.path)
-    return said
+        return _make_without(snapshot, version, error)
+    return None
 
 
 def _make_without(snapshot: Snapshot, version: int, cause: Exception) -> str:

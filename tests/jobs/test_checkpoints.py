@@ -9,7 +9,7 @@ import pytest
 
 from broker.ids import TopicNumber
 from broker.topics.topic import Topic
-from jobs.checkpoints import STEP_MS, Checkpoints, due_version
+from jobs.checkpoints import CLEAN_UP_MS, STEP_MS, Checkpoints, due_version
 from jobs.tables import Table, Tables
 from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, load, read_entry
 from tests.jobs.world import World, some
@@ -148,6 +148,27 @@ def test_one_that_fails_waits_for_the_next_interval(tmp_path: Path) -> None:
     table.snapshot.version = 4
     made.note(table)
     assert due_version(table.snapshot) == 4
+
+
+def test_what_expired_of_a_log_goes_behind_a_checkpoint_once_an_hour(
+    tmp_path: Path,
+) -> None:
+    writer, clock = Writer(str(tmp_path)), ManualClock()
+    each(writer.path, "2")
+    table = Tables(str(tmp_path)).open(TOPIC)
+    made = Checkpoints({TOPIC.number: table}.get, clock)
+    first = []
+    for hours in (0, 0.5, 0.5, 0.1):
+        clock.advance(int(hours * CLEAN_UP_MS))
+        for _ in range(2):
+            writer.add(0, table.snapshot.version * 10, table.snapshot.version * 10 + 10)
+            table.snapshot = load(writer.path)
+        made.note(table)
+        made.make(lambda: True)
+        for name in Path(writer.path, LOG_DIRECTORY).iterdir():
+            os.utime(name, (1, 1))  # all of it expires
+        first.append(min(Path(writer.path, LOG_DIRECTORY).glob("0*.json")).stem[-1])
+    assert first == ["0", "0", "6", "6"]
 
 
 def test_a_table_that_is_gone_needs_none(tmp_path: Path) -> None:

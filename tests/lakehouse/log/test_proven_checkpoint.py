@@ -184,8 +184,15 @@ def test_what_expired_goes_only_behind_a_proven_one(writer: Writer) -> None:
     for version in range(9):
         os.utime(entry_path(writer.path, version), (1, 1))
     os.utime(place(writer, 4), (1, 1))
+    log = Path(writer.path, LOG_DIRECTORY)
+    for version in (3, 5, 9):
+        (log / f"{version:020d}.crc").write_text("{}")
     followed = rows(writer, 8, 2)
     make_checkpoint(followed, 10)
+    assert os.path.exists(entry_path(writer.path, 3))
+    library.clean_up(writer.path)
     assert not os.path.exists(entry_path(writer.path, 3))
+    left = sorted(int(path.stem) for path in log.glob("*.crc"))
+    assert left == [5, 9], "of an entry that went nothing is left"
     another_state(writer, 10, b"")
     assert load(writer.path).files == followed.files
