@@ -7,7 +7,8 @@ import time
 from typing import Protocol
 
 ticks_ns = time.perf_counter_ns
-"""For measuring how long something took; nothing is decided by it."""
+"""For measuring how long something took; but for whose turn it is, nothing is decided
+by it."""
 
 
 class Clock(Protocol):

@@ -35,7 +35,8 @@ from broker.network.exchange import OPEN_BYTES, Exchange
 from broker.network.hub import Hub
 from broker.network.large import LargeRequest
 from broker.network.liveness import Liveness
-from broker.network.sending import Sending
+from broker.network.sending import Sending, unsent_bytes
+from broker.network.turn import CREDIT
 from broker.protocol.buffers import Buffer
 from broker.protocol.errors import ProtocolError
 from broker.runtime.budget import Budget
@@ -48,9 +49,9 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_closing", "_counters", "_held", "_hub", "_large", "_limits", "_out",
-        "_pipeline", "_pipelined", "_producing", "_receiver", "_refused", "_resuming",
-        "_sending", "_started_ns", "_times", "_transport", "_unsent",
-        "_waits_for_bytes", "bytes_in", "bytes_out", "liveness", "peer", "port",
+        "_pipeline", "_pipelined", "_producing", "_receiver", "_refused", "_sending",
+        "_started_ns", "_times", "_transport", "_unsent", "_waits_for_bytes",
+        "bytes_in", "bytes_out", "credit", "liveness", "peer", "port",
         "reading_paused", "session", "writing_paused",
     )  # fmt: skip
 
@@ -68,8 +69,8 @@ class Connection(asyncio.BufferedProtocol):
         self._out: list[Buffer] = []
         self._unsent = self._held = 0
         self.bytes_in = self.bytes_out = self._started_ns = 0
-        self._closing = self._refused = False
-        self._waits_for_bytes = self._resuming = False
+        self._closing = self._refused = self._waits_for_bytes = False
+        self.credit = CREDIT
         self.reading_paused = self.writing_paused = False
         self.liveness = Liveness(self, hub, self._receiver)
 
@@ -135,8 +136,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """What the transport has taken and the peer has not."""
-        return self._transport.get_write_buffer_size()
+        """What we have written and the peer has not taken."""
+        return unsent_bytes(self._transport)
 
     @property
     def is_closing(self) -> bool:
@@ -171,16 +172,19 @@ class Connection(asyncio.BufferedProtocol):
         started, stalled = 0, False
         try:
             while not self._closing:
-                if stalled := self._must_wait() or self._leaves_rest(started):
+                if stalled := self._must_wait() or self._leaves_rest():
                     break
                 frame = self._receiver.next_frame()
                 if frame is None:
                     break
                 started += 1
+                self.credit -= 1
                 self._start(frame)
                 del frame  # nothing of ours may keep the buffer in use
         except ProtocolError as error:
             self.refuse(error)
+        if started:
+            self._hub.turn.went_on(self)
         self.liveness.note_progress(started > 0)
         self.flush()
         if not self._closing:
@@ -393,10 +397,9 @@ class Connection(asyncio.BufferedProtocol):
         held = self._large or (self._pipeline and self._is_held())
         return bool(held) or self._stalled()
 
-    def _leaves_rest(self, started: int) -> bool:
+    def _leaves_rest(self) -> bool:
         """Whether others have their turn before the next request, which is whole."""
-        over = self._hub.turn.is_over(started)
-        return over and self._receiver.next_key() is not None
+        return self._hub.turn.is_over(self) and self._receiver.next_key() is not None
 
     def _is_held(self) -> bool:
         """Whether the next request is whole and waits for those before it."""
@@ -446,12 +449,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_soon(self) -> None:
         """Look again at the loop's next turn: never from within another's step."""
-        if not (self._resuming or self._closing):
-            self._resuming = True
+        if not self._closing:
             self._hub.turn.come(self)
 
     def resume(self) -> None:
-        self._resuming = False
         if not self._closing and self.reading_paused:
             self._advance()
 

@@ -39,7 +39,7 @@ class Peer(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """What the transport has taken and the peer has not."""
+        """What was written and the peer has not taken."""
 
     @property
     def is_closing(self) -> bool: ...

@@ -38,6 +38,7 @@ class Receiver:
     """The receiving half of a connection."""
 
     __slots__ = (
+        "_alone_bytes_max",
         "_arena",
         "_block",
         "_budget",
@@ -58,6 +59,7 @@ class Receiver:
         self._pool = pool
         self._budget = budget
         self._frame_bytes_max = frame_bytes_max
+        self._alone_bytes_max = min(frame_bytes_max, READ_BYTES - 1)
         self._view: memoryview | None = None
         self._position = 0
         self._end = 0
@@ -110,13 +112,14 @@ class Receiver:
 
         As ``received``, ``next_frame`` and ``rest`` together, for the ordinary case: a
         small request that came alone and whole, and is of one of ``keys`` if these are
-        given. None: nothing was done.
+        given. None: nothing was done. (Where a read filled the arena, the loop reads
+        again before anybody else has a turn: such a one does not count as alone.)
         """
         arena = self._arena
         start = arena.position
         if (
             self._view is not None
-            or not _LEAST_BYTES <= count <= self._frame_bytes_max
+            or not _LEAST_BYTES <= count <= self._alone_bytes_max
             or _LENGTH.unpack_from(arena.view, start)[0] != count - 4
         ):
             return None

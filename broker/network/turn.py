@@ -5,35 +5,42 @@ such reads, and perhaps read no answer, have seconds of work waiting; one who co
 meanwhile must be accepted, heard and answered in three or four turns of the loop, and
 each of them would take as long as all those others together.
 
-The idea. Who has more than `SLICE` requests waits in a queue, which each turn begins
-with and goes through for ``TURN_NS``: a slice for each, one after the other. Who was
-just read may start a slice before that, unless that makes the turn ``READING_NS`` long.
-A request that comes alone and whole does not ask (`only_frame`): of those a connection
-has one in a turn, so a newcomer passes all the others.
+The idea is that of fair queues in routers (RFC 8290, section 4.2). A connection may
+start ``CREDIT`` requests when they come; who used that up waits in a queue, which each
+turn goes through for ``QUEUE_NS``, ``SERVED`` requests for each. Who did not use it up,
+and could not start since the turn was long (``TURN_NS``) or an answer had to come
+first, goes on before the queue. Credit comes back with a place in the queue, or when
+nobody waits: who is served quickly, and at once has more, passes nobody who waits.
 
-The price. Of a hundred who have much to say each has a hundredth of the time; the clock
-is read once more for each request that came with others.
+A request that comes alone and whole does not ask (`only_frame`), so it passes all that
+came together. libuv reads each connection once in a turn, unless its buffer was filled.
+
+The price. Of a hundred who have much to say each has a hundredth of the time, and is
+answered in four times as many calls of the kernel. The clock is read once more for each
+request that came with others.
 """
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from broker.clock import ticks_ns
 
-TURN_NS: Final = 1_000_000
-"""So long the queue has in a turn of the loop; its last request may take longer."""
+TURN_NS: Final = 8_000_000
+"""After so long nothing is started in a turn of the loop that came with others."""
 
-READING_NS: Final = 8_000_000
-"""When a turn has lasted so long, what is read in it joins the queue."""
+QUEUE_NS: Final = 1_000_000
+"""So long the queue has in a turn, whatever came before it."""
 
-SLICE: Final = 16
-"""So many requests of a connection are started before others who wait have theirs. With
-half of that a pipeline is answered in more calls of the kernel: a tenth slower."""
+CREDIT: Final = 16
+SERVED: Final = 4
 
 
 class Waiting(Protocol):
     """A connection with requests that may be started."""
+
+    credit: int
+    """So many may be started before others have theirs; it counts them down."""
 
     def resume(self) -> None:
         """Start some of them; if some are left, come again."""
@@ -43,7 +50,8 @@ class Turn:
     """Who starts requests in this turn of the loop, and who in the next."""
 
     __slots__ = (
-        "_began_ns", "_call_soon", "_called", "_queue", "_resuming", "_ticks_ns",
+        "_began_ns", "_call_soon", "_called", "_ends_ns", "_first", "_queue",
+        "_ticks_ns",
     )  # fmt: skip
 
     def __init__(
@@ -52,21 +60,34 @@ class Turn:
         ticks_ns: Callable[[], int] = ticks_ns,
     ) -> None:
         self._call_soon, self._ticks_ns = call_soon, ticks_ns
-        self._queue: deque[Waiting] = deque()
-        self._called = self._resuming = False
+        self._first: OrderedDict[Waiting, None] = OrderedDict()
+        """Those who have credit."""
+        self._queue: OrderedDict[Waiting, None] = OrderedDict()
+        """Those who have used some, be it that they have nothing to start just now."""
+        self._called = False
         self._began_ns: int | None = None  # while nothing was started in this turn
+        self._ends_ns = TURN_NS
 
     def come(self, connection: Waiting) -> None:
-        """Resume a connection in the next turn, or when those before it had theirs."""
-        self._queue.append(connection)
+        """Resume a connection, in the next turn if all those before it have theirs."""
+        place = self._first if connection.credit > 0 else self._queue
+        place[connection] = None
         self._call_next()
 
-    def is_over(self, started: int) -> bool:
-        """Whether one that started so many at once leaves its rest to others."""
+    def went_on(self, connection: Waiting) -> None:
+        """A connection started some: it has its credit back when others had theirs."""
+        if not (self._queue or self._first):
+            connection.credit = CREDIT
+        elif connection.credit < CREDIT:
+            self._queue[connection] = None
+            self._call_next()
+
+    def is_over(self, connection: Waiting) -> bool:
+        """Whether a connection leaves its next request to a later turn."""
         lasted_ns = self._lasted_ns()
-        if started < SLICE and not self._resuming:
-            return lasted_ns >= READING_NS
-        return lasted_ns >= TURN_NS or (started >= SLICE and bool(self._queue))
+        if connection.credit > 0:
+            return lasted_ns >= self._ends_ns
+        return bool(self._queue or self._first) or lasted_ns >= QUEUE_NS
 
     def _lasted_ns(self) -> int:
         """How long ago the first request of this turn was started."""
@@ -83,11 +104,25 @@ class Turn:
 
     def _next(self) -> None:
         """A turn begins: those who wait are resumed, each once, while it lasts."""
-        self._called, self._began_ns, self._resuming = False, None, True
-        for _ in range(len(self._queue)):
-            self._queue.popleft().resume()
-            if self._began_ns is not None and self._lasted_ns() >= TURN_NS:
+        self._called, self._began_ns = False, None
+        for _ in range(len(self._first)):
+            self._first.popitem(last=False)[0].resume()
+            if self._has_lasted(TURN_NS):
                 break
-        self._resuming = False
-        if self._queue:
+        self._ends_ns = QUEUE_NS + (0 if self._began_ns is None else self._lasted_ns())
+        for _ in range(len(self._queue)):
+            self._serve(self._queue.popitem(last=False)[0])
+            if self._has_lasted(self._ends_ns):
+                break
+        self._ends_ns = TURN_NS
+        if self._first or self._queue:
             self._call_next()
+
+    def _serve(self, connection: Waiting) -> None:
+        connection.credit = SERVED
+        connection.resume()
+        if connection not in self._queue:
+            connection.credit = CREDIT
+
+    def _has_lasted(self, ns: int) -> bool:
+        return self._began_ns is not None and self._lasted_ns() >= ns

@@ -4,11 +4,12 @@ The wheel knows no time; the loop knows only how to call something later, at a c
 a heap for each. So all delays go to the wheel, and the loop is asked for exactly one
 call: at the wheel's next deadline. Nothing ticks while nothing is due.
 
-Time in which the process did not run (it was stopped, or its machine was) does not
-count: what peers sent meanwhile waits in the sockets, and a session must not expire
-before its heartbeat is read. A pause shows as a call that comes far too late. The wheel
-stands still for as long, so delays have what they had left, and sockets are read first.
-The price: a client that died in the pause is noticed as much later.
+Time in which the loop did not run (it was held up; the process or its machine stood
+still) does not count: what peers sent meanwhile waits in the sockets, and a session
+must not expire before its heartbeat is read. A pause shows as a call that comes far too
+late. The wheel stands still for as long, so delays have what they had left, and sockets
+are read first. The price: a client that died in the pause is noticed as much later, and
+delays are longer in a broker whose turns take seconds.
 
 What is due in one moment may be very much: the sessions of a large group whose clients
 died together. It is called for ``TURN_MS`` at a time, and sockets are read in between;
@@ -97,7 +98,10 @@ class LoopTimers:
         now_ms = self._clock.monotonic_ms() - self._paused_ms
         if self._call is not None and now_ms - self._call_ms >= PAUSE_MS:
             lost_ms, now_ms = now_ms - self._call_ms, self._call_ms
-            log.warning("the process did not run; delays go on", paused_ms=lost_ms)
+            log.warning(
+                "the loop was held up, or the process stopped; delays go on",
+                paused_ms=lost_ms,
+            )
             self._paused_ms += lost_ms
             self._arm(now_ms, SOCKETS_FIRST_MS)
         return now_ms

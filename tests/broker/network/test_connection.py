@@ -8,7 +8,6 @@ from pathlib import Path
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.network.turn import Turn, Waiting
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.heartbeat import HeartbeatResponse
@@ -183,30 +182,6 @@ def test_requests_that_came_together_are_started_in_turns() -> None:
             wires[0].send(beat("at once", count))
             assert await wires[0].correlation_ids(1) == [count]
 
-    on_loop(story)
-
-
-def test_a_connection_waits_for_its_turn_once_however_many_answers_are_there() -> None:
-    class Seen(Turn):
-        def come(self, connection: Waiting) -> None:
-            came.append(connection)
-            super().come(connection)
-
-    async def story() -> None:
-        beats = Beats()
-        async with serving([beats.handler], pipeline_max=4) as server:
-            server.hub.turn = Seen(server.hub.loop.call_soon)
-            wire = await Wire.open(server.address)
-            wire.send(*[beat(str(i), i) for i in range(8)])
-            for first in (0, 4):
-                await beats.until(first + 4)
-                came.clear()
-                for i in range(first, first + 4):
-                    beats.open[str(i)].set_result(HeartbeatResponse())
-                assert await wire.correlation_ids(4) == list(range(first, first + 4))
-                assert len(came) == 1
-
-    came: list[Waiting] = []
     on_loop(story)
 
 

@@ -1,8 +1,11 @@
 """Peers that say nothing, never end what they say, or take no answers."""
 
+import asyncio
 import os
+import socket
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
@@ -218,3 +221,33 @@ def test_many_connections_are_looked_at_together() -> None:
 
 def large(size: int) -> PartitionProduceData:
     return PartitionProduceData(0, os.urandom(size))
+
+
+def test_a_peer_that_reads_a_little_at_a_time_out_of_the_kernel_is_alive() -> None:
+    """The loop hears nothing of it before a third of the kernel's part is free."""
+
+    async def story() -> None:
+        timers = ManualTimers(ManualClock())
+        async with serving(timers=timers, idle_ms=40_000) as server:
+            peer = socket.socket()
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 10)
+            peer.connect(server.address)
+            peer.setblocking(False)
+            await until(lambda: len(server.hub.connections) == 1)
+            [connection] = server.hub.connections
+            pings = frame_of(PING, 3) * 100
+            while not connection.writing_paused:  # type: ignore[attr-defined]
+                with suppress(BlockingIOError):
+                    peer.send(pings)
+                await asyncio.sleep(0)
+            for _ in range(12):
+                assert peer.recv(20_000)
+                await asyncio.sleep(0.01)
+                timers.advance(10_000)
+            assert len(server.hub.connections) == 1
+            assert connection.writing_paused  # type: ignore[attr-defined]
+            timers.advance(60_000)
+            await until(lambda: not server.hub.connections)
+            peer.close()
+
+    on_loop(story)
