@@ -7,8 +7,7 @@ import time
 from typing import Protocol
 
 ticks_ns = time.perf_counter_ns
-"""For measuring how long something took; but for whose turn it is, nothing is decided
-by it."""
+"""For measuring how long something took; nothing is decided by it."""
 
 
 class Clock(Protocol):
@@ -20,6 +19,9 @@ class Clock(Protocol):
     def monotonic_ms(self) -> int:
         """Milliseconds of a clock that never goes back: what timeouts run on."""
 
+    def monotonic_ns(self) -> int:
+        """The same in nanoseconds: by it turns of the loop are shared out."""
+
 
 class SystemClock:
     """The machine's own clocks."""
@@ -29,3 +31,5 @@ class SystemClock:
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+    monotonic_ns = staticmethod(time.monotonic_ns)

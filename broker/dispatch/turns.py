@@ -26,6 +26,7 @@ from types import CoroutineType, GeneratorType
 from typing import Any, Final, TypeVar
 
 from broker.dispatch.context import Context
+from broker.runtime.process.long_work import LongWork, pieces
 
 R = TypeVar("R")
 K = TypeVar("K", bound=Hashable)
@@ -62,30 +63,36 @@ def in_turns(steps: Steps[R | Awaitable[R]]) -> R | Awaitable[R]:
 
     What they return may come later itself.
     """
+    waiting = pieces()
+    if waiting.is_full:
+        return to_the_end(steps)
     try:
         next(steps)
     except StopIteration as end:
         result: R | Awaitable[R] = end.value
         return result
+    waiting.note_begun()
     return to_the_end(steps)
 
 
 async def to_the_end(steps: Steps[R | Awaitable[R]]) -> R:
     """Return what the steps return; others have a turn first, and at each yield."""
-    await asyncio.sleep(0)
-    result = await completed(steps)
+    work = LongWork()
+    await work.others_first()
+    result = await completed(steps, work)
     return await result if isinstance(result, Awaitable) else result
 
 
-async def completed(steps: Steps[R]) -> R:
+async def completed(steps: Steps[R], work: LongWork | None = None) -> R:
     """Return what the steps return; others have a turn at each yield."""
+    work = work or LongWork()
     while True:
         try:
             next(steps)
         except StopIteration as end:
             result: R = end.value
             return result
-        await asyncio.sleep(0)
+        await work.others_first()
 
 
 def counted_in_turns(names: Iterable[K | None]) -> Steps[Counter[K]]:

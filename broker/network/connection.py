@@ -340,7 +340,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _complete(self, exchange: Exchange, response: Any) -> None:
         try:
-            exchange.complete(response, self._hub.loop)
+            exchange.complete(response)
         except Exception as error:  # noqa: BLE001 - told by _fail
             self._fail(error)
         self._held += exchange.size  # 0 while it is being written

@@ -5,12 +5,12 @@ answers to requests by their order. So each request that is not answered at once
 its place in a queue, and an answer leaves when all before it have left.
 """
 
-import asyncio
 from typing import Any, Protocol
 
 from broker.dispatch.dispatcher import Route
 from broker.dispatch.turns import Steps
 from broker.protocol.buffers import Buffer
+from broker.runtime.process.long_work import LongWork
 
 OPEN_BYTES = 1 << 10
 """What an open request takes beside its frame: a small one is mostly that."""
@@ -63,7 +63,7 @@ class Exchange:
         """Write no more of the answer: its connection is lost."""
         self._is_abandoned = True
 
-    def complete(self, response: Any, loop: asyncio.AbstractEventLoop) -> None:
+    def complete(self, response: Any) -> None:
         """The answer is there; None: nothing is to be sent.
 
         One that is so large that it is written in turns is not ``done`` yet when this
@@ -76,7 +76,8 @@ class Exchange:
         else:
             steps = self.route.answer_in_turns(self.correlation_id, response)
             if not self._write(steps):
-                loop.call_soon(self._write_on, steps, loop)
+                work = LongWork(is_last=True)
+                work.later(lambda: self._write_on(steps, work))
 
     def _write(self, steps: Steps[tuple[list[Buffer], int]]) -> bool:
         """Write one piece of the answer; whether that was the last."""
@@ -87,9 +88,7 @@ class Exchange:
             self.done = True
         return self.done
 
-    def _write_on(
-        self, steps: Steps[tuple[list[Buffer], int]], loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def _write_on(self, steps: Steps[tuple[list[Buffer], int]], work: LongWork) -> None:
         if self._is_abandoned:
             return
         try:
@@ -100,4 +99,4 @@ class Exchange:
         if whole:
             self.owner.written(self, None)
         else:
-            loop.call_soon(self._write_on, steps, loop)
+            work.later(lambda: self._write_on(steps, work))

@@ -65,7 +65,7 @@ class Hub:
         self.loop = loop
         self.clock = clock
         self.timers = timers
-        self.turn = Turn(loop.call_soon)
+        self.turn = Turn(loop.call_soon, clock.monotonic_ns)
         self.counters = counters
         self.receiving = Budget(limits.inflight_bytes_max)
         self.producing = Budget(limits.inflight_bytes_max)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from broker.dispatch.dispatcher import Route
 from broker.dispatch.turns import Reading
 from broker.network.hub import Hub
+from broker.runtime.process.long_work import LongWork
 
 
 class Owner(Protocol):
@@ -31,7 +32,7 @@ class LargeRequest:
     """Reads from the loop's next turn on, until it is whole or abandoned."""
 
     __slots__ = (
-        "_budget", "_hub", "_number", "_owner", "_reading", "_route", "_size",
+        "_budget", "_number", "_owner", "_reading", "_route", "_size", "_work",
     )  # fmt: skip
 
     def __init__(
@@ -44,14 +45,14 @@ class LargeRequest:
         reading: Reading,
     ) -> None:
         self._owner = owner
-        self._hub = hub
         self._route = route
         self._number = number
         self._size = size
         self._reading: Reading | None = reading
         self._budget = hub.budget_of(route.is_write)
         self._budget.take(size)
-        hub.loop.call_soon(self._step)
+        self._work = LongWork()
+        self._work.later(self._step)
 
     def abandon(self) -> None:
         """Stop reading the request: its connection is lost. A write goes on."""
@@ -74,7 +75,7 @@ class LargeRequest:
             self._owner.broken(error)
             return
         if result is reading:
-            self._hub.loop.call_soon(self._step)
+            self._work.later(self._step)
             return
         self._end()
         self._owner.started(self._route, self._number, self._size, result)

@@ -24,8 +24,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from broker.clock import ticks_ns
-
 TURN_NS: Final = 8_000_000
 """After so long nothing is started in a turn of the loop that came with others."""
 
@@ -50,16 +48,16 @@ class Turn:
     """Who starts requests in this turn of the loop, and who in the next."""
 
     __slots__ = (
-        "_began_ns", "_call_soon", "_called", "_ends_ns", "_first", "_queue",
-        "_ticks_ns",
+        "_began_ns", "_call_soon", "_called", "_ends_ns", "_first", "_monotonic_ns",
+        "_queue",
     )  # fmt: skip
 
     def __init__(
         self,
         call_soon: Callable[[Callable[[], None]], object],
-        ticks_ns: Callable[[], int] = ticks_ns,
+        monotonic_ns: Callable[[], int],
     ) -> None:
-        self._call_soon, self._ticks_ns = call_soon, ticks_ns
+        self._call_soon, self._monotonic_ns = call_soon, monotonic_ns
         self._first: OrderedDict[Waiting, None] = OrderedDict()
         """Those who have credit."""
         self._queue: OrderedDict[Waiting, None] = OrderedDict()
@@ -91,7 +89,7 @@ class Turn:
 
     def _lasted_ns(self) -> int:
         """How long ago the first request of this turn was started."""
-        now_ns = self._ticks_ns()
+        now_ns = self._monotonic_ns()
         if self._began_ns is None:
             self._began_ns = now_ns
             self._call_next()

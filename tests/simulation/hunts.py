@@ -44,7 +44,7 @@ HUNTS = {
     "a producer is forgotten": Hunt(
         sabotage.checkpoints_of_what_is_in_flight,
         ("idempotent", "idempotent", "impatient", "impatient"),
-        ("ambush_seal",) * 8, 3, range(31, 60),
+        ("ambush_seal",) * 8, 3, range(80, 109),
     ),
     "requests overtake each other": Hunt(
         sabotage.requests_that_overtake,

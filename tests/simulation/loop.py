@@ -10,11 +10,15 @@ import contextlib
 import contextvars
 import heapq
 import itertools
+import socket
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from tests.simulation.world import Life, SimThread, Turning, World
+
+_HANDLE = socket.socket().detach()
+"""What every listening socket may be duplicated from; nobody comes there."""
 
 Accept = Callable[[Callable[[], asyncio.BaseProtocol], "SimLoop"], None]
 
@@ -176,8 +180,12 @@ class SimLoop(asyncio.AbstractEventLoop, Turning):
         protocol_factory: Callable[[], asyncio.BaseProtocol],
         host: str | None = None,
         port: int | None = None,
+        *,
+        sock: socket.socket | None = None,
         **_: Any,
     ) -> "SimServer":
+        if sock is not None:  # a further handle of the same: one is enough here
+            sock.close()
         self.listening = protocol_factory
         return SimServer(self)
 
@@ -188,6 +196,9 @@ class SimServer:
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
         self.sockets = (self,)
+
+    def fileno(self) -> int:
+        return _HANDLE
 
     def getsockname(self) -> tuple[str, int]:
         return "sim", 9092

@@ -71,6 +71,9 @@ class World:
     def monotonic_ms(self) -> int:
         return self.now_us // 1000
 
+    def monotonic_ns(self) -> int:
+        return self.now_us * 1000
+
     def at(self, delay_us: int, callback: Callable[[], None]) -> None:
         """Call back in so many microseconds; never before what was due earlier."""
         due = self.now_us + max(delay_us, 0)

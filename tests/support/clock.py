@@ -12,6 +12,9 @@ class ManualClock:
     def monotonic_ms(self) -> int:
         return self.mono_ms
 
+    def monotonic_ns(self) -> int:
+        return self.mono_ms * 1_000_000
+
     def advance(self, ms: int) -> None:
         self.wall_ms += ms
         self.mono_ms += ms

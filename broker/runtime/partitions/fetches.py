@@ -35,6 +35,7 @@ from broker.runtime.partitions.reads import (
     Steps,
     to_its_end,
 )
+from broker.runtime.process.long_work import LongWork
 from broker.timing.delayed import DelayedOperation, DelayedOperations
 
 Answer = Callable[[], Generator[None, None, FetchResponse]]
@@ -196,15 +197,16 @@ class Fetch(DelayedOperation):
 
     async def _begin_in_turns(self) -> None:
         """Find the places, look at them, then read or wait, a piece in each turn."""
-        enough = self._max_wait_ms <= 0
+        enough, work = self._max_wait_ms <= 0, LongWork()
+        await work.others_first()
         for _ in self._fill_places():
-            await asyncio.sleep(0)
+            await work.others_first()
         for first in range(0, 0 if enough else self._count, TURN_PLACES):
-            await asyncio.sleep(0)
+            await work.others_first()
             enough = self._look_at(self._places[first : first + TURN_PLACES])
             if enough:
                 break
-        await asyncio.sleep(0)
+        await work.others_first()
         if self._future is None:
             return
         if enough or self._is_hurried:
@@ -292,8 +294,9 @@ class Fetch(DelayedOperation):
             to_its_end(steps)
 
     async def _read_in_turns(self, steps: Steps[None]) -> None:
+        work = LongWork()
         for _ in steps:
-            await asyncio.sleep(0)
+            await work.others_first()
             if self._future is None:
                 steps.close()
                 return
@@ -325,14 +328,14 @@ class Fetch(DelayedOperation):
                     self._wait()
                     return
                 reservation.resize(sum(place.size for place in self._places))
-            steps = self._answer()
+            steps, work = self._answer(), LongWork()
             while self._future is not None:
                 try:
                     next(steps)
                 except StopIteration as end:
                     self._hand_over(end.value, reservation)
                     return
-                await asyncio.sleep(0)
+                await work.others_first()
         except Exception:
             if reservation is not None:
                 reservation.release()
@@ -352,8 +355,9 @@ class Fetch(DelayedOperation):
             return False
         self._found = 0
         self._before.clear()
+        work = LongWork()
         for first in range(0, len(self._places), TURN_PLACES):
-            await asyncio.sleep(0)
+            await work.others_first()
             if self._look_at(self._places[first : first + TURN_PLACES]):
                 return False
         return bool(self._places) and self._is_heard() and not self._is_hurried

@@ -30,6 +30,7 @@ from broker.records.batch import empty_batches
 from broker.runtime.partitions.coverage import missing_error, undecided_error
 from broker.runtime.partitions.partition import Partition, Spans, bare
 from broker.runtime.ports import Tables
+from broker.runtime.process.long_work import LongWork
 from broker.storage.wal import StaleSegment, Wal
 
 log = structlog.get_logger("lakelog.reads")
@@ -70,13 +71,14 @@ def to_its_end(steps: Steps[T]) -> T:
 
 async def _in_turns(steps: Steps[T]) -> T:
     """As `to_its_end`, with a turn for others at each yield."""
+    work = LongWork()
     while True:
         try:
             next(steps)
         except StopIteration as end:
             made: T = end.value
             return made
-        await asyncio.sleep(0)
+        await work.others_first()
 
 
 class Place:

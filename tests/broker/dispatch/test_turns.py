@@ -2,8 +2,9 @@
 
 import asyncio
 import weakref
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pytest
 
@@ -13,6 +14,7 @@ from broker.dispatch.turns import (
     ITEMS_A_TURN,
     Reading,
     Remains,
+    Steps,
     at_once,
     completed,
     counted_in_turns,
@@ -25,6 +27,8 @@ from broker.dispatch.turns import (
 )
 from broker.protocol.errors import ProtocolError
 
+R = TypeVar("R")
+
 CONTEXT = Context(version=1, client_id="c", key=3, peer_host="h", broker=None)  # type: ignore[arg-type]
 
 
@@ -35,8 +39,17 @@ def counted(turns: int, seen: list[int]) -> Generator[None, None, str]:
     return "the end"
 
 
+def begun(steps: Steps[R]) -> R | Awaitable[R]:
+    """What comes of it on a loop."""
+
+    async def story() -> tuple[R | Awaitable[R]]:
+        return (in_turns(steps),)
+
+    return asyncio.run(story())[0]
+
+
 def test_what_never_gives_way_is_done_at_once() -> None:
-    assert in_turns(counted(0, [])) == "the end"
+    assert begun(counted(0, [])) == "the end"
 
 
 def test_others_have_a_turn_wherever_it_gives_way() -> None:
@@ -63,7 +76,7 @@ def test_an_error_comes_out_of_either_way() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        in_turns(broken(0))
+        begun(broken(0))
     with pytest.raises(ZeroDivisionError):
         asyncio.run(to_the_end(broken(2)))
 
@@ -108,7 +121,7 @@ def test_a_handler_may_go_on_in_turns() -> None:
 
 
 def test_names_are_counted_in_turns() -> None:
-    assert in_turns(counted_in_turns("abab")) == {"a": 2, "b": 2}
+    assert begun(counted_in_turns("abab")) == {"a": 2, "b": 2}
     steps = counted_in_turns([1] * (2 * COUNTED_A_TURN + 1))
     assert next(steps) is next(steps) is None
     with pytest.raises(StopIteration) as end:

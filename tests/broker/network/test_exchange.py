@@ -10,8 +10,6 @@ from broker.network.exchange import Exchange
 from broker.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 ROUTE = Route(api_versions.__dict__["served"], 0)
-NO_LOOP: Any = None
-"""Small answers need none."""
 
 
 class Owner:
@@ -37,7 +35,7 @@ def test_a_large_answer_is_written_in_turns_and_told_when_it_is_whole() -> None:
         owner = Owner()
         exchange = Exchange(owner, ROUTE, 7, 100)
         versions = [ApiVersion(key) for key in range(2_000)]
-        exchange.complete(ApiVersionsResponse(0, versions), asyncio.get_running_loop())
+        exchange.complete(ApiVersionsResponse(0, versions))
         assert not exchange.done
         while not owner.told:
             await asyncio.sleep(0)
@@ -53,7 +51,7 @@ def test_a_large_answer_that_cannot_be_written_is_told() -> None:
         exchange = Exchange(owner, ROUTE, 7, 100)
         versions = [ApiVersion(key) for key in range(2_000)]
         versions.append(ApiVersion(1 << 20))  # does not fit its field
-        exchange.complete(ApiVersionsResponse(0, versions), asyncio.get_running_loop())
+        exchange.complete(ApiVersionsResponse(0, versions))
         while not owner.told:
             await asyncio.sleep(0)
         assert isinstance(owner.told[0][1], struct.error)
@@ -74,11 +72,10 @@ def test_an_answer_that_nobody_waits_for_is_written_no_further() -> None:
             return super().__getattribute__(name)
 
     async def story() -> None:
-        owner, loop = Owner(), asyncio.get_running_loop()
+        owner = Owner()
         exchange = Exchange(owner, ROUTE, 7, 100)
-        exchange.complete(
-            ApiVersionsResponse(0, [Noted(key) for key in range(5_000)]), loop
-        )
+        noted: list[ApiVersion] = [Noted(key) for key in range(5_000)]
+        exchange.complete(ApiVersionsResponse(0, noted))
         written = len(read)
         exchange.abandon()
         for _ in range(20):
@@ -93,7 +90,7 @@ def test_an_answer_that_nobody_waits_for_is_written_no_further() -> None:
 def test_an_answer_is_encoded_when_it_is_there() -> None:
     exchange = Exchange(Owner(), ROUTE, 7, 100)
     assert not exchange.done
-    exchange.complete(ApiVersionsResponse(), NO_LOOP)
+    exchange.complete(ApiVersionsResponse())
     assert exchange.done
     sent = b"".join(map(bytes, exchange.parts))
     assert sent == b"\0\0\0\x0a\0\0\0\x07\0\0\0\0\0\0"
@@ -102,7 +99,7 @@ def test_an_answer_is_encoded_when_it_is_there() -> None:
 
 def test_nothing_to_send_is_done_too() -> None:
     exchange = Exchange(Owner(), ROUTE, 7, 100)
-    exchange.complete(None, NO_LOOP)
+    exchange.complete(None)
     assert exchange.done
     assert exchange.parts == []
     assert exchange.size == 0
