@@ -7,7 +7,7 @@ kept, or wrote a predicate; deleted topics of the same name have tables of their
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -25,16 +25,20 @@ _TELLING_BYTES: Final = 4
 """A key of so many is known by its hexadecimal digits wherever these stand."""
 _OF_TABLE: Final = "metaData"
 """Stands for all that is said of the table and its files."""
+_BOUNDS: Final = "statistics of chosen columns"
 _PLACES: Final = {
-    "commitInfo": "{} stands in what an owner's commit says of itself: {}",
-    _OF_TABLE: "{} stands in what the log says of the table or its files (constraints, "
-    "properties, comments, statistics): {}",
-    TEXT: "{} stands in what is no whole line of the table's log; delete what is no "
-    "part of it: {}",
+    _BOUNDS: "the table's log has least and greatest values of columns that its owner "
+    "chose ({columns}), perhaps of erased rows: they go with the log's entries after "
+    "delta.logRetentionDuration, what is no part of it if you delete it: {}",
+    "commitInfo": "{what} stands in what an owner's commit says of itself: {}",
+    _OF_TABLE: "{what} stands in what the log says of the table or its files "
+    "(constraints, properties, comments, statistics): {}",
+    TEXT: "{what} stands in what is no whole line of the table's log; delete what is "
+    "no part of it: {}",
     UNREADABLE: "files in the directory of the table's log can neither be read nor "
-    "searched; delete what is no part of it: {1}",
+    "searched; delete what is no part of it: {}",
 }
-"""Where something stands -> what is told: of what, and of which files."""
+"""Where something stands -> what is told: of which files."""
 
 
 def in_log(root: str, key: bytes | None, where: str | None = None) -> list[str]:
@@ -43,30 +47,32 @@ def in_log(root: str, key: bytes | None, where: str | None = None) -> list[str]:
     for the files in it of which nobody can know."""
     wanted = [Literal(key)] if key else literals(where or "")
     pattern = _pattern(tuple(wanted), is_exact=where is None) if wanted else None
-    columns, files = set[str](), {place: dict[str, None]() for place in _PLACES}
-    log = os.path.join(root, LOG_DIRECTORY)
-    for said in said_in(log):
-        columns |= bounded_columns(said.kind, said.body)
-        if said.kind == UNREADABLE or (pattern and _mentions(said, pattern)):
-            place = said.kind if said.kind in _PLACES else _OF_TABLE
-            files[place][said.file] = None
-    found = []
-    if columns:
-        found.append(
-            "the table's log has least and greatest values of columns that its owner "
-            f"chose ({', '.join(sorted(columns))}), perhaps of erased rows: they go "
-            "with the log's entries after delta.logRetentionDuration"
-        )
-    files[UNREADABLE] = {  # the others were being written
-        name: None for name in files[UNREADABLE] if os.path.lexists(f"{log}/{name}")
-    }
     what = "the key" if where is None else "a value that the expression names"
-    found += [
-        sentence.format(what, _named(files[place]))
+    columns, files = _searched(os.path.join(root, LOG_DIRECTORY), pattern)
+    return [
+        sentence.format(_named(files[place]), what=what, columns=", ".join(columns))
         for place, sentence in _PLACES.items()
         if files[place]
     ]
-    return found
+
+
+def _searched(
+    log: str, pattern: re.Pattern[str] | None
+) -> tuple[list[str], dict[str, list[str]]]:
+    """Columns of which there are values, and place -> the files where such a thing is,
+    or may be."""
+    columns, files = set[str](), {place: dict[str, None]() for place in _PLACES}
+    for said in said_in(log):
+        if bounded := bounded_columns(said.kind, said.body):
+            columns |= bounded
+            files[_BOUNDS][said.file] = None
+        if said.kind == UNREADABLE or (pattern and _mentions(said, pattern)):
+            place = said.kind if said.kind in _PLACES else _OF_TABLE
+            files[place][said.file] = None
+    for name in list(files[UNREADABLE]):
+        if not os.path.lexists(os.path.join(log, name)):  # it was being written
+            del files[UNREADABLE][name]
+    return sorted(columns), {place: list(found) for place, found in files.items()}
 
 
 def of_deleted_topics(data_dir: Path, topic: str) -> list[str]:
@@ -93,11 +99,10 @@ def _mentions(said: Said, pattern: re.Pattern[str]) -> bool:
     return any(pattern.search(text) for text in chosen(said.kind, said.body))
 
 
-def _named(files: Iterable[str]) -> str:
+def _named(files: Sequence[str]) -> str:
     """The first of them, and how many more there are."""
-    all_ = list(files)
-    more = f" and {len(all_) - NAMED_MAX} more" if len(all_) > NAMED_MAX else ""
-    return ", ".join(all_[:NAMED_MAX]) + more
+    more = len(files) - NAMED_MAX
+    return ", ".join(files[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 @lru_cache(1)
