@@ -91,6 +91,7 @@ _APPLICATION: Final = re.compile(r"[0-9a-f]{32}/\d+")
 _ESCAPED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROLS: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _BOUNDS: Final = ("minValues", "maxValues")
+_OF_STATS: Final = frozenset({*_BOUNDS, "numRecords", "nullCount", "tightBounds"})
 _TORN_BOUNDS: Final = re.compile(r'"(?:min|max)Values":\s*\{([^}]*)')
 _TORN_NAME: Final = re.compile(r'"([^"]*)":\s*(?!null|\s)')
 
@@ -99,8 +100,7 @@ def chosen(kind: str, body: Any) -> Iterator[str]:
     """The texts in an action, or other field, that somebody chose; numbers among them.
     A text in a text, as where JSON stands in it, is given as it stands there."""
     if kind == TEXT:
-        is_nobodys = body.startswith('{"commitInfo"') and is_ours(body)
-        yield from () if is_nobodys else {body, _unescaped(body)}
+        yield from {body, _unescaped(body)}
     elif kind in _PROOFS or (kind in _SIZES and not isinstance(body, str)):
         return
     elif not isinstance(body, dict):
@@ -242,7 +242,8 @@ def _of_bounds(body: Mapping[str, Any]) -> list[Any]:
     said = _stats(body)
     if said is None:
         return [body.get("stats"), body.get("stats_parsed")]
-    return [value for _, value in _bounds(said)]
+    others = [one for name, one in said.items() if name not in _OF_STATS]
+    return [*others, *(value for _, value in _bounds(said))]
 
 
 def _object(text: Any) -> dict[str, Any]:

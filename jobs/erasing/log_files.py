@@ -104,6 +104,8 @@ def _of_line(line: bytes) -> list[tuple[str, Any]]:
         return list(_of_json(json.loads(line)))
     except (ValueError, RecursionError):
         pass
+    if b"\0" in line.strip(b"\0\r\n"):  # at its end: never written
+        return [(UNREADABLE, "there are zeros in it")]
     try:  # where it was torn, there may be half a character
         return [(TEXT, codecs.getincrementaldecoder("utf-8")().decode(line))]
     except UnicodeDecodeError as error:

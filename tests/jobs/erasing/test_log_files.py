@@ -45,6 +45,8 @@ def test_a_line_that_is_none_is_text_also_where_a_character_is_torn(
     (tmp_path / "torn").write_bytes(b'{"add":{"path":"\xc3')
     [said] = said_in(str(tmp_path))
     assert said == Said("torn", TEXT, '{"add":{"path":"')
+    (tmp_path / "torn").write_bytes(b'{"add":' + b"\0" * 100)
+    assert kinds(tmp_path) == [("torn", TEXT)]
 
 
 def test_bytes_of_no_text_and_parquet_without_its_end_are_unreadable(
@@ -54,9 +56,11 @@ def test_bytes_of_no_text_and_parquet_without_its_end_are_unreadable(
     (tmp_path / "b.checkpoint.parquet").write_bytes(b"PAR1 and more")
     (tmp_path / "c.checkpoint.parquet").write_bytes(b"\0" * 100)
     (tmp_path / "d").symlink_to(tmp_path)
+    (tmp_path / "e").write_bytes("notes".encode("utf-16-be"))
     assert sorted(kinds(tmp_path)) == [
         ("a", UNREADABLE), ("b.checkpoint.parquet", UNREADABLE),
         ("c.checkpoint.parquet", UNREADABLE), ("d", UNREADABLE),
+        ("e", UNREADABLE),
     ]  # fmt: skip
 
 
