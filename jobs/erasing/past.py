@@ -1,7 +1,9 @@
 """What of an erasure may be left where it cannot be taken out: told, not hidden.
 
-The log of a table has values only where its owner let statistics of more columns be
-kept, or wrote a predicate; deleted topics of the same name have tables of their own.
+The log of a table has values only where its owner chose something: statistics of more
+columns, a predicate, a constraint, a comment. What lies in the log's directory is asked
+for them, whatever it is (`log_files`, `chosen`). Deleted topics of the same name have
+tables of their own.
 """
 
 import json
