@@ -5,7 +5,8 @@ segment files and in memory, and each part is another process's. The idea: an or
 which each step leaves everything whole, and which can be begun anew at any time:
 
 1. everything durable comes into the table (`lakelog compact`);
-2. the table is held: the compactor commits nothing to it, and has no file of it open;
+2. the table is held until 4, however long that takes: the compactor commits nothing to
+   it, and has no file of it open;
 3. the rows leave the table, and the files that had them their directory (`table`);
 4. the broker lets go of every file of the log, and of what it keeps of tables in
    memory (`segments`);
@@ -21,27 +22,34 @@ read twice.
 import fcntl
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from sqlalchemy.exc import SQLAlchemyError
+
+from broker.catalog.errors import CatalogError
 from broker.failpoints import passing
+from broker.protocol.errors import KafkaError
 from broker.status.file import read as read_status
 from broker.status.schema import CompactorStatus, held_sentence
 from jobs.erasing import past, records, search, segments
 from jobs.erasing.records import Erasure
 from jobs.erasing.search import Search
 from jobs.erasing.table import Look, NotErased, check_erasable, erase, look
-from jobs.extent import Extents, NotInTime, Stuck
+from jobs.extent import Extents, NoSuchTopic, NotInTime, Stuck
 from jobs.merging.rewrite import drop_spilled
 from jobs.owners.statement import hold
 from lakehouse.errors import CommitRefused
 from lakehouse.in_flight import is_begun
 
 HOLD_MS: Final = 600_000
+"""Whoever is killed holds the table for so long at most."""
 HOLD_AGAIN_S: Final = 60.0
 HOLDER: Final = "erase"
 LOOKS_MAX: Final = 3
@@ -118,15 +126,12 @@ def run(data_dir: Path, asked: Asked, timeout_s: float) -> Erasure:
         digest = records.digest_of(topic_id, asked.kind, asked.what)
         before = check_erasable(root, topic_id).version
         with searching(asked, root, topic_id) as wanted:
-            try:
-                hold(extents, data_dir, asked.topic, HOLD_MS, HOLDER)
-                _wait_for_rewrite(data_dir, asked.topic, timeout_s)
+            hold_alone = partial(_hold_alone, extents, data_dir, asked.topic, timeout_s)
+            with _held_for_longer(extents, asked.topic):
+                hold_alone()
                 _check_not_held(extents, asked.topic)  # all this takes its time
                 drop_spilled(str(data_dir / "spill"), root)
-                attempts = _attempts(lambda: extents.hold(asked.topic, HOLD_MS, HOLDER))
-                files = _erase(root, topic_id, wanted, digest, attempts, spill)
-            finally:
-                extents.release(asked.topic, HOLDER)
+                files = _erase(root, topic_id, wanted, digest, hold_alone, spill)
             left = segments.renew(data_dir, extents, timeout_s)
             passing("erase.after_segments")
             left += _left_in_table(root, topic_id, wanted)
@@ -188,6 +193,35 @@ def _compacted(extents: Extents, topic: str, timeout_s: float) -> list[Any]:
     return found
 
 
+@contextmanager
+def _held_for_longer(extents: Extents, topic: str) -> Iterator[None]:
+    """What `_hold_alone` holds inside is held for longer again and again, by a thread:
+    nobody knows how long a look takes, or a file. It ends with a release."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(HOLD_AGAIN_S):
+            # a locked catalog is asked again in time; `_hold_alone` raises what stays
+            with suppress(SQLAlchemyError, KafkaError, CatalogError, NoSuchTopic):
+                extents.hold(topic, HOLD_MS, HOLDER)
+
+    thread = threading.Thread(target=renew, name="hold", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        extents.release(topic, HOLDER)
+
+
+def _hold_alone(extents: Extents, data_dir: Path, topic: str, timeout_s: float) -> None:
+    """Hold the table, for longer if it is held: when this returns nothing of ours
+    commits to it or reads its files to write them anew."""
+    hold(extents, data_dir, topic, HOLD_MS, HOLDER)
+    _wait_for_rewrite(data_dir, topic, timeout_s)
+
+
 def _wait_for_rewrite(data_dir: Path, topic: str, timeout_s: float) -> None:
     """Until no merge or clean reads the table any more: none begins while it is held,
     and what was under way comes to nothing."""
@@ -209,16 +243,18 @@ def _erase(
     topic_id: str,
     wanted: Search,
     digest: str,
-    attempts: Iterator[str],
+    hold_alone: Callable[[], None],
     spill: Path,
 ) -> int:
     """Until a look finds nothing: owners may commit meanwhile. Returns how many files
-    were deleted."""
-    files = 0
+    were deleted. ``hold_alone`` is called behind each look: a process that was stopped
+    in it holds the table no more."""
+    files, attempts = 0, _attempts()
     for _ in range(LOOKS_MAX):
         found = look(root, topic_id, wanted)
         if _is_nothing(found):
             return files
+        hold_alone()
         with suppress(CommitRefused):  # its owner was faster: look again
             erase(found, topic_id, digest, attempts, str(spill))
             files += len(found.live) + len(found.past)
@@ -245,15 +281,10 @@ def _left_in_table(root: str, topic_id: str, wanted: Search) -> list[str]:
     return left
 
 
-def _attempts(hold_again: Callable[[], object]) -> Iterator[str]:
-    """What names of new files have, each once. Before a file is written the table is
-    held for longer, if that was some time ago: nobody knows how many there are."""
-    pid, now_ms, held_s = os.getpid(), int(time.time() * 1000), time.monotonic()
-    for number in count():
-        if time.monotonic() - held_s > HOLD_AGAIN_S:
-            hold_again()
-            held_s = time.monotonic()
-        yield f"{pid:x}-{now_ms:x}-e{number:x}"
+def _attempts() -> Iterator[str]:
+    """What names of new files have, each once."""
+    pid, now_ms = os.getpid(), int(time.time() * 1000)
+    return (f"{pid:x}-{now_ms:x}-e{number:x}" for number in count())
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def without(
 
     ``gone``: sorted offsets; ``attempt``: three hexadecimal numbers with dashes, which
     nobody else has. Raises NotMergeable where rows are no records, ValueError,
-    LakehouseError, OSError, pa.ArrowException.
+    LakehouseError, OSError, pa.ArrowException; NoRoom where the disk is nearly full.
     """
     path = merged_name([_bounded(root, file)], attempt)
     target, source = os.path.join(root, path), os.path.join(root, file.relative_path)

@@ -36,6 +36,7 @@ from jobs.erasing.search import (
 from jobs.merging.merger import new_file
 from jobs.merging.names import span_of
 from jobs.merging.order import NotMergeable
+from jobs.merging.room import NoRoom
 from lakehouse.durable import sync_directory
 from lakehouse.errors import CommitRefused, LakehouseError
 from lakehouse.in_flight import is_begun
@@ -183,8 +184,9 @@ def erase(
 
     ``request`` is written into the table's log; ``attempts`` as of
     `jobs.erasing.rewrite.without`, one for each file. Raises NotErased where rows are
-    no records; CommitRefused where somebody changed a file meanwhile: look again;
-    LocationRefused where another disk is in the place of the table's.
+    no records, or the disk is nearly full; CommitRefused where somebody changed a file
+    meanwhile: look again; LocationRefused where another disk is in the place of the
+    table's.
     """
     os.makedirs(spill, exist_ok=True)
     by_partition = dict[int, list[tuple[DataFile, Offsets]]]()
@@ -198,6 +200,8 @@ def erase(
                 _replace(found.table, topic_id, part, request, attempts, spill)
             except CommitRefused:
                 raise
+            except NoRoom as e:
+                raise NotErased(f"{e}: make room, and ask again") from e
             except (NotMergeable, LakehouseError, ValueError, pa.ArrowException) as e:
                 raise NotErased(f"{part[0][0].relative_path}: {e}") from e
     _check_past(found)

@@ -12,6 +12,7 @@ from typing import Any
 
 import deltalake
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from broker.catalog import holds, renewals, requests
 from broker.failpoints import watch
@@ -22,6 +23,7 @@ from jobs.erasing import records
 from jobs.erasing.erase import HOLDER, LOOKS_MAX, Asked, Counts, dry_run, run
 from jobs.erasing.search import Search
 from jobs.erasing.table import NotErased
+from jobs.extent import Extents
 from jobs.merging.rewrite import Merged, MergeTask, attempted
 from lakehouse.in_flight import begin, hidden
 from tests.jobs.erasing.scene import PERSON, Scene
@@ -198,6 +200,83 @@ def test_a_table_that_its_owner_holds_while_a_rewrite_is_waited_for_is_left_too(
     with pytest.raises(NotErased, match=r"owner holds.*nothing was changed"):
         run(scene.world.data_dir, ASKED, 30)
     assert scene.files() == before
+
+
+def is_held(scene: Scene) -> bool:
+    now_ms = int(time.time() * 1000)
+    return bool(scene.world.catalog.read(lambda c: holds.load(c, now_ms)))
+
+
+@pytest.mark.usefixtures("broker")
+def test_the_table_is_held_however_long_a_look_takes(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, seen = erasing.look, list[bool]()
+    monkeypatch.setattr(erasing, "HOLD_MS", 1_500)
+    monkeypatch.setattr(erasing, "HOLD_AGAIN_S", 0.05)
+
+    def slowly(*given: Any) -> Any:
+        found = look(*given)
+        time.sleep(0 if seen else 2.0)
+        seen.append(is_held(scene))
+        return found
+
+    monkeypatch.setattr(erasing, "look", slowly)
+    assert list(run(scene.world.data_dir, ASKED, 30).left) == []
+    assert seen == [True, True, False], "two before it is over, one that proves it"
+    assert not is_held(scene)
+
+
+@pytest.mark.usefixtures("broker")
+def test_a_table_that_is_held_no_more_behind_a_look_is_held_again_and_alone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a process that was stopped for long."""
+    look, catalog = erasing.look, scene.world.catalog
+    before = scene.files()
+
+    def stopped(*given: Any) -> Any:
+        found = look(*given)
+        catalog.change(lambda c: holds.release(c, scene.id, HOLDER))
+        say_as(scene.world.data_dir, CompactorStatus(
+            state="running", holds={"people": 1 << 62}, rewriting="people",
+        ))  # fmt: skip
+        return found
+
+    monkeypatch.setattr(erasing, "look", stopped)
+    with pytest.raises(NotErased, match="writing files of people anew for"):
+        run(scene.world.data_dir, ASKED, 0.3)
+    assert scene.files() == before
+    assert not is_held(scene)
+
+
+@pytest.mark.usefixtures("broker")
+def test_a_catalog_that_is_locked_for_a_while_does_not_end_the_hold(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, failed = Extents.hold, list[str]()
+    monkeypatch.setattr(erasing, "HOLD_AGAIN_S", 0.05)
+
+    def refused(self: Extents, *given: Any) -> int:
+        if threading.current_thread().name == "hold" and not failed:
+            failed.append(given[0])
+            raise OperationalError("hold", None, Exception("database is locked"))
+        return hold(self, *given)
+
+    look, seen = erasing.look, list[bool]()
+
+    def slowly(*given: Any) -> Any:
+        monkeypatch.setattr(erasing, "HOLD_MS", 1_500)
+        found = look(*given)
+        time.sleep(0 if seen else 2.0)
+        seen.append(is_held(scene))
+        return found
+
+    monkeypatch.setattr(Extents, "hold", refused)
+    monkeypatch.setattr(erasing, "look", slowly)
+    run(scene.world.data_dir, ASKED, 30)
+    assert failed == ["people"]
+    assert seen[0]
 
 
 def test_it_needs_a_broker(scene: Scene) -> None:

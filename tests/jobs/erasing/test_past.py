@@ -1,5 +1,6 @@
 """What cannot be taken out is told."""
 
+import gzip
 import json
 import os
 import threading
@@ -32,9 +33,13 @@ def test_statistics_of_other_columns_are_told(world: World) -> None:
     scene.table.update({"timestampType": "0"})
     [sentence] = past.in_log(scene.root, PERSON)
     assert "least and greatest values" in sentence
-    assert "topic" in sentence
+    assert "(topic)" in sentence
+    assert sentence.endswith(": 00000000000000000003.json")
     scene.table.create_checkpoint()
-    assert past.in_log(scene.root, PERSON) == [sentence]
+    [with_checkpoint] = past.in_log(scene.root, PERSON)
+    assert with_checkpoint == sentence.replace(
+        ": 0", ": 00000000000000000003.checkpoint.parquet, 0"
+    )
 
 
 def test_statistics_that_are_in_a_v2_checkpoint_alone_are_told(world: World) -> None:
@@ -44,7 +49,6 @@ def test_statistics_that_are_in_a_v2_checkpoint_alone_are_told(world: World) -> 
         {"delta.dataSkippingStatsColumns": "offset,topic"}
     )
     scene.table.update({"timestampType": "0"})
-    [sentence] = past.in_log(scene.root, PERSON)
     scene.table.create_checkpoint()
     log = Path(scene.root, "_delta_log")
     (log / "_sidecars").mkdir()
@@ -52,7 +56,9 @@ def test_statistics_that_are_in_a_v2_checkpoint_alone_are_told(world: World) -> 
     checkpoint.rename(log / "_sidecars" / "016ae953.parquet")
     for entry in log.glob("*.json"):
         entry.unlink()
-    assert past.in_log(scene.root, PERSON) == [sentence]
+    [sentence] = past.in_log(scene.root, PERSON)
+    assert "least and greatest values" in sentence
+    assert sentence.endswith(": _sidecars/016ae953.parquet")
 
 
 def test_a_key_in_an_owners_predicate_is_told(world: World) -> None:
@@ -80,18 +86,225 @@ def test_a_key_in_an_entry_that_an_owners_killed_statement_had_begun_is_told(
     assert sentence.endswith(f"says of itself: {begun.name}")
 
 
-def test_a_key_in_what_is_left_of_a_torn_line_is_told(tmp_path: Path) -> None:
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Of a table in ``tmp_path`` of which nothing else is there."""
+    directory = tmp_path / "_delta_log"
+    directory.mkdir()
+    return directory
+
+
+def test_a_key_in_what_is_left_of_a_torn_line_is_told(log: Path) -> None:
     """A long predicate is written in pieces."""
-    (tmp_path / "_delta_log").mkdir()
     said = {"predicate": f"[\"key IN ('{PERSON.decode()}', '{'b' * 9000}')\"]"}
     line = json.dumps(
         {"commitInfo": {"operation": "DELETE", "operationParameters": said}}
     )
-    begun = tmp_path / "_delta_log" / ".00000000000000000003.json.5f0e.tmp"
+    begun = log / ".00000000000000000003.json.5f0e.tmp"
     begun.write_text(line[:4096])
-    [sentence] = past.in_log(str(tmp_path), PERSON)
-    assert sentence.endswith(f"says of itself: {begun.name}")
-    assert past.in_log(str(tmp_path), b"another") == []
+    [sentence] = past.in_log(str(log.parent), PERSON)
+    assert sentence.endswith(f"delete what is no part of it: {begun.name}")
+    assert past.in_log(str(log.parent), b"another") == []
+
+
+MINE = "customer"
+"""A column of which an owner chose to have statistics."""
+
+
+def add_with(least: str, greatest: str) -> dict[str, object]:
+    bounds = {
+        "minValues": {"offset": 0, MINE: least},
+        "maxValues": {"offset": 2, MINE: greatest},
+    }
+    return {
+        "path": "partition=0/x.parquet",
+        "partitionValues": {"partition": "0"},
+        "size": 1,
+        "modificationTime": 1,
+        "dataChange": True,
+        "stats": json.dumps({"numRecords": 3, **bounds}),
+    }
+
+
+def test_statistics_in_a_torn_line_are_told(log: Path) -> None:
+    line = json.dumps({"add": add_with("a", PERSON.decode())})
+    begun = log / ".00000000000000000003.json.5f0e.tmp"
+    begun.write_text(json.dumps({"commitInfo": {"timestamp": 1}}) + "\n" + line[:-4])
+    [columns, named] = past.in_log(str(log.parent), PERSON)
+    assert f"({MINE})" in columns
+    assert named.endswith(f"delete what is no part of it: {begun.name}")
+    [same] = past.in_log(str(log.parent), b"another")
+    assert same == columns
+
+
+def test_statistics_in_sparks_description_of_a_version_are_told(log: Path) -> None:
+    """A ``.crc`` names all files of the table, as they were."""
+    described = log / "00000000000000000003.crc"
+    numbers = {"tableSizeBytes": 17, "numFiles": 1, "txnId": "17-18"}
+    histogram = {"fileSizeHistogram": {"fileCounts": [17, 18]}}
+    files = {"allFiles": [add_with("a", PERSON.decode())]}
+    described.write_text(json.dumps(numbers | histogram | files))
+    [columns, named] = past.in_log(str(log.parent), PERSON)
+    assert f"({MINE})" in columns
+    assert named.endswith(described.name)
+    assert past.in_log(str(log.parent), b"17") == [columns]
+
+
+OF_THE_TABLE: list[tuple[str, dict[str, object]]] = [
+    (
+        "metaData",
+        {"configuration": {"delta.constraints.c": "key <> 'person-4711'"}},
+    ),
+    ("metaData", {"configuration": {"person-4711": "is gone"}}),
+    ("metaData", {"description": "without person-4711"}),
+    (
+        "metaData",
+        {
+            "schemaString": json.dumps(
+                {"fields": [{"name": "x", "metadata": {"comment": "person-4711's"}}]}
+            )
+        },
+    ),
+    ("metaData", {"schemaString": '{"fields": [{"name": "person-4711"}'}),
+    ("domainMetadata", {"domain": "mine", "configuration": '{"skip":"person-4711"}'}),
+    ("add", {"path": "x", "tags": {"who": "person-4711"}}),
+    ("txn", {"appId": "of person-4711", "version": 1}),
+    ("checkpointMetadata", {"version": 1, "tags": {"who": "person-4711"}}),
+    ("somethingNew", {"who": ["person-4711"]}),
+]
+
+
+@pytest.mark.parametrize(("kind", "body"), OF_THE_TABLE)
+def test_a_key_in_what_the_log_says_of_the_table_is_told(
+    log: Path, kind: str, body: dict[str, object]
+) -> None:
+    """In entries, and in what describes a version or checkpoint."""
+    names = {"metaData": "metadata", "add": "allFiles", "txn": "setTransactions"}
+    listed: object = body if kind == "metaData" else [body]
+    described = {"version": 3, "v2Checkpoint": {"nonFileActions": [{kind: body}]}}
+    files = {
+        "00000000000000000003.json": {kind: body},
+        "00000000000000000003.crc": {"numFiles": 1, names.get(kind, kind): listed},
+        "_last_checkpoint": described,
+    }
+    for name, said in files.items():
+        (log / name).write_text(json.dumps(said))
+    [sentence] = past.in_log(str(log.parent), PERSON)
+    assert "says of the table or its files" in sentence
+    assert sentence.endswith(": " + ", ".join(sorted(files)))
+    assert past.in_log(str(log.parent), b"another") == []
+
+
+def test_a_constraint_is_told_also_where_a_checkpoint_alone_has_it(
+    world: World,
+) -> None:
+    scene = Scene(world)
+    scene.put([PERSON, b"a"])
+    them = f"cast(key as string) <> '{PERSON.decode()}' or offset < 9"
+    scene.table.alter.add_constraint({"not_them": them})
+    scene.table.create_checkpoint()
+    log = Path(scene.root, "_delta_log")
+    for entry in log.glob("*.json"):
+        entry.unlink()
+    [checkpoint] = log.glob("*.checkpoint.parquet")
+    [sentence] = past.in_log(scene.root, PERSON)
+    assert sentence.endswith(f"(constraints, properties, comments, statistics): "
+                             f"{checkpoint.name}")  # fmt: skip
+    assert past.in_log(scene.root, b"not_him") == []
+
+
+def test_what_a_new_table_was_made_with_is_told(log: Path) -> None:
+    said = {"description": "without person-4711", "properties": '{"delta.x":"17"}'}
+    entry = log / "00000000000000000003.json"
+    info = {"operation": "CREATE TABLE", "operationParameters": said}
+    entry.write_text(json.dumps({"commitInfo": info}))
+    [sentence] = past.in_log(str(log.parent), PERSON)
+    assert sentence.endswith(f"says of itself: {entry.name}")
+    assert past.in_log(str(log.parent), b"17") == []
+
+
+def test_a_torn_checkpoint_is_told_whatever_is_looked_for(world: World) -> None:
+    """What is left of it is compressed."""
+    scene = Scene(world)
+    scene.put([PERSON])
+    scene.table.create_checkpoint()
+    log = Path(scene.root, "_delta_log")
+    [checkpoint] = log.glob("*.checkpoint.parquet")
+    begun = log / f".{checkpoint.name}.5f0e.tmp"
+    begun.write_bytes(checkpoint.read_bytes()[:-30])
+    for key in (PERSON, b"another"):
+        [sentence] = past.in_log(scene.root, key)
+        assert "neither be read nor searched" in sentence
+        assert sentence.endswith(f": {begun.name}")
+    begun.write_bytes(b"")
+    assert past.in_log(scene.root, PERSON) == []
+
+
+@pytest.mark.parametrize("name", ["notes", "x.json.d/copy", ".hidden/00.json.bak"])
+def test_a_file_of_an_odd_name_is_searched(log: Path, name: str) -> None:
+    path = log / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("they asked: person-4711\n")
+    [sentence] = past.in_log(str(log.parent), PERSON)
+    assert sentence.endswith(f": {name}")
+    assert past.in_log(str(log.parent), b"another") == []
+
+
+def test_what_cannot_be_searched_is_told(log: Path) -> None:
+    (log / "00000000000000000003.json.gz").write_bytes(gzip.compress(b"person-4711"))
+    (log / "away").symlink_to(log.parent)
+    [sentence] = past.in_log(str(log.parent), PERSON)
+    assert "neither be read nor searched" in sentence
+    assert sentence.endswith(": away, 00000000000000000003.json.gz")
+
+
+def test_what_hadoop_says_of_a_file_beside_says_nothing_of_rows(log: Path) -> None:
+    (log / ".00000000000000000003.json.crc").write_bytes(b"crc\0\0\0\2\0\xff 0 \xfe")
+    assert past.in_log(str(log.parent), b"0") == []
+
+
+def test_of_many_files_some_are_named_and_the_others_counted(log: Path) -> None:
+    for number in range(past.NAMED_MAX + 2):
+        (log / f"note-{number}").write_text("person-4711")
+    [sentence] = past.in_log(str(log.parent), PERSON)
+    assert sentence.endswith("note-3, note-4 and 2 more")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"commitInfo":{"why":"person-4711","x":' + "[" * 100_000,
+        '{"add":{"stats":"person-4711 ' + "[" * 100_000 + '"}}',
+        '{"add":{"stats":"{\\"minValues\\":\\"person-4711\\"}"}}',
+        '{"add":{"stats_parsed":["person-4711"]}}',
+        '{"commitInfo":' + '{"a":' * 900 + '"person-4711"' + "}" * 901,
+        '{"commitInfo":{"operation":[1],"operationParameters":17,"a":"person-4711"}}',
+        '{"commitInfo":{"operationParameters":"person-4711"}}',
+        '{"metaData":{"configuration":["person-4711"],"name":[1]}}',
+        '{"metaData":{"configuration":{"lakelog.topic":["x"]},"name":"person-4711"}}',
+        '{"metaData":{"schemaString":{"fields":"person-4711"}}}',
+        '{"text":{"unreadable":"person-4711"}}',
+        '{"unreadable":"person-4711"}',
+        '["person-4711"]',
+        '"person-4711"',
+    ],
+)
+def test_a_line_of_whatever_form_is_searched(log: Path, line: str) -> None:
+    """The rows are gone by then, and what is known is to be told."""
+    (log / "00000000000000000003.json").write_text(line + "\n17\n\n")
+    [sentence] = past.in_log(str(log.parent), PERSON)
+    assert sentence.endswith(": 00000000000000000003.json")
+    assert past.in_log(str(log.parent), b"another") == []
+
+
+def test_a_key_in_a_torn_line_is_known_however_often_its_quotes_are_escaped(
+    log: Path,
+) -> None:
+    said = {"predicate": json.dumps(["name = 'O\\'Brien'"])}
+    line = json.dumps({"commitInfo": {"operationParameters": said}})
+    (log / ".00000000000000000003.json.5f0e.tmp").write_text(line[:-2])
+    assert len(past.in_log(str(log.parent), b"O'Brien")) == 1
+    assert past.in_log(str(log.parent), b"O'B") == []
 
 
 @pytest.mark.parametrize("stats", ['{"minValues":', '{"minValues": [1]}'])
@@ -162,10 +375,13 @@ def test_an_expression_of_other_values_has_nothing_to_tell(
     assert past.in_log(scene.root, None, where) == []
 
 
-@pytest.mark.parametrize(
-    "key",
-    [b"0", b"1", b"17", b"s", b"people", b"delta", b"predicate", b"tags", b"true"],
-)
+COMMON = b"""
+    0 1 17 s people delta predicate tags true key value orders partition interval 7
+    record parquet checkpoint struct
+""".split()
+
+
+@pytest.mark.parametrize("key", COMMON)
 def test_a_short_key_is_not_told_where_numbers_and_names_stand(
     world: World, key: bytes
 ) -> None:
@@ -177,6 +393,7 @@ def test_a_short_key_is_not_told_where_numbers_and_names_stand(
     scene.table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     scene.table.delete("cast(key as string) = 'customer-170'")
     scene.table.delete("offset in (31, 30)")
+    scene.table.create_checkpoint()
     assert past.in_log(scene.root, key) == []
 
 

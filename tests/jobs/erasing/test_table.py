@@ -11,9 +11,11 @@ import pytest
 from broker.failpoints import watch
 from broker.storage.directory import DataDirectory
 from broker.storage.files import PosixFiles
+from jobs import space
 from jobs.check import check_data_directory
 from jobs.erasing.search import Found, passed_over
 from jobs.erasing.table import NotErased, look
+from jobs.merging import room
 from jobs.merging.names import mark_of, merged_name
 from lakehouse import warehouse_names
 from lakehouse.errors import CommitRefused, LocationRefused
@@ -262,6 +264,20 @@ def test_who_is_faster_wins_and_nothing_of_his_is_lost(scene: Scene) -> None:
     assert len(scene.shown) == 7
     scene.erase()
     assert scene.shown == REST
+    assert scene.left() == []
+
+
+def test_a_disk_that_is_nearly_full_is_left_to_the_log_and_it_is_said(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = scene.files()
+    monkeypatch.setattr(room, "ROOM_BYTES", 1 << 62)
+    monkeypatch.setattr(space, "SHARE", 1)
+    with pytest.raises(NotErased, match=r"bytes are free.*: make room, and ask again"):
+        scene.erase()
+    assert scene.files() == before
+    monkeypatch.undo()
+    scene.erase()
     assert scene.left() == []
 
 

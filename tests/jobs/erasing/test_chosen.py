@@ -1,0 +1,63 @@
+"""What the format fills, and we, is nobody's choice; all else may quote a row."""
+
+import json
+from typing import Any
+
+import pytest
+
+from jobs.erasing.chosen import bounded_columns, chosen, texts
+from jobs.erasing.log_files import TEXT
+from lakehouse.log.provenance import ENGINE
+
+STATS = json.dumps({"minValues": {"offset": 0, "x": "a"}, "maxValues": {"y": None}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("add", {"path": "x", "size": 17, "partitionValues": {"partition": "0"}}),
+        ("add", {"stats": '{"numRecords":17,"minValues":{"offset":17}}'}),
+        ("protocol", {"minReaderVersion": 3, "readerFeatures": ["columnMapping"]}),
+        ("txn", {"appId": "ab" * 16 + "/17", "version": 17, "lastUpdated": 17}),
+        ("domainMetadata", {"domain": "delta.rowTracking", "configuration": "17"}),
+        ("metaData", {"id": "17", "configuration": {"delta.x": "17"}}),
+        ("tableSizeBytes", 17),
+        ("fileSizeHistogram", {"fileCounts": [17]}),
+        ("commitInfo", {"engineInfo": ENGINE, "x": "17"}),
+    ],
+)
+def test_what_the_format_fills_is_nobodys_choice(kind: str, body: Any) -> None:
+    assert "".join(chosen(kind, body)) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "expected"),
+    [
+        ("add", {"tags": {"who": 1}, "stats": STATS}, {"who", "1", "a"}),
+        ("add", {"stats": "17"}, {"17"}),
+        ("add", {"stats": '{"numRecords": 17, "who": "x"}'}, {"x"}),
+        ("cdc", {"stats_parsed": {"minValues": {"x": b"\xff"}}}, {"\ufffd", "ff"}),
+        ("new", {"path": [17, {"x": True}]}, {"17", "x"}),
+        ("metaData", {"configuration": [("mine", "17")]}, {"mine", "17"}),
+        ("commitInfo", {"operation": "DELETE", "timestamp": 17, "x": "y"}, {"x", "y"}),
+        (TEXT, '{"add":"\\u0041\\n', {'{"add":"\\u0041\\n', '{"add":"A\n'}),
+    ],
+)
+def test_all_else_is_somebodys(kind: str, body: Any, expected: set[str]) -> None:
+    assert {text for text in chosen(kind, body) if text} == expected
+
+
+def test_columns_have_bounds_where_there_is_a_value() -> None:
+    assert bounded_columns("add", {"stats": STATS}) == {"x"}
+    assert bounded_columns("remove", {"stats_parsed": json.loads(STATS)}) == {"x"}
+    torn = json.dumps({"add": {"stats": STATS}})[:-3]
+    assert bounded_columns(TEXT, torn) == {"x"}
+    assert bounded_columns("metaData", {"stats": STATS}) == set()
+    assert bounded_columns("add", "x") == bounded_columns(TEXT, "x") == set()
+
+
+def test_texts_are_found_however_deep_they_stand() -> None:
+    nested: Any = "x"
+    for _ in range(5_000):
+        nested = {"a": [nested]}
+    assert set(texts(nested)) == {"a", "x"}
