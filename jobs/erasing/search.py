@@ -3,9 +3,10 @@
 The problem: a row that is to be forgotten stands not only in the files of the table as
 it is now. Deletion vectors only mark rows; what merges, cleans and owners replaced lies
 beside for as long as it can be time travelled to; change data files have copies. The
-idea: every Parquet file in the table's directory is asked, whether the log names it or
-not; rows of a file are named by their offsets, which merges and updates leave as they
-are. So an old version of a row, which itself may not match, is found by its offset.
+idea: every Parquet file in the table's directory is asked, whatever its name is, and
+whether the log names it or not; rows of a file are named by their offsets, which merges
+and updates leave as they are. So an old version of a row, which itself may not match,
+is found by its offset. What lies in the directory and is not asked is said.
 
 A key is looked for here; an expression is Spark's, on the files themselves, since a
 read through Delta would leave out what is only marked as deleted.
@@ -17,7 +18,7 @@ left.
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -30,10 +31,14 @@ from lakehouse.errors import LakehouseError
 from lakehouse.files.footers import Footers
 from lakehouse.log.delta_log import LOG_DIRECTORY
 from lakehouse.plain import column_of
+from lakehouse.regular import NotAFile, open_file
 
 CHANGES: Final = "_change_data"
 PASSED_OVER: Final = "Spark passes over files with such a name"
 _ROWS: Final = 10_000
+OTHERS: Final = "it has a log of its own, and so is another table's"
+LINKED: Final = "it is a link, and what it leads to is elsewhere"
+_MAGIC: Final = b"PAR1"
 _PARQUET: Final = re.compile(r".*\.parquet(#\d+)?", re.DOTALL)
 """What the library writes has a number behind its name until it is whole."""
 _PATTERNS: Final = "__globPaths__"
@@ -41,6 +46,15 @@ _PATTERNS: Final = "__globPaths__"
 
 Offsets = Any
 """Sorted ``np.int64``."""
+
+
+class Listed(NamedTuple):
+    """What lies in a table's directory; paths below it."""
+
+    files: list[str]
+    """Those that are to be searched: every Parquet file of rows, live or not."""
+    unsearched: dict[str, str]
+    """What may have such files, or be one -> why nobody looks into it."""
 
 
 class Found(NamedTuple):
@@ -58,19 +72,51 @@ Search = Callable[[str, Sequence[str]], Found]
 """Searches these files, by path below a table's directory."""
 
 
-def data_files(root: str) -> list[str]:
-    """Every Parquet file of rows in a table's directory, live or not."""
-    found = []
-    for directory, names, files in os.walk(root):
-        if directory == root and LOG_DIRECTORY in names:
-            names.remove(LOG_DIRECTORY)
-        inside = os.path.relpath(directory, root)
-        found += [
-            os.path.normpath(os.path.join(inside, name))
-            for name in files
-            if _PARQUET.fullmatch(name)
-        ]
-    return sorted(found)
+def data_files(root: str, named: Collection[str] = frozenset()) -> Listed:
+    """What there is of Parquet files in a table's directory. ``named``: paths that the
+    log has, live or removed; these are files of rows, whatever they look like."""
+    paths, unsearched = list[str](), dict[str, str]()
+
+    def note(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):  # cleaned away meanwhile
+            unsearched[_below(root, str(error.filename))] = str(error.strerror)
+
+    for directory, names, inside in os.walk(root, onerror=note):
+        if directory != root and LOG_DIRECTORY in names:
+            unsearched[_below(root, directory)] = OTHERS
+            names.clear()
+            continue
+        names[:] = [name for name in names if name != LOG_DIRECTORY]
+        here = [_below(root, os.path.join(directory, name)) for name in inside]
+        paths += [path for path in here if path in named or _is_parquet(root, path)]
+        paths += [_below(root, one) for one in _links(directory, names)]
+    links = set(_links(root, paths))
+    files = [path for path in paths if os.path.join(root, path) not in links]
+    return Listed(
+        sorted(files), unsearched | {_below(root, one): LINKED for one in links}
+    )
+
+
+def _below(root: str, place: str) -> str:
+    return os.path.normpath(os.path.relpath(place, root))
+
+
+def _links(directory: str, names: Iterable[str]) -> list[str]:
+    places = [os.path.join(directory, name) for name in names]
+    return [place for place in places if os.path.islink(place)]
+
+
+def _is_parquet(root: str, path: str) -> bool:
+    """Whether a file is one, or may be: some engines give it a name without an end."""
+    if _PARQUET.fullmatch(os.path.basename(path)):
+        return True
+    try:
+        with open_file(os.path.join(root, path)) as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except (FileNotFoundError, NotAFile):
+        return False
+    except OSError:
+        return True
 
 
 def by_key(key: bytes) -> Search:

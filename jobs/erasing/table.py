@@ -10,11 +10,16 @@ What was done is found to be done by the next look. The compactor stands back me
 
 The price: whoever asks for an older version of the table, or reads it as a stream and
 is behind, finds that files are missing, as after a VACUUM.
+
+One rule says which files are deleted: a file that such a row was found in, and one that
+nobody can look into if it is dead by what the log or its name says. All else that
+cannot be looked into stays, and is told.
 """
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import unquote
@@ -25,7 +30,7 @@ from broker.failpoints import passing
 from jobs.erasing.rewrite import without
 from jobs.erasing.search import (
     CHANGES,
-    PASSED_OVER,
+    Found,
     Offsets,
     Search,
     by_offsets,
@@ -63,8 +68,13 @@ class Look(NamedTuple):
     """Files of the table, and which of their offsets match."""
     past: Sequence[str]
     """Files that only older versions name, or none; paths below the table."""
-    unsure: Sequence[str]
-    """One sentence for each file that stays, since nobody knows whose it is."""
+    kept: Mapping[str, str]
+    """What may have such rows and stays, by path below the table -> why."""
+
+    @property
+    def unsure(self) -> list[str]:
+        """One sentence for each of these."""
+        return [f"{path} {why}" for path, why in sorted(self.kept.items())]
 
     @property
     def rows(self) -> dict[int, int]:
@@ -77,10 +87,12 @@ class Look(NamedTuple):
     @property
     def past_files(self) -> dict[int, int]:
         """Partition -> files of older versions that have such rows."""
-        found = dict[int, int]()
-        for path in self.past:
-            found[partition_of(path)] = found.get(partition_of(path), 0) + 1
-        return found
+        return dict(Counter(map(partition_of, self.past)))
+
+    @property
+    def kept_files(self) -> dict[int, int]:
+        """Partition -> what is kept, in files and directories."""
+        return dict(Counter(map(partition_of, self.kept)))
 
 
 def check_erasable(root: str, topic_id: str) -> Snapshot:
@@ -109,14 +121,32 @@ def look(root: str, topic_id: str, search: Search) -> Look:
     the table do not tell, and LakehouseError."""
     table = check_erasable(root, topic_id)
     live = {file.relative_path: file for file in table.files.values()}
-    paths = data_files(root)
-    elsewhere = live.keys() - set(paths)
+    removed = {unquote(path) for path in table.removed}
+    listed = data_files(root, live.keys() | removed)
+    elsewhere = live.keys() - set(listed.files)
     if elsewhere:
         raise NotErased(
             f"{min(elsewhere)} is of the table, and not by that name among the Parquet "
             "files in its directory: let it be written anew first (OPTIMIZE)"
         )
-    found = search(root, paths)
+    found = search(root, listed.files)
+    _check_live(found, live)
+    doubts = _past(root, found, [path for path in listed.files if path not in live])
+    kept = {
+        path: said
+        for path, doubt in doubts.items()
+        if (said := _why_kept(table, path, path in removed, doubt))
+    }
+    return Look(
+        table,
+        [(live[path], offsets) for path, offsets in sorted(found.offsets.items())
+         if path in live],
+        [path for path in sorted(doubts) if path not in kept],
+        kept | {path: _doubtful(why) for path, why in listed.unsearched.items()},
+    )  # fmt: skip
+
+
+def _check_live(found: Found, live: Mapping[str, DataFile]) -> None:
     for path, why in found.unreadable.items():
         if path in live:
             raise NotErased(f"{path} cannot be searched: {why}")
@@ -126,32 +156,25 @@ def look(root: str, topic_id: str, search: Search) -> Look:
                 f"{path} has {count} such rows without an offset, its owner's, and no "
                 "records: delete them there first"
             )
-    rest = [path for path in paths if path not in live]
+
+
+def _past(root: str, found: Found, rest: Sequence[str]) -> dict[str, str | None]:
+    """The files that have such a row, or may have one, of those that are not in the
+    table -> why nobody knows; None: such a row was found in it."""
     older = by_offsets(offsets_by_partition(found))(root, rest)
-    matching = found.offsets.keys() | found.nameless.keys() | found.unreadable.keys()
-    matching |= older.offsets.keys() | older.unreadable.keys()
-    past = sorted(matching & set(rest))
-    unsearched = found.unreadable.keys() - older.offsets.keys()
-    unsearched = {path for path in unsearched if found.unreadable[path] == PASSED_OVER}
-    kept = {
-        path: said
-        for path in past
-        if (said := _why_kept(table, path, is_searched=path not in unsearched))
-    }
-    return Look(
-        table,
-        [(live[path], offsets) for path, offsets in sorted(found.offsets.items())
-         if path in live],
-        [path for path in past if path not in kept],
-        [f"{path} {said}" for path, said in kept.items()],
-    )  # fmt: skip
+    sure = found.offsets.keys() | found.nameless.keys() | older.offsets.keys()
+    doubts: dict[str, str | None] = {**older.unreadable, **found.unreadable}
+    doubts |= dict.fromkeys(sure)
+    return {path: doubts[path] for path in rest if path in doubts}
 
 
-def _why_kept(table: Snapshot, path: str, *, is_searched: bool) -> str | None:
+def _why_kept(
+    table: Snapshot, path: str, is_removed: bool, doubt: str | None
+) -> str | None:
     """Why a file that is not in the table is not to be deleted all the same: nobody
     else may know what it holds. (What a killed worker had begun stands elsewhere.)
-    ``is_searched``: it was, as far as it can be read."""
-    if is_begun(path) or path in {unquote(gone) for gone in table.removed}:
+    ``doubt``: why nobody knows whether it has such a row."""
+    if is_begun(path) or is_removed:
         return None
     span = span_of(path)
     if span is not None:
@@ -162,18 +185,22 @@ def _why_kept(table: Snapshot, path: str, *, is_searched: bool) -> str | None:
             "has records that are not in the table: the commit that named it is lost; "
             "put that back, or delete the file"
         )
-    if not is_searched:
-        return f"was not searched: {PASSED_OVER}; delete it if it may have such rows"
     try:
         age_s = time.time() - os.path.getmtime(os.path.join(table.path, path))
     except OSError:
         return None
+    if doubt is not None:
+        return _doubtful(doubt)
     if age_s >= OWNERS_WRITE_S or path.startswith(CHANGES):
         return None
     return (
         "appeared within the last hour, and no commit names it: if it is no owner's "
         "who is about to, delete it"
     )
+
+
+def _doubtful(why: str) -> str:
+    return f"was not searched: {why}; delete it if it may have such rows"
 
 
 def erase(

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -78,6 +79,19 @@ def test_a_dry_run_counts_and_changes_nothing(scene: Scene) -> None:
     assert dry_run(scene.world.data_dir, ASKED) == [Counts(0, 1, 0, 3)]
     assert scene.files() == before
     assert len(scene.shown) == 2
+
+
+def test_a_dry_run_counts_what_lies_in_no_partition_and_what_would_stay(
+    scene: Scene,
+) -> None:
+    [path] = scene.files()
+    for beside in ("part-0.parquet", "partition=0/part-1.parquet"):
+        shutil.copy(os.path.join(scene.root, path), os.path.join(scene.root, beside))
+        os.utime(os.path.join(scene.root, beside), (1, 1))
+    Path(scene.root, "partition=0", "part-2.parquet").write_bytes(b"half of it")
+    assert dry_run(scene.world.data_dir, ASKED) == [
+        Counts(-1, 0, 1, 0), Counts(0, 1, 1, 0, 1),
+    ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("broker")

@@ -10,6 +10,8 @@ import pytest
 
 from jobs.erasing.search import (
     CHANGES,
+    LINKED,
+    OTHERS,
     by_expression,
     by_key,
     by_offsets,
@@ -42,20 +44,55 @@ def beside(writer: Writer, path: str, rows: dict[str, object]) -> str:
 def test_all_files_of_rows_are_listed_and_none_of_the_log(writer: Writer) -> None:
     (Path(writer.path) / "_delta_log" / "x.checkpoint.parquet").write_bytes(b"")
     feed = beside(writer, f"{CHANGES}/partition=0/cdc-1.parquet", {"offset": [1]})
-    found = data_files(writer.path)
+    found = data_files(writer.path).files
     assert len(found) == 4
     assert found[0] == feed
     assert [partition_of(path) for path in found] == [0, 0, 0, 1]
     assert partition_of("part-1.parquet") == -1
 
 
+def test_a_parquet_file_is_listed_whatever_its_name_is(writer: Writer) -> None:
+    """As some engines call theirs; and a file that the log has is one of rows, even if
+    nothing of it can be read."""
+    bare = beside(
+        writer, "partition=0/20261128_101010_00009_8t2sc_f3b5", {"offset": [1]}
+    )
+    Path(writer.path, "partition=0", "torn").write_bytes(b"")
+    Path(writer.path, "partition=0", "notes.txt").write_text("PAR2")
+    os.mkfifo(Path(writer.path, "partition=0", "pipe"))
+    before = set(data_files(writer.path).files)
+    assert bare in before
+    found = set(data_files(writer.path, {"partition=0/torn", "partition=0/gone"}).files)
+    assert found - before == {"partition=0/torn"}
+    assert not any(name in path for path in before for name in ("notes", "pipe"))
+
+
+def test_another_table_and_what_a_link_leads_to_are_told_and_not_listed(
+    writer: Writer, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    aside = tmp_path_factory.mktemp("aside")
+    before = data_files(writer.path)
+    assert before.unsearched == {}
+    beside(writer, "_mine/cities/_delta_log/1.checkpoint.parquet", {"offset": [1]})
+    beside(writer, "_mine/cities/below/part-1.parquet", {"offset": [1]})
+    pq.write_table(pa.table({"offset": [1]}), aside / "cdc-1.parquet")
+    (aside / "notes.txt").write_text("mine")
+    root = Path(writer.path)
+    (root / CHANGES).symlink_to(aside)
+    (root / "partition=0" / "linked.parquet").symlink_to(aside / "cdc-1.parquet")
+    (root / "partition=0" / "notes.txt").symlink_to(aside / "notes.txt")
+    assert data_files(writer.path) == (before.files, {
+        "_mine/cities": OTHERS, CHANGES: LINKED, "partition=0/linked.parquet": LINKED,
+    })  # fmt: skip
+
+
 def test_a_key_is_found_in_its_rows(writer: Writer) -> None:
-    found = by_key(b"key-7")(writer.path, data_files(writer.path))
+    found = by_key(b"key-7")(writer.path, data_files(writer.path).files)
     assert [list(map(int, some)) for some in found.offsets.values()] == [[7], [7]]
     assert {partition_of(path) for path in found.offsets} == {0, 1}
     both = offsets_by_partition(found)
     assert {p: some.tolist() for p, some in both.items()} == {0: [7], 1: [7]}
-    assert by_key(b"key-")(writer.path, data_files(writer.path)).offsets == {}
+    assert by_key(b"key-")(writer.path, data_files(writer.path).files).offsets == {}
 
 
 def test_rows_without_an_offset_and_files_that_cannot_be_read_are_told(
@@ -80,7 +117,7 @@ def test_a_file_of_ours_whose_footer_is_damaged_is_told(writer: Writer) -> None:
     path = f"partition=0/{0:020d}-{20:020d}-138b-1a20acdf693-2.parquet"
     [whole] = [
         (Path(writer.path) / one).read_bytes()
-        for one in data_files(writer.path)
+        for one in data_files(writer.path).files
         if partition_of(one) == 1
     ]
     at = whole.index(b"\x16\x28", whole.rindex(b"\x06offset")) + 1
@@ -92,14 +129,14 @@ def test_a_file_of_ours_whose_footer_is_damaged_is_told(writer: Writer) -> None:
 
 def test_other_versions_of_rows_are_found_by_their_offsets(writer: Writer) -> None:
     wanted = {0: np.array([3, 25]), 1: np.array([100])}
-    found = by_offsets(wanted)(writer.path, data_files(writer.path))
+    found = by_offsets(wanted)(writer.path, data_files(writer.path).files)
     assert sorted(some.tolist() for some in found.offsets.values()) == [[3], [25]]
 
 
 @pytest.mark.spark
 def test_an_expression_is_spark_s_on_the_columns_of_the_table(writer: Writer) -> None:
     feed = f"{CHANGES}/partition=1/cdc-1.parquet"
-    [one] = [path for path in data_files(writer.path) if partition_of(path) == 1]
+    [one] = [path for path in data_files(writer.path).files if partition_of(path) == 1]
     os.makedirs(os.path.dirname(os.path.join(writer.path, feed)))
     os.link(os.path.join(writer.path, one), os.path.join(writer.path, feed))
     metadata = load(writer.path).metadata
@@ -108,7 +145,7 @@ def test_an_expression_is_spark_s_on_the_columns_of_the_table(writer: Writer) ->
     try:
         wanted = "partition = 1 AND cast(key AS string) IN ('key-7', 'key-8')"
         search = by_expression(session, metadata.schema_string, wanted)
-        found = search(writer.path, data_files(writer.path))
+        found = search(writer.path, data_files(writer.path).files)
     finally:
         end_session(session)
     assert {path: some.tolist() for path, some in found.offsets.items()} == {
@@ -120,7 +157,7 @@ def test_an_expression_is_spark_s_on_the_columns_of_the_table(writer: Writer) ->
 @pytest.mark.spark
 def test_an_expression_passes_over_no_file_for_its_name(writer: Writer) -> None:
     """Spark reads none whose name begins so, and takes names for patterns."""
-    [one] = [path for path in data_files(writer.path) if partition_of(path) == 1]
+    [one] = [path for path in data_files(writer.path).files if partition_of(path) == 1]
     begun = f".in_flight/.{one.replace('/', '-')}"
     hidden = [begun, "partition=1/_a.parquet", "partition=1/.a.parquet"]
     odd = ["partition=1/a[1].parquet", "partition=1/{a,b}.parquet"]

@@ -6,6 +6,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from broker.failpoints import watch
@@ -180,6 +183,66 @@ def test_what_an_expression_does_not_look_into_is_told_and_stays(
     assert sentence.startswith(f"{name} was not searched")
     scene.erase(found)
     assert mine.exists()
+
+
+@pytest.mark.parametrize("key", [PERSON, b"nobody"])
+def test_what_is_its_owners_below_the_table_and_no_file_of_it_is_told_and_stays(
+    scene: Scene, key: bytes
+) -> None:
+    cities = os.path.join(scene.root, "_mine", "cities")
+    deltalake.write_deltalake(cities, pa.table({"city": ["Rome", "Oslo"]}))
+    deltalake.DeltaTable(cities).create_checkpoint()
+    notes = Path(scene.root, "_notes", "export.parquet")
+    notes.parent.mkdir()
+    pq.write_table(pa.table({"city": ["Rome"]}), notes)
+    mine = [path for one in ("_mine", "_notes") for path in files_below(scene, one)]
+    for path in mine:
+        os.utime(path, (1, 1))
+    found = scene.look(key)
+    assert found.past == []
+    assert [sentence.split(" ")[0] for sentence in found.unsure] == [
+        "_mine/cities", "_notes/export.parquet",
+    ]  # fmt: skip
+    assert found.kept_files == {-1: 2}
+    scene.erase(found)
+    assert all(path.exists() for path in mine)
+    assert deltalake.DeltaTable(cities).to_pyarrow_table().num_rows == 2
+
+
+def files_below(scene: Scene, directory: str) -> list[Path]:
+    found = Path(scene.root, directory).rglob("*")
+    return [path for path in found if path.is_file()]
+
+
+def test_a_file_that_nobody_can_read_goes_if_the_log_or_its_name_says_it_is_dead(
+    scene: Scene,
+) -> None:
+    [first] = [f.path for f in load(scene.root).files.values() if f.first_offset == 0]
+    scene.table.delete("offset = 0")
+    ours = f"partition=0/{1:020d}-{3:020d}-1-2-3.parquet"
+    owners = "partition=0/part-0.parquet"
+    for path in (first, ours, owners):
+        Path(scene.root, path).write_bytes(b"half of it")
+        os.utime(Path(scene.root, path), (1, 1))
+    found = scene.look(b"nobody")
+    assert found.past == sorted([first, ours])
+    [sentence] = found.unsure
+    assert sentence.startswith(f"{owners} was not searched: ")
+
+
+def test_older_versions_are_found_in_files_whose_names_have_no_end(
+    scene: Scene,
+) -> None:
+    """As some engines call theirs."""
+    [old] = [f for f in load(scene.root).files.values() if f.first_offset == 0]
+    bare = "partition=0/20261128_101010_00009_8t2sc_f3b5d1c2"
+    scene.replace(old.path, bare)
+    assert scene.look().rows == {0: 2}
+    scene.replace(bare, "partition=0/part-00000-b.c000.snappy.parquet")
+    scene.erase()
+    assert not Path(scene.root, bare).exists()
+    assert scene.left() == []
+    assert scene.shown == REST
 
 
 def test_what_a_killed_worker_had_begun_is_nobodys_and_goes(scene: Scene) -> None:
