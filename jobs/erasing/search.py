@@ -6,7 +6,8 @@ beside for as long as it can be time travelled to; change data files have copies
 idea: every Parquet file in the table's directory is asked, whatever its name is, and
 whether the log names it or not; rows of a file are named by their offsets, which merges
 and updates leave as they are. So an old version of a row, which itself may not match,
-is found by its offset. What lies in the directory and is not asked is said.
+is found by its offset in the files of its partition (`partitions`). What lies in the
+directory and is not asked is said.
 
 A key is looked for here; an expression is Spark's, on the files themselves, since a
 read through Delta would leave out what is only marked as deleted.
@@ -18,7 +19,7 @@ left.
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -27,13 +28,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.erasing.partitions import CHANGES, Partitions
 from lakehouse.errors import LakehouseError
 from lakehouse.files.footers import Footers
 from lakehouse.log.delta_log import LOG_DIRECTORY
 from lakehouse.plain import column_of
 from lakehouse.regular import NotAFile, open_file
 
-CHANGES: Final = "_change_data"
 PASSED_OVER: Final = "Spark passes over files with such a name"
 _ROWS: Final = 10_000
 OTHERS: Final = "it has a log of its own, and so is another table's"
@@ -68,8 +69,8 @@ class Found(NamedTuple):
     """Path -> why nobody knows what it holds."""
 
 
-Search = Callable[[str, Sequence[str]], Found]
-"""Searches these files, by path below a table's directory."""
+Search = Callable[[str, Partitions], Found]
+"""Searches these files below a table's directory."""
 
 
 def data_files(root: str, named: Collection[str] = frozenset()) -> Listed:
@@ -132,17 +133,12 @@ def by_key(key: bytes) -> Search:
     return lambda root, paths: _each(root, paths, ["offset", "key"], matches)
 
 
-def by_offsets(offsets: Mapping[int, Offsets]) -> Search:
-    """Rows at these offsets, by partition, as the directories of the files say it."""
-
-    def search(root: str, paths: Sequence[str]) -> Found:
-        found = []
-        for p, wanted in offsets.items():
-            inside = [path for path in paths if partition_of(path) == p]
-            found.append(_each(root, inside, ["offset"], partial(_is_in, wanted)))
-        return joined(found)
-
-    return search
+def at_offsets(root: str, wanted: Mapping[str, Offsets]) -> Found:
+    """Rows at offsets, for each file those that are wanted of it."""
+    return joined(
+        _each(root, [path], ["offset"], partial(_is_in, offsets))
+        for path, offsets in wanted.items()
+    )
 
 
 def by_expression(session: Any, schema_string: str, expression: str) -> Search:
@@ -166,7 +162,7 @@ def by_expression(session: Any, schema_string: str, expression: str) -> Search:
             path = unquote(urlsplit(row.path).path)
             yield os.path.relpath(path, root), row.offset
 
-    def search(root: str, paths: Sequence[str]) -> Found:
+    def search(root: str, paths: Partitions) -> Found:
         unreadable = _unreadable(root, paths) | passed_over(paths)
         known = [path for path in paths if path not in unreadable]
         changes = [p for p in known if p.startswith(CHANGES + os.sep)]
@@ -208,25 +204,18 @@ def joined(found: Iterable[Found]) -> Found:
     return Found(offsets, nameless, unreadable)
 
 
-def partition_of(path: str) -> int:
-    """Of which partition the rows of a file are, as its directory says; -1: none."""
-    for part in path.split(os.sep):
-        name, _, number = part.partition("=")
-        if name == "partition" and number.isdigit():
-            return int(number)
-    return -1
-
-
-def offsets_by_partition(found: Found) -> dict[int, Offsets]:
+def offsets_by_partition(
+    found: Found, partitions: Partitions
+) -> dict[int | None, Offsets]:
     """Partition -> the offsets that match in any of its files."""
-    parts = dict[int, list[Offsets]]()
+    parts = dict[int | None, list[Offsets]]()
     for path, offsets in found.offsets.items():
-        parts.setdefault(partition_of(path), []).append(offsets)
-    return {p: np.unique(np.concatenate(some)) for p, some in sorted(parts.items())}
+        parts.setdefault(partitions[path], []).append(offsets)
+    return {p: np.unique(np.concatenate(some)) for p, some in parts.items()}
 
 
 def _each(
-    root: str, paths: Sequence[str], columns: list[str], matches: Callable[[Any], Any]
+    root: str, paths: Iterable[str], columns: list[str], matches: Callable[[Any], Any]
 ) -> Found:
     offsets, nameless, unreadable = (
         dict[str, Offsets](), dict[str, int](), dict[str, str](),
@@ -252,7 +241,7 @@ def _each(
     return Found(offsets, nameless, unreadable)
 
 
-def _unreadable(root: str, paths: Sequence[str]) -> dict[str, str]:
+def _unreadable(root: str, paths: Iterable[str]) -> dict[str, str]:
     found = {}
     for path in paths:
         try:

@@ -19,24 +19,24 @@ cannot be looked into stays, and is told.
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 
 from broker.failpoints import passing
+from jobs.erasing.partitions import CHANGES, Partitions, partitions_of
 from jobs.erasing.rewrite import without
 from jobs.erasing.search import (
-    CHANGES,
     Found,
     Offsets,
     Search,
-    by_offsets,
+    at_offsets,
     data_files,
     offsets_by_partition,
-    partition_of,
 )
 from jobs.merging.merger import new_file
 from jobs.merging.names import span_of
@@ -45,13 +45,14 @@ from lakehouse.durable import sync_directory
 from lakehouse.errors import CommitRefused, LakehouseError
 from lakehouse.in_flight import is_begun
 from lakehouse.location import check_contained, path_inside
-from lakehouse.log.actions import DataFile
+from lakehouse.log.actions import NO_PARTITION, DataFile
 from lakehouse.log.commit import replace_files
 from lakehouse.log.delta_log import Snapshot, load, table_ends
 from lakehouse.log.ours import why_not_cleaned
 from lakehouse.owners_columns import all_columns
 
 FILES_A_COMMIT: Final = 32
+SAME_OFFSETS: Final = "it has their offsets, and nobody knows of which partition it is"
 OWNERS_WRITE_S: Final = 3_600
 """A file that no commit names may be an owner's who is about to; for so long."""
 
@@ -70,6 +71,8 @@ class Look(NamedTuple):
     """Files that only older versions name, or none; paths below the table."""
     kept: Mapping[str, str]
     """What may have such rows and stays, by path below the table -> why."""
+    partitions: Partitions
+    """Of the files that were searched."""
 
     @property
     def unsure(self) -> list[str]:
@@ -87,12 +90,16 @@ class Look(NamedTuple):
     @property
     def past_files(self) -> dict[int, int]:
         """Partition -> files of older versions that have such rows."""
-        return dict(Counter(map(partition_of, self.past)))
+        return self._by_partition(self.past)
 
     @property
     def kept_files(self) -> dict[int, int]:
         """Partition -> what is kept, in files and directories."""
-        return dict(Counter(map(partition_of, self.kept)))
+        return self._by_partition(self.kept)
+
+    def _by_partition(self, paths: Iterable[str]) -> dict[int, int]:
+        found = (self.partitions.get(path) for path in paths)
+        return dict(Counter(NO_PARTITION if p is None else p for p in found))
 
 
 def check_erasable(root: str, topic_id: str) -> Snapshot:
@@ -129,9 +136,10 @@ def look(root: str, topic_id: str, search: Search) -> Look:
             f"{min(elsewhere)} is of the table, and not by that name among the Parquet "
             "files in its directory: let it be written anew first (OPTIMIZE)"
         )
-    found = search(root, listed.files)
+    partitions = partitions_of(table, listed.files)
+    found = search(root, partitions)
     _check_live(found, live)
-    doubts = _past(root, found, [path for path in listed.files if path not in live])
+    doubts = _past(root, found, partitions, live)
     kept = {
         path: said
         for path, doubt in doubts.items()
@@ -143,6 +151,7 @@ def look(root: str, topic_id: str, search: Search) -> Look:
          if path in live],
         [path for path in sorted(doubts) if path not in kept],
         kept | {path: _doubtful(why) for path, why in listed.unsearched.items()},
+        partitions,
     )  # fmt: skip
 
 
@@ -158,14 +167,39 @@ def _check_live(found: Found, live: Mapping[str, DataFile]) -> None:
             )
 
 
-def _past(root: str, found: Found, rest: Sequence[str]) -> dict[str, str | None]:
+def _past(
+    root: str, found: Found, partitions: Partitions, live: Collection[str]
+) -> dict[str, str | None]:
     """The files that have such a row, or may have one, of those that are not in the
-    table -> why nobody knows; None: such a row was found in it."""
-    older = by_offsets(offsets_by_partition(found))(root, rest)
-    sure = found.offsets.keys() | found.nameless.keys() | older.offsets.keys()
-    doubts: dict[str, str | None] = {**older.unreadable, **found.unreadable}
+    table -> why nobody knows; None: such a row was found in it.
+
+    An offset says which row it is only with the partition; where nobody knows that of
+    the file that matches, or of the other, it may be another row.
+    """
+    wanted = offsets_by_partition(found, partitions)
+    everywhere, nowhere = _all(wanted.values()), _all(())
+    rest = {path: p for path, p in partitions.items() if path not in live}
+    older = at_offsets(root, {
+        path: wanted[p] for path, p in rest.items() if p is not None and p in wanted
+    })  # fmt: skip
+    sure = (found.offsets.keys() | found.nameless.keys()) - found.unreadable.keys()
+    sure |= older.offsets.keys()
+    others: dict[str, Offsets] = {
+        path: everywhere if p is None else wanted.get(None, nowhere)
+        for path, p in rest.items()
+        if path not in sure
+    }
+    perhaps = at_offsets(
+        root, {path: some for path, some in others.items() if len(some)}
+    )
+    doubts: dict[str, str | None] = dict.fromkeys(perhaps.offsets, SAME_OFFSETS)
+    doubts |= {**perhaps.unreadable, **older.unreadable, **found.unreadable}
     doubts |= dict.fromkeys(sure)
     return {path: doubts[path] for path in rest if path in doubts}
+
+
+def _all(parts: Iterable[Offsets]) -> Offsets:
+    return np.unique(np.concatenate([np.empty(0, np.int64), *parts]))
 
 
 def _why_kept(
@@ -200,7 +234,7 @@ def _why_kept(
 
 
 def _doubtful(why: str) -> str:
-    return f"was not searched: {why}; delete it if it may have such rows"
+    return f"may have such rows: {why}; take them out of it by hand"
 
 
 def erase(

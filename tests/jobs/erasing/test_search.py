@@ -8,16 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.erasing.partitions import CHANGES, Partitions, by_directory
 from jobs.erasing.search import (
-    CHANGES,
     LINKED,
     OTHERS,
+    at_offsets,
     by_expression,
     by_key,
-    by_offsets,
     data_files,
     offsets_by_partition,
-    partition_of,
 )
 from jobs.session import end_session, make_session
 from lakehouse.log.delta_log import load
@@ -31,6 +30,10 @@ def writer(tmp_path: Path) -> Writer:
     made.add(1, 0, 20)
     made.add(0, 20, 40)
     return made
+
+
+def all_of(writer: Writer) -> Partitions:
+    return {path: by_directory(path) for path in data_files(writer.path).files}
 
 
 def beside(writer: Writer, path: str, rows: dict[str, object]) -> str:
@@ -47,8 +50,6 @@ def test_all_files_of_rows_are_listed_and_none_of_the_log(writer: Writer) -> Non
     found = data_files(writer.path).files
     assert len(found) == 4
     assert found[0] == feed
-    assert [partition_of(path) for path in found] == [0, 0, 0, 1]
-    assert partition_of("part-1.parquet") == -1
 
 
 def test_a_parquet_file_is_listed_whatever_its_name_is(writer: Writer) -> None:
@@ -87,12 +88,11 @@ def test_another_table_and_what_a_link_leads_to_are_told_and_not_listed(
 
 
 def test_a_key_is_found_in_its_rows(writer: Writer) -> None:
-    found = by_key(b"key-7")(writer.path, data_files(writer.path).files)
+    found = by_key(b"key-7")(writer.path, all_of(writer))
     assert [list(map(int, some)) for some in found.offsets.values()] == [[7], [7]]
-    assert {partition_of(path) for path in found.offsets} == {0, 1}
-    both = offsets_by_partition(found)
+    both = offsets_by_partition(found, all_of(writer))
     assert {p: some.tolist() for p, some in both.items()} == {0: [7], 1: [7]}
-    assert by_key(b"key-")(writer.path, data_files(writer.path).files).offsets == {}
+    assert by_key(b"key-")(writer.path, all_of(writer)).offsets == {}
 
 
 def test_rows_without_an_offset_and_files_that_cannot_be_read_are_told(
@@ -105,7 +105,7 @@ def test_rows_without_an_offset_and_files_that_cannot_be_read_are_told(
     bad = beside(writer, "partition=0/bad.parquet", {"other": [1]})
     torn = "partition=0/torn.parquet"
     (Path(writer.path) / torn).write_bytes(b"PAR1")
-    found = by_key(b"key-7")(writer.path, [odd, bad, torn])
+    found = by_key(b"key-7")(writer.path, dict.fromkeys([odd, bad, torn], 0))
     assert found.offsets[odd].tolist() == [5]
     assert found.nameless == {odd: 1}
     assert found.unreadable.keys() == {bad, torn}
@@ -118,25 +118,26 @@ def test_a_file_of_ours_whose_footer_is_damaged_is_told(writer: Writer) -> None:
     [whole] = [
         (Path(writer.path) / one).read_bytes()
         for one in data_files(writer.path).files
-        if partition_of(one) == 1
+        if by_directory(one) == 1
     ]
     at = whole.index(b"\x16\x28", whole.rindex(b"\x06offset")) + 1
     (Path(writer.path) / path).write_bytes(whole[:at] + b"\x29" + whole[at + 1 :])
-    found = by_key(b"key-7")(writer.path, [path])
+    found = by_key(b"key-7")(writer.path, {path: 0})
     assert not found.offsets
     assert set(found.unreadable) == {path}
 
 
 def test_other_versions_of_rows_are_found_by_their_offsets(writer: Writer) -> None:
     wanted = {0: np.array([3, 25]), 1: np.array([100])}
-    found = by_offsets(wanted)(writer.path, data_files(writer.path).files)
+    files = all_of(writer).items()
+    found = at_offsets(writer.path, {path: wanted[p or 0] for path, p in files})
     assert sorted(some.tolist() for some in found.offsets.values()) == [[3], [25]]
 
 
 @pytest.mark.spark
 def test_an_expression_is_spark_s_on_the_columns_of_the_table(writer: Writer) -> None:
     feed = f"{CHANGES}/partition=1/cdc-1.parquet"
-    [one] = [path for path in data_files(writer.path).files if partition_of(path) == 1]
+    [one] = [path for path in data_files(writer.path).files if by_directory(path) == 1]
     os.makedirs(os.path.dirname(os.path.join(writer.path, feed)))
     os.link(os.path.join(writer.path, one), os.path.join(writer.path, feed))
     metadata = load(writer.path).metadata
@@ -145,7 +146,7 @@ def test_an_expression_is_spark_s_on_the_columns_of_the_table(writer: Writer) ->
     try:
         wanted = "partition = 1 AND cast(key AS string) IN ('key-7', 'key-8')"
         search = by_expression(session, metadata.schema_string, wanted)
-        found = search(writer.path, data_files(writer.path).files)
+        found = search(writer.path, all_of(writer))
     finally:
         end_session(session)
     assert {path: some.tolist() for path, some in found.offsets.items()} == {
@@ -157,7 +158,7 @@ def test_an_expression_is_spark_s_on_the_columns_of_the_table(writer: Writer) ->
 @pytest.mark.spark
 def test_an_expression_passes_over_no_file_for_its_name(writer: Writer) -> None:
     """Spark reads none whose name begins so, and takes names for patterns."""
-    [one] = [path for path in data_files(writer.path).files if partition_of(path) == 1]
+    [one] = [path for path in data_files(writer.path).files if by_directory(path) == 1]
     begun = f".in_flight/.{one.replace('/', '-')}"
     hidden = [begun, "partition=1/_a.parquet", "partition=1/.a.parquet"]
     odd = ["partition=1/a[1].parquet", "partition=1/{a,b}.parquet"]
@@ -170,7 +171,7 @@ def test_an_expression_passes_over_no_file_for_its_name(writer: Writer) -> None:
     session = make_session("local[1]", "test")
     try:
         search = by_expression(session, metadata.schema_string, "offset IN (7, 8)")
-        found = search(writer.path, [*hidden, *odd])
+        found = search(writer.path, dict.fromkeys([*hidden, *odd], 1))
     finally:
         end_session(session)
     assert {path: some.tolist() for path, some in found.offsets.items()} == {

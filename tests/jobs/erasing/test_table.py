@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import deltalake
@@ -15,6 +14,7 @@ from broker.failpoints import watch
 from broker.storage.directory import DataDirectory
 from broker.storage.files import PosixFiles
 from jobs.check import check_data_directory
+from jobs.erasing.partitions import Partitions
 from jobs.erasing.search import Found, passed_over
 from jobs.erasing.table import NotErased, look
 from jobs.merging.names import mark_of, merged_name
@@ -174,13 +174,13 @@ def test_what_an_expression_does_not_look_into_is_told_and_stays(
     shutil.copy(os.path.join(scene.root, path), mine)
     os.utime(mine, (1, 1))
 
-    def nothing(_: str, paths: Sequence[str]) -> Found:
+    def nothing(_: str, paths: Partitions) -> Found:
         """As an expression that is true of no row."""
         return Found({}, {}, passed_over(paths))
 
     found = look(scene.root, scene.id, nothing)
     [sentence] = found.unsure
-    assert sentence.startswith(f"{name} was not searched")
+    assert sentence.startswith(f"{name} may have such rows: Spark passes over")
     scene.erase(found)
     assert mine.exists()
 
@@ -227,7 +227,7 @@ def test_a_file_that_nobody_can_read_goes_if_the_log_or_its_name_says_it_is_dead
     found = scene.look(b"nobody")
     assert found.past == sorted([first, ours])
     [sentence] = found.unsure
-    assert sentence.startswith(f"{owners} was not searched: ")
+    assert sentence.startswith(f"{owners} may have such rows: ")
 
 
 def test_older_versions_are_found_in_files_whose_names_have_no_end(
@@ -243,6 +243,39 @@ def test_older_versions_are_found_in_files_whose_names_have_no_end(
     assert not Path(scene.root, bare).exists()
     assert scene.left() == []
     assert scene.shown == REST
+
+
+def test_older_versions_of_rows_in_files_that_lie_anywhere_go_with_them(
+    scene: Scene,
+) -> None:
+    """As with ``delta.randomizeFilePrefixes``: a directory says no partition."""
+    [path] = [f.path for f in load(scene.root).files.values() if f.first_offset == 3]
+    for place, key in [("xY", b"earlier"), ("jF", PERSON), ("kQ", b"later")]:
+        path, before = f"{place}/part-00000-a.c000.snappy.parquet", path
+        scene.replace(before, path, key)
+    found = scene.look()
+    assert found.past_files == {0: 3}
+    assert found.unsure == []
+    scene.erase(found)
+    assert not [path for one in ("xY", "jF") for path in files_below(scene, one)]
+    assert [key for _, key in scene.shown] == [b"a", b"b", b"later", b"later", b"e"]
+
+
+def test_a_row_of_nobody_knows_which_partition_is_not_taken_for_another(
+    scene: Scene,
+) -> None:
+    """An owner keeps what another topic has; its offsets are like any topic's."""
+    mine = Path(scene.root, "_notes", "of_another_topic.parquet")
+    mine.parent.mkdir()
+    pq.write_table(pa.table({"offset": [1, 2], "key": [b"x", b"y"]}), mine)
+    os.utime(mine, (1, 1))
+    found = scene.look()
+    assert (found.rows, found.past) == ({0: 2}, [])
+    [sentence] = found.unsure
+    assert sentence.startswith("_notes/of_another_topic.parquet may have such rows")
+    scene.erase(found)
+    assert mine.exists()
+    assert scene.look(b"nobody").unsure == []
 
 
 def test_what_a_killed_worker_had_begun_is_nobodys_and_goes(scene: Scene) -> None:
