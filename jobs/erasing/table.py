@@ -261,18 +261,19 @@ def erase(
                 raise
             except (NotMergeable, LakehouseError, ValueError, pa.ArrowException) as e:
                 raise NotErased(f"{part[0][0].relative_path}: {e}") from e
-    _check_past(found)
-    delete(found.table.path, found.past)
+    _delete_dead(found.table.path, found.past)
 
 
-def _check_past(found: Look) -> None:
-    """Raise CommitRefused if an owner took a file back since the look: RESTORE; and
-    LocationRefused if it is not there that was looked."""
-    check_contained(found.table.path)
-    files = load(found.table.path).files.values()
-    back = {file.relative_path for file in files}.intersection(found.past)
+def _delete_dead(root: str, paths: Collection[str]) -> None:
+    """Delete files that left the table. Raises CommitRefused if an owner took one of
+    them back meanwhile: RESTORE; and LocationRefused if it is not there that was
+    looked."""
+    check_contained(root)
+    files = load(root, keep_removed=False).files.values()
+    back = {file.relative_path for file in files}.intersection(paths)
     if back:
-        raise CommitRefused(f"{min(back)} is of the table at {found.table.path} again")
+        raise CommitRefused(f"{min(back)} is of the table at {root} again")
+    delete(root, paths)
 
 
 def _replace(
@@ -305,7 +306,7 @@ def _replace(
         on_committed=lambda: passing("erase.after_commit"),
     )  # fmt: skip
     passing("erase.before_delete")
-    delete(root, [file.relative_path for file in gone])
+    _delete_dead(root, [file.relative_path for file in gone])
     passing("erase.after_delete")
 
 

@@ -302,6 +302,25 @@ def test_what_its_owner_restores_meanwhile_is_not_deleted(scene: Scene) -> None:
     assert (scene.left(), scene.shown) == ([], REST)
 
 
+def test_what_its_owner_restores_behind_a_commit_is_not_deleted(scene: Scene) -> None:
+    before = load(scene.root).version
+
+    def restore(point: str) -> None:
+        if point == "erase.before_delete":
+            watch(None)
+            scene.table.restore(before)
+
+    watch(restore)
+    try:
+        with pytest.raises(CommitRefused, match="is of the table at"):
+            scene.erase()
+    finally:
+        watch(None)
+    assert len(scene.shown) == 7
+    scene.erase()
+    assert (scene.left(), scene.shown) == ([], REST)
+
+
 def test_a_disk_in_the_place_of_the_tables_one_is_neither_erased_on_nor_proven_of(
     tmp_path: Path,
 ) -> None:
