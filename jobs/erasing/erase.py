@@ -32,6 +32,7 @@ from broker.failpoints import passing
 from broker.status.file import read as read_status
 from broker.status.schema import CompactorStatus, held_sentence
 from jobs.erasing import past, records, search, segments
+from jobs.erasing.expression import by_expression
 from jobs.erasing.records import Erasure
 from jobs.erasing.search import Search
 from jobs.erasing.table import Look, NotErased, check_erasable, erase, look
@@ -154,13 +155,11 @@ def searching(asked: Asked, root: str, topic_id: str) -> Iterator[Search]:
     from jobs.session import end_session, make_session, saying
 
     table = check_erasable(root, topic_id)
-    assert table.metadata is not None
     assert asked.where is not None
     session: Any = make_session("local[*]", "lakelog erase")
     try:
-        schema = table.metadata.schema_string
         with saying():
-            yield search.by_expression(session, schema, asked.where)
+            yield by_expression(session, table, asked.where)
     finally:
         end_session(session)
 

@@ -9,42 +9,36 @@ and updates leave as they are. So an old version of a row, which itself may not 
 is found by its offset in the files of its partition (`partitions`). What lies in the
 directory and is not asked is said.
 
-A key is looked for here; an expression is Spark's, on the files themselves, since a
-read through Delta would leave out what is only marked as deleted.
+A key is looked for here; an expression is Spark's (`expression`), on the files
+themselves, since a read through Delta would leave out what is only marked as deleted.
 
 The price: all keys of the table are read, and twice when it is proven that none is
 left.
 """
 
-import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.erasing.partitions import CHANGES, Partitions
+from jobs.erasing.partitions import Partitions
 from lakehouse.errors import LakehouseError
 from lakehouse.files.footers import Footers
 from lakehouse.log.delta_log import LOG_DIRECTORY
 from lakehouse.plain import column_of
 from lakehouse.regular import NotAFile, open_file
 
-PASSED_OVER: Final = "Spark passes over files with such a name"
 _ROWS: Final = 10_000
 OTHERS: Final = "it has a log of its own, and so is another table's"
 LINKED: Final = "it is a link, and what it leads to is elsewhere"
 _MAGIC: Final = b"PAR1"
 _PARQUET: Final = re.compile(r".*\.parquet(#\d+)?", re.DOTALL)
 """What the library writes has a number behind its name until it is whole."""
-_PATTERNS: Final = "__globPaths__"
-"""Whether Spark takes paths for patterns: its ``DataSource.GLOB_PATHS_KEY``."""
-
 Offsets = Any
 """Sorted ``np.int64``."""
 
@@ -141,57 +135,6 @@ def at_offsets(root: str, wanted: Mapping[str, Offsets]) -> Found:
     )
 
 
-def by_expression(session: Any, schema_string: str, expression: str) -> Search:
-    """Rows of which a predicate of Spark's SQL is true. ``schema_string``: the table's.
-
-    The search raises what Spark does of one that it does not understand.
-    """
-    from pyspark.sql.types import StructType
-
-    schema = StructType.fromJson(json.loads(schema_string))
-
-    def rows(root: str, paths: Iterable[str]) -> Iterator[tuple[str, int | None]]:
-        absolute = [os.path.join(root, path) for path in paths]
-        if not absolute:
-            return
-        reader = session.read.schema(schema).option("basePath", root)
-        reader = reader.option(_PATTERNS, "false")
-        frame = reader.parquet(*absolute).where(expression)
-        chosen = frame.selectExpr("_metadata.file_path AS path", "offset")
-        for row in chosen.toLocalIterator():
-            path = unquote(urlsplit(row.path).path)
-            yield os.path.relpath(path, root), row.offset
-
-    def search(root: str, paths: Partitions) -> Found:
-        unreadable = _unreadable(root, paths) | passed_over(paths)
-        known = [path for path in paths if path not in unreadable]
-        changes = [p for p in known if p.startswith(CHANGES + os.sep)]
-        base = os.path.join(root, CHANGES)
-        found = dict[str, list[int | None]]()
-        for path, offset in rows(root, [p for p in known if p not in set(changes)]):
-            found.setdefault(path, []).append(offset)
-        inside = [os.path.relpath(path, CHANGES) for path in changes]
-        for path, offset in rows(base, inside):
-            found.setdefault(os.path.join(CHANGES, path), []).append(offset)
-        return Found(
-            {path: _sorted(o for o in all_ if o is not None)
-             for path, all_ in found.items()},
-            {path: all_.count(None) for path, all_ in found.items() if None in all_},
-            unreadable,
-        )  # fmt: skip
-
-    return search
-
-
-def passed_over(paths: Iterable[str]) -> dict[str, str]:
-    """The files that Spark reads none of, and says nothing."""
-    return {
-        path: PASSED_OVER
-        for path in paths
-        if os.path.basename(path).startswith((".", "_"))
-    }
-
-
 def joined(found: Iterable[Found]) -> Found:
     """What was found in files that differ, together."""
     offsets, nameless, unreadable = (
@@ -211,7 +154,12 @@ def offsets_by_partition(
     parts = dict[int | None, list[Offsets]]()
     for path, offsets in found.offsets.items():
         parts.setdefault(partitions[path], []).append(offsets)
-    return {p: np.unique(np.concatenate(some)) for p, some in parts.items()}
+    return {p: distinct(some) for p, some in parts.items()}
+
+
+def distinct(parts: Iterable[Offsets]) -> Offsets:
+    """All of these offsets, sorted."""
+    return np.unique(np.concatenate([np.empty(0, np.int64), *parts]))
 
 
 def _each(
@@ -239,16 +187,6 @@ def _each(
         if None in found:
             nameless[path] = found.count(None)
     return Found(offsets, nameless, unreadable)
-
-
-def _unreadable(root: str, paths: Iterable[str]) -> dict[str, str]:
-    found = {}
-    for path in paths:
-        try:
-            Footers().get(os.path.join(root, path))
-        except LakehouseError as error:
-            found[path] = str(error)
-    return found
 
 
 def _is_in(offsets: Offsets, batch: Any) -> Any:

@@ -24,7 +24,6 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 
 from broker.failpoints import passing
@@ -36,6 +35,7 @@ from jobs.erasing.search import (
     Search,
     at_offsets,
     data_files,
+    distinct,
     offsets_by_partition,
 )
 from jobs.merging.merger import new_file
@@ -177,7 +177,7 @@ def _past(
     the file that matches, or of the other, it may be another row.
     """
     wanted = offsets_by_partition(found, partitions)
-    everywhere, nowhere = _all(wanted.values()), _all(())
+    everywhere, nowhere = distinct(wanted.values()), distinct(())
     rest = {path: p for path, p in partitions.items() if path not in live}
     older = at_offsets(root, {
         path: wanted[p] for path, p in rest.items() if p is not None and p in wanted
@@ -196,10 +196,6 @@ def _past(
     doubts |= {**perhaps.unreadable, **older.unreadable, **found.unreadable}
     doubts |= dict.fromkeys(sure)
     return {path: doubts[path] for path in rest if path in doubts}
-
-
-def _all(parts: Iterable[Offsets]) -> Offsets:
-    return np.unique(np.concatenate([np.empty(0, np.int64), *parts]))
 
 
 def _why_kept(

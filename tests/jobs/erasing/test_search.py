@@ -13,13 +13,10 @@ from jobs.erasing.search import (
     LINKED,
     OTHERS,
     at_offsets,
-    by_expression,
     by_key,
     data_files,
     offsets_by_partition,
 )
-from jobs.session import end_session, make_session
-from lakehouse.log.delta_log import load
 from tests.support.tables import Writer
 
 
@@ -132,49 +129,3 @@ def test_other_versions_of_rows_are_found_by_their_offsets(writer: Writer) -> No
     files = all_of(writer).items()
     found = at_offsets(writer.path, {path: wanted[p or 0] for path, p in files})
     assert sorted(some.tolist() for some in found.offsets.values()) == [[3], [25]]
-
-
-@pytest.mark.spark
-def test_an_expression_is_spark_s_on_the_columns_of_the_table(writer: Writer) -> None:
-    feed = f"{CHANGES}/partition=1/cdc-1.parquet"
-    [one] = [path for path in data_files(writer.path).files if by_directory(path) == 1]
-    os.makedirs(os.path.dirname(os.path.join(writer.path, feed)))
-    os.link(os.path.join(writer.path, one), os.path.join(writer.path, feed))
-    metadata = load(writer.path).metadata
-    assert metadata is not None
-    session = make_session("local[1]", "test")
-    try:
-        wanted = "partition = 1 AND cast(key AS string) IN ('key-7', 'key-8')"
-        search = by_expression(session, metadata.schema_string, wanted)
-        found = search(writer.path, all_of(writer))
-    finally:
-        end_session(session)
-    assert {path: some.tolist() for path, some in found.offsets.items()} == {
-        one: [7, 8], feed: [7, 8],
-    }  # fmt: skip
-    assert (found.nameless, found.unreadable) == ({}, {})
-
-
-@pytest.mark.spark
-def test_an_expression_passes_over_no_file_for_its_name(writer: Writer) -> None:
-    """Spark reads none whose name begins so, and takes names for patterns."""
-    [one] = [path for path in data_files(writer.path).files if by_directory(path) == 1]
-    begun = f".in_flight/.{one.replace('/', '-')}"
-    hidden = [begun, "partition=1/_a.parquet", "partition=1/.a.parquet"]
-    odd = ["partition=1/a[1].parquet", "partition=1/{a,b}.parquet"]
-    for name in (*hidden, *odd):
-        place = Path(writer.path, name)
-        place.parent.mkdir(exist_ok=True)
-        os.link(os.path.join(writer.path, one), place)
-    metadata = load(writer.path).metadata
-    assert metadata is not None
-    session = make_session("local[1]", "test")
-    try:
-        search = by_expression(session, metadata.schema_string, "offset IN (7, 8)")
-        found = search(writer.path, dict.fromkeys([*hidden, *odd], 1))
-    finally:
-        end_session(session)
-    assert {path: some.tolist() for path, some in found.offsets.items()} == {
-        name: [7, 8] for name in odd
-    }
-    assert found.unreadable.keys() == set(hidden)

@@ -14,8 +14,9 @@ from broker.failpoints import watch
 from broker.storage.directory import DataDirectory
 from broker.storage.files import PosixFiles
 from jobs.check import check_data_directory
+from jobs.erasing.expression import passed_over
 from jobs.erasing.partitions import Partitions
-from jobs.erasing.search import Found, passed_over
+from jobs.erasing.search import Found
 from jobs.erasing.table import NotErased, look
 from jobs.merging.names import mark_of, merged_name
 from lakehouse import warehouse_names
