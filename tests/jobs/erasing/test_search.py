@@ -1,6 +1,7 @@
 """Rows are found in every file of a table's directory, live or not."""
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from jobs.erasing.search import (
     at_offsets,
     by_key,
     data_files,
+    distinct,
     offsets_by_partition,
 )
 from tests.support.tables import Writer
@@ -129,3 +131,32 @@ def test_other_versions_of_rows_are_found_by_their_offsets(writer: Writer) -> No
     files = all_of(writer).items()
     found = at_offsets(writer.path, {path: wanted[p or 0] for path, p in files})
     assert sorted(some.tolist() for some in found.offsets.values()) == [[3], [25]]
+
+
+def test_rows_without_an_offset_are_at_none_that_is_wanted(writer: Writer) -> None:
+    some = pa.array([None, 5, None, 9, 7], pa.int32())
+    path = beside(writer, "partition=0/odd.parquet", {"offset": some})
+    found = at_offsets(writer.path, {path: np.array([0, 5, 9])})
+    assert found.offsets[path].tolist() == [5, 9]
+    assert (found.nameless, found.unreadable) == ({}, {})
+
+
+def test_a_row_that_matches_takes_little_more_than_its_offset(writer: Writer) -> None:
+    """A key may be all that a table has."""
+    rows = 200_000
+    keys = pa.array([b"hot"] * rows, pa.binary())
+    path = beside(writer, "a.parquet", {"offset": np.arange(rows), "key": keys})
+    tracemalloc.start()
+    try:
+        found = by_key(b"hot")(writer.path, {path: 0})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(found.offsets[path]) == rows
+    assert peak < 20 * rows
+
+
+def test_offsets_that_lie_in_no_order_are_sorted_and_once() -> None:
+    parts = [np.array([5, 7]), np.array([7, 3]), np.array([1])]
+    assert distinct(parts).tolist() == [1, 3, 5, 7]
+    assert distinct([]).tolist() == []
