@@ -22,15 +22,16 @@ import pyarrow as pa
 
 from lakehouse.errors import LakehouseError
 from lakehouse.files.repeated import open_parquet
+from lakehouse.in_flight import DIRECTORY as IN_FLIGHT
 from lakehouse.log.actions import NO_PARTITION
 from lakehouse.log.checkpoint import SIDECARS
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot
 from lakehouse.regular import open_file
 
 CHANGES: Final = "_change_data"
-_DIRECTORY: Final = re.compile(
-    rf"(?:{CHANGES}/)?partition=([0-9]{{1,9}}|__HIVE_DEFAULT_PARTITION__)/"
-)
+_NUMBER: Final = "([0-9]{1,9}|__HIVE_DEFAULT_PARTITION__)"
+_DIRECTORY: Final = re.compile(rf"(?:{CHANGES}/)?partition={_NUMBER}/")
+_BEGUN: Final = re.compile(rf"{re.escape(IN_FLIGHT)}/\.partition={_NUMBER}-")
 _KINDS: Final = "add", "remove", "cdc"
 _COLUMNS: Final = [
     f"{kind}.{field}" for kind in _KINDS for field in ("path", "partitionValues")
@@ -52,8 +53,9 @@ def partitions_of(table: Snapshot, paths: Iterable[str]) -> dict[str, int | None
 
 
 def by_directory(path: str) -> int | None:
-    """As the directory of a file says it, where writers of Delta tables put files."""
-    found = _DIRECTORY.match(path)
+    """As the directory of a file says it, where writers of Delta tables put files, and
+    our own what they have begun."""
+    found = _DIRECTORY.match(path) or _BEGUN.match(path)
     if found is None:
         return None
     return int(found[1]) if found[1].isdigit() else NO_PARTITION

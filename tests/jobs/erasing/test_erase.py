@@ -108,6 +108,18 @@ def test_it_is_done_proven_and_noted(scene: Scene) -> None:
 
 
 @pytest.mark.usefixtures("broker")
+def test_nothing_is_proven_beside_what_nobody_can_look_into(scene: Scene) -> None:
+    mine = Path(scene.root, "notes.parquet")
+    mine.write_bytes(b"no Parquet at all")
+    os.utime(mine, (1, 1))
+    done = run(scene.world.data_dir, ASKED, 30)
+    assert (dict(done.rows), done.proven) == ({0: 1}, ())
+    [sentence] = done.left
+    assert sentence.startswith("notes.parquet may have such rows: ")
+    assert mine.exists()
+
+
+@pytest.mark.usefixtures("broker")
 def test_what_is_being_written_at_the_end_is_no_trace(scene: Scene) -> None:
     """The table is held no more, and records come: of half a file nobody can tell."""
     path = os.path.join(scene.root, f"partition=0/{2:020d}-{9:020d}-1-2-3.parquet")

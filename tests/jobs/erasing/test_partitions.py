@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.erasing.partitions import by_directory, partitions_of
+from lakehouse.in_flight import hidden
 from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, load
 from tests.support.tables import Writer
 
@@ -19,6 +20,7 @@ from tests.support.tables import Writer
         ("partition=12/a.parquet", 12),
         ("_change_data/partition=3/cdc-1.parquet", 3),
         ("partition=__HIVE_DEFAULT_PARTITION__/a.parquet", -1),
+        (hidden("partition=4/a.parquet"), 4),
         ("xY/part-1.parquet", None),
         ("part-1.parquet", None),
         ("_mine/partition=3/a.parquet", None),
