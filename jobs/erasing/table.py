@@ -221,7 +221,7 @@ def _why_kept(
         return None
     if doubt is not None:
         return _doubtful(doubt)
-    if age_s >= OWNERS_WRITE_S or path.startswith(CHANGES):
+    if age_s >= OWNERS_WRITE_S or path.startswith(CHANGES + os.sep):
         return None
     return (
         "appeared within the last hour, and no commit names it: if it is no owner's "

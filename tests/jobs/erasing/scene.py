@@ -69,6 +69,8 @@ class Scene:
         place; ``key``: of all its rows from then on."""
         root = Path(self.root)
         rows = pq.read_table(root / path, partitioning=None)
+        if "partition" in rows.column_names:  # a column of the path, as Spark writes it
+            rows = rows.drop_columns(["partition"])
         if key is not None:
             keys = pa.array([key] * len(rows), pa.binary())
             rows = rows.set_column(rows.schema.get_field_index("key"), "key", keys)

@@ -150,6 +150,18 @@ def test_a_file_that_an_owner_may_be_about_to_commit_is_told_and_stays(
     assert scene.look().past == [str(copy.relative_to(scene.root))]
 
 
+def test_a_copy_of_an_owners_beside_the_change_data_feed_may_be_new_too(
+    scene: Scene,
+) -> None:
+    [path] = [f.path for f in load(scene.root).files.values() if f.first_offset == 5]
+    copies = ["_change_data/partition=0/a.parquet", "_change_data_of_mine/a.parquet"]
+    for copy in copies:
+        Path(scene.root, copy).parent.mkdir(parents=True)
+        shutil.copy(os.path.join(scene.root, path), os.path.join(scene.root, copy))
+    found = scene.look()
+    assert (found.past, list(found.kept)) == (copies[:1], copies[1:])
+
+
 def test_what_a_killed_statement_of_an_owners_had_begun_is_searched_too(
     scene: Scene,
 ) -> None:
@@ -262,7 +274,15 @@ def test_older_versions_of_rows_in_files_that_lie_anywhere_go_with_them(
     assert [key for _, key in scene.shown] == [b"a", b"b", b"later", b"later", b"e"]
 
 
-def test_a_row_of_nobody_knows_which_partition_is_not_taken_for_another(
+def test_rows_leave_files_of_the_table_that_lie_anywhere(scene: Scene) -> None:
+    [path] = [f.path for f in load(scene.root).files.values() if f.first_offset == 0]
+    scene.replace(path, "xY/part-00000-a.c000.snappy.parquet")
+    scene.erase()
+    assert (scene.left(), scene.shown) == ([], REST)
+    assert problems(scene) == []
+
+
+def test_a_row_of_which_nobody_knows_the_partition_is_not_taken_for_another(
     scene: Scene,
 ) -> None:
     """An owner keeps what another topic has; its offsets are like any topic's."""
