@@ -39,6 +39,7 @@ from broker.protocol.errors import KafkaError
 from broker.status.file import read as read_status
 from broker.status.schema import CompactorStatus, held_sentence
 from jobs.erasing import past, records, search, segments
+from jobs.erasing.expression import by_expression
 from jobs.erasing.records import Erasure
 from jobs.erasing.search import Search
 from jobs.erasing.table import Look, NotErased, check_erasable, erase, look
@@ -78,13 +79,16 @@ class Asked(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Of one partition. ``rows`` that match in the table; ``older_files`` that only
-    older versions of it name; ``not_in_table``: offsets that were not looked at."""
+    """Of one partition; of -1, what lies in no partition's directory. ``rows`` that
+    match in the table; ``older_files`` that would be deleted beside it;
+    ``not_in_table``: offsets that were not looked at; ``unsure``: files and directories
+    that would stay, and may have such rows."""
 
     partition: int
     rows: int
     older_files: int
     not_in_table: int
+    unsure: int = 0
 
 
 def dry_run(data_dir: Path, asked: Asked) -> list[Counts]:
@@ -96,14 +100,13 @@ def dry_run(data_dir: Path, asked: Asked) -> list[Counts]:
             raise NotErased(extent.problem or f"{asked.topic} has no table yet")
         with searching(asked, extent.path, topic.id.hex()) as wanted:
             found = look(extent.path, topic.id.hex(), wanted)
-    rows, older = found.rows, found.past_files
+    rows, older, kept = found.rows, found.past_files, found.kept_files
+    behind = {p.partition: p.high_watermark - (p.table_end or 0)
+              for p in extent.partitions}  # fmt: skip
     return [
-        Counts(
-            p.partition, rows.get(p.partition, 0), older.get(p.partition, 0),
-            p.high_watermark - (p.table_end or 0),
-        )
-        for p in extent.partitions
-    ]  # fmt: skip
+        Counts(p, rows.get(p, 0), older.get(p, 0), behind.get(p, 0), kept.get(p, 0))
+        for p in sorted(behind | rows | older | kept)
+    ]
 
 
 def run(data_dir: Path, asked: Asked, timeout_s: float) -> Erasure:
@@ -157,13 +160,11 @@ def searching(asked: Asked, root: str, topic_id: str) -> Iterator[Search]:
     from jobs.session import end_session, make_session, saying
 
     table = check_erasable(root, topic_id)
-    assert table.metadata is not None
     assert asked.where is not None
     session: Any = make_session("local[*]", "lakelog erase")
     try:
-        schema = table.metadata.schema_string
         with saying():
-            yield search.by_expression(session, schema, asked.where)
+            yield by_expression(session, table, asked.where)
     finally:
         end_session(session)
 

@@ -3,44 +3,53 @@
 The problem: a row that is to be forgotten stands not only in the files of the table as
 it is now. Deletion vectors only mark rows; what merges, cleans and owners replaced lies
 beside for as long as it can be time travelled to; change data files have copies. The
-idea: every Parquet file in the table's directory is asked, whether the log names it or
-not; rows of a file are named by their offsets, which merges and updates leave as they
-are. So an old version of a row, which itself may not match, is found by its offset.
+idea: every Parquet file in the table's directory is asked, whatever its name is, and
+whether the log names it or not; rows of a file are named by their offsets, which merges
+and updates leave as they are. So an old version of a row, which itself may not match,
+is found by its offset in the files of its partition (`partitions`). What lies in the
+directory and is not asked is said.
 
-A key is looked for here; an expression is Spark's, on the files themselves, since a
-read through Delta would leave out what is only marked as deleted.
+A key is looked for here; an expression is Spark's (`expression`), on the files
+themselves, since a read through Delta would leave out what is only marked as deleted.
 
 The price: all keys of the table are read, and twice when it is proven that none is
 left.
 """
 
-import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.erasing.partitions import Partitions
 from lakehouse.errors import LakehouseError
-from lakehouse.files.footers import Footers
+from lakehouse.files.footers import NO_OFFSET, Footers
 from lakehouse.log.delta_log import LOG_DIRECTORY
-from lakehouse.plain import column_of
+from lakehouse.plain import numbers
+from lakehouse.regular import NotAFile, open_file
 
-CHANGES: Final = "_change_data"
-PASSED_OVER: Final = "Spark passes over files with such a name"
 _ROWS: Final = 10_000
+OTHERS: Final = "it has a log of its own, and so is another table's"
+LINKED: Final = "it is a link, and what it leads to is elsewhere"
+_MAGIC: Final = b"PAR1"
 _PARQUET: Final = re.compile(r".*\.parquet(#\d+)?", re.DOTALL)
 """What the library writes has a number behind its name until it is whole."""
-_PATTERNS: Final = "__globPaths__"
-"""Whether Spark takes paths for patterns: its ``DataSource.GLOB_PATHS_KEY``."""
-
 Offsets = Any
 """Sorted ``np.int64``."""
+
+
+class Listed(NamedTuple):
+    """What lies in a table's directory; paths below it."""
+
+    files: list[str]
+    """Those that are to be searched: every Parquet file of rows, live or not."""
+    unsearched: dict[str, str]
+    """What may have such files, or be one -> why nobody looks into it."""
 
 
 class Found(NamedTuple):
@@ -54,23 +63,55 @@ class Found(NamedTuple):
     """Path -> why nobody knows what it holds."""
 
 
-Search = Callable[[str, Sequence[str]], Found]
-"""Searches these files, by path below a table's directory."""
+Search = Callable[[str, Partitions], Found]
+"""Searches these files below a table's directory."""
 
 
-def data_files(root: str) -> list[str]:
-    """Every Parquet file of rows in a table's directory, live or not."""
-    found = []
-    for directory, names, files in os.walk(root):
-        if directory == root and LOG_DIRECTORY in names:
-            names.remove(LOG_DIRECTORY)
-        inside = os.path.relpath(directory, root)
-        found += [
-            os.path.normpath(os.path.join(inside, name))
-            for name in files
-            if _PARQUET.fullmatch(name)
-        ]
-    return sorted(found)
+def data_files(root: str, named: Collection[str] = frozenset()) -> Listed:
+    """What there is of Parquet files in a table's directory. ``named``: paths that the
+    log has, live or removed; these are files of rows, whatever they look like."""
+    paths, unsearched = list[str](), dict[str, str]()
+
+    def note(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):  # cleaned away meanwhile
+            unsearched[_below(root, str(error.filename))] = str(error.strerror)
+
+    for directory, names, inside in os.walk(root, onerror=note):
+        if directory != root and LOG_DIRECTORY in names:
+            unsearched[_below(root, directory)] = OTHERS
+            names.clear()
+            continue
+        names[:] = [name for name in names if name != LOG_DIRECTORY]
+        here = [_below(root, os.path.join(directory, name)) for name in inside]
+        paths += [path for path in here if path in named or _is_parquet(root, path)]
+        paths += [_below(root, one) for one in _links(directory, names)]
+    links = set(_links(root, paths))
+    files = [path for path in paths if os.path.join(root, path) not in links]
+    return Listed(
+        sorted(files), unsearched | {_below(root, one): LINKED for one in links}
+    )
+
+
+def _below(root: str, place: str) -> str:
+    return os.path.normpath(os.path.relpath(place, root))
+
+
+def _links(directory: str, names: Iterable[str]) -> list[str]:
+    places = [os.path.join(directory, name) for name in names]
+    return [place for place in places if os.path.islink(place)]
+
+
+def _is_parquet(root: str, path: str) -> bool:
+    """Whether a file is one, or may be: some engines give it a name without an end."""
+    if _PARQUET.fullmatch(os.path.basename(path)):
+        return True
+    try:
+        with open_file(os.path.join(root, path)) as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except (FileNotFoundError, NotAFile):
+        return False
+    except OSError:
+        return True
 
 
 def by_key(key: bytes) -> Search:
@@ -86,68 +127,12 @@ def by_key(key: bytes) -> Search:
     return lambda root, paths: _each(root, paths, ["offset", "key"], matches)
 
 
-def by_offsets(offsets: Mapping[int, Offsets]) -> Search:
-    """Rows at these offsets, by partition, as the directories of the files say it."""
-
-    def search(root: str, paths: Sequence[str]) -> Found:
-        found = []
-        for p, wanted in offsets.items():
-            inside = [path for path in paths if partition_of(path) == p]
-            found.append(_each(root, inside, ["offset"], partial(_is_in, wanted)))
-        return joined(found)
-
-    return search
-
-
-def by_expression(session: Any, schema_string: str, expression: str) -> Search:
-    """Rows of which a predicate of Spark's SQL is true. ``schema_string``: the table's.
-
-    The search raises what Spark does of one that it does not understand.
-    """
-    from pyspark.sql.types import StructType
-
-    schema = StructType.fromJson(json.loads(schema_string))
-
-    def rows(root: str, paths: Iterable[str]) -> Iterator[tuple[str, int | None]]:
-        absolute = [os.path.join(root, path) for path in paths]
-        if not absolute:
-            return
-        reader = session.read.schema(schema).option("basePath", root)
-        reader = reader.option(_PATTERNS, "false")
-        frame = reader.parquet(*absolute).where(expression)
-        chosen = frame.selectExpr("_metadata.file_path AS path", "offset")
-        for row in chosen.toLocalIterator():
-            path = unquote(urlsplit(row.path).path)
-            yield os.path.relpath(path, root), row.offset
-
-    def search(root: str, paths: Sequence[str]) -> Found:
-        unreadable = _unreadable(root, paths) | passed_over(paths)
-        known = [path for path in paths if path not in unreadable]
-        changes = [p for p in known if p.startswith(CHANGES + os.sep)]
-        base = os.path.join(root, CHANGES)
-        found = dict[str, list[int | None]]()
-        for path, offset in rows(root, [p for p in known if p not in set(changes)]):
-            found.setdefault(path, []).append(offset)
-        inside = [os.path.relpath(path, CHANGES) for path in changes]
-        for path, offset in rows(base, inside):
-            found.setdefault(os.path.join(CHANGES, path), []).append(offset)
-        return Found(
-            {path: _sorted(o for o in all_ if o is not None)
-             for path, all_ in found.items()},
-            {path: all_.count(None) for path, all_ in found.items() if None in all_},
-            unreadable,
-        )  # fmt: skip
-
-    return search
-
-
-def passed_over(paths: Iterable[str]) -> dict[str, str]:
-    """The files that Spark reads none of, and says nothing."""
-    return {
-        path: PASSED_OVER
-        for path in paths
-        if os.path.basename(path).startswith((".", "_"))
-    }
+def at_offsets(root: str, wanted: Mapping[str, Offsets]) -> Found:
+    """Rows at offsets, for each file those that are wanted of it."""
+    return joined(
+        _each(root, [path], ["offset"], partial(_is_in, offsets))
+        for path, offsets in wanted.items()
+    )
 
 
 def joined(found: Iterable[Found]) -> Found:
@@ -162,63 +147,61 @@ def joined(found: Iterable[Found]) -> Found:
     return Found(offsets, nameless, unreadable)
 
 
-def partition_of(path: str) -> int:
-    """Of which partition the rows of a file are, as its directory says; -1: none."""
-    for part in path.split(os.sep):
-        name, _, number = part.partition("=")
-        if name == "partition" and number.isdigit():
-            return int(number)
-    return -1
-
-
-def offsets_by_partition(found: Found) -> dict[int, Offsets]:
+def offsets_by_partition(
+    found: Found, partitions: Partitions
+) -> dict[int | None, Offsets]:
     """Partition -> the offsets that match in any of its files."""
-    parts = dict[int, list[Offsets]]()
+    parts = dict[int | None, list[Offsets]]()
     for path, offsets in found.offsets.items():
-        parts.setdefault(partition_of(path), []).append(offsets)
-    return {p: np.unique(np.concatenate(some)) for p, some in sorted(parts.items())}
+        parts.setdefault(partitions[path], []).append(offsets)
+    return {p: distinct(some) for p, some in parts.items()}
+
+
+def distinct(parts: Iterable[Offsets]) -> Offsets:
+    """All of these offsets, sorted. (Most files have them so: that saves copies.)"""
+    found = np.concatenate([np.empty(0, np.int64), *parts])
+    return found if (found[1:] > found[:-1]).all() else np.unique(found)
 
 
 def _each(
-    root: str, paths: Sequence[str], columns: list[str], matches: Callable[[Any], Any]
+    root: str, paths: Iterable[str], columns: list[str], matches: Callable[[Any], Any]
 ) -> Found:
     offsets, nameless, unreadable = (
         dict[str, Offsets](), dict[str, int](), dict[str, str](),
     )  # fmt: skip
     for path in paths:
-        found, rows = list[int | None](), 0
         try:
-            with Footers().open(os.path.join(root, path), buffered=True) as file:
-                for batch in file.iter_batches(_ROWS, columns=columns):
-                    mask = pc.fill_null(matches(batch), False)
-                    matching = batch.column("offset").filter(mask)
-                    found += matching.cast(pa.int64()).to_pylist()
-                    rows += len(batch)
-                if rows != file.metadata.num_rows:
-                    raise ValueError(f"{rows} rows of it are not all")
+            found, count = _matching(os.path.join(root, path), columns, matches)
         except (LakehouseError, OSError, ValueError, KeyError, pa.ArrowException) as e:
             unreadable[path] = str(e)
             continue
-        if found:
-            offsets[path] = _sorted(o for o in found if o is not None)
-        if None in found:
-            nameless[path] = found.count(None)
+        if len(found):
+            offsets[path] = found
+        if count:
+            nameless[path] = count
     return Found(offsets, nameless, unreadable)
 
 
-def _unreadable(root: str, paths: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for path in paths:
-        try:
-            Footers().get(os.path.join(root, path))
-        except LakehouseError as error:
-            found[path] = str(error)
-    return found
+def _matching(
+    place: str, columns: list[str], matches: Callable[[Any], Any]
+) -> tuple[Offsets, int]:
+    """The offsets of the rows of a file that match, and how many more have none: eight
+    bytes a row, since all of a file may match."""
+    parts, rows, nameless = list[Offsets](), 0, 0
+    with Footers().open(place, buffered=True) as file:
+        for batch in file.iter_batches(_ROWS, columns=columns):
+            mask = pc.fill_null(matches(batch), False)
+            found = batch.column("offset").filter(mask).cast(pa.int64())
+            parts.append(numbers(found.drop_null()))
+            nameless += found.null_count
+            rows += len(batch)
+        if rows != file.metadata.num_rows:
+            raise ValueError(f"{rows} rows of it are not all")
+    return distinct(parts), nameless
 
 
-def _is_in(offsets: Offsets, batch: Any) -> Any:
-    return pc.is_in(batch.column("offset"), column_of(offsets, pa.int64()))
-
-
-def _sorted(offsets: Iterable[int]) -> Offsets:
-    return np.unique(np.fromiter(offsets, np.int64))
+def _is_in(wanted: Offsets, batch: Any) -> Any:
+    """Those of a batch at offsets that are wanted, sorted and at least one."""
+    offsets = numbers(batch.column("offset").cast(pa.int64()).fill_null(NO_OFFSET))
+    at = np.searchsorted(wanted, offsets)
+    return pa.array(wanted[np.minimum(at, len(wanted) - 1)] == offsets)

@@ -10,11 +10,16 @@ What was done is found to be done by the next look. The compactor stands back me
 
 The price: whoever asks for an older version of the table, or reads it as a stream and
 is behind, finds that files are missing, as after a VACUUM.
+
+One rule says which files are deleted: a file that such a row was found in, and one that
+nobody can look into if it is dead by what the log or its name says. All else that
+cannot be looked into stays, and is told.
 """
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import unquote
@@ -22,16 +27,16 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from broker.failpoints import passing
+from jobs.erasing.partitions import CHANGES, Partitions, partitions_of
 from jobs.erasing.rewrite import without
 from jobs.erasing.search import (
-    CHANGES,
-    PASSED_OVER,
+    Found,
     Offsets,
     Search,
-    by_offsets,
+    at_offsets,
     data_files,
+    distinct,
     offsets_by_partition,
-    partition_of,
 )
 from jobs.merging.merger import new_file
 from jobs.merging.names import span_of
@@ -41,13 +46,14 @@ from lakehouse.durable import sync_directory
 from lakehouse.errors import CommitRefused, LakehouseError
 from lakehouse.in_flight import is_begun
 from lakehouse.location import check_contained, path_inside
-from lakehouse.log.actions import DataFile
+from lakehouse.log.actions import NO_PARTITION, DataFile
 from lakehouse.log.commit import replace_files
 from lakehouse.log.delta_log import Snapshot, load, table_ends
 from lakehouse.log.ours import why_not_cleaned
 from lakehouse.owners_columns import all_columns
 
 FILES_A_COMMIT: Final = 32
+SAME_OFFSETS: Final = "it has their offsets, and nobody knows of which partition it is"
 OWNERS_WRITE_S: Final = 3_600
 """A file that no commit names may be an owner's who is about to; for so long."""
 
@@ -64,8 +70,15 @@ class Look(NamedTuple):
     """Files of the table, and which of their offsets match."""
     past: Sequence[str]
     """Files that only older versions name, or none; paths below the table."""
-    unsure: Sequence[str]
-    """One sentence for each file that stays, since nobody knows whose it is."""
+    kept: Mapping[str, str]
+    """What may have such rows and stays, by path below the table -> why."""
+    partitions: Partitions
+    """Of the files that were searched."""
+
+    @property
+    def unsure(self) -> list[str]:
+        """One sentence for each of these."""
+        return [f"{path} {why}" for path, why in sorted(self.kept.items())]
 
     @property
     def rows(self) -> dict[int, int]:
@@ -78,10 +91,16 @@ class Look(NamedTuple):
     @property
     def past_files(self) -> dict[int, int]:
         """Partition -> files of older versions that have such rows."""
-        found = dict[int, int]()
-        for path in self.past:
-            found[partition_of(path)] = found.get(partition_of(path), 0) + 1
-        return found
+        return self._by_partition(self.past)
+
+    @property
+    def kept_files(self) -> dict[int, int]:
+        """Partition -> what is kept, in files and directories."""
+        return self._by_partition(self.kept)
+
+    def _by_partition(self, paths: Iterable[str]) -> dict[int, int]:
+        found = (self.partitions.get(path) for path in paths)
+        return dict(Counter(NO_PARTITION if p is None else p for p in found))
 
 
 def check_erasable(root: str, topic_id: str) -> Snapshot:
@@ -110,14 +129,34 @@ def look(root: str, topic_id: str, search: Search) -> Look:
     the table do not tell, and LakehouseError."""
     table = check_erasable(root, topic_id)
     live = {file.relative_path: file for file in table.files.values()}
-    paths = data_files(root)
-    elsewhere = live.keys() - set(paths)
+    removed = {unquote(path) for path in table.removed}
+    listed = data_files(root, live.keys() | removed)
+    elsewhere = live.keys() - set(listed.files)
     if elsewhere:
         raise NotErased(
             f"{min(elsewhere)} is of the table, and not by that name among the Parquet "
             "files in its directory: let it be written anew first (OPTIMIZE)"
         )
-    found = search(root, paths)
+    partitions = partitions_of(table, listed.files)
+    found = search(root, partitions)
+    _check_live(found, live)
+    doubts = _past(root, found, partitions, live)
+    kept = {
+        path: said
+        for path, doubt in doubts.items()
+        if (said := _why_kept(table, path, path in removed, doubt))
+    }
+    return Look(
+        table,
+        [(live[path], offsets) for path, offsets in sorted(found.offsets.items())
+         if path in live],
+        [path for path in sorted(doubts) if path not in kept],
+        kept | {path: _doubtful(why) for path, why in listed.unsearched.items()},
+        partitions,
+    )  # fmt: skip
+
+
+def _check_live(found: Found, live: Mapping[str, DataFile]) -> None:
     for path, why in found.unreadable.items():
         if path in live:
             raise NotErased(f"{path} cannot be searched: {why}")
@@ -127,32 +166,46 @@ def look(root: str, topic_id: str, search: Search) -> Look:
                 f"{path} has {count} such rows without an offset, its owner's, and no "
                 "records: delete them there first"
             )
-    rest = [path for path in paths if path not in live]
-    older = by_offsets(offsets_by_partition(found))(root, rest)
-    matching = found.offsets.keys() | found.nameless.keys() | found.unreadable.keys()
-    matching |= older.offsets.keys() | older.unreadable.keys()
-    past = sorted(matching & set(rest))
-    unsearched = found.unreadable.keys() - older.offsets.keys()
-    unsearched = {path for path in unsearched if found.unreadable[path] == PASSED_OVER}
-    kept = {
-        path: said
-        for path in past
-        if (said := _why_kept(table, path, is_searched=path not in unsearched))
+
+
+def _past(
+    root: str, found: Found, partitions: Partitions, live: Collection[str]
+) -> dict[str, str | None]:
+    """The files that have such a row, or may have one, of those that are not in the
+    table -> why nobody knows; None: such a row was found in it.
+
+    An offset says which row it is only with the partition; where nobody knows that of
+    the file that matches, or of the other, it may be another row.
+    """
+    wanted = offsets_by_partition(found, partitions)
+    everywhere, nowhere = distinct(wanted.values()), distinct(())
+    rest = {path: p for path, p in partitions.items() if path not in live}
+    older = at_offsets(root, {
+        path: wanted[p] for path, p in rest.items() if p is not None and p in wanted
+    })  # fmt: skip
+    sure = (found.offsets.keys() | found.nameless.keys()) - found.unreadable.keys()
+    sure |= older.offsets.keys()
+    others: dict[str, Offsets] = {
+        path: everywhere if p is None else wanted.get(None, nowhere)
+        for path, p in rest.items()
+        if path not in sure
     }
-    return Look(
-        table,
-        [(live[path], offsets) for path, offsets in sorted(found.offsets.items())
-         if path in live],
-        [path for path in past if path not in kept],
-        [f"{path} {said}" for path, said in kept.items()],
-    )  # fmt: skip
+    perhaps = at_offsets(
+        root, {path: some for path, some in others.items() if len(some)}
+    )
+    doubts: dict[str, str | None] = dict.fromkeys(perhaps.offsets, SAME_OFFSETS)
+    doubts |= {**perhaps.unreadable, **older.unreadable, **found.unreadable}
+    doubts |= dict.fromkeys(sure)
+    return {path: doubts[path] for path in rest if path in doubts}
 
 
-def _why_kept(table: Snapshot, path: str, *, is_searched: bool) -> str | None:
+def _why_kept(
+    table: Snapshot, path: str, is_removed: bool, doubt: str | None
+) -> str | None:
     """Why a file that is not in the table is not to be deleted all the same: nobody
     else may know what it holds. (What a killed worker had begun stands elsewhere.)
-    ``is_searched``: it was, as far as it can be read."""
-    if is_begun(path) or path in {unquote(gone) for gone in table.removed}:
+    ``doubt``: why nobody knows whether it has such a row."""
+    if is_begun(path) or is_removed:
         return None
     span = span_of(path)
     if span is not None:
@@ -163,18 +216,22 @@ def _why_kept(table: Snapshot, path: str, *, is_searched: bool) -> str | None:
             "has records that are not in the table: the commit that named it is lost; "
             "put that back, or delete the file"
         )
-    if not is_searched:
-        return f"was not searched: {PASSED_OVER}; delete it if it may have such rows"
     try:
         age_s = time.time() - os.path.getmtime(os.path.join(table.path, path))
     except OSError:
         return None
-    if age_s >= OWNERS_WRITE_S or path.startswith(CHANGES):
+    if doubt is not None:
+        return _doubtful(doubt)
+    if age_s >= OWNERS_WRITE_S or path.startswith(CHANGES + os.sep):
         return None
     return (
         "appeared within the last hour, and no commit names it: if it is no owner's "
         "who is about to, delete it"
     )
+
+
+def _doubtful(why: str) -> str:
+    return f"may have such rows: {why}; take them out of it by hand"
 
 
 def erase(
@@ -204,18 +261,19 @@ def erase(
                 raise NotErased(f"{e}: make room, and ask again") from e
             except (NotMergeable, LakehouseError, ValueError, pa.ArrowException) as e:
                 raise NotErased(f"{part[0][0].relative_path}: {e}") from e
-    _check_past(found)
-    delete(found.table.path, found.past)
+    _delete_dead(found.table.path, found.past)
 
 
-def _check_past(found: Look) -> None:
-    """Raise CommitRefused if an owner took a file back since the look: RESTORE; and
-    LocationRefused if it is not there that was looked."""
-    check_contained(found.table.path)
-    files = load(found.table.path).files.values()
-    back = {file.relative_path for file in files}.intersection(found.past)
+def _delete_dead(root: str, paths: Collection[str]) -> None:
+    """Delete files that left the table. Raises CommitRefused if an owner took one of
+    them back meanwhile: RESTORE; and LocationRefused if it is not there that was
+    looked."""
+    check_contained(root)
+    files = load(root, keep_removed=False).files.values()
+    back = {file.relative_path for file in files}.intersection(paths)
     if back:
-        raise CommitRefused(f"{min(back)} is of the table at {found.table.path} again")
+        raise CommitRefused(f"{min(back)} is of the table at {root} again")
+    delete(root, paths)
 
 
 def _replace(
@@ -248,7 +306,7 @@ def _replace(
         on_committed=lambda: passing("erase.after_commit"),
     )  # fmt: skip
     passing("erase.before_delete")
-    delete(root, [file.relative_path for file in gone])
+    _delete_dead(root, [file.relative_path for file in gone])
     passing("erase.after_delete")
 
 

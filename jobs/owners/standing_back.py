@@ -9,8 +9,10 @@ retention; the records are in the log, and consumers read them there.
 
 What was asked for by name (`lakelog compact`) waits for holds, not for attempts.
 
-The price: an attempt that writes no file, since all rows of its files go, is not seen;
-an OPTIMIZE, which needs no such wait, looks like a DELETE.
+The price: an attempt that writes no file, since all rows of its files go, is not seen,
+nor one that writes beside the directories of partitions (Delta's random prefixes make
+thousands of directories, and there are only so many that can be watched); an OPTIMIZE,
+which needs no such wait, looks like a DELETE.
 """
 
 import errno

@@ -1,15 +1,18 @@
 """A topic with a person's records among others', in a table, for tests of erasure."""
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
 import deltalake
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.erasing.search import by_key
 from jobs.erasing.table import Look, erase, look
-from lakehouse.log.delta_log import load
+from lakehouse.log.delta_log import entry_path, load
+from lakehouse.plain import numbers
 from tests.jobs.world import World
 from tests.support.batches import Record
 from tests.support.traces import traces
@@ -60,6 +63,30 @@ class Scene:
     @property
     def table(self) -> deltalake.DeltaTable:
         return deltalake.DeltaTable(self.root)
+
+    def replace(self, path: str, by: str, key: bytes | None = None) -> None:
+        """As a statement of an owner's that writes a file of the table to another
+        place; ``key``: of all its rows from then on."""
+        root = Path(self.root)
+        rows = pq.read_table(root / path, partitioning=None)
+        if "partition" in rows.column_names:  # a column of the path, as Spark writes it
+            rows = rows.drop_columns(["partition"])
+        if key is not None:
+            keys = pa.array([key] * len(rows), pa.binary())
+            rows = rows.set_column(rows.schema.get_field_index("key"), "key", keys)
+        (root / by).parent.mkdir(exist_ok=True)
+        pq.write_table(rows, root / by)
+        size, offsets = (root / by).stat().st_size, numbers(rows["offset"])
+        stats = {"numRecords": len(rows), "minValues": {"offset": int(offsets.min())},
+                 "maxValues": {"offset": int(offsets.max())}}  # fmt: skip
+        actions = [
+            {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True}},
+            {"add": {"path": by, "partitionValues": {"partition": "0"}, "size": size,
+                     "modificationTime": 1, "dataChange": True,
+                     "stats": json.dumps(stats)}},
+        ]  # fmt: skip
+        entry = Path(entry_path(self.root, load(self.root).version + 1))
+        entry.write_text("\n".join(map(json.dumps, actions)))
 
     def files(self) -> set[str]:
         root = Path(self.root)

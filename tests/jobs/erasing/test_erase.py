@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -82,6 +83,19 @@ def test_a_dry_run_counts_and_changes_nothing(scene: Scene) -> None:
     assert len(scene.shown) == 2
 
 
+def test_a_dry_run_counts_what_lies_in_no_partition_and_what_would_stay(
+    scene: Scene,
+) -> None:
+    [path] = scene.files()
+    for beside in ("part-0.parquet", "partition=0/part-1.parquet"):
+        shutil.copy(os.path.join(scene.root, path), os.path.join(scene.root, beside))
+        os.utime(os.path.join(scene.root, beside), (1, 1))
+    Path(scene.root, "partition=0", "part-2.parquet").write_bytes(b"half of it")
+    assert dry_run(scene.world.data_dir, ASKED) == [
+        Counts(-1, 0, 1, 0), Counts(0, 1, 1, 0, 1),
+    ]  # fmt: skip
+
+
 @pytest.mark.usefixtures("broker")
 def test_it_is_done_proven_and_noted(scene: Scene) -> None:
     done = run(scene.world.data_dir, ASKED, 30)
@@ -93,6 +107,18 @@ def test_it_is_done_proven_and_noted(scene: Scene) -> None:
     assert scene.world.catalog.read(lambda c: holds.load(c, 0)) == {}
     assert check_data_directory(scene.world.data_dir).problems == []
     assert not (scene.world.data_dir / "spill-erase").exists()
+
+
+@pytest.mark.usefixtures("broker")
+def test_nothing_is_proven_beside_what_nobody_can_look_into(scene: Scene) -> None:
+    mine = Path(scene.root, "notes.parquet")
+    mine.write_bytes(b"no Parquet at all")
+    os.utime(mine, (1, 1))
+    done = run(scene.world.data_dir, ASKED, 30)
+    assert (dict(done.rows), done.proven) == ({0: 1}, ())
+    [sentence] = done.left
+    assert sentence.startswith("notes.parquet may have such rows: ")
+    assert mine.exists()
 
 
 @pytest.mark.usefixtures("broker")

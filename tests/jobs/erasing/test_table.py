@@ -3,9 +3,11 @@
 import json
 import os
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from broker.failpoints import watch
@@ -13,7 +15,9 @@ from broker.storage.directory import DataDirectory
 from broker.storage.files import PosixFiles
 from jobs import space
 from jobs.check import check_data_directory
-from jobs.erasing.search import Found, passed_over
+from jobs.erasing.expression import passed_over
+from jobs.erasing.partitions import Partitions
+from jobs.erasing.search import Found
 from jobs.erasing.table import NotErased, look
 from jobs.merging import room
 from jobs.merging.names import mark_of, merged_name
@@ -148,6 +152,18 @@ def test_a_file_that_an_owner_may_be_about_to_commit_is_told_and_stays(
     assert scene.look().past == [str(copy.relative_to(scene.root))]
 
 
+def test_a_copy_of_an_owners_beside_the_change_data_feed_may_be_new_too(
+    scene: Scene,
+) -> None:
+    [path] = [f.path for f in load(scene.root).files.values() if f.first_offset == 5]
+    copies = ["_change_data/partition=0/a.parquet", "_change_data_of_mine/a.parquet"]
+    for copy in copies:
+        Path(scene.root, copy).parent.mkdir(parents=True)
+        shutil.copy(os.path.join(scene.root, path), os.path.join(scene.root, copy))
+    found = scene.look()
+    assert (found.past, list(found.kept)) == (copies[:1], copies[1:])
+
+
 def test_what_a_killed_statement_of_an_owners_had_begun_is_searched_too(
     scene: Scene,
 ) -> None:
@@ -173,15 +189,116 @@ def test_what_an_expression_does_not_look_into_is_told_and_stays(
     shutil.copy(os.path.join(scene.root, path), mine)
     os.utime(mine, (1, 1))
 
-    def nothing(_: str, paths: Sequence[str]) -> Found:
+    def nothing(_: str, paths: Partitions) -> Found:
         """As an expression that is true of no row."""
         return Found({}, {}, passed_over(paths))
 
     found = look(scene.root, scene.id, nothing)
     [sentence] = found.unsure
-    assert sentence.startswith(f"{name} was not searched")
+    assert sentence.startswith(f"{name} may have such rows: Spark passes over")
     scene.erase(found)
     assert mine.exists()
+
+
+@pytest.mark.parametrize("key", [PERSON, b"nobody"])
+def test_what_is_its_owners_below_the_table_and_no_file_of_it_is_told_and_stays(
+    scene: Scene, key: bytes
+) -> None:
+    cities = os.path.join(scene.root, "_mine", "cities")
+    deltalake.write_deltalake(cities, pa.table({"city": ["Rome", "Oslo"]}))
+    deltalake.DeltaTable(cities).create_checkpoint()
+    notes = Path(scene.root, "_notes", "export.parquet")
+    notes.parent.mkdir()
+    pq.write_table(pa.table({"city": ["Rome"]}), notes)
+    mine = [path for one in ("_mine", "_notes") for path in files_below(scene, one)]
+    for path in mine:
+        os.utime(path, (1, 1))
+    found = scene.look(key)
+    assert found.past == []
+    assert [sentence.split(" ")[0] for sentence in found.unsure] == [
+        "_mine/cities", "_notes/export.parquet",
+    ]  # fmt: skip
+    assert found.kept_files == {-1: 2}
+    scene.erase(found)
+    assert all(path.exists() for path in mine)
+    assert deltalake.DeltaTable(cities).to_pyarrow_table().num_rows == 2
+
+
+def files_below(scene: Scene, directory: str) -> list[Path]:
+    found = Path(scene.root, directory).rglob("*")
+    return [path for path in found if path.is_file()]
+
+
+def test_a_file_that_nobody_can_read_goes_if_the_log_or_its_name_says_it_is_dead(
+    scene: Scene,
+) -> None:
+    [first] = [f.path for f in load(scene.root).files.values() if f.first_offset == 0]
+    scene.table.delete("offset = 0")
+    ours = f"partition=0/{1:020d}-{3:020d}-1-2-3.parquet"
+    owners = "partition=0/part-0.parquet"
+    for path in (first, ours, owners):
+        Path(scene.root, path).write_bytes(b"half of it")
+        os.utime(Path(scene.root, path), (1, 1))
+    found = scene.look(b"nobody")
+    assert found.past == sorted([first, ours])
+    [sentence] = found.unsure
+    assert sentence.startswith(f"{owners} may have such rows: ")
+
+
+def test_older_versions_are_found_in_files_whose_names_have_no_end(
+    scene: Scene,
+) -> None:
+    """As some engines call theirs."""
+    [old] = [f for f in load(scene.root).files.values() if f.first_offset == 0]
+    bare = "partition=0/20261128_101010_00009_8t2sc_f3b5d1c2"
+    scene.replace(old.path, bare)
+    assert scene.look().rows == {0: 2}
+    scene.replace(bare, "partition=0/part-00000-b.c000.snappy.parquet")
+    scene.erase()
+    assert not Path(scene.root, bare).exists()
+    assert scene.left() == []
+    assert scene.shown == REST
+
+
+def test_older_versions_of_rows_in_files_that_lie_anywhere_go_with_them(
+    scene: Scene,
+) -> None:
+    """As with ``delta.randomizeFilePrefixes``: a directory says no partition."""
+    [path] = [f.path for f in load(scene.root).files.values() if f.first_offset == 3]
+    for place, key in [("xY", b"earlier"), ("jF", PERSON), ("kQ", b"later")]:
+        path, before = f"{place}/part-00000-a.c000.snappy.parquet", path
+        scene.replace(before, path, key)
+    found = scene.look()
+    assert found.past_files == {0: 3}
+    assert found.unsure == []
+    scene.erase(found)
+    assert not [path for one in ("xY", "jF") for path in files_below(scene, one)]
+    assert [key for _, key in scene.shown] == [b"a", b"b", b"later", b"later", b"e"]
+
+
+def test_rows_leave_files_of_the_table_that_lie_anywhere(scene: Scene) -> None:
+    [path] = [f.path for f in load(scene.root).files.values() if f.first_offset == 0]
+    scene.replace(path, "xY/part-00000-a.c000.snappy.parquet")
+    scene.erase()
+    assert (scene.left(), scene.shown) == ([], REST)
+    assert problems(scene) == []
+
+
+def test_a_row_of_which_nobody_knows_the_partition_is_not_taken_for_another(
+    scene: Scene,
+) -> None:
+    """An owner keeps what another topic has; its offsets are like any topic's."""
+    mine = Path(scene.root, "_notes", "of_another_topic.parquet")
+    mine.parent.mkdir()
+    pq.write_table(pa.table({"offset": [1, 2], "key": [b"x", b"y"]}), mine)
+    os.utime(mine, (1, 1))
+    found = scene.look()
+    assert (found.rows, found.past) == ({0: 2}, [])
+    [sentence] = found.unsure
+    assert sentence.startswith("_notes/of_another_topic.parquet may have such rows")
+    scene.erase(found)
+    assert mine.exists()
+    assert scene.look(b"nobody").unsure == []
 
 
 def test_what_a_killed_worker_had_begun_is_nobodys_and_goes(scene: Scene) -> None:
@@ -204,6 +321,25 @@ def test_what_its_owner_restores_meanwhile_is_not_deleted(scene: Scene) -> None:
     scene.table.restore(before)
     with pytest.raises(CommitRefused):
         scene.erase(found)
+    scene.erase()
+    assert (scene.left(), scene.shown) == ([], REST)
+
+
+def test_what_its_owner_restores_behind_a_commit_is_not_deleted(scene: Scene) -> None:
+    before = load(scene.root).version
+
+    def restore(point: str) -> None:
+        if point == "erase.before_delete":
+            watch(None)
+            scene.table.restore(before)
+
+    watch(restore)
+    try:
+        with pytest.raises(CommitRefused, match="is of the table at"):
+            scene.erase()
+    finally:
+        watch(None)
+    assert len(scene.shown) == 7
     scene.erase()
     assert (scene.left(), scene.shown) == ([], REST)
 

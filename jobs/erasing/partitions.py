@@ -1,0 +1,94 @@
+"""Of which partition the rows of a file are.
+
+The problem: an older version of a row is found by its offset, and an offset means
+something only with its partition, which is no column of a file that Spark or the
+library wrote. The idea: most files lie in their partition's directory; where a table's
+owner lets Delta choose the places of files (``delta.randomizeFilePrefixes``), the log
+says the partition, in whatever action names the file.
+
+The price: the whole log is read where the directory of a file says nothing; and of a
+file that the log does not name either, nobody knows.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from lakehouse.errors import LakehouseError
+from lakehouse.files.repeated import open_parquet
+from lakehouse.in_flight import DIRECTORY as IN_FLIGHT
+from lakehouse.log.actions import NO_PARTITION
+from lakehouse.log.checkpoint import SIDECARS
+from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot
+from lakehouse.regular import open_file
+
+CHANGES: Final = "_change_data"
+_NUMBER: Final = "([0-9]{1,9}|__HIVE_DEFAULT_PARTITION__)"
+_DIRECTORY: Final = re.compile(rf"(?:{CHANGES}/)?partition={_NUMBER}/")
+_BEGUN: Final = re.compile(rf"{re.escape(IN_FLIGHT)}/\.partition={_NUMBER}-")
+_KINDS: Final = "add", "remove", "cdc"
+_COLUMNS: Final = [
+    f"{kind}.{field}" for kind in _KINDS for field in ("path", "partitionValues")
+]
+
+Partitions = Mapping[str, int | None]
+"""Path below a table -> the partition of its rows; None: nobody knows."""
+
+
+def partitions_of(table: Snapshot, paths: Iterable[str]) -> dict[str, int | None]:
+    """Of each of these files below a table; blocks."""
+    live = {file.relative_path: file.partition for file in table.files.values()}
+    found = {path: live.get(path, by_directory(path)) for path in paths}
+    unknown = [path for path, partition in found.items() if partition is None]
+    if unknown:
+        said = _in_log(os.path.join(table.path, LOG_DIRECTORY))
+        found |= {path: said.get(path) for path in unknown}
+    return found
+
+
+def by_directory(path: str) -> int | None:
+    """As the directory of a file says it, where writers of Delta tables put files, and
+    our own what they have begun."""
+    found = _DIRECTORY.match(path) or _BEGUN.match(path)
+    if found is None:
+        return None
+    return int(found[1]) if found[1].isdigit() else NO_PARTITION
+
+
+def _in_log(log: str) -> dict[str, int]:
+    """Path -> partition, of all files that entries and checkpoints name."""
+    found = dict[str, int]()
+    for place in (log, os.path.join(log, SIDECARS)):
+        with suppress(FileNotFoundError):
+            for name in sorted(os.listdir(place)):
+                with suppress(OSError, LakehouseError, pa.ArrowException, ValueError):
+                    found.update(_said(_actions(os.path.join(place, name))))
+    return found
+
+
+def _actions(path: str) -> Iterator[Any]:
+    if path.endswith(".json"):
+        with open_file(path) as file:
+            for line in file:
+                with suppress(ValueError, RecursionError):  # torn, or an owner's
+                    yield json.loads(line) if b"partitionValues" in line else None
+    elif path.endswith(".parquet"):
+        with open_parquet(path) as file:
+            for batch in file.iter_batches(columns=_COLUMNS):
+                yield from batch.to_pylist()
+
+
+def _said(actions: Iterable[Any]) -> Iterator[tuple[str, int]]:
+    for action in actions:
+        for kind in _KINDS:
+            with suppress(KeyError, TypeError, ValueError):  # an owner's odd action
+                body = action[kind]
+                value = dict(body["partitionValues"])["partition"]
+                path = unquote(body["path"])
+                yield path, NO_PARTITION if value in (None, "") else int(value)
