@@ -107,12 +107,22 @@ class SparkSaid(Exception):
 def saying() -> Iterator[None]:
     """For who ends the session behind a statement: an error of pyspark asks the JVM for
     its own words, and fails when that is gone. Raises SparkSaid in its place."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
         yield
     except PySparkException as error:
         raise SparkSaid(str(error)) from None
+    except Py4JJavaError as error:  # of a job: an expression that cannot be computed
+        raise SparkSaid(_root_cause(error.java_exception)) from None
+
+
+def _root_cause(error: Any) -> str:
+    """What a Java exception says of its cause, in its own words; the JVM must live."""
+    while (cause := error.getCause()) is not None:
+        error = cause
+    return str(error.getMessage() or error.toString())
 
 
 def end_session(session: Any) -> None:

@@ -53,7 +53,10 @@ def table(
         ),
     ] = None,
     release: Annotated[
-        bool, typer.Option("--release", help="End what --hold began.")
+        bool,
+        typer.Option(
+            "--release", help="End all holds: of --hold, and of what was killed."
+        ),
     ] = False,
     sql: Annotated[
         str | None,

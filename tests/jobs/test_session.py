@@ -102,15 +102,21 @@ def test_a_jvm_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.spark
-def test_what_spark_says_is_known_when_its_session_is_gone() -> None:
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [("SELEKT 1", "SELEKT"), ("SELECT 1 / (id - id) FROM range(3)", "DIVIDE_BY_ZERO")],
+)
+def test_what_spark_says_is_known_when_its_session_is_gone(
+    statement: str, said: str
+) -> None:
     made = make_session("local[1]", "saying")
 
     def asked() -> None:
         try:
             with saying():
-                made.sql("SELEKT 1")
+                list(made.sql(statement).toLocalIterator())
         finally:
             end_session(made)
 
-    with pytest.raises(SparkSaid, match="SELEKT"):
+    with pytest.raises(SparkSaid, match=said):
         asked()
