@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, TextIO
 
 from broker.threads import SYSTEM_THREADS
 
@@ -44,13 +44,26 @@ class LineOutput:
         self,
         fd: int,
         lost: Callable[[int], None],
-        refused: Callable[[OSError], None] = lambda error: None,
+        refused: Callable[[bytes, OSError], None] = lambda rest, error: None,
     ) -> None:
         self._fd, self._take = fd, _taking_at_once(fd)
         self._lost, self._refused = lost, refused
         self._begin_empty()
         os.register_at_fork(after_in_child=self._begin_empty)
         atexit.register(self.flush, FLUSH_S)
+
+    @classmethod
+    def of(
+        cls,
+        stream: TextIO,
+        lost: Callable[[int], None],
+        refused: Callable[[bytes, OSError], None] = lambda rest, error: None,
+    ) -> "LineOutput | None":
+        """For the file of a stream; None if it has none, as one in memory."""
+        try:
+            return cls(stream.fileno(), lost, refused)
+        except (OSError, ValueError):
+            return None
 
     def _begin_empty(self) -> None:
         """As at the start; in a fork too: what waits is the parent's to write."""
@@ -98,7 +111,7 @@ class LineOutput:
         except BlockingIOError:
             return line
         except OSError as error:
-            self._refused(error)
+            self._refused(line, error)
         return b""
 
     def _keep(self, line: bytes) -> None:
@@ -144,7 +157,7 @@ class LineOutput:
                 except BlockingIOError:  # who shares it wants it so
                     _wait_for_room(self._fd)
         except OSError as error:
-            self._refused(error)
+            self._refused(line, error)
 
 
 def _taking_at_once(fd: int) -> Take:

@@ -60,9 +60,8 @@ def _named(write: Callable[[str], object], *names: str) -> NamedLogger:
 
 def _writing_to(stream: TextIO) -> Callable[[str], object]:
     """Writes text to the stream's file, without waiting; to itself if it has none."""
-    try:
-        output = LineOutput(stream.fileno(), _report_lost)
-    except (OSError, ValueError):
+    output = LineOutput.of(stream, _report_lost)
+    if output is None:
         return stream.write
     encoding = stream.encoding
     return lambda text: output.write(text.encode(encoding, "backslashreplace"))

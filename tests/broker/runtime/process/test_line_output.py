@@ -143,12 +143,14 @@ def test_who_shares_the_file_may_have_made_it_one_that_does_not_wait(full):
 
 
 def test_what_a_file_refuses_is_dropped_and_its_writer_hears_of_it():
-    heard: list[OSError] = []
+    heard: list[tuple[bytes, str | None]] = []
     with open("/dev/full", "wb") as full:
-        said = LineOutput(full.fileno(), print, heard.append)
+        said = LineOutput(
+            full.fileno(), print, lambda rest, why: heard.append((rest, why.strerror))
+        )
         said.write(b"one\n")
         assert said.flush(0)
-    assert [error.strerror for error in heard] == ["No space left on device"]
+    assert heard == [(b"one\n", "No space left on device")]
 
 
 @pytest.mark.timeout(STUCK_S)
