@@ -84,17 +84,20 @@ def reason(code: int) -> str:
 def ready_facts(line: str) -> dict[str, str]:
     """The facts of a line ``ready kafka=H:P ... tables=PATH``.
 
-    The path comes last, and is all that follows: it may have spaces.
+    The path comes last, and is all that follows: it may have spaces. A word that is no
+    fact is passed over.
     """
     head, named, tables = line.partition(" tables=")
-    facts = dict(fact.split("=", 1) for fact in head.split(" ")[1:])
+    words = (word.partition("=") for word in head.split(" ")[1:])
+    facts = {name: value for name, equals, value in words if equals}
     return facts | ({"tables": tables} if named else {})
 
 
 @dataclass
 class Child:
     """One part as a process; ``said`` gets each line of its standard output, ``line``
-    gives the one line of its standard input, when there is one."""
+    gives the one line of its standard input, when there is one. ``ready`` is set by who
+    hears that it can work."""
 
     name: str
     arguments: list[str]
@@ -120,7 +123,7 @@ class Child:
         code = await process.wait()
         writing.cancel()
         await self._wait_until_gone(process.pid)
-        await reading
+        await _until_done(reading, LINGER_S)
         return code
 
     async def _start(self) -> tuple[asyncio.subprocess.Process, int, int]:
@@ -143,7 +146,7 @@ class Child:
         return self.process, read_end, line_end
 
     async def _read_lines(self, pipe: int) -> None:
-        """Until the last who holds the other end has gone.
+        """Until the last who holds the other end has gone, or is waited for no more.
 
         The pipe is ours and not asyncio's, which would not tell us of an end before
         that: a JVM that outlives its driver holds it too.
@@ -154,10 +157,17 @@ class Child:
         )
         try:
             while line := await _next_line(lines):
-                self.said(line.decode(errors="replace").rstrip())
-                self.ready.set()
+                self._hand_on(line)
         finally:
             transport.close()
+
+    def _hand_on(self, line: bytes) -> None:
+        """Whatever a part, or Spark in it, may print: it is watched on. Bytes that are
+        no letters stay what they are; parts write as we do."""
+        try:
+            self.said(line.decode(sys.stdout.encoding, "surrogateescape").rstrip())
+        except Exception:
+            log.exception("a line was not understood", part=self.name)
 
     async def _write_line(self, pipe: int) -> None:
         """Its input: the line, and the end; the end at once where there is none."""
@@ -212,6 +222,14 @@ class Child:
                 return
             await asyncio.sleep(POLL_S)
         _signal_group(group, signal.SIGKILL)
+
+
+async def _until_done(task: asyncio.Task[None], timeout_s: float) -> None:
+    """Wait for it, so long and no longer: somebody who left the group, and who may live
+    for hours, holds the pipe as well."""
+    await asyncio.wait({task}, timeout=timeout_s)
+    task.cancel()
+    await asyncio.wait({task})
 
 
 async def _next_line(lines: asyncio.StreamReader) -> bytes:
@@ -275,14 +293,14 @@ class Supervisor:
 
     async def _start_others(self) -> None:
         """The admin plane loads its code beside the broker; a compactor's Spark would
-        take its processors."""
+        take its processors. What the compactor says is said as it is."""
         async with asyncio.TaskGroup() as keeping:
             if self.admin_wanted:
                 keeping.create_task(self._add(self._admin()).keep())
             await self.broker.ready.wait()
             if self.compactor_wanted and not self.stop_requested.is_set():
                 arguments = ["compactor", *self.shared]
-                compactor = Child("compactor", arguments, self._on_line)
+                compactor = Child("compactor", arguments, self.say)
                 keeping.create_task(self._add(compactor).keep())
 
     def _admin(self) -> Child:
@@ -314,11 +332,15 @@ class Supervisor:
                 child.signal(signal.SIGKILL)
 
     def _on_line(self, line: str) -> None:
-        """Gather ``ready a=b c=d`` lines; say one when all are there."""
-        if not line.startswith("ready "):
+        """Gather ``ready a=b c=d`` lines of the broker and the plane; say one when all
+        are there. Any other line is said as it is."""
+        facts = ready_facts(line) if line.startswith("ready ") else {}
+        if not facts.keys() & {"kafka", "admin"}:
             self.say(line)
             return
-        self.facts |= ready_facts(line)
+        self.facts |= facts
+        if "kafka" in facts:
+            self.broker.ready.set()
         self._announce()
 
     def _go_without_admin(self) -> None:

@@ -14,6 +14,7 @@ import uvloop
 from structlog.testing import capture_logs
 
 from broker.cli import supervisor
+from broker.cli.announce import say
 from broker.cli.supervisor import Child, Supervisor, next_pause_s, reason
 from tests.support.patience import STUCK_S, Patience
 
@@ -36,7 +37,12 @@ def test_an_exit_code_is_told_in_words(code, words):
 
 
 class Script(Child):
-    """A child that is a Python text instead of a command of ours."""
+    """A child that is a Python text instead of a command of ours; ready when it said
+    anything."""
+
+    def _hand_on(self, line):
+        super()._hand_on(line)
+        self.ready.set()
 
     def command(self):
         return [sys.executable, "-c", textwrap.dedent(self.arguments[0])]
@@ -142,6 +148,41 @@ def test_a_child_that_ends_before_it_is_told_leaves_nothing_open():
         assert os.listdir("/proc/self/fd") == before
 
     uvloop.run(asyncio.wait_for(story(), STUCK_S))
+
+
+def test_a_line_that_nobody_understands_ends_no_watch():
+    def said(line):
+        raise ValueError(line)
+
+    with capture_logs() as events:
+        assert (
+            uvloop.run(Script("x", ["print('ready to go'); exit(3)"], said).run()) == 3
+        )
+    assert [one["event"] for one in events] == ["a line was not understood"]
+
+
+def test_bytes_that_are_no_letters_stay_what_they_are(capfdbinary):
+    text = r"import sys; sys.stdout.buffer.write(b'd\xff caf\xc3\xa9\n')"
+    assert uvloop.run(Script("x", [text], say).run()) == 0
+    assert capfdbinary.readouterr().out == b"d\xff caf\xc3\xa9\n"
+
+
+ESCAPED = """
+    import subprocess, sys
+    left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    print(left.pid, flush=True)
+    exit(3)
+"""
+
+
+def test_somebody_who_left_its_group_and_lives_on_does_not_hide_its_end():
+    """He holds the pipe of its output, as a Spark worker of another session may."""
+    heard = []
+    child = Script("x", [ESCAPED], heard.append)
+    try:
+        assert uvloop.run(asyncio.wait_for(child.run(), STUCK_S)) == 3
+    finally:
+        os.kill(int(heard[0]), signal.SIGKILL)
 
 
 class Unstartable(Script):
@@ -294,6 +335,19 @@ def test_the_ready_line_names_the_relaxed_mode_and_a_path_of_any_words():
     broker, admin = f"ready kafka=h:1 sync=interval {tables}", "ready admin=http://h:2"
     whole = f"ready kafka=h:1 admin=http://h:2 sync=interval {tables}"
     assert said_by(True, broker, admin) == [whole]
+
+
+@pytest.mark.parametrize("line", ["ready to go", "ready", "ready a b=c", "readyX"])
+def test_a_line_that_looks_like_ready_is_said_as_it_is(line):
+    assert said_by(True, line) == [line]
+
+
+def test_what_a_broker_says_before_it_is_ready_starts_nothing():
+    up = Supervisor([], True, True, print)
+    up._on_line("a line of a library")
+    assert not up.broker.ready.is_set()
+    up._on_line("ready kafka=h:1 tables=/t")
+    assert up.broker.ready.is_set()
 
 
 def test_an_admin_plane_that_does_not_come_up_keeps_nobody_from_kafka():
