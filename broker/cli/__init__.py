@@ -5,6 +5,9 @@ import sys
 
 def main() -> None:
     """The console script; a mistake of the user ends in one sentence."""
+    from broker.cli.streams import open_closed
+
+    open_closed()
     from broker.cli.app import app
     from broker.cli.failures import reported
 
