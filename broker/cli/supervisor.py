@@ -276,8 +276,7 @@ class Supervisor:
     async def run(self) -> int:
         """Run all parts until a signal (returns 0) or until the broker dies (1)."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal)
+        self._handle_signals(loop)
         broker = loop.create_task(self.broker.run_once())
         follow = loop.create_task(self._start_others())
         stop = loop.create_task(self.stop_requested.wait())
@@ -290,6 +289,14 @@ class Supervisor:
             task.cancel()
         await broker
         return 1 if died else 0
+
+    def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A terminal that is closed says so by SIGHUP, and its shell once more: that is
+        no second signal. Under nohup it stays ignored."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            loop.add_signal_handler(signal.SIGHUP, self.stop_requested.set)
 
     async def _start_others(self) -> None:
         """The admin plane loads its code beside the broker; a compactor's Spark would

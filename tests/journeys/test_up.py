@@ -4,6 +4,7 @@ import json
 import signal
 from contextlib import suppress
 from itertools import chain
+from time import sleep
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -75,7 +76,7 @@ def test_who_asks_whether_it_is_ready_hears_that_it_is_relaxed(running):
     assert [one for one in warnings if one.startswith("wal.sync=interval: ")], warnings
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_all_parts(kafka_only, number):
     children = list(chain(*kafka_only.descendants().values()))
     assert serves(kafka_only)
@@ -105,6 +106,31 @@ def test_a_second_signal_stops_at_once(kafka_only):
     kafka_only.process.wait(IDLE_S)
     assert "does not stop" not in kafka_only.tail()  # its time was not waited for
     assert gone(children)
+
+
+def test_a_terminal_that_is_closed_may_say_so_twice(kafka_only):
+    """As its shell and the kernel do; it is an orderly stop all the same."""
+    [broker] = kafka_only.descendants()["broker"]
+    broker.suspend()
+    kafka_only.process.send_signal(signal.SIGHUP)
+    sleep(0.5)
+    kafka_only.process.send_signal(signal.SIGHUP)
+    sleep(0.5)
+    broker.resume()
+    assert kafka_only.process.wait(IDLE_S) == 0, kafka_only.tail()
+    assert "stopped" in kafka_only.tail()
+
+
+def test_under_nohup_it_outlives_its_terminal(up):
+    up.arguments += ["--no-compactor", "--no-admin"]
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        up.start()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    up.process.send_signal(signal.SIGHUP)
+    assert serves(up)
+    assert up.stop() == 0
 
 
 def test_a_part_that_does_not_stop_is_ended_in_time(kafka_only):
