@@ -31,6 +31,7 @@ from broker.memory import choose_allocators
 from broker.settings import Settings
 
 log = structlog.get_logger("lakelog.compactor")
+log_of_up = structlog.get_logger("lakelog.up")
 
 JAVA_MIN = 17
 NO_JAVA = f"Java {JAVA_MIN} or newer was not found"
@@ -79,7 +80,7 @@ def up(
         admin_socket(settings, insecure=insecure).close()
     compactor = not no_compactor
     if compactor and not java_found():
-        typer.echo(f"{NO_JAVA}: Kafka is served, tables are not written", err=True)
+        log_of_up.warning("Kafka is served, tables are not written", why=NO_JAVA)
         compactor = False
     shared = _shared(data_dir, listener, advertised, admin, config, extra)
     flags = ["--insecure"] if insecure else []

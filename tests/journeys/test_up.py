@@ -2,8 +2,10 @@
 
 import json
 import signal
+import sys
 from contextlib import suppress
 from itertools import chain
+from subprocess import PIPE, Popen
 from time import sleep
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -161,11 +163,30 @@ def test_no_child_outlives_an_up_that_was_killed(kafka_only):
     assert gone(children)
 
 
-def test_without_java_kafka_is_served_and_it_is_told_once(up, monkeypatch, tmp_path):
+@pytest.fixture
+def no_java(monkeypatch, tmp_path):
     empty = tmp_path / "bin"
     empty.mkdir()
     monkeypatch.setenv("PATH", str(empty))
     monkeypatch.delenv("JAVA_HOME", raising=False)
+
+
+@pytest.mark.usefixtures("no_java")
+def test_without_java_kafka_is_served_though_standard_error_takes_no_warning(tmp_path):
+    words = ["-m", "broker.cli", "up", "--data-dir", str(tmp_path / "data")]
+    words += ["--listener", "127.0.0.1:0", "--no-admin"]
+    with (
+        open("/dev/full", "w") as full,
+        Popen([sys.executable, *words], stdout=PIPE, stderr=full, text=True) as started,
+    ):
+        said = started.stdout.readline()
+        started.terminate()
+        assert started.wait(IDLE_S) == 0
+    assert said.startswith("ready kafka=")
+
+
+@pytest.mark.usefixtures("no_java")
+def test_without_java_kafka_is_served_and_it_is_told_once(up):
     up.start()
     assert serves(up)
     assert up.tail().count("Java 17 or newer was not found") == 1
