@@ -29,6 +29,8 @@ FROM_INPUT = "-"
 STOP_TIMEOUT_S = 4.0
 LINGER_S = 1.0
 POLL_S = 0.05
+ADMIN_WAIT_S = 30.0
+"""So long a broker that serves waits for the plane to say that clients can come."""
 PAUSE_MAX_S = 60.0
 STEADY_S = 60.0
 
@@ -282,6 +284,7 @@ class Supervisor:
         stop = loop.create_task(self.stop_requested.wait())
         await asyncio.wait({broker, stop}, return_when=asyncio.FIRST_COMPLETED)
         died = broker.done()
+        self.stop_requested.set()  # nobody is ready any more
         if died:
             log.error("ended", part="broker", why=broker.result())
         await self._stop_all()
@@ -305,6 +308,8 @@ class Supervisor:
             if self.admin_wanted:
                 keeping.create_task(self._add(self._admin()).keep())
             await self.broker.ready.wait()
+            loop = asyncio.get_running_loop()
+            loop.call_later(ADMIN_WAIT_S, self._wait_no_longer_for_admin)
             if self.compactor_wanted and not self.stop_requested.is_set():
                 arguments = ["compactor", *self.shared]
                 compactor = Child("compactor", arguments, self.say)
@@ -355,11 +360,23 @@ class Supervisor:
         self.admin_wanted = False
         self._announce()
 
+    def _wait_no_longer_for_admin(self) -> None:
+        """Nor does one that hangs; it may come yet."""
+        if not (self.announced or self._is_over()):
+            log.warning("not there in time", part="admin", waited_s=ADMIN_WAIT_S)
+            self._go_without_admin()
+
+    def _is_over(self) -> bool:
+        """Whether the broker has ended, or is to: a late plane makes nothing ready."""
+        process = self.broker.process
+        has_ended = process is not None and process.returncode is not None
+        return has_ended or self.stop_requested.is_set()
+
     def _announce(self) -> None:
         complete = "kafka" in self.facts and (
             not self.admin_wanted or "admin" in self.facts
         )
-        if complete and not self.announced:
+        if complete and not (self.announced or self._is_over()):
             self.announced = True
             names = [n for n in ("kafka", "admin", "sync", "tables") if n in self.facts]
             self.announce("ready " + " ".join(f"{n}={self.facts[n]}" for n in names))

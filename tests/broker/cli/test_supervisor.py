@@ -358,6 +358,63 @@ def test_an_admin_plane_that_does_not_come_up_keeps_nobody_from_kafka():
     assert heard == ["ready kafka=h:1 tables=/t"]
 
 
+SERVES = "print('ready kafka=h:1 tables=/t', flush=True); import time; time.sleep(600)"
+HANGS = "import time; time.sleep(600)"
+LATE = """
+    import signal, time
+    def come_up(*_):
+        print("ready admin=http://h:2", flush=True)
+        exit(0)
+    signal.signal(signal.SIGTERM, come_up)
+    open({path!r}, "w").close()
+    time.sleep(600)
+"""
+DIES = """
+    import os, time
+    print("ready kafka=h:1 tables=/t", flush=True)
+    while not os.path.exists({path!r}):
+        time.sleep(0.02)
+    exit(7)
+"""
+
+
+def with_parts(heard: list[str], broker: str, admin: str) -> Supervisor:
+    """One whose parts are Python texts."""
+    up = Supervisor([], True, False, heard.append)
+    up.broker = Script("broker", [broker], up._on_line)
+    up._admin = lambda: Script("admin", [admin], up._on_line)
+    return up
+
+
+def test_an_admin_plane_that_hangs_keeps_nobody_from_kafka(monkeypatch):
+    monkeypatch.setattr(supervisor, "ADMIN_WAIT_S", 0.2)
+    heard: list[str] = []
+    up = with_parts(heard, SERVES, HANGS)
+
+    async def story():
+        running = asyncio.create_task(up.run())
+        while not heard:
+            await asyncio.sleep(0.02)
+        assert up.others[0].process.returncode is None
+        up._on_signal()
+        return await running
+
+    with capture_logs() as events:
+        assert uvloop.run(asyncio.wait_for(story(), STUCK_S)) == 0
+    assert heard == ["ready kafka=h:1 tables=/t"]
+    [late] = [one for one in events if one.get("part") == "admin"]
+    assert late["event"] == "not there in time"
+
+
+def test_nothing_is_ready_behind_the_end_of_the_broker(tmp_path):
+    """Nor when the plane that is being stopped has just come up."""
+    heard: list[str] = []
+    path = str(tmp_path / "loaded")
+    up = with_parts(heard, DIES.format(path=path), LATE.format(path=path)).run()
+    assert uvloop.run(asyncio.wait_for(up, STUCK_S)) == 1
+    assert heard == []
+
+
 def test_a_broker_that_cannot_be_started_ends_up_with_its_reason(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     heard: list[str] = []
