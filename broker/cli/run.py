@@ -75,6 +75,8 @@ def up(
     settings = settings_of(
         data_dir, config, extra, listener=listener, advertised=advertised, admin=admin
     )
+    if not no_admin:
+        _check_addresses(settings)
     configure_logging(settings)
     if not no_admin:
         admin_socket(settings, insecure=insecure).close()
@@ -88,6 +90,16 @@ def up(
         shared, not no_admin, compactor, say, flags, announce=announce
     )
     raise typer.Exit(uvloop.run(supervisor.run()))
+
+
+def _check_addresses(settings: Settings) -> None:
+    """Raise UserError if Kafka and the plane would listen at one place: the second of
+    them would be started again and again."""
+    if settings.listener == settings.admin and not settings.admin.endswith(":0"):
+        raise UserError(
+            f"{settings.admin} cannot be both --listener and --admin; "
+            "choose another --admin"
+        )
 
 
 def broker(
