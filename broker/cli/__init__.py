@@ -9,8 +9,9 @@ def main() -> None:
 
     open_closed()
     from broker.cli.app import app
-    from broker.cli.failures import reported
+    from broker.cli.failures import check_directory, reported
 
     with reported():
+        check_directory()
         app(prog_name="lakelog", standalone_mode=True)
     sys.exit(0)
