@@ -242,6 +242,12 @@ async def _next_line(lines: asyncio.StreamReader) -> bytes:
             return await lines.readline()
 
 
+def _log_failure(task: asyncio.Task[None]) -> None:
+    """A mistake of ours: Kafka is served all the same, and somebody is to know."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("parts are started again no more", exc_info=error)
+
+
 def _signal_group(group: int, number: int) -> bool:
     """Whether there was somebody to take the signal."""
     try:
@@ -281,6 +287,7 @@ class Supervisor:
         self._handle_signals(loop)
         broker = loop.create_task(self.broker.run_once())
         follow = loop.create_task(self._start_others())
+        follow.add_done_callback(_log_failure)
         stop = loop.create_task(self.stop_requested.wait())
         await asyncio.wait({broker, stop}, return_when=asyncio.FIRST_COMPLETED)
         died = broker.done()

@@ -406,6 +406,24 @@ def test_an_admin_plane_that_hangs_keeps_nobody_from_kafka(monkeypatch):
     assert late["event"] == "not there in time"
 
 
+def test_a_mistake_in_the_watch_itself_is_logged_and_kafka_served():
+    heard: list[str] = []
+    up = with_parts(heard, SERVES, HANGS)
+    up._admin = lambda: None
+
+    async def story():
+        running = asyncio.create_task(up.run())
+        await up.broker.ready.wait()
+        assert not running.done()
+        up._on_signal()
+        up.others.clear()
+        return await running
+
+    with capture_logs() as events:
+        assert uvloop.run(asyncio.wait_for(story(), STUCK_S)) == 0
+    assert [one["event"] for one in events] == ["parts are started again no more"]
+
+
 def test_nothing_is_ready_behind_the_end_of_the_broker(tmp_path):
     """Nor when the plane that is being stopped has just come up."""
     heard: list[str] = []
