@@ -36,7 +36,7 @@ MAPPED_BYTES_MIN = 32 << 20
 KEPT_BYTES = 64 << 20
 """What may stay free at the end of a heap. Less is given back after each cold read and
 faulted in by the next, which then takes twice the processor time."""
-_COMPILER = "libllvmlite"
+_COMPILER = b"libllvmlite"
 
 
 def choose_allocators() -> None:
@@ -98,24 +98,26 @@ def give_back_compiler() -> int:
     return given
 
 
-def _clean_mappings(library: str) -> list[tuple[int, int]]:
+def _clean_mappings(library: bytes) -> list[tuple[int, int]]:
     """(start, size) of what of a library is mapped exactly as its file has it.
 
     Not what may be written, nor where the loader has put addresses (``Anonymous``):
-    such pages are in no file, and would come back wrong.
+    such pages are in no file, and would come back wrong. The names of other files that
+    are mapped, as segments of the log, are bytes and need not be letters.
     """
     try:
-        lines = Path("/proc/self/smaps").read_text().splitlines()
+        lines = Path("/proc/self/smaps").read_bytes().split(b"\n")[:-1]
     except OSError:
         return []
     found = []
     start = end = 0
     for line in lines:
         words = line.split()
-        if not words[0].endswith(":"):
-            start, end = (int(bound, 16) for bound in words[0].split("-"))
-            if "w" in words[1] or not Path(words[-1]).name.startswith(library):
+        if not words[0].endswith(b":"):
+            start, end = (int(bound, 16) for bound in words[0].split(b"-"))
+            name = words[-1].rpartition(b"/")[2]
+            if b"w" in words[1] or not name.startswith(library):
                 start = 0
-        elif start and words[:2] == ["Anonymous:", "0"]:
+        elif start and words[:2] == [b"Anonymous:", b"0"]:
             found.append((start, end - start))
     return found

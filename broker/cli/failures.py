@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 
@@ -17,6 +18,15 @@ class BadUsage(UserError):
     """A flag that says nothing, as the shell's own tools tell it: exit code 2."""
 
     exit_code = 2
+
+
+def check_directory() -> None:
+    """Raise UserError if the working directory was removed: libraries that we load look
+    where they are."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise UserError("the working directory is gone; go to another one") from None
 
 
 @contextmanager

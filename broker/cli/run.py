@@ -31,6 +31,7 @@ from broker.memory import choose_allocators
 from broker.settings import Settings
 
 log = structlog.get_logger("lakelog.compactor")
+log_of_up = structlog.get_logger("lakelog.up")
 
 JAVA_MIN = 17
 NO_JAVA = f"Java {JAVA_MIN} or newer was not found"
@@ -74,12 +75,14 @@ def up(
     settings = settings_of(
         data_dir, config, extra, listener=listener, advertised=advertised, admin=admin
     )
+    if not no_admin:
+        _check_addresses(settings)
     configure_logging(settings)
     if not no_admin:
         admin_socket(settings, insecure=insecure).close()
     compactor = not no_compactor
     if compactor and not java_found():
-        typer.echo(f"{NO_JAVA}: Kafka is served, tables are not written", err=True)
+        log_of_up.warning("Kafka is served, tables are not written", why=NO_JAVA)
         compactor = False
     shared = _shared(data_dir, listener, advertised, admin, config, extra)
     flags = ["--insecure"] if insecure else []
@@ -87,6 +90,16 @@ def up(
         shared, not no_admin, compactor, say, flags, announce=announce
     )
     raise typer.Exit(uvloop.run(supervisor.run()))
+
+
+def _check_addresses(settings: Settings) -> None:
+    """Raise UserError if Kafka and the plane would listen at one place: the second of
+    them would be started again and again."""
+    if settings.listener == settings.admin and not settings.admin.endswith(":0"):
+        raise UserError(
+            f"{settings.admin} cannot be both --listener and --admin; "
+            "choose another --admin"
+        )
 
 
 def broker(

@@ -29,6 +29,8 @@ FROM_INPUT = "-"
 STOP_TIMEOUT_S = 4.0
 LINGER_S = 1.0
 POLL_S = 0.05
+ADMIN_WAIT_S = 30.0
+"""So long a broker that serves waits for the plane to say that clients can come."""
 PAUSE_MAX_S = 60.0
 STEADY_S = 60.0
 
@@ -84,17 +86,20 @@ def reason(code: int) -> str:
 def ready_facts(line: str) -> dict[str, str]:
     """The facts of a line ``ready kafka=H:P ... tables=PATH``.
 
-    The path comes last, and is all that follows: it may have spaces.
+    The path comes last, and is all that follows: it may have spaces. A word that is no
+    fact is passed over.
     """
     head, named, tables = line.partition(" tables=")
-    facts = dict(fact.split("=", 1) for fact in head.split(" ")[1:])
+    words = (word.partition("=") for word in head.split(" ")[1:])
+    facts = {name: value for name, equals, value in words if equals}
     return facts | ({"tables": tables} if named else {})
 
 
 @dataclass
 class Child:
     """One part as a process; ``said`` gets each line of its standard output, ``line``
-    gives the one line of its standard input, when there is one."""
+    gives the one line of its standard input, when there is one. ``ready`` is set by who
+    hears that it can work."""
 
     name: str
     arguments: list[str]
@@ -120,7 +125,7 @@ class Child:
         code = await process.wait()
         writing.cancel()
         await self._wait_until_gone(process.pid)
-        await reading
+        await _until_done(reading, LINGER_S)
         return code
 
     async def _start(self) -> tuple[asyncio.subprocess.Process, int, int]:
@@ -143,7 +148,7 @@ class Child:
         return self.process, read_end, line_end
 
     async def _read_lines(self, pipe: int) -> None:
-        """Until the last who holds the other end has gone.
+        """Until the last who holds the other end has gone, or is waited for no more.
 
         The pipe is ours and not asyncio's, which would not tell us of an end before
         that: a JVM that outlives its driver holds it too.
@@ -154,10 +159,17 @@ class Child:
         )
         try:
             while line := await _next_line(lines):
-                self.said(line.decode(errors="replace").rstrip())
-                self.ready.set()
+                self._hand_on(line)
         finally:
             transport.close()
+
+    def _hand_on(self, line: bytes) -> None:
+        """Whatever a part, or Spark in it, may print: it is watched on. Bytes that are
+        no letters stay what they are; parts write as we do."""
+        try:
+            self.said(line.decode(sys.stdout.encoding, "surrogateescape").rstrip())
+        except Exception:
+            log.exception("a line was not understood", part=self.name)
 
     async def _write_line(self, pipe: int) -> None:
         """Its input: the line, and the end; the end at once where there is none."""
@@ -214,12 +226,26 @@ class Child:
         _signal_group(group, signal.SIGKILL)
 
 
+async def _until_done(task: asyncio.Task[None], timeout_s: float) -> None:
+    """Wait for it, so long and no longer: somebody who left the group, and who may live
+    for hours, holds the pipe as well."""
+    await asyncio.wait({task}, timeout=timeout_s)
+    task.cancel()
+    await asyncio.wait({task})
+
+
 async def _next_line(lines: asyncio.StreamReader) -> bytes:
     """b"" at the end. Of a line of more than 64 KiB no more than its last part: Spark
     may print any, and who started it is to hear of its end all the same."""
     while True:
         with contextlib.suppress(ValueError):
             return await lines.readline()
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    """A mistake of ours: Kafka is served all the same, and somebody is to know."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("parts are started again no more", exc_info=error)
 
 
 def _signal_group(group: int, number: int) -> bool:
@@ -258,13 +284,14 @@ class Supervisor:
     async def run(self) -> int:
         """Run all parts until a signal (returns 0) or until the broker dies (1)."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal)
+        self._handle_signals(loop)
         broker = loop.create_task(self.broker.run_once())
         follow = loop.create_task(self._start_others())
+        follow.add_done_callback(_log_failure)
         stop = loop.create_task(self.stop_requested.wait())
         await asyncio.wait({broker, stop}, return_when=asyncio.FIRST_COMPLETED)
         died = broker.done()
+        self.stop_requested.set()  # nobody is ready any more
         if died:
             log.error("ended", part="broker", why=broker.result())
         await self._stop_all()
@@ -273,16 +300,26 @@ class Supervisor:
         await broker
         return 1 if died else 0
 
+    def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A terminal that is closed says so by SIGHUP, and its shell once more: that is
+        no second signal. Under nohup it stays ignored."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            loop.add_signal_handler(signal.SIGHUP, self.stop_requested.set)
+
     async def _start_others(self) -> None:
         """The admin plane loads its code beside the broker; a compactor's Spark would
-        take its processors."""
+        take its processors. What the compactor says is said as it is."""
         async with asyncio.TaskGroup() as keeping:
             if self.admin_wanted:
                 keeping.create_task(self._add(self._admin()).keep())
             await self.broker.ready.wait()
+            loop = asyncio.get_running_loop()
+            loop.call_later(ADMIN_WAIT_S, self._wait_no_longer_for_admin)
             if self.compactor_wanted and not self.stop_requested.is_set():
                 arguments = ["compactor", *self.shared]
-                compactor = Child("compactor", arguments, self._on_line)
+                compactor = Child("compactor", arguments, self.say)
                 keeping.create_task(self._add(compactor).keep())
 
     def _admin(self) -> Child:
@@ -314,11 +351,15 @@ class Supervisor:
                 child.signal(signal.SIGKILL)
 
     def _on_line(self, line: str) -> None:
-        """Gather ``ready a=b c=d`` lines; say one when all are there."""
-        if not line.startswith("ready "):
+        """Gather ``ready a=b c=d`` lines of the broker and the plane; say one when all
+        are there. Any other line is said as it is."""
+        facts = ready_facts(line) if line.startswith("ready ") else {}
+        if not facts.keys() & {"kafka", "admin"}:
             self.say(line)
             return
-        self.facts |= ready_facts(line)
+        self.facts |= facts
+        if "kafka" in facts:
+            self.broker.ready.set()
         self._announce()
 
     def _go_without_admin(self) -> None:
@@ -326,11 +367,23 @@ class Supervisor:
         self.admin_wanted = False
         self._announce()
 
+    def _wait_no_longer_for_admin(self) -> None:
+        """Nor does one that hangs; it may come yet."""
+        if not (self.announced or self._is_over()):
+            log.warning("not there in time", part="admin", waited_s=ADMIN_WAIT_S)
+            self._go_without_admin()
+
+    def _is_over(self) -> bool:
+        """Whether the broker has ended, or is to: a late plane makes nothing ready."""
+        process = self.broker.process
+        has_ended = process is not None and process.returncode is not None
+        return has_ended or self.stop_requested.is_set()
+
     def _announce(self) -> None:
         complete = "kafka" in self.facts and (
             not self.admin_wanted or "admin" in self.facts
         )
-        if complete and not self.announced:
+        if complete and not (self.announced or self._is_over()):
             self.announced = True
             names = [n for n in ("kafka", "admin", "sync", "tables") if n in self.facts]
             self.announce("ready " + " ".join(f"{n}={self.facts[n]}" for n in names))

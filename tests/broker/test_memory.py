@@ -1,5 +1,7 @@
 """The compiler's pages go, and what it made and what it may make still works."""
 
+import mmap
+import os
 import random
 import subprocess
 import sys
@@ -8,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from broker.memory import _clean_mappings
 from lakehouse.log.commit import commit_files
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
@@ -35,6 +38,21 @@ def test_memory_is_given_back_and_everything_goes_on() -> None:
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True
     )
     assert done.stdout.strip() == "well", done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize(
+    "name", [b"d\xff", "a\u2028b".encode(), b"a\x0cb", b"a\nb", b" :"]
+)
+def test_a_mapped_file_of_any_name_is_no_trouble(name: bytes, tmp_path: Path) -> None:
+    """As the log's segments, in a data directory that is called so."""
+    directory = bytes(tmp_path) + b"/" + name
+    os.mkdir(directory)
+    with open(directory + b"/segment", "wb+") as file:
+        file.write(b"x" * 4096)
+        file.flush()
+        with mmap.mmap(file.fileno(), 4096):
+            assert _clean_mappings(b"libc.so")
 
 
 def test_without_a_compiler_there_is_nothing_to_give() -> None:

@@ -2,8 +2,11 @@
 
 import json
 import signal
+import sys
 from contextlib import suppress
 from itertools import chain
+from subprocess import PIPE, Popen
+from time import sleep
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -75,7 +78,7 @@ def test_who_asks_whether_it_is_ready_hears_that_it_is_relaxed(running):
     assert [one for one in warnings if one.startswith("wal.sync=interval: ")], warnings
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_all_parts(kafka_only, number):
     children = list(chain(*kafka_only.descendants().values()))
     assert serves(kafka_only)
@@ -107,6 +110,31 @@ def test_a_second_signal_stops_at_once(kafka_only):
     assert gone(children)
 
 
+def test_a_terminal_that_is_closed_may_say_so_twice(kafka_only):
+    """As its shell and the kernel do; it is an orderly stop all the same."""
+    [broker] = kafka_only.descendants()["broker"]
+    broker.suspend()
+    kafka_only.process.send_signal(signal.SIGHUP)
+    sleep(0.5)
+    kafka_only.process.send_signal(signal.SIGHUP)
+    sleep(0.5)
+    broker.resume()
+    assert kafka_only.process.wait(IDLE_S) == 0, kafka_only.tail()
+    assert "stopped" in kafka_only.tail()
+
+
+def test_under_nohup_it_outlives_its_terminal(up):
+    up.arguments += ["--no-compactor", "--no-admin"]
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        up.start()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    up.process.send_signal(signal.SIGHUP)
+    assert serves(up)
+    assert up.stop() == 0
+
+
 def test_a_part_that_does_not_stop_is_ended_in_time(kafka_only):
     [broker] = kafka_only.descendants()["broker"]
     broker.suspend()
@@ -135,11 +163,30 @@ def test_no_child_outlives_an_up_that_was_killed(kafka_only):
     assert gone(children)
 
 
-def test_without_java_kafka_is_served_and_it_is_told_once(up, monkeypatch, tmp_path):
+@pytest.fixture
+def no_java(monkeypatch, tmp_path):
     empty = tmp_path / "bin"
     empty.mkdir()
     monkeypatch.setenv("PATH", str(empty))
     monkeypatch.delenv("JAVA_HOME", raising=False)
+
+
+@pytest.mark.usefixtures("no_java")
+def test_without_java_kafka_is_served_though_standard_error_takes_no_warning(tmp_path):
+    words = ["-m", "broker.cli", "up", "--data-dir", str(tmp_path / "data")]
+    words += ["--listener", "127.0.0.1:0", "--no-admin"]
+    with (
+        open("/dev/full", "w") as full,
+        Popen([sys.executable, *words], stdout=PIPE, stderr=full, text=True) as started,
+    ):
+        said = started.stdout.readline()
+        started.terminate()
+        assert started.wait(IDLE_S) == 0
+    assert said.startswith("ready kafka=")
+
+
+@pytest.mark.usefixtures("no_java")
+def test_without_java_kafka_is_served_and_it_is_told_once(up):
     up.start()
     assert serves(up)
     assert up.tail().count("Java 17 or newer was not found") == 1

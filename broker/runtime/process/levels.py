@@ -6,9 +6,9 @@ minute, and nobody restarts a broker for it. The names are fixed, so that nobody
 make up new ones without end.
 """
 
-import contextlib
 import logging
-from typing import Any, Final, TextIO
+from collections.abc import Callable
+from typing import Any, Final
 
 import structlog
 
@@ -55,17 +55,16 @@ class Levels:
         self._own.pop(name, None)
 
 
-class NamedLogger(structlog.PrintLogger):
-    """Prints to a file; knows its name and what it says. What the file does not take,
-    as on a full disk, may be lost: who says something does not fail by that."""
+class NamedLogger:
+    """Writes lines, each with its end; knows its name and what it says."""
 
-    def __init__(self, name: str, levels: Levels, file: TextIO) -> None:
-        super().__init__(file)
-        self.name, self.levels = name, levels
+    def __init__(
+        self, name: str, levels: Levels, write: Callable[[str], object]
+    ) -> None:
+        self.name, self.levels, self._write = name, levels, write
 
     def msg(self, message: str) -> None:
-        with contextlib.suppress(OSError):
-            super().msg(message)
+        self._write(f"{message}\n")
 
     debug = info = warning = error = critical = msg
 

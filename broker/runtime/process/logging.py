@@ -2,7 +2,8 @@
 
 Standard output belongs to the few lines that scripts wait for. What comes from outside
 (a client id, a topic's name) may hold line breaks or escape sequences; no value can
-forge a second line, in either format.
+forge a second line, in either format. Nobody who says something waits for those who
+read it, nor fails by it (`line_output.py`).
 
 The last lines stay in memory, for whoever asks what happened before; how much each
 logger says can be changed (`levels.py`).
@@ -10,12 +11,14 @@ logger says can be changed (`levels.py`).
 
 import sys
 from collections import deque
-from collections.abc import MutableMapping
-from typing import Any, Final
+from collections.abc import Callable, MutableMapping
+from functools import partial
+from typing import Any, Final, TextIO
 
 import structlog
 
 from broker.runtime.process.levels import ROOT, LeveledLogger, Levels, NamedLogger
+from broker.runtime.process.line_output import LineOutput
 from broker.settings import Settings
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
@@ -46,13 +49,28 @@ def configure_logging(settings: Settings) -> None:
             _keep,
         ],
         wrapper_class=LeveledLogger,
-        logger_factory=_named,
+        logger_factory=partial(_named, _writing_to(sys.stderr)),
         cache_logger_on_first_use=True,
     )
 
 
-def _named(*names: str) -> NamedLogger:
-    return NamedLogger(names[0] if names else ROOT, levels, sys.stderr)
+def _named(write: Callable[[str], object], *names: str) -> NamedLogger:
+    return NamedLogger(names[0] if names else ROOT, levels, write)
+
+
+def _writing_to(stream: TextIO) -> Callable[[str], object]:
+    """Writes text to the stream's file, without waiting; to itself if it has none."""
+    output = LineOutput.of(stream, _report_lost)
+    if output is None:
+        return stream.write
+    encoding = stream.encoding
+    return lambda text: output.write(text.encode(encoding, "backslashreplace"))
+
+
+def _report_lost(count: int) -> None:
+    structlog.get_logger(ROOT).error(
+        "lines of the log were lost", count=count, why="nobody read them in time"
+    )
 
 
 def _keep(_logger: Any, _method: str, line: Any) -> str:

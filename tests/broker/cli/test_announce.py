@@ -7,7 +7,7 @@ import tempfile
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
-from subprocess import PIPE, run
+from subprocess import PIPE, Popen, run
 from textwrap import dedent
 
 import pytest
@@ -62,6 +62,59 @@ def test_a_line_that_standard_output_does_not_take_ends_nothing(
         assert bound.recv(4096) == b"READY=1\nSTATUS=ready kafka=a:1"
     assert done.stderr.count("nobody hears") == 1
     assert "No space left on device" in done.stderr
+
+
+FLOOD = """
+    import structlog, sys
+    from broker.cli.announce import say
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    for number in range(2_000):
+        say(f"{number} " + "x" * 1_000)
+    print("goes on", file=sys.stderr, flush=True)
+"""
+
+
+@pytest.mark.timeout(STUCK_S)
+def test_nobody_who_says_a_line_waits_for_who_reads_it():
+    """As `up`, from its own loop, what Spark printed."""
+    started = Popen(
+        [sys.executable, "-c", dedent(FLOOD)], stdout=PIPE, stderr=PIPE, text=True
+    )
+    assert started.stderr.readline() == "goes on\n"
+    heard, logged = started.communicate()
+    numbers = [int(line.split()[0]) for line in heard.splitlines()]
+    assert numbers == list(range(len(numbers)))
+    assert f"count={2_000 - len(numbers)}" in logged
+    assert started.returncode == 0
+
+
+READY = """
+    import os, sys
+    from broker.cli.announce import announce
+    announce("ready tables=" + os.fsdecode(sys.argv[1].encode("latin-1")))
+"""
+
+
+@pytest.mark.parametrize(
+    ("encoding", "path", "said"),
+    [
+        ("latin-1", "テスト".encode(), rb"\u30c6\u30b9\u30c8"),
+        ("utf-8", b"d\xff", b"d\xff"),
+        ("utf-8", "テスト".encode(), "テスト".encode()),
+    ],
+)
+def test_a_path_of_any_letters_keeps_no_part_from_being_ready(
+    monkeypatch, encoding, path, said
+):
+    variables = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "1"}
+    with listening(monkeypatch) as bound:
+        done = run(
+            [sys.executable, "-c", dedent(READY), path.decode("latin-1")],
+            env=os.environ | variables, capture_output=True,
+        )  # fmt: skip
+        assert done.stdout == b"ready tables=" + said + b"\n"
+        assert done.returncode == 0, done.stderr
+        assert bound.recv(4096).startswith(b"READY=1\nSTATUS=ready tables=")
 
 
 def test_a_path_is_a_socket_as_well(monkeypatch):

@@ -1,5 +1,9 @@
 """Mistakes end in one sentence and an exit code."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -37,3 +41,19 @@ def test_the_exit_code_of_a_command_passes():
     with pytest.raises(SystemExit) as left, reported():
         raise SystemExit(3)
     assert left.value.code == 3
+
+
+def test_a_working_directory_that_was_removed_is_named(tmp_path):
+    """Whatever the command would do: libraries look there when they are loaded."""
+    (tmp_path / "gone").mkdir()
+    place = ":".join(map(os.path.abspath, sys.path))
+    text = "import os; os.rmdir(os.getcwd()); from broker.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", text, "config", "show"],
+        env=os.environ | {"PYTHONPATH": place}, cwd=tmp_path / "gone",
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == (
+        "lakelog: the working directory is gone; go to another one\n"
+    )

@@ -80,3 +80,10 @@ def test_without_its_endpoint_a_compactor_works_all_the_same(tmp_path):
         pass
     [event] = events
     assert event["event"] == "there is no internal endpoint"
+
+
+def test_kafka_and_the_plane_at_one_place_are_refused_before_anything_starts(tmp_path):
+    place = "127.0.0.1:39899"
+    with pytest.raises(UserError, match="cannot be both --listener and --admin"):
+        run.up(tmp_path / "data", listener=place, admin=place, no_compactor=True)
+    assert not (tmp_path / "data").exists()

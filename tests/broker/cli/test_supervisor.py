@@ -14,6 +14,7 @@ import uvloop
 from structlog.testing import capture_logs
 
 from broker.cli import supervisor
+from broker.cli.announce import say
 from broker.cli.supervisor import Child, Supervisor, next_pause_s, reason
 from tests.support.patience import STUCK_S, Patience
 
@@ -36,7 +37,12 @@ def test_an_exit_code_is_told_in_words(code, words):
 
 
 class Script(Child):
-    """A child that is a Python text instead of a command of ours."""
+    """A child that is a Python text instead of a command of ours; ready when it said
+    anything."""
+
+    def _hand_on(self, line):
+        super()._hand_on(line)
+        self.ready.set()
 
     def command(self):
         return [sys.executable, "-c", textwrap.dedent(self.arguments[0])]
@@ -142,6 +148,41 @@ def test_a_child_that_ends_before_it_is_told_leaves_nothing_open():
         assert os.listdir("/proc/self/fd") == before
 
     uvloop.run(asyncio.wait_for(story(), STUCK_S))
+
+
+def test_a_line_that_nobody_understands_ends_no_watch():
+    def said(line):
+        raise ValueError(line)
+
+    with capture_logs() as events:
+        assert (
+            uvloop.run(Script("x", ["print('ready to go'); exit(3)"], said).run()) == 3
+        )
+    assert [one["event"] for one in events] == ["a line was not understood"]
+
+
+def test_bytes_that_are_no_letters_stay_what_they_are(capfdbinary):
+    text = r"import sys; sys.stdout.buffer.write(b'd\xff caf\xc3\xa9\n')"
+    assert uvloop.run(Script("x", [text], say).run()) == 0
+    assert capfdbinary.readouterr().out == b"d\xff caf\xc3\xa9\n"
+
+
+ESCAPED = """
+    import subprocess, sys
+    left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    print(left.pid, flush=True)
+    exit(3)
+"""
+
+
+def test_somebody_who_left_its_group_and_lives_on_does_not_hide_its_end():
+    """He holds the pipe of its output, as a Spark worker of another session may."""
+    heard = []
+    child = Script("x", [ESCAPED], heard.append)
+    try:
+        assert uvloop.run(asyncio.wait_for(child.run(), STUCK_S)) == 3
+    finally:
+        os.kill(int(heard[0]), signal.SIGKILL)
 
 
 class Unstartable(Script):
@@ -296,12 +337,100 @@ def test_the_ready_line_names_the_relaxed_mode_and_a_path_of_any_words():
     assert said_by(True, broker, admin) == [whole]
 
 
+@pytest.mark.parametrize("line", ["ready to go", "ready", "ready a b=c", "readyX"])
+def test_a_line_that_looks_like_ready_is_said_as_it_is(line):
+    assert said_by(True, line) == [line]
+
+
+def test_what_a_broker_says_before_it_is_ready_starts_nothing():
+    up = Supervisor([], True, True, print)
+    up._on_line("a line of a library")
+    assert not up.broker.ready.is_set()
+    up._on_line("ready kafka=h:1 tables=/t")
+    assert up.broker.ready.is_set()
+
+
 def test_an_admin_plane_that_does_not_come_up_keeps_nobody_from_kafka():
     heard: list[str] = []
     told = Supervisor([], True, True, heard.append)
     told._on_line("ready kafka=h:1 tables=/t")
     told._go_without_admin()
     assert heard == ["ready kafka=h:1 tables=/t"]
+
+
+SERVES = "print('ready kafka=h:1 tables=/t', flush=True); import time; time.sleep(600)"
+HANGS = "import time; time.sleep(600)"
+LATE = """
+    import signal, time
+    def come_up(*_):
+        print("ready admin=http://h:2", flush=True)
+        exit(0)
+    signal.signal(signal.SIGTERM, come_up)
+    open({path!r}, "w").close()
+    time.sleep(600)
+"""
+DIES = """
+    import os, time
+    print("ready kafka=h:1 tables=/t", flush=True)
+    while not os.path.exists({path!r}):
+        time.sleep(0.02)
+    exit(7)
+"""
+
+
+def with_parts(heard: list[str], broker: str, admin: str) -> Supervisor:
+    """One whose parts are Python texts."""
+    up = Supervisor([], True, False, heard.append)
+    up.broker = Script("broker", [broker], up._on_line)
+    up._admin = lambda: Script("admin", [admin], up._on_line)
+    return up
+
+
+def test_an_admin_plane_that_hangs_keeps_nobody_from_kafka(monkeypatch):
+    monkeypatch.setattr(supervisor, "ADMIN_WAIT_S", 0.2)
+    heard: list[str] = []
+    up = with_parts(heard, SERVES, HANGS)
+
+    async def story():
+        running = asyncio.create_task(up.run())
+        while not heard:
+            await asyncio.sleep(0.02)
+        assert up.others[0].process.returncode is None
+        up._on_signal()
+        return await running
+
+    with capture_logs() as events:
+        assert uvloop.run(asyncio.wait_for(story(), STUCK_S)) == 0
+    assert heard == ["ready kafka=h:1 tables=/t"]
+    [late] = [one for one in events if one.get("part") == "admin"]
+    assert late["event"] == "not there in time"
+
+
+def test_a_mistake_in_the_watch_itself_is_logged_and_kafka_served():
+    heard: list[str] = []
+    up = with_parts(heard, SERVES, HANGS)
+    up._admin = lambda: None
+
+    async def story():
+        running = asyncio.create_task(up.run())
+        await up.broker.ready.wait()
+        assert not running.done()
+        up._on_signal()
+        up.others.clear()
+        return await running
+
+    with capture_logs() as events:
+        assert uvloop.run(asyncio.wait_for(story(), STUCK_S)) == 0
+    assert [one["event"] for one in events] == ["parts are started again no more"]
+
+
+def test_nothing_is_ready_behind_the_end_of_the_broker(tmp_path):
+    """Nor when the plane that is being stopped has just come up."""
+    heard: list[str] = []
+    path = str(tmp_path / "loaded")
+    up = with_parts(heard, DIES.format(path=path), LATE.format(path=path)).run()
+    assert uvloop.run(asyncio.wait_for(up, STUCK_S)) == 1
+    assert heard == []
 
 
 def test_a_broker_that_cannot_be_started_ends_up_with_its_reason(monkeypatch):

@@ -33,7 +33,7 @@ def levels():
 
 def logger(name, levels, said):
     processors = [lambda _logger, method, event: f"{method} {event['event']}"]
-    return LeveledLogger(NamedLogger(name, levels, said), processors, {})
+    return LeveledLogger(NamedLogger(name, levels, said.write), processors, {})
 
 
 def say_all(log):
@@ -96,7 +96,7 @@ def test_the_root_sets_all(levels):
 def test_an_exception_is_an_error_with_its_traceback(levels, said):
     seen = []
     log = LeveledLogger(
-        NamedLogger("lakelog.a", levels, said),
+        NamedLogger("lakelog.a", levels, said.write),
         [lambda _logger, method, event: seen.append((method, event)) or "x"],
         {},
     )

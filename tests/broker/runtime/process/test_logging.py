@@ -1,6 +1,7 @@
 """Logs: on standard error, one line for each event, whatever a client calls itself."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -67,3 +68,50 @@ def test_who_says_what_a_full_disk_does_not_take_goes_on(form: str) -> None:
         )
     assert "said" in done.stdout
     assert "ZeroDivisionError" in done.stdout
+
+
+FLOOD = """
+import os, sys, structlog
+from broker.runtime.process.logging import configure_logging
+from broker.configuration.loading import load
+configure_logging(load({"log.format": "text", "log.level": "error"}))
+log = structlog.get_logger("lakelog.network")
+for number in range(2_000):
+    log.error("said", number=number, client="x" * 1_000)
+print("goes on", flush=True)
+sys.stdin.read()
+log.error("later")
+"""
+
+
+def test_nobody_who_says_something_waits_for_who_reads_it() -> None:
+    """As behind one that has stopped. What was too much is counted, at any level; it
+    all comes when he reads again."""
+    program = subprocess.Popen(
+        [sys.executable, "-c", FLOOD],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert program.stdout is not None
+    assert program.stderr is not None
+    assert program.stdout.readline() == b"goes on\n"
+    read = b""
+    while len(read) < 900_000:  # most of what is kept: there is room again
+        read += os.read(program.stderr.fileno(), 1 << 16)
+    said = (read + program.communicate()[1]).decode().splitlines()
+    [gap] = [at for at, line in enumerate(said) if " were lost " in line]
+    numbers = [int(line.split("number=")[1].split()[0]) for line in said[:gap]]
+    assert numbers == list(range(gap))
+    assert f"count={2_000 - gap}" in said[gap]
+    assert said[gap + 1].endswith("later")
+    assert len(said) == gap + 2
+
+
+def test_what_its_encoding_does_not_know_is_said_in_other_words() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.replace("evil", "テ"), "text"],
+        env=os.environ | {"PYTHONIOENCODING": "latin-1:strict"},
+        capture_output=True,
+        text=True,
+    )
+    assert "client=\\u30c6" in done.stderr
+    assert done.returncode == 0
