@@ -42,8 +42,8 @@ from broker.storage.segment import (
     is_odd,
     slot_number,
 )
-from broker.storage.segment_file import identity_of
-from broker.storage.unnamed import find_unnamed
+from broker.storage.segment_file import identity_of, named_by
+from broker.storage.unnamed import find_unnamed, first_sector_is
 
 Columns = dict[TopicPartition, EntryColumns]
 
@@ -194,9 +194,14 @@ def _find_unnamed(files: Files, found: Found, recovery: Recovery) -> None:
     noted, named = found.committed_position, found.segments.keys()
     expected = missing_segments(found.manifest, noted, named)
     # Of those before the last nothing else tells, if there is no manifest.
-    last = max((*named, *expected), default=0) if found.manifest == Manifest() else 0
+    is_lost = found.manifest == Manifest()
+    last = max((*named, *expected), default=0) if is_lost else 0
+    is_any_missing = bool(expected) or noted is None
+    is_any_missing |= is_lost and bool(unexplained_numbers(named, noted))
     for slot in found.free.copy():
-        sequence, durable = find_unnamed(files, slot.file, found.manifest.counts)
+        sequence, durable = find_unnamed(
+            files, slot.file, found.manifest.counts, is_any_missing=is_any_missing
+        )
         found.highest_sequence = max(found.highest_sequence, sequence)
         if sequence in found.segments or not (
             durable or sequence in expected or 0 < sequence < last
@@ -206,7 +211,7 @@ def _find_unnamed(files: Files, found: Found, recovery: Recovery) -> None:
         carried = found.manifest.is_carried(sequence)
         segment = FoundSegment(sequence, slot, 0, carried, intact=False)
         found.segments[sequence] = segment
-        recovery.damage.append(f"segment {sequence}: its first sector is unreadable")
+        recovery.damage.append(first_sector_is(sequence, named_by(files, slot.file)))
 
 
 def _report_missing(found: Found, recovery: Recovery) -> None:

@@ -39,17 +39,24 @@ def identity_of(files: Files, file: int) -> Identity | None:
     return read_identity(readable.read(files, file, HEADER_BLOCK_BYTES, 0))
 
 
+def named_by(files: Files, file: int) -> int:
+    """The sequence that the first sector of an open file names; 0 if none."""
+    identity = identity_of(files, file)
+    return 0 if identity is None else identity.sequence
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
     """The generation ``sequence`` of an open ``file``. All methods raise OSError.
 
-    ``is_unnamed``: the first sector was damaged when it was found.
+    ``named``: what the damaged first sector named when it was found, 0 if nothing; None
+    if it was right.
     """
 
     files: Files
     file: int
     sequence: int
-    is_unnamed: bool = False
+    named: int | None = None
 
     def seal(self) -> Seal | None:
         """The seal of this generation; None if it is not sealed."""
@@ -104,10 +111,8 @@ class SegmentFile:
         The identity is written before the first entry of a new generation: what was
         read before this call and verified is of this one.
         """
-        identity = identity_of(self.files, self.file)
-        if identity is None and self.is_unnamed:
-            return
-        if identity is None or identity.sequence != self.sequence:
+        expected = self.sequence if self.named is None else self.named
+        if named_by(self.files, self.file) != expected:
             raise StaleSegment(self.sequence)
 
     @contextmanager

@@ -55,8 +55,8 @@ from broker.storage.segment import (
     StaleSegment,
     slot_number,
 )
-from broker.storage.segment_file import SegmentFile, identity_of
-from broker.storage.unnamed import find_unnamed
+from broker.storage.segment_file import SegmentFile, identity_of, named_by
+from broker.storage.unnamed import find_unnamed, first_sector_is
 
 
 class SegmentBytes(Protocol):
@@ -238,7 +238,11 @@ class LocalSegmentStore(LocalObjects):
                 known = self._look(path, manifest, committed_position, unnamed)
                 if known is not None:
                     found[known.identity.sequence] = known
-            unnamed = frozenset(missing_segments(manifest, committed_position, found))
+            missing = missing_segments(manifest, committed_position, found)
+            if missing:  # not only since this look began
+                missing -= self._find().keys()
+                missing = set(filter(self._manifest().counts, missing))
+            unnamed = frozenset(missing)
             if not unnamed:
                 break
         return found
@@ -281,39 +285,45 @@ class LocalSegmentStore(LocalObjects):
     def opened(self, sequence: int) -> Iterator[SegmentBytes]:
         """A segment. Raises StaleSegment, OSError."""
         try:
-            place, is_unnamed = self._place(sequence)
+            place, named = self._place(sequence)
             file = self._files.open_read(place)
         except FileNotFoundError:
             raise StaleSegment(sequence) from None
         try:
-            segment = SegmentFile(self._files, file, sequence, is_unnamed)
+            segment = SegmentFile(self._files, file, sequence, named)
             segment.check_current()
             yield _OpenSegment(segment)
         finally:
             self._files.close(file)
 
-    def _place(self, sequence: int) -> tuple[Path, bool]:
-        """Where it is, and whether its file does not say so."""
+    def _place(self, sequence: int) -> tuple[Path, int | None]:
+        """Where it is, and what its file names if that is not it."""
         place = self._places.get(sequence)
         if place is None or self._identity(place) != sequence:
             self._places = self._find()
             place = self._places.get(sequence)
         if place is not None:
-            return place, False
-        for path in self._paths():
+            return place, None
+        manifest = self._manifest()
+        paths = self._paths() if manifest.counts(sequence) else []
+        for path in paths:
             with self._opened(path) as file:
-                if self._find_unnamed(path, file, frozenset((sequence,))):
-                    return path, True
+                named = named_by(self._files, file)
+                wanted = frozenset((sequence,))
+                if not manifest.counts(named) and self._find_unnamed(
+                    path, file, wanted
+                ):
+                    return path, named
         raise StaleSegment(sequence)
 
     def _find_unnamed(self, path: Path, file: int, wanted: frozenset[int]) -> int:
         """Which of these segments an open file holds that does not say so; 0: none.
         A file is read through once for each set that is wanted."""
-        if identity_of(self._files, file) is not None:
-            return 0
         key = path, wanted
         if key not in self._unnamed:
-            found = find_unnamed(self._files, file, wanted.__contains__)
+            found = find_unnamed(
+                self._files, file, wanted.__contains__, is_any_missing=True
+            )
             self._unnamed[key] = found[0]
         return self._unnamed[key]
 
@@ -328,10 +338,9 @@ class LocalSegmentStore(LocalObjects):
         """The sequence of the segment in the file now; 0 if none."""
         try:
             with self._opened(path) as file:
-                identity = identity_of(self._files, file)
+                return named_by(self._files, file)
         except FileNotFoundError:
             return 0
-        return 0 if identity is None else identity.sequence
 
     def _look(
         self,
@@ -345,8 +354,9 @@ class LocalSegmentStore(LocalObjects):
         try:
             with self._opened(path) as file:
                 identity = identity_of(self._files, file)
-                is_unnamed = identity is None
-                if identity is None and wanted:
+                named = 0 if identity is None else identity.sequence
+                is_unnamed = not manifest.counts(named)
+                if is_unnamed and wanted:
                     number = self._find_unnamed(path, file, wanted)
                     identity = Identity(number, self._files.size(file), 0)
                 if identity is None or not manifest.counts(identity.sequence):
@@ -357,11 +367,10 @@ class LocalSegmentStore(LocalObjects):
                 if known is None or known.extent != extent:
                     known = KnownSegment(path, identity, extent=extent)
                 known.is_unnamed = is_unnamed
-                segment = SegmentFile(self._files, file, identity.sequence, is_unnamed)
+                other = named if is_unnamed else None
+                segment = SegmentFile(self._files, file, identity.sequence, other)
                 if is_unnamed:
-                    self._report(
-                        f"segment {segment.sequence}: its first sector is unreadable"
-                    )
+                    self._report(first_sector_is(segment.sequence, named))
                 self._advance(known, segment, committed_position)
                 segment.check_current()
                 return known

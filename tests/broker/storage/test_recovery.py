@@ -16,8 +16,10 @@ from broker.storage.entry import (
     ENTRY_HEADER_BYTES,
     Append,
     location_of,
+    position_of,
     sequence_of,
 )
+from broker.storage.layout import Identity, pack_identity
 from broker.storage.many_entries import Bools
 from broker.storage.recovery import recover
 from tests.broker.storage.driver import WAL, Driver, an_append, held
@@ -343,6 +345,42 @@ def test_a_lost_identity_of_a_segment_with_one_group_is_found_again(
     assert driver.recovery.lost == []
     assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
     driver.close()
+
+
+def first_pages_lost(named: int) -> tuple[ForgetfulFiles, list[Append], int]:
+    """A log whose first segment's file begins with zeros for two pages, or names
+    another segment, as before it was used; the batches that are left, and its
+    number."""
+    files, appends = a_log(40)
+    head = pack_identity(Identity(named, 16 << 10, 1)) if named else bytes(8192)
+    damage(files, slot_of(files, appends[0]), 0, head)
+    kept = [
+        one
+        for one in appends
+        if named
+        or sequence_of(one.location) > sequence_of(appends[0].location)
+        or position_of(one.location) >= 8192 + ENTRY_HEADER_BYTES
+    ]
+    return files, kept, sequence_of(appends[0].location)
+
+
+@pytest.mark.parametrize("named", [0, 2])
+def test_what_lies_whole_behind_first_pages_that_are_lost_is_served_for_ever(
+    named: int,
+) -> None:
+    files, kept, number = first_pages_lost(named)
+    for _ in range(2):
+        driver = Driver(files)
+        why = f"segment {named}'s" if named else "unreadable"
+        assert (
+            driver.recovery.damage[0] == f"segment {number}: its first sector is {why}"
+        )
+        there = held(driver.recovery, driver.wal)[1, 0]
+        assert there[: len(kept)] == [bytes(one.batch) for one in kept]
+        driver.next_offset[1, 0] = kept[-1].last_offset + len(there) - len(kept) + 1
+        driver.finish([driver.append(size=1000) for _ in range(30)])
+        driver.close()
+        files = files.after_kill()
 
 
 def test_a_segment_that_was_cut_short_keeps_what_is_left() -> None:

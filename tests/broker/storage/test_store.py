@@ -328,9 +328,18 @@ def test_a_lost_segment_is_missing_and_one_that_a_look_came_too_early_for_is_not
     assert [f"segment {numbers[1]} is lost" in one for one in reader.damage] == [True]
 
 
+@pytest.mark.parametrize(
+    ("first", "why"),
+    [
+        (b"\xff" * 512, "unreadable"),
+        (bytes(4096), "unreadable"),
+        (pack_identity(Identity(2, SEGMENT_BYTES, 1)), "segment 2's"),
+    ],
+    ids=["damaged", "zeros", "an old one"],
+)
 @pytest.mark.parametrize("has_restarted", [False, True])
 def test_a_segment_whose_first_sector_is_damaged_is_read_as_the_broker_reads_it(
-    tmp_path: Path, has_restarted: bool
+    tmp_path: Path, has_restarted: bool, first: bytes, why: str
 ) -> None:
     driver = Driver(PosixFiles(), tmp_path)
     appends = [driver.append(size=1000) for _ in range(40)]
@@ -340,23 +349,23 @@ def test_a_segment_whose_first_sector_is_damaged_is_read_as_the_broker_reads_it(
     numbers = [info.sequence for info in reader.live()]
     (path,) = [info.path for info in reader.live() if info.sequence == numbers[1]]
     with path.open("r+b") as file:
-        file.write(b"\xff" * 512)
+        file.write(first)
+    text = f"segment {numbers[1]}: its first sector is {why}"
     if has_restarted:
         again = Driver(PosixFiles(), tmp_path)
-        told = again.recovery.damage
-        assert told == [f"segment {numbers[1]}: its first sector is unreadable"]
+        assert again.recovery.damage[0] == text
         again.close()
     for store in (reader, LocalSegmentStore(PosixFiles(), tmp_path)):
         for _ in range(2):
             assert seen(store) == expected(appends)
         assert store.missing == set()
-        assert store.damage == [f"segment {numbers[1]}: its first sector is unreadable"]
+        assert store.damage[0] == text
         assert numbers[1] in store.sequences()
     one = next(one for one in appends if sequence_of(one.location) == numbers[1])
     worker = open_store(str(tmp_path))  # it has never looked at all of them
     assert read(worker, one.location, 1000) == one.batch
     with path.open("r+b") as file:  # and when the file is used again
-        file.write(pack_identity(Identity(numbers[-1] + 2, SEGMENT_BYTES, 0)))
+        file.write(pack_identity(Identity(numbers[-1] + 4, SEGMENT_BYTES, 0)))
     with pytest.raises(StaleSegment):
         read(worker, one.location, 1000)
 
