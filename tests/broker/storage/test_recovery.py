@@ -170,14 +170,19 @@ def test_damage_in_the_last_durable_entry_is_no_torn_tail() -> None:
 
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize(
-    ("at", "is_known"),
-    [(ENTRY_HEADER_BYTES + 500, True), (ENTRY_HEADER_BYTES + 24, True), (20, False)],
+    ("at", "is_named", "is_known"),
+    [
+        (ENTRY_HEADER_BYTES + 500, True, True),
+        (ENTRY_HEADER_BYTES + 24, True, False),
+        (20, False, False),
+    ],
     ids=["records", "count", "header"],
 )
 def test_what_an_entrys_header_says_of_a_damaged_batch_is_not_given_again(
-    at: int, is_known: bool, again: bool
+    at: int, is_named: bool, is_known: bool, again: bool
 ) -> None:
-    """Only where the header is damaged as well nothing says whose it was."""
+    """Only where the header is damaged as well nothing says whose it was; and where the
+    batch's is, nothing proves how many there were."""
     files, appends = a_log(4)
     place = 4096 + 3 * 1048 + at
     damage(files, slot_of(files, appends[3]), place, b"\xff\xff\0\xff")
@@ -186,7 +191,7 @@ def test_what_an_entrys_header_says_of_a_damaged_batch_is_not_given_again(
         driver.close()
         driver = Driver(files.after_kill())
     end = appends[3].last_offset + 1
-    assert driver.recovery.lost_ends == ({(1, 0): end} if is_known else {})
+    assert driver.recovery.lost_ends == ({(1, 0): end} if is_named else {})
     assert (driver.recovery.unclaimed_below == 0) == is_known
     driver.close()
 
