@@ -26,7 +26,7 @@ from broker.storage.committed_position import CommittedPosition, read_committed_
 from broker.storage.entry import location_of
 from broker.storage.files import Files
 from broker.storage.judgement import FoundSegment, LostPlace, SegmentJudgement
-from broker.storage.layout import Identity
+from broker.storage.layout import HEADER_BLOCK_BYTES, Identity
 from broker.storage.manifest import (
     Manifest,
     ManifestDamaged,
@@ -86,7 +86,8 @@ class Found:
     ``unlisted``: files of carried segments that no manifest lists; they must go before
     their numbers are given again. ``missing``: numbers of segments that may have been
     lost, their files with them. ``unexplained``: those of them that may have been
-    released before the manifest was lost.
+    released before the manifest was lost. ``is_cut``: behind the checkpoint something
+    was written that is not there; no more is known of it.
     """
 
     manifest: Manifest
@@ -96,6 +97,7 @@ class Found:
     unlisted: list[Slot] = field(default_factory=list)
     missing: frozenset[int] = frozenset()
     unexplained: frozenset[int] = frozenset()
+    is_cut: bool = False
     highest_sequence: int = 0
     last_number: int = -1
 
@@ -116,6 +118,7 @@ def recover(files: Files, directory: Path) -> tuple[Found, Recovery]:
     _find_unnamed(files, found, recovery)
     _report_missing(found, recovery)
     _read_segments(files, found, recovery)
+    _report_cut(found, recovery)
     recovery.lost.sort()
     evens = (number for number in found.segments if not is_odd(number))
     recovery.last_begins = location_of(max(evens, default=0), 0)
@@ -296,6 +299,24 @@ def _report(judgement: SegmentJudgement, recovery: Recovery, *, is_last: bool) -
         recovery.lost_ends[key] = max(recovery.lost_ends.get(key, 0), end)
     if is_last:
         recovery.torn = judgement.torn
+
+
+def _report_cut(found: Found, recovery: Recovery) -> None:
+    """What the committed position says was written, and is not there. A power cut may
+    take it, and so it is no damage; but others may have synced it, and tables have it.
+    """
+    noted = found.committed_position
+    if noted is None or noted.synced or found.manifest == Manifest():
+        return
+    segment = found.segments.get(noted.sequence)
+    end = HEADER_BLOCK_BYTES if segment is None else segment.end
+    if end < noted.position and found.manifest.counts(noted.sequence):
+        text = f"segment {noted.sequence}: written up to byte {noted.position}, and "
+        text += "its file is missing" if segment is None else f"there up to {end}"
+        recovery.torn = f"{recovery.torn}; {text}" if recovery.torn else text
+        below = location_of(noted.sequence + 1, 0)
+        recovery.unclaimed_below = max(recovery.unclaimed_below, below)
+        found.is_cut = recovery.payload is not None
 
 
 def _in_order(found_rows: list[tuple[Rows, int]]) -> Columns | None:

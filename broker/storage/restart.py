@@ -73,6 +73,9 @@ def begin_anew(
         elif not segment.is_sealed or sequence == last:
             _seal_durably(files, directory, found, segment, now_ms)
     found.highest_sequence = even_from(found.highest_sequence) + STEP
+    if found.is_cut:  # the number that is left out stands for it until a checkpoint
+        found.missing |= {found.highest_sequence}
+        found.unexplained |= {found.highest_sequence}
     live = frozenset(found.segments) | found.missing  # until a checkpoint knows of it
     found.manifest = replace(
         found.manifest.with_live(live, found.highest_sequence),

@@ -200,6 +200,8 @@ class LocalSegmentStore(LocalObjects):
         look tells apart what was begun or released during the first."""
         missing = missing_segments(manifest, committed_position, self._known)
         missing = {each for each in missing if each >= manifest.sequence}
+        if manifest.payload is not None:  # then it is no segment's; see `Manifest`
+            missing -= manifest.unexplained
         if missing:
             missing -= self.sequences()
             missing = set(filter(self._manifest().counts, missing))
