@@ -181,6 +181,8 @@ class LocalSegmentStore(LocalObjects):
             # The committed position first: a segment behind it is then seen sealed.
             committed_position = read_committed_position(self._files, self._directory)
             manifest = self._manifest()
+            if committed_position is None:
+                committed_position = self._last_begun(manifest)
             self._known = found = self._look_at_all(manifest, committed_position)
             after = self._manifest()
             is_gone = manifest.live - found.keys() - after.live
@@ -192,6 +194,12 @@ class LocalSegmentStore(LocalObjects):
         return [
             known.info() for _, known in sorted(found.items()) if known.holds_anything
         ]
+
+    def _last_begun(self, manifest: Manifest) -> CommittedPosition:
+        """What stands for a position that is lost: each segment but the last of the
+        writer's has a successor, and so was sealed."""
+        writers = (n for n in self._find() if not manifest.is_carried(n))
+        return CommittedPosition(max(filter(manifest.counts, writers), default=0), 0)
 
     def _look_for_missing(
         self, manifest: Manifest, committed_position: CommittedPosition | None

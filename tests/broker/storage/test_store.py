@@ -17,7 +17,7 @@ from broker.storage.entry import (
     sequence_of,
 )
 from broker.storage.files import PosixFiles
-from broker.storage.layout import Identity, pack_identity
+from broker.storage.layout import SEAL_AT, Identity, pack_identity
 from broker.storage.manifest import (
     ManifestDamaged,
     read_manifest,
@@ -298,6 +298,26 @@ def test_what_is_behind_damage_in_the_last_group_is_not_known_to_be_nothing(
         True
     ]
     again.close()
+
+
+def test_without_a_position_one_that_is_not_sealed_and_has_a_successor_is_damaged(
+    files: ForgetfulFiles,
+) -> None:
+    """It is passed over by nobody: what it holds is read, and its end is not known."""
+    driver = Driver(files)
+    appends = [driver.append(size=1000) for _ in range(40)]
+    driver.finish(appends)
+    driver.close()
+    left = files.after_kill()
+    first = LocalSegmentStore(left, WAL).live()[0]
+    left.pwritev(left.open(first.path), [bytes(512)], SEAL_AT)
+    left.pwritev(left.open(WAL / "horizon"), [b"damage"], 0)
+    reader = LocalSegmentStore(left, WAL)
+    reader.live()
+    shown = reader.columns(first.sequence)[1, 0].base.tolist()
+    assert shown == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    assert reader.holes(first.sequence) == [(first.bytes, SEGMENT_BYTES)]
+    assert len(reader.damage) == 1
 
 
 def test_a_lost_segment_is_missing_and_one_that_a_look_came_too_early_for_is_not(
