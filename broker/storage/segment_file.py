@@ -78,9 +78,11 @@ class SegmentFile:
         durable_end: int,
         start: int = HEADER_BLOCK_BYTES,
         holes: Holes = (),
+        is_complete: bool = False,
     ) -> Scan:
         """What a walk through the entries in ``[start, limit)`` finds, also in a file
-        that was cut off before ``start``. ``holes``: as in `scan.scan`."""
+        that was cut off before ``start``. ``holes``, ``is_complete``: as in
+        `scan.scan`."""
         size = self.files.size(self.file)
         limit = min(limit, max(size, start))
         if limit <= start and durable_end <= start:
@@ -88,7 +90,7 @@ class SegmentFile:
         with readable.view(self.files, self.file, min(limit, size), start) as seen:
             return scan(
                 seen.bytes, self.sequence, limit=limit, durable_end=durable_end,
-                start=start, holes=holes, unread=seen.unread,
+                start=start, holes=holes, unread=seen.unread, is_complete=is_complete,
             )  # fmt: skip
 
     def faults(self, rows: Rows, start: int, end: int) -> Iterator[tuple[int, str]]:

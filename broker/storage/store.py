@@ -424,9 +424,9 @@ class LocalSegmentStore(LocalObjects):
             committed_position is not None
             and committed_position.sequence > segment.sequence
         ):
-            # It was damaged when the broker found it, and so was never sealed.
+            # Its seal is damaged, or it was when the broker found it, and sealed never.
             size = self._files.size(segment.file)
-            self._walk(known, segment, size, durable=False)
+            self._walk(known, segment, size, durable=False, is_complete=True)
             self._lose_rest(known, size)
             known.finish()
 
@@ -457,13 +457,15 @@ class LocalSegmentStore(LocalObjects):
         *,
         durable: bool = True,
         holes: Holes = (),
+        is_complete: bool = False,
     ) -> None:
         if limit <= known.end:
             return
         durable_end = limit if durable else 0
         found = segment.scan(
-            limit, durable_end=durable_end, start=known.end, holes=holes
-        )
+            limit, durable_end=durable_end, start=known.end, holes=holes,
+            is_complete=is_complete,
+        )  # fmt: skip
         segment.check_current()
         for text in found.damage:
             self._report(text)
@@ -473,12 +475,12 @@ class LocalSegmentStore(LocalObjects):
         known.add(rows_of(bytes(found.rows)))
 
     def _lose_rest(self, known: KnownSegment, size: int) -> None:
-        """Nothing says any more where the entries of a segment ended that was never
-        sealed: some may have stood behind the last one that was found."""
+        """Nothing says any more where the entries of a segment ended that has no seal:
+        some may have stood behind the last one that was found."""
         if not known.holes:
             self._report(
-                f"segment {known.identity.sequence}: it was never sealed, and what was "
-                f"behind byte {known.end} is not known"
+                f"segment {known.identity.sequence}: it has no readable seal, and what "
+                f"was behind byte {known.end} is not known"
             )
         known.holes.append((known.end, size))
         known.is_damaged = True

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.storage import many_entries
-from broker.storage.columns import rows_of
+from broker.storage.columns import ROW_BYTES, rows_of
 from broker.storage.entry import ENTRY_HEADER_BYTES, pack_entry
 from broker.storage.layout import HEADER_BLOCK_BYTES
 from broker.storage.scan import Scan, scan
@@ -207,6 +207,41 @@ def test_behind_a_durable_place_that_is_damaged_the_walk_goes_on() -> None:
     found = scanned(data, durable_end=place(1))
     assert offsets(found) == [1, 2]
     assert found.holes == [(place(0), place(1))]
+
+
+@pytest.mark.parametrize("at", [20, 60], ids=["header", "batch"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_is_whole_and_in_the_footer_of_one_that_has_a_successor_was_durable(
+    at: int, first: int
+) -> None:
+    """In the relaxed mode no entry may say so of another. What was refused, or never
+    finished, lies behind the footer."""
+    data = a_segment(8)
+    rows = bytes(scanned(data).rows)[: 4 * ROW_BYTES]
+    data[place(4) : place(4) + len(rows)] = rows
+    data[place(first) + at] ^= 1
+    kept = [each for each in range(4) if each != first]
+    assert offsets(scanned(data)) == kept[:first]
+    found = scanned(data, is_complete=True)
+    assert offsets(found) == kept
+    assert (found.end, found.holes) == (place(4), [(place(first), place(first + 1))])
+
+
+def test_a_proof_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many places are damaged that it stands for."""
+    data, looked_at = a_segment(200, 1), []
+    for entry in range(1, 200, 2):
+        data[place(entry) + 60] ^= 1
+    read = scan_of_segments.read_entry
+
+    def counted(view: memoryview, position: int, *more: int) -> object:
+        looked_at.append(position)
+        return read(view, position, *more)
+
+    monkeypatch.setattr(scan_of_segments, "read_entry", counted)
+    found = scanned(data)
+    assert len(found.damage) == 100
+    assert len(looked_at) < 5 * 201
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
