@@ -34,6 +34,7 @@ from broker.storage.manifest import (
 )
 from broker.storage.missing_segments import missing_segments, unexplained_numbers
 from broker.storage.objects import LocalObjects
+from broker.storage.places import DAMAGED
 from broker.storage.ranges import ranges_of
 from broker.storage.replay import Replay
 from broker.storage.segment import (
@@ -42,7 +43,7 @@ from broker.storage.segment import (
     is_odd,
     slot_number,
 )
-from broker.storage.segment_file import identity_of, named_by
+from broker.storage.segment_file import SegmentFile, identity_of, named_by
 from broker.storage.unnamed import find_unnamed, first_sector_is
 
 Columns = dict[TopicPartition, EntryColumns]
@@ -114,7 +115,7 @@ def recover(files: Files, directory: Path) -> tuple[Found, Recovery]:
     checkpoint = found.manifest.sequence, found.manifest.position
     recovery.replayed_from = location_of(*checkpoint)
     for slot, identity in slots:
-        _place(slot, identity, found, recovery)
+        _place(files, slot, identity, found, recovery)
     _find_unnamed(files, found, recovery)
     _report_missing(found, recovery)
     _read_segments(files, found, recovery)
@@ -168,7 +169,11 @@ def _manifest(
 
 
 def _place(
-    slot: Slot, identity: Identity | None, found: Found, recovery: Recovery
+    files: Files,
+    slot: Slot,
+    identity: Identity | None,
+    found: Found,
+    recovery: Recovery,
 ) -> None:
     """Does the slot hold a segment that counts, or is it free?"""
     if identity is None or not found.manifest.counts(identity.sequence):
@@ -185,7 +190,39 @@ def _place(
             f"segment {sequence}: {slot.path.name} has {slot.size} bytes, "
             f"not {identity.file_bytes}"
         )
-    found.segments[sequence] = segment
+    _add(files, segment, found, recovery)
+
+
+def _add(files: Files, segment: FoundSegment, found: Found, recovery: Recovery) -> None:
+    """A segment is in one file. Of two one is a copy, perhaps of before it was full:
+    what holds more counts. The other is free if it holds the same, else put aside."""
+    sequence = segment.sequence
+    known = found.segments.setdefault(sequence, segment)
+    if known is segment:
+        return
+    kept, other = known, segment
+    kept_rows, rows = _whole_entries(files, kept), _whole_entries(files, other)
+    if rows == kept_rows:
+        found.free.append(other.slot)
+        return
+    if len(rows) > len(kept_rows):
+        kept, other = other, kept
+    found.segments[sequence] = kept
+    slot = other.slot
+    aside = slot.path.with_name(f"{DAMAGED}-{sequence}-{slot.number}.log")
+    files.close(slot.file)
+    files.rename(slot.path, aside)
+    recovery.damage.append(
+        f"segment {sequence}: it is in {kept.slot.path.name} and in {slot.path.name}, "
+        f"which holds less and is put aside as {aside.name}"
+    )
+
+
+def _whole_entries(files: Files, segment: FoundSegment) -> bytes:
+    """A row for each entry that is whole, wherever it stands."""
+    size = segment.slot.size
+    file = SegmentFile(files, segment.slot.file, segment.sequence)
+    return bytes(file.scan(size, durable_end=size).rows)
 
 
 def _find_unnamed(files: Files, found: Found, recovery: Recovery) -> None:
@@ -206,15 +243,14 @@ def _find_unnamed(files: Files, found: Found, recovery: Recovery) -> None:
             files, slot.file, found.manifest.counts, is_any_missing=is_any_missing
         )
         found.highest_sequence = max(found.highest_sequence, sequence)
-        if sequence in found.segments or not (
-            durable or sequence in expected or 0 < sequence < last
-        ):
+        is_twin = sequence in found.segments
+        if not (is_twin or durable or sequence in expected or 0 < sequence < last):
             continue
         found.free.remove(slot)
         carried = found.manifest.is_carried(sequence)
         segment = FoundSegment(sequence, slot, 0, carried, intact=False)
-        found.segments[sequence] = segment
         recovery.damage.append(first_sector_is(sequence, named_by(files, slot.file)))
+        _add(files, segment, found, recovery)
 
 
 def _report_missing(found: Found, recovery: Recovery) -> None:

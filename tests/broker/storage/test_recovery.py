@@ -388,6 +388,33 @@ def test_what_lies_whole_behind_first_pages_that_are_lost_is_served_for_ever(
         files = files.after_kill()
 
 
+@pytest.mark.parametrize("unnamed", ["", "the fuller", "the copy"])
+@pytest.mark.parametrize("copy", ["segment-0099.log", "segment-0010.log"])
+def test_of_two_files_of_a_segment_the_fuller_counts_and_the_other_is_put_aside(
+    copy: str, unnamed: str
+) -> None:
+    """Somebody made a copy while it was written. Neither is overwritten."""
+    files, appends = a_log(6)
+    original, node = "segment-0050.log", Inode()
+    files.names[WAL / original] = files.names.pop(WAL / slot_of(files, appends[0]))
+    node.write(0, bytes(file_of(files, original).data))
+    files.names[WAL / copy] = node
+    damage(files, copy, position_of(appends[2].location), bytes(4 * 1048))
+    if unnamed:
+        damage(files, copy if "copy" in unnamed else original, 0, b"\xff" * 512)
+    driver = Driver(files)
+    assert any(
+        "and is put aside as damaged-4-" in one for one in driver.recovery.damage
+    )
+    assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
+    driver.close()
+    left = files.after_kill()
+    assert not any(path.name == copy for path in left.names)
+    driver = Driver(left)
+    assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
+    driver.close()
+
+
 def test_a_segment_that_was_cut_short_keeps_what_is_left() -> None:
     files, appends = a_log(40)
     node = file_of(files, slot_of(files, appends[0]))
