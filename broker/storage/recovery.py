@@ -233,6 +233,8 @@ def _find_unnamed(files: Files, found: Found, recovery: Recovery) -> None:
     """
     noted, named = found.committed_position, found.segments.keys()
     expected = missing_segments(found.manifest, noted, named)
+    if noted is not None and found.manifest.counts(noted.sequence):
+        expected |= {noted.sequence} - named  # also if it was only written
     # Of those before the last nothing else tells, if there is no manifest.
     is_lost = found.manifest == Manifest()
     last = max((*named, *expected), default=0) if is_lost else 0

@@ -296,6 +296,29 @@ def test_what_was_written_and_is_gone_is_named_until_a_checkpoint(how: str) -> N
     again.close()
 
 
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_what_was_only_written_is_found_behind_a_first_sector_that_is_lost(
+    *, is_listed: bool
+) -> None:
+    """No entry says of another that it was durable, but they are there."""
+    files = ForgetfulFiles()
+    driver = Driver(files, sync=False)
+    appends = [driver.append(size=2500) for _ in range(4)]
+    driver.finish(appends)
+    (info,) = driver.wal.segments()
+    left = files.after_kill()
+    driver.close()
+    left.pwritev(left.open(info.path), [bytes(512)], 0)
+    if not is_listed:
+        left.unlink(WAL / "checkpoint")
+    for _ in range(2):
+        again = Driver(left, sync=False)
+        there = held(again.recovery, again.wal)
+        assert there == {(1, 0): [one.batch for one in appends]}
+        left = left.after_kill()
+        again.close()
+
+
 def _has_checkpoint(files: ForgetfulFiles) -> bool:
     manifest = read_manifest(LocalObjects(files, WAL))
     return manifest is not None and manifest.payload == b"state"
