@@ -36,6 +36,7 @@ from broker.protocol.errors import KafkaError
 from broker.records.batch import BatchHeader
 from broker.records.layout import (
     CHECKED_AT,
+    CRC_AT,
     HEADER,
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -44,6 +45,7 @@ from broker.records.layout import (
 )
 from broker.records.layout import MAGIC as BATCH_MAGIC
 from broker.storage.files import Buffer
+from broker.storage.layout import SECTOR_BYTES
 
 MAGIC: Final = 0x1E6B57A1  # "lakelog's entry, version 1"; a new layout is a new magic
 ENTRY_HEADER_BYTES: Final = 48
@@ -198,7 +200,7 @@ def claimed_end(view: memoryview, position: int, generation: int, limit: int) ->
 class Claim(NamedTuple):
     """What an entry's header says of a batch that does not verify: the offsets [base,
     end); ``next_position`` is where the entry ends. ``is_counted``: the batch says how
-    many these are; else there was one at least."""
+    many these are, beyond doubt; else there was one at least."""
 
     key: TopicPartition
     base: int
@@ -215,24 +217,31 @@ def claim_of(
 
     How many offsets it has only the batch says, twice, and either may be damaged: the
     larger counts that the batch has room for (a byte for each, if compressed), or one.
-    Where zeros stand for both it does not say.
+    It is beyond doubt if both are the same and stand in the sector of the batch's CRC,
+    which is the one that the entry's header names: so what was there before that sector
+    was written is not taken for it.
     """
     body = position + ENTRY_HEADER_BYTES
     if body > limit:
         return None
     fields = _ENTRY.unpack_from(view, position)
-    magic, found, _, topic, partition, base, _, length, _, checksum = fields
+    magic, found, _, topic, partition, base, _, length, crc, checksum = fields
     if (magic, found) != (MAGIC, generation) or length < HEADER_BYTES:
         return None
     if crc32c(view[position : body - 4], position) != checksum:
         return None
-    counts = list[int]()
+    counts, is_counted = [1], False
     if body + HEADER_BYTES <= limit:
         head = HEADER.unpack_from(view, body)
-        counts = [n for n in (head[6] + 1, head[-1]) if 0 < n <= length]
-        counts = [] if counts == [1] and not head[6] else counts
-    count, end = max(counts, default=1), min(body + length, limit)
-    return Claim((topic, partition), base, base + count, end, bool(counts))
+        counts += [n for n in (head[6] + 1, head[-1]) if 0 < n <= length]
+        is_counted = head[4] == crc and head[6] + 1 == head[-1]
+        is_counted &= _is_in_one_sector(body + CRC_AT, body + HEADER_BYTES)
+    end = min(body + length, limit)
+    return Claim((topic, partition), base, base + max(counts), end, is_counted)
+
+
+def _is_in_one_sector(start: int, end: int) -> bool:
+    return start // SECTOR_BYTES == (end - 1) // SECTOR_BYTES
 
 
 def name_of(

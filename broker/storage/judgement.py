@@ -159,7 +159,9 @@ class SegmentJudgement:
     def _scanned(
         self, is_last: bool, durable_end: int, limit: int, holes: Holes
     ) -> Rows:
-        found = self._file.scan(limit, durable_end=durable_end, holes=holes)
+        found = self._file.scan(
+            limit, durable_end=durable_end, holes=holes, is_complete=not is_last
+        )
         for text in found.damage:
             self._damage(text)
         for hole in found.holes:

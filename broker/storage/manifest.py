@@ -27,7 +27,9 @@ takes the last pair of a segment, which is its end.
 A start that has no manifest finds numbers missing of which nobody knows whether they
 were released. They stay on the list until a checkpoint, as a lost segment does, and are
 ``unexplained``, so that no later start calls them lost: in the file each of them has
-one pair, with 0. An older reader takes that for the end of a file that is not there.
+one pair, with 0. So has, if there is a checkpoint, the number that a start left out
+which found less than was written behind it. An older reader takes that for the end of a
+file that is not there.
 
 A compactor or check that is older than the file calls it damaged ("not the shape of
 one") and takes nothing: an upgrade changes them together with the broker.

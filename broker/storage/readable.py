@@ -61,11 +61,14 @@ class View(NamedTuple):
 def view(files: Files, file: int, size: int, start: int = 0) -> Iterator[View]:
     """The first ``size`` bytes of a file, of which only those from ``start`` on may be
     looked at; unmapped at the end of the context. Raises OSError."""
-    if not _is_readable(files, file, size, start):
-        pages = list(_pages(files, file, start, size))
-        unread = ((place, place + length) for place, length, p in pages if p is None)
-        parts = [page or bytes(length) for _, length, page in pages]
-        yield View(memoryview(b"".join([bytes(start), *parts])), tuple(unread))
+    if not is_readable(files, file, size, start):
+        copy, unread = bytearray(size), list[tuple[int, int]]()
+        for place, length, page in _pages(files, file, start, size):
+            if page is None:
+                unread.append((place, place + length))
+            else:
+                copy[place : place + len(page)] = page
+        yield View(memoryview(copy).toreadonly(), tuple(unread))
         return
     mapped = files.map(file, size)
     try:
@@ -74,7 +77,9 @@ def view(files: Files, file: int, size: int, start: int = 0) -> Iterator[View]:
         mapped.close()
 
 
-def _is_readable(files: Files, file: int, size: int, start: int) -> bool:
+def is_readable(files: Files, file: int, size: int, start: int = 0) -> bool:
+    """Whether the disk can read all of the bytes [start, size). Raises OSError as
+    `read` does."""
     for position in range(start, size, PIECE_BYTES):
         length = min(PIECE_BYTES, size - position)
         if _readable(files, file, length, position) is None:

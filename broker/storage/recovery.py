@@ -26,7 +26,7 @@ from broker.storage.committed_position import CommittedPosition, read_committed_
 from broker.storage.entry import location_of
 from broker.storage.files import Files
 from broker.storage.judgement import FoundSegment, LostPlace, SegmentJudgement
-from broker.storage.layout import Identity
+from broker.storage.layout import HEADER_BLOCK_BYTES, Identity
 from broker.storage.manifest import (
     Manifest,
     ManifestDamaged,
@@ -34,6 +34,7 @@ from broker.storage.manifest import (
 )
 from broker.storage.missing_segments import missing_segments, unexplained_numbers
 from broker.storage.objects import LocalObjects
+from broker.storage.places import DAMAGED
 from broker.storage.ranges import ranges_of
 from broker.storage.replay import Replay
 from broker.storage.segment import (
@@ -42,8 +43,8 @@ from broker.storage.segment import (
     is_odd,
     slot_number,
 )
-from broker.storage.segment_file import identity_of
-from broker.storage.unnamed import find_unnamed
+from broker.storage.segment_file import SegmentFile, identity_of, named_by
+from broker.storage.unnamed import find_unnamed, first_sector_is
 
 Columns = dict[TopicPartition, EntryColumns]
 
@@ -86,7 +87,8 @@ class Found:
     ``unlisted``: files of carried segments that no manifest lists; they must go before
     their numbers are given again. ``missing``: numbers of segments that may have been
     lost, their files with them. ``unexplained``: those of them that may have been
-    released before the manifest was lost.
+    released before the manifest was lost. ``is_cut``: behind the checkpoint something
+    was written that is not there; no more is known of it.
     """
 
     manifest: Manifest
@@ -96,6 +98,7 @@ class Found:
     unlisted: list[Slot] = field(default_factory=list)
     missing: frozenset[int] = frozenset()
     unexplained: frozenset[int] = frozenset()
+    is_cut: bool = False
     highest_sequence: int = 0
     last_number: int = -1
 
@@ -112,10 +115,11 @@ def recover(files: Files, directory: Path) -> tuple[Found, Recovery]:
     checkpoint = found.manifest.sequence, found.manifest.position
     recovery.replayed_from = location_of(*checkpoint)
     for slot, identity in slots:
-        _place(slot, identity, found, recovery)
+        _place(files, slot, identity, found, recovery)
     _find_unnamed(files, found, recovery)
     _report_missing(found, recovery)
     _read_segments(files, found, recovery)
+    _report_cut(found, recovery)
     recovery.lost.sort()
     evens = (number for number in found.segments if not is_odd(number))
     recovery.last_begins = location_of(max(evens, default=0), 0)
@@ -165,7 +169,11 @@ def _manifest(
 
 
 def _place(
-    slot: Slot, identity: Identity | None, found: Found, recovery: Recovery
+    files: Files,
+    slot: Slot,
+    identity: Identity | None,
+    found: Found,
+    recovery: Recovery,
 ) -> None:
     """Does the slot hold a segment that counts, or is it free?"""
     if identity is None or not found.manifest.counts(identity.sequence):
@@ -182,7 +190,39 @@ def _place(
             f"segment {sequence}: {slot.path.name} has {slot.size} bytes, "
             f"not {identity.file_bytes}"
         )
-    found.segments[sequence] = segment
+    _add(files, segment, found, recovery)
+
+
+def _add(files: Files, segment: FoundSegment, found: Found, recovery: Recovery) -> None:
+    """A segment is in one file. Of two one is a copy, perhaps of before it was full:
+    what holds more counts. The other is free if it holds the same, else put aside."""
+    sequence = segment.sequence
+    known = found.segments.setdefault(sequence, segment)
+    if known is segment:
+        return
+    kept, other = known, segment
+    kept_rows, rows = _whole_entries(files, kept), _whole_entries(files, other)
+    if rows == kept_rows:
+        found.free.append(other.slot)
+        return
+    if len(rows) > len(kept_rows):
+        kept, other = other, kept
+    found.segments[sequence] = kept
+    slot = other.slot
+    aside = slot.path.with_name(f"{DAMAGED}-{sequence}-{slot.number}.log")
+    files.close(slot.file)
+    files.rename(slot.path, aside)
+    recovery.damage.append(
+        f"segment {sequence}: it is in {kept.slot.path.name} and in {slot.path.name}, "
+        f"which holds less and is put aside as {aside.name}"
+    )
+
+
+def _whole_entries(files: Files, segment: FoundSegment) -> bytes:
+    """A row for each entry that is whole, wherever it stands."""
+    size = segment.slot.size
+    file = SegmentFile(files, segment.slot.file, segment.sequence)
+    return bytes(file.scan(size, durable_end=size).rows)
 
 
 def _find_unnamed(files: Files, found: Found, recovery: Recovery) -> None:
@@ -193,20 +233,26 @@ def _find_unnamed(files: Files, found: Found, recovery: Recovery) -> None:
     """
     noted, named = found.committed_position, found.segments.keys()
     expected = missing_segments(found.manifest, noted, named)
+    if noted is not None and found.manifest.counts(noted.sequence):
+        expected |= {noted.sequence} - named  # also if it was only written
     # Of those before the last nothing else tells, if there is no manifest.
-    last = max((*named, *expected), default=0) if found.manifest == Manifest() else 0
+    is_lost = found.manifest == Manifest()
+    last = max((*named, *expected), default=0) if is_lost else 0
+    is_any_missing = bool(expected) or noted is None
+    is_any_missing |= is_lost and bool(unexplained_numbers(named, noted))
     for slot in found.free.copy():
-        sequence, durable = find_unnamed(files, slot.file, found.manifest.counts)
+        sequence, durable = find_unnamed(
+            files, slot.file, found.manifest.counts, is_any_missing=is_any_missing
+        )
         found.highest_sequence = max(found.highest_sequence, sequence)
-        if sequence in found.segments or not (
-            durable or sequence in expected or 0 < sequence < last
-        ):
+        is_twin = sequence in found.segments
+        if not (is_twin or durable or sequence in expected or 0 < sequence < last):
             continue
         found.free.remove(slot)
         carried = found.manifest.is_carried(sequence)
         segment = FoundSegment(sequence, slot, 0, carried, intact=False)
-        found.segments[sequence] = segment
-        recovery.damage.append(f"segment {sequence}: its first sector is unreadable")
+        recovery.damage.append(first_sector_is(sequence, named_by(files, slot.file)))
+        _add(files, segment, found, recovery)
 
 
 def _report_missing(found: Found, recovery: Recovery) -> None:
@@ -291,6 +337,24 @@ def _report(judgement: SegmentJudgement, recovery: Recovery, *, is_last: bool) -
         recovery.lost_ends[key] = max(recovery.lost_ends.get(key, 0), end)
     if is_last:
         recovery.torn = judgement.torn
+
+
+def _report_cut(found: Found, recovery: Recovery) -> None:
+    """What the committed position says was written, and is not there. A power cut may
+    take it, and so it is no damage; but others may have synced it, and tables have it.
+    """
+    noted = found.committed_position
+    if noted is None or noted.synced or found.manifest == Manifest():
+        return
+    segment = found.segments.get(noted.sequence)
+    end = HEADER_BLOCK_BYTES if segment is None else segment.end
+    if end < noted.position and found.manifest.counts(noted.sequence):
+        text = f"segment {noted.sequence}: written up to byte {noted.position}, and "
+        text += "its file is missing" if segment is None else f"there up to {end}"
+        recovery.torn = f"{recovery.torn}; {text}" if recovery.torn else text
+        below = location_of(noted.sequence + 1, 0)
+        recovery.unclaimed_below = max(recovery.unclaimed_below, below)
+        found.is_cut = recovery.payload is not None
 
 
 def _in_order(found_rows: list[tuple[Rows, int]]) -> Columns | None:

@@ -29,7 +29,10 @@ from pathlib import Path
 from broker.storage import readable
 from broker.storage.active_segment import write_seal
 from broker.storage.columns import rows_of
-from broker.storage.committed_position import CommittedPositionFile
+from broker.storage.committed_position import (
+    CommittedPositionFile,
+    read_committed_position,
+)
 from broker.storage.entry import ENTRY_HEADER_BYTES, HEAD
 from broker.storage.files import Files
 from broker.storage.judgement import FoundSegment
@@ -72,7 +75,19 @@ def begin_anew(
             found.free.append(segment.slot)
         elif not segment.is_sealed or sequence == last:
             _seal_durably(files, directory, found, segment, now_ms)
+    _write_manifest(files, directory, found, damaged)
+    return [segment.sealed() for segment in found.segments.values()]
+
+
+def _write_manifest(
+    files: Files, directory: Path, found: Found, damaged: dict[int, DamagedExtent]
+) -> None:
+    """And a committed position where that is lost: it is what tells other processes
+    that a segment has a successor."""
     found.highest_sequence = even_from(found.highest_sequence) + STEP
+    if found.is_cut:  # the number that is left out stands for it until a checkpoint
+        found.missing |= {found.highest_sequence}
+        found.unexplained |= {found.highest_sequence}
     live = frozenset(found.segments) | found.missing  # until a checkpoint knows of it
     found.manifest = replace(
         found.manifest.with_live(live, found.highest_sequence),
@@ -81,7 +96,8 @@ def begin_anew(
         unexplained=found.unexplained,
     )
     write_manifest(LocalObjects(files, directory), found.manifest)
-    return [segment.sealed() for segment in found.segments.values()]
+    if found.segments and read_committed_position(files, directory) is None:
+        _note(files, directory, found.highest_sequence, 0)
 
 
 def _remove_unlisted(files: Files, directory: Path, found: Found) -> None:
@@ -150,9 +166,13 @@ def _seal_durably(
     # A committed position that says that the segment ends there stays.
     noted = found.committed_position
     if noted is None or noted.durable_end(segment.sequence) < segment.end:
-        note = CommittedPositionFile(files, directory)
-        note.write(segment.sequence, segment.end)
-        note.close()
+        _note(files, directory, segment.sequence, segment.end)
+
+
+def _note(files: Files, directory: Path, sequence: int, end: int) -> None:
+    note = CommittedPositionFile(files, directory)
+    note.write(sequence, end)
+    note.close()
 
 
 def _synced_end(files: Files, found: Found, segment: FoundSegment) -> int:

@@ -9,9 +9,11 @@ would silently drop everything behind it.
 The idea. Walk until an entry does not verify. Then look for entries of this generation
 behind that place. One that says that this place was durable when it was written proves
 damage: report the range, go on behind it. So does the committed position, if it lies
-behind. Else it is the torn tail, and what may be found in it was never acknowledged.
-Unless the disk cannot read it: what a power cut tears is readable, so nobody knows
-whether an acknowledged entry stood there, and that is damage, too.
+behind. And so does a footer that names an entry behind, where the segment has a
+successor: it was synced before that was begun. Else it is the torn tail, and what may
+be found in it was never acknowledged. Unless the disk cannot read it: what a power cut
+tears is readable, so nobody knows whether an acknowledged entry stood there, and that
+is damage, too.
 
 The price. A microsecond or two per entry, since those that verify are gone over many at
 once (`many_entries`), and one pass of CRC-32C: gigabytes a second for batches of some
@@ -60,6 +62,10 @@ class Scan:
     """What the headers of entries in them say that was there."""
     unclaimed_below: int = 0
     """Where the last of them ends of which these do not say all that was there."""
+    synced_below: int = 0
+    """What an entry behind one of them says of how far all was durable."""
+    footer_at: int = 0
+    """Where the footer names one of them; before that it was not looked for again."""
 
     def skip(self, end: int, damage: str) -> None:
         """What lies before ``end`` is a damaged place, or belongs to the last one."""
@@ -79,20 +85,23 @@ def scan(
     start: int = HEADER_BLOCK_BYTES,
     holes: Holes = (),
     unread: Holes = (),
+    is_complete: bool = False,
 ) -> Scan:
     """Every entry of ``generation`` in ``[start, limit)`` that is to be kept.
 
     ``durable_end``, of the committed position: below it everything was durable.
     ``holes``: damaged places that were found before, ascending; nothing in them counts.
     ``unread``: the pages that zeros stand for, since the disk cannot read them.
+    ``is_complete``: it has a successor, so what a footer in it names was durable.
     """
     found = Scan(end=start)
     for first, end in holes:
         if start <= first < limit:
-            walk = _Walk(view, generation, first, first, unread, found)
+            walk = _Walk(view, generation, first, first, unread, False, found)
             walk.to_the_end()
             walk.skip_known(end)
-    _Walk(view, generation, limit, durable_end, unread, found).to_the_end()
+    walk = _Walk(view, generation, limit, durable_end, unread, is_complete, found)
+    walk.to_the_end()
     return found
 
 
@@ -147,6 +156,7 @@ class _Walk:
     limit: int
     durable_end: int
     unread: Holes
+    is_complete: bool
     found: Scan
 
     def to_the_end(self) -> None:
@@ -229,12 +239,26 @@ class _Walk:
 
     def _next_proof(self, stop: int) -> int | None:
         """The first entry behind ``stop``, if one proves that ``stop`` was durable."""
-        first = None
+        first, is_proven = None, self.found.synced_below > stop
         for position, entry in self._whole(stop):
-            first = position if first is None else first
-            if entry.synced_below > stop or position < self.durable_end:
-                return first
+            if first is None:
+                first, is_proven = position, is_proven or self._is_in_footer(entry)
+            if entry.synced_below > stop:  # of later places as well, perhaps
+                self.found.synced_below = entry.synced_below
+            elif not is_proven and position >= self.durable_end:
+                continue
+            return first
         return None
+
+    def _is_in_footer(self, entry: Entry) -> bool:
+        """Whether a footer names it: then all was durable that lies before it."""
+        start = max(entry.position + entry.length, self.found.footer_at)
+        if not self.is_complete or start >= self.limit:
+            return False
+        with self.view[start : self.limit] as rest:
+            match = re.search(re.escape(pack_entry_row(entry)), rest)
+        self.found.footer_at = start + match.start() if match else self.limit
+        return match is not None
 
     def _whole(self, stop: int) -> Iterator[tuple[int, Entry]]:
         """Where each entry begins that verifies, behind ``stop``, and what it says."""

@@ -39,17 +39,24 @@ def identity_of(files: Files, file: int) -> Identity | None:
     return read_identity(readable.read(files, file, HEADER_BLOCK_BYTES, 0))
 
 
+def named_by(files: Files, file: int) -> int:
+    """The sequence that the first sector of an open file names; 0 if none."""
+    identity = identity_of(files, file)
+    return 0 if identity is None else identity.sequence
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
     """The generation ``sequence`` of an open ``file``. All methods raise OSError.
 
-    ``is_unnamed``: the first sector was damaged when it was found.
+    ``named``: what the damaged first sector named when it was found, 0 if nothing; None
+    if it was right.
     """
 
     files: Files
     file: int
     sequence: int
-    is_unnamed: bool = False
+    named: int | None = None
 
     def seal(self) -> Seal | None:
         """The seal of this generation; None if it is not sealed."""
@@ -71,9 +78,11 @@ class SegmentFile:
         durable_end: int,
         start: int = HEADER_BLOCK_BYTES,
         holes: Holes = (),
+        is_complete: bool = False,
     ) -> Scan:
         """What a walk through the entries in ``[start, limit)`` finds, also in a file
-        that was cut off before ``start``. ``holes``: as in `scan.scan`."""
+        that was cut off before ``start``. ``holes``, ``is_complete``: as in
+        `scan.scan`."""
         size = self.files.size(self.file)
         limit = min(limit, max(size, start))
         if limit <= start and durable_end <= start:
@@ -81,7 +90,7 @@ class SegmentFile:
         with readable.view(self.files, self.file, min(limit, size), start) as seen:
             return scan(
                 seen.bytes, self.sequence, limit=limit, durable_end=durable_end,
-                start=start, holes=holes, unread=seen.unread,
+                start=start, holes=holes, unread=seen.unread, is_complete=is_complete,
             )  # fmt: skip
 
     def faults(self, rows: Rows, start: int, end: int) -> Iterator[tuple[int, str]]:
@@ -104,10 +113,8 @@ class SegmentFile:
         The identity is written before the first entry of a new generation: what was
         read before this call and verified is of this one.
         """
-        identity = identity_of(self.files, self.file)
-        if identity is None and self.is_unnamed:
-            return
-        if identity is None or identity.sequence != self.sequence:
+        expected = self.sequence if self.named is None else self.named
+        if named_by(self.files, self.file) != expected:
             raise StaleSegment(self.sequence)
 
     @contextmanager

@@ -55,8 +55,8 @@ from broker.storage.segment import (
     StaleSegment,
     slot_number,
 )
-from broker.storage.segment_file import SegmentFile, identity_of
-from broker.storage.unnamed import find_unnamed
+from broker.storage.segment_file import SegmentFile, identity_of, named_by
+from broker.storage.unnamed import find_unnamed, first_sector_is
 
 
 class SegmentBytes(Protocol):
@@ -181,6 +181,8 @@ class LocalSegmentStore(LocalObjects):
             # The committed position first: a segment behind it is then seen sealed.
             committed_position = read_committed_position(self._files, self._directory)
             manifest = self._manifest()
+            if committed_position is None:
+                committed_position = self._last_begun(manifest)
             self._known = found = self._look_at_all(manifest, committed_position)
             after = self._manifest()
             is_gone = manifest.live - found.keys() - after.live
@@ -193,6 +195,12 @@ class LocalSegmentStore(LocalObjects):
             known.info() for _, known in sorted(found.items()) if known.holds_anything
         ]
 
+    def _last_begun(self, manifest: Manifest) -> CommittedPosition:
+        """What stands for a position that is lost: each segment but the last of the
+        writer's has a successor, and so was sealed."""
+        writers = (n for n in self._find() if not manifest.is_carried(n))
+        return CommittedPosition(max(filter(manifest.counts, writers), default=0), 0)
+
     def _look_for_missing(
         self, manifest: Manifest, committed_position: CommittedPosition | None
     ) -> set[int]:
@@ -200,6 +208,8 @@ class LocalSegmentStore(LocalObjects):
         look tells apart what was begun or released during the first."""
         missing = missing_segments(manifest, committed_position, self._known)
         missing = {each for each in missing if each >= manifest.sequence}
+        if manifest.payload is not None:  # then it is no segment's; see `Manifest`
+            missing -= manifest.unexplained
         if missing:
             missing -= self.sequences()
             missing = set(filter(self._manifest().counts, missing))
@@ -238,7 +248,11 @@ class LocalSegmentStore(LocalObjects):
                 known = self._look(path, manifest, committed_position, unnamed)
                 if known is not None:
                     found[known.identity.sequence] = known
-            unnamed = frozenset(missing_segments(manifest, committed_position, found))
+            missing = missing_segments(manifest, committed_position, found)
+            if missing:  # not only since this look began
+                missing -= self._find().keys()
+                missing = set(filter(self._manifest().counts, missing))
+            unnamed = frozenset(missing)
             if not unnamed:
                 break
         return found
@@ -281,39 +295,45 @@ class LocalSegmentStore(LocalObjects):
     def opened(self, sequence: int) -> Iterator[SegmentBytes]:
         """A segment. Raises StaleSegment, OSError."""
         try:
-            place, is_unnamed = self._place(sequence)
+            place, named = self._place(sequence)
             file = self._files.open_read(place)
         except FileNotFoundError:
             raise StaleSegment(sequence) from None
         try:
-            segment = SegmentFile(self._files, file, sequence, is_unnamed)
+            segment = SegmentFile(self._files, file, sequence, named)
             segment.check_current()
             yield _OpenSegment(segment)
         finally:
             self._files.close(file)
 
-    def _place(self, sequence: int) -> tuple[Path, bool]:
-        """Where it is, and whether its file does not say so."""
+    def _place(self, sequence: int) -> tuple[Path, int | None]:
+        """Where it is, and what its file names if that is not it."""
         place = self._places.get(sequence)
         if place is None or self._identity(place) != sequence:
             self._places = self._find()
             place = self._places.get(sequence)
         if place is not None:
-            return place, False
-        for path in self._paths():
+            return place, None
+        manifest = self._manifest()
+        paths = self._paths() if manifest.counts(sequence) else []
+        for path in paths:
             with self._opened(path) as file:
-                if self._find_unnamed(path, file, frozenset((sequence,))):
-                    return path, True
+                named = named_by(self._files, file)
+                wanted = frozenset((sequence,))
+                if not manifest.counts(named) and self._find_unnamed(
+                    path, file, wanted
+                ):
+                    return path, named
         raise StaleSegment(sequence)
 
     def _find_unnamed(self, path: Path, file: int, wanted: frozenset[int]) -> int:
         """Which of these segments an open file holds that does not say so; 0: none.
         A file is read through once for each set that is wanted."""
-        if identity_of(self._files, file) is not None:
-            return 0
         key = path, wanted
         if key not in self._unnamed:
-            found = find_unnamed(self._files, file, wanted.__contains__)
+            found = find_unnamed(
+                self._files, file, wanted.__contains__, is_any_missing=True
+            )
             self._unnamed[key] = found[0]
         return self._unnamed[key]
 
@@ -328,10 +348,9 @@ class LocalSegmentStore(LocalObjects):
         """The sequence of the segment in the file now; 0 if none."""
         try:
             with self._opened(path) as file:
-                identity = identity_of(self._files, file)
+                return named_by(self._files, file)
         except FileNotFoundError:
             return 0
-        return 0 if identity is None else identity.sequence
 
     def _look(
         self,
@@ -345,8 +364,9 @@ class LocalSegmentStore(LocalObjects):
         try:
             with self._opened(path) as file:
                 identity = identity_of(self._files, file)
-                is_unnamed = identity is None
-                if identity is None and wanted:
+                named = 0 if identity is None else identity.sequence
+                is_unnamed = not manifest.counts(named)
+                if is_unnamed and wanted:
                     number = self._find_unnamed(path, file, wanted)
                     identity = Identity(number, self._files.size(file), 0)
                 if identity is None or not manifest.counts(identity.sequence):
@@ -357,11 +377,10 @@ class LocalSegmentStore(LocalObjects):
                 if known is None or known.extent != extent:
                     known = KnownSegment(path, identity, extent=extent)
                 known.is_unnamed = is_unnamed
-                segment = SegmentFile(self._files, file, identity.sequence, is_unnamed)
+                other = named if is_unnamed else None
+                segment = SegmentFile(self._files, file, identity.sequence, other)
                 if is_unnamed:
-                    self._report(
-                        f"segment {segment.sequence}: its first sector is unreadable"
-                    )
+                    self._report(first_sector_is(segment.sequence, named))
                 self._advance(known, segment, committed_position)
                 segment.check_current()
                 return known
@@ -405,9 +424,9 @@ class LocalSegmentStore(LocalObjects):
             committed_position is not None
             and committed_position.sequence > segment.sequence
         ):
-            # It was damaged when the broker found it, and so was never sealed.
+            # Its seal is damaged, or it was when the broker found it, and sealed never.
             size = self._files.size(segment.file)
-            self._walk(known, segment, size, durable=False)
+            self._walk(known, segment, size, durable=False, is_complete=True)
             self._lose_rest(known, size)
             known.finish()
 
@@ -438,13 +457,15 @@ class LocalSegmentStore(LocalObjects):
         *,
         durable: bool = True,
         holes: Holes = (),
+        is_complete: bool = False,
     ) -> None:
         if limit <= known.end:
             return
         durable_end = limit if durable else 0
         found = segment.scan(
-            limit, durable_end=durable_end, start=known.end, holes=holes
-        )
+            limit, durable_end=durable_end, start=known.end, holes=holes,
+            is_complete=is_complete,
+        )  # fmt: skip
         segment.check_current()
         for text in found.damage:
             self._report(text)
@@ -454,12 +475,12 @@ class LocalSegmentStore(LocalObjects):
         known.add(rows_of(bytes(found.rows)))
 
     def _lose_rest(self, known: KnownSegment, size: int) -> None:
-        """Nothing says any more where the entries of a segment ended that was never
-        sealed: some may have stood behind the last one that was found."""
+        """Nothing says any more where the entries of a segment ended that has no seal:
+        some may have stood behind the last one that was found."""
         if not known.holes:
             self._report(
-                f"segment {known.identity.sequence}: it was never sealed, and what was "
-                f"behind byte {known.end} is not known"
+                f"segment {known.identity.sequence}: it has no readable seal, and what "
+                f"was behind byte {known.end} is not known"
             )
         known.holes.append((known.end, size))
         known.is_damaged = True

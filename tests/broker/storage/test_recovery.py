@@ -16,8 +16,10 @@ from broker.storage.entry import (
     ENTRY_HEADER_BYTES,
     Append,
     location_of,
+    position_of,
     sequence_of,
 )
+from broker.storage.layout import Identity, pack_identity
 from broker.storage.many_entries import Bools
 from broker.storage.recovery import recover
 from tests.broker.storage.driver import WAL, Driver, an_append, held
@@ -168,14 +170,19 @@ def test_damage_in_the_last_durable_entry_is_no_torn_tail() -> None:
 
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize(
-    ("at", "is_known"),
-    [(ENTRY_HEADER_BYTES + 500, True), (ENTRY_HEADER_BYTES + 24, True), (20, False)],
+    ("at", "is_named", "is_known"),
+    [
+        (ENTRY_HEADER_BYTES + 500, True, True),
+        (ENTRY_HEADER_BYTES + 24, True, False),
+        (20, False, False),
+    ],
     ids=["records", "count", "header"],
 )
 def test_what_an_entrys_header_says_of_a_damaged_batch_is_not_given_again(
-    at: int, is_known: bool, again: bool
+    at: int, is_named: bool, is_known: bool, again: bool
 ) -> None:
-    """Only where the header is damaged as well nothing says whose it was."""
+    """Only where the header is damaged as well nothing says whose it was; and where the
+    batch's is, nothing proves how many there were."""
     files, appends = a_log(4)
     place = 4096 + 3 * 1048 + at
     damage(files, slot_of(files, appends[3]), place, b"\xff\xff\0\xff")
@@ -184,7 +191,7 @@ def test_what_an_entrys_header_says_of_a_damaged_batch_is_not_given_again(
         driver.close()
         driver = Driver(files.after_kill())
     end = appends[3].last_offset + 1
-    assert driver.recovery.lost_ends == ({(1, 0): end} if is_known else {})
+    assert driver.recovery.lost_ends == ({(1, 0): end} if is_named else {})
     assert (driver.recovery.unclaimed_below == 0) == is_known
     driver.close()
 
@@ -341,6 +348,69 @@ def test_a_lost_identity_of_a_segment_with_one_group_is_found_again(
     text = f"segment {number}: its first sector is unreadable"
     assert driver.recovery.damage[-1:] == [text]
     assert driver.recovery.lost == []
+    assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
+    driver.close()
+
+
+def first_pages_lost(named: int) -> tuple[ForgetfulFiles, list[Append], int]:
+    """A log whose first segment's file begins with zeros for two pages, or names
+    another segment, as before it was used; the batches that are left, and its
+    number."""
+    files, appends = a_log(40)
+    head = pack_identity(Identity(named, 16 << 10, 1)) if named else bytes(8192)
+    damage(files, slot_of(files, appends[0]), 0, head)
+    kept = [
+        one
+        for one in appends
+        if named
+        or sequence_of(one.location) > sequence_of(appends[0].location)
+        or position_of(one.location) >= 8192 + ENTRY_HEADER_BYTES
+    ]
+    return files, kept, sequence_of(appends[0].location)
+
+
+@pytest.mark.parametrize("named", [0, 2])
+def test_what_lies_whole_behind_first_pages_that_are_lost_is_served_for_ever(
+    named: int,
+) -> None:
+    files, kept, number = first_pages_lost(named)
+    for _ in range(2):
+        driver = Driver(files)
+        why = f"segment {named}'s" if named else "unreadable"
+        assert (
+            driver.recovery.damage[0] == f"segment {number}: its first sector is {why}"
+        )
+        there = held(driver.recovery, driver.wal)[1, 0]
+        assert there[: len(kept)] == [bytes(one.batch) for one in kept]
+        driver.next_offset[1, 0] = kept[-1].last_offset + len(there) - len(kept) + 1
+        driver.finish([driver.append(size=1000) for _ in range(30)])
+        driver.close()
+        files = files.after_kill()
+
+
+@pytest.mark.parametrize("unnamed", ["", "the fuller", "the copy"])
+@pytest.mark.parametrize("copy", ["segment-0099.log", "segment-0010.log"])
+def test_of_two_files_of_a_segment_the_fuller_counts_and_the_other_is_put_aside(
+    copy: str, unnamed: str
+) -> None:
+    """Somebody made a copy while it was written. Neither is overwritten."""
+    files, appends = a_log(6)
+    original, node = "segment-0050.log", Inode()
+    files.names[WAL / original] = files.names.pop(WAL / slot_of(files, appends[0]))
+    node.write(0, bytes(file_of(files, original).data))
+    files.names[WAL / copy] = node
+    damage(files, copy, position_of(appends[2].location), bytes(4 * 1048))
+    if unnamed:
+        damage(files, copy if "copy" in unnamed else original, 0, b"\xff" * 512)
+    driver = Driver(files)
+    assert any(
+        "and is put aside as damaged-4-" in one for one in driver.recovery.damage
+    )
+    assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
+    driver.close()
+    left = files.after_kill()
+    assert not any(path.name == copy for path in left.names)
+    driver = Driver(left)
     assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
     driver.close()
 

@@ -12,7 +12,11 @@ from broker.storage.committed_position import (
     CommittedPosition,
     read_committed_position,
 )
+from broker.storage.entry import location_of
 from broker.storage.files import PosixFiles
+from broker.storage.layout import HEADER_BLOCK_BYTES
+from broker.storage.manifest import read_manifest
+from broker.storage.objects import LocalObjects
 from broker.storage.segment import SegmentInfo
 from broker.storage.store import LocalSegmentStore
 from tests.broker.storage.driver import WAL, Driver, held
@@ -248,6 +252,76 @@ def test_what_was_written_and_is_gone_after_a_power_cut_is_no_damage() -> None:
     assert held(again.recovery, again.wal) == {(1, 0): [one.batch for one in kept]}
     again.close()
     driver.close()
+
+
+@pytest.mark.parametrize("how", ["cut", "zeros", "gone"])
+def test_what_was_written_and_is_gone_is_named_until_a_checkpoint(how: str) -> None:
+    """Others may have synced it, and a table may have it: at each start it is a place
+    of which nobody says what it held, also when the position is another segment's."""
+    files = ForgetfulFiles()
+    driver = Driver(files, sync=False)
+    driver.finish([driver.append()])
+    driver.wal.roll()
+    driver.wal.checkpoint(b"state")
+    driver.until(lambda: _has_checkpoint(files))
+    driver.finish([driver.append() for _ in range(3)])
+    info = driver.wal.segments()[-1]
+    left = files.after_kill()
+    driver.close()
+    node = left.names[info.path]
+    if how == "gone":
+        left.unlink(info.path)
+    else:
+        rest = b"" if how == "cut" else bytes(len(node.data) - HEADER_BLOCK_BYTES)
+        node.data[HEADER_BLOCK_BYTES:] = rest
+    for start in range(3):
+        again = Driver(left, sync=False)
+        assert again.recovery.unclaimed_below >= location_of(info.sequence + 1, 0)
+        said = f"segment {info.sequence}: written up to byte {info.bytes}"
+        assert (said in (again.recovery.torn or "")) == (start == 0)
+        again.next_offset[1, 0] = 4 + start
+        newer = again.append()
+        again.finish([newer])
+        assert again.recovery.unclaimed_below < newer.location
+        reader = LocalSegmentStore(left, WAL)
+        reader.live()
+        assert reader.missing == set()
+        left = left.after_kill()
+        again.close()
+    again = Driver(left)
+    again.wal.checkpoint(b"more")
+    again.close()
+    again = Driver(again.files.after_kill())
+    assert again.recovery.replayed_from >= again.recovery.unclaimed_below
+    again.close()
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_what_was_only_written_is_found_behind_a_first_sector_that_is_lost(
+    *, is_listed: bool
+) -> None:
+    """No entry says of another that it was durable, but they are there."""
+    files = ForgetfulFiles()
+    driver = Driver(files, sync=False)
+    appends = [driver.append(size=2500) for _ in range(4)]
+    driver.finish(appends)
+    (info,) = driver.wal.segments()
+    left = files.after_kill()
+    driver.close()
+    left.pwritev(left.open(info.path), [bytes(512)], 0)
+    if not is_listed:
+        left.unlink(WAL / "checkpoint")
+    for _ in range(2):
+        again = Driver(left, sync=False)
+        there = held(again.recovery, again.wal)
+        assert there == {(1, 0): [one.batch for one in appends]}
+        left = left.after_kill()
+        again.close()
+
+
+def _has_checkpoint(files: ForgetfulFiles) -> bool:
+    manifest = read_manifest(LocalObjects(files, WAL))
+    return manifest is not None and manifest.payload == b"state"
 
 
 def test_what_was_synced_and_is_gone_is_damage_in_this_mode_too() -> None:

@@ -16,7 +16,13 @@ from broker.storage.entry import ENTRY_HEADER_BYTES, Append, position_of
 from broker.storage.manifest import read_manifest
 from broker.storage.objects import LocalObjects
 from broker.storage.store import LocalSegmentStore
-from tests.broker.storage.driver import WAL, Driver, damaged_last_group, held
+from tests.broker.storage.driver import (
+    WAL,
+    Driver,
+    damaged_last_group,
+    fill,
+    held,
+)
 from tests.support.clock import ManualClock
 from tests.support.files import ForgetfulFiles, PowerCut, everything, nothing, pieces
 
@@ -422,3 +428,19 @@ def noted(files: ForgetfulFiles) -> bytes | None:
     """The payload of the checkpoint."""
     manifest = read_manifest(LocalObjects(files, WAL))
     return None if manifest is None else manifest.payload
+
+
+def test_a_start_writes_a_position_where_that_is_lost() -> None:
+    """Else nothing tells others, until somebody writes, that a segment was sealed."""
+    driver = Driver(ForgetfulFiles())
+    appends = fill(driver, 1)
+    info = driver.wal.segments()[-1]
+    driver.close()
+    files = driver.files.after_kill()
+    place = position_of(appends[-1].location) + 100
+    files.pwritev(files.open(info.path), [b"damage"], place)
+    files.pwritev(files.open(WAL / committed_position.NAME), [b"damage"], 0)
+    Driver(files).close()
+    noted = committed_position.read_committed_position(files, WAL)
+    assert noted is not None
+    assert noted.sequence > info.sequence

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.storage import many_entries
-from broker.storage.columns import rows_of
-from broker.storage.entry import pack_entry
+from broker.storage.columns import ROW_BYTES, rows_of
+from broker.storage.entry import ENTRY_HEADER_BYTES, pack_entry
 from broker.storage.layout import HEADER_BLOCK_BYTES
 from broker.storage.scan import Scan, scan
 from tests.broker.storage.driver import an_append, batch
@@ -115,8 +115,8 @@ def test_a_hole_is_unclaimed_where_no_header_says_what_was_there(
 
 @pytest.mark.parametrize(
     ("first", "end", "is_counted"),
-    [(48, 148, False), (48, 90, True), (100, 148, True)],
-    ids=["all", "delta", "count"],
+    [(48, 148, False), (48, 90, False), (100, 148, False), (109, 148, True)],
+    ids=["all", "delta", "count", "records"],
 )
 def test_a_hole_is_unclaimed_where_zeros_stand_for_how_many_it_had(
     first: int, end: int, is_counted: bool
@@ -130,7 +130,30 @@ def test_a_hole_is_unclaimed_where_zeros_stand_for_how_many_it_had(
     found = scanned(data)
     assert (offsets(found), found.holes) == ([0, 31], [(place(1), place(2))])
     assert found.unclaimed_below == (0 if is_counted else place(2))
-    assert found.claims[0][:3] == ((1, 0), 1, 31 if is_counted else 2)
+    assert found.claims[0][:3] == ((1, 0), 1, 2 if (first, end) == (48, 148) else 31)
+
+
+@pytest.mark.parametrize("before", [None, 1], ids=["zeros", "an old batch"])
+@pytest.mark.parametrize("at", range(62))
+def test_a_sector_that_was_lost_hides_no_offsets_wherever_it_begins(
+    at: int, before: int | None
+) -> None:
+    """Zeros, or what stood there before, in the same place: a batch of one record."""
+    size, data = 700, a_segment(1)
+    filler = (-(len(data) + 2 * ENTRY_HEADER_BYTES + at + 100)) % 512 + 100
+    true = an_append(batch(2, size, records=300))
+    for one in (an_append(batch(1, filler)), true, an_append(batch(302, SIZE))):
+        start = len(data) + ENTRY_HEADER_BYTES
+        data += pack_entry(one, GENERATION, len(data), len(data)) + one.batch
+        if one is true:
+            lost = start + at
+    old = bytes(size) if before is None else batch(2, size, records=before, seed=5)
+    data[lost : lost + 512] = old[at : at + 512]
+    found = scanned(data)
+    assert offsets(found) == [0, 1, 302]
+    assert lost % 512 == 0
+    assert found.unclaimed_below or found.claims[0].end == 302
+    assert bool(found.unclaimed_below) == (at < 61)
 
 
 def test_two_holes_are_two_damages() -> None:
@@ -184,6 +207,41 @@ def test_behind_a_durable_place_that_is_damaged_the_walk_goes_on() -> None:
     found = scanned(data, durable_end=place(1))
     assert offsets(found) == [1, 2]
     assert found.holes == [(place(0), place(1))]
+
+
+@pytest.mark.parametrize("at", [20, 60], ids=["header", "batch"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_is_whole_and_in_the_footer_of_one_that_has_a_successor_was_durable(
+    at: int, first: int
+) -> None:
+    """In the relaxed mode no entry may say so of another. What was refused, or never
+    finished, lies behind the footer."""
+    data = a_segment(8)
+    rows = bytes(scanned(data).rows)[: 4 * ROW_BYTES]
+    data[place(4) : place(4) + len(rows)] = rows
+    data[place(first) + at] ^= 1
+    kept = [each for each in range(4) if each != first]
+    assert offsets(scanned(data)) == kept[:first]
+    found = scanned(data, is_complete=True)
+    assert offsets(found) == kept
+    assert (found.end, found.holes) == (place(4), [(place(first), place(first + 1))])
+
+
+def test_a_proof_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many places are damaged that it stands for."""
+    data, looked_at = a_segment(200, 1), []
+    for entry in range(1, 200, 2):
+        data[place(entry) + 60] ^= 1
+    read = scan_of_segments.read_entry
+
+    def counted(view: memoryview, position: int, *more: int) -> object:
+        looked_at.append(position)
+        return read(view, position, *more)
+
+    monkeypatch.setattr(scan_of_segments, "read_entry", counted)
+    found = scanned(data)
+    assert len(found.damage) == 100
+    assert len(looked_at) < 5 * 201
 
 
 @pytest.mark.parametrize("is_whole", [True, False])

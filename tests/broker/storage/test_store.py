@@ -17,7 +17,7 @@ from broker.storage.entry import (
     sequence_of,
 )
 from broker.storage.files import PosixFiles
-from broker.storage.layout import Identity, pack_identity
+from broker.storage.layout import SEAL_AT, Identity, pack_identity
 from broker.storage.manifest import (
     ManifestDamaged,
     read_manifest,
@@ -300,6 +300,26 @@ def test_what_is_behind_damage_in_the_last_group_is_not_known_to_be_nothing(
     again.close()
 
 
+def test_without_a_position_one_that_is_not_sealed_and_has_a_successor_is_damaged(
+    files: ForgetfulFiles,
+) -> None:
+    """It is passed over by nobody: what it holds is read, and its end is not known."""
+    driver = Driver(files)
+    appends = [driver.append(size=1000) for _ in range(40)]
+    driver.finish(appends)
+    driver.close()
+    left = files.after_kill()
+    first = LocalSegmentStore(left, WAL).live()[0]
+    left.pwritev(left.open(first.path), [bytes(512)], SEAL_AT)
+    left.pwritev(left.open(WAL / "horizon"), [b"damage"], 0)
+    reader = LocalSegmentStore(left, WAL)
+    reader.live()
+    shown = reader.columns(first.sequence)[1, 0].base.tolist()
+    assert shown == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    assert reader.holes(first.sequence) == [(first.bytes, SEGMENT_BYTES)]
+    assert len(reader.damage) == 1
+
+
 def test_a_lost_segment_is_missing_and_one_that_a_look_came_too_early_for_is_not(
     files: ForgetfulFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -328,9 +348,18 @@ def test_a_lost_segment_is_missing_and_one_that_a_look_came_too_early_for_is_not
     assert [f"segment {numbers[1]} is lost" in one for one in reader.damage] == [True]
 
 
+@pytest.mark.parametrize(
+    ("first", "why"),
+    [
+        (b"\xff" * 512, "unreadable"),
+        (bytes(4096), "unreadable"),
+        (pack_identity(Identity(2, SEGMENT_BYTES, 1)), "segment 2's"),
+    ],
+    ids=["damaged", "zeros", "an old one"],
+)
 @pytest.mark.parametrize("has_restarted", [False, True])
 def test_a_segment_whose_first_sector_is_damaged_is_read_as_the_broker_reads_it(
-    tmp_path: Path, has_restarted: bool
+    tmp_path: Path, has_restarted: bool, first: bytes, why: str
 ) -> None:
     driver = Driver(PosixFiles(), tmp_path)
     appends = [driver.append(size=1000) for _ in range(40)]
@@ -340,23 +369,23 @@ def test_a_segment_whose_first_sector_is_damaged_is_read_as_the_broker_reads_it(
     numbers = [info.sequence for info in reader.live()]
     (path,) = [info.path for info in reader.live() if info.sequence == numbers[1]]
     with path.open("r+b") as file:
-        file.write(b"\xff" * 512)
+        file.write(first)
+    text = f"segment {numbers[1]}: its first sector is {why}"
     if has_restarted:
         again = Driver(PosixFiles(), tmp_path)
-        told = again.recovery.damage
-        assert told == [f"segment {numbers[1]}: its first sector is unreadable"]
+        assert again.recovery.damage[0] == text
         again.close()
     for store in (reader, LocalSegmentStore(PosixFiles(), tmp_path)):
         for _ in range(2):
             assert seen(store) == expected(appends)
         assert store.missing == set()
-        assert store.damage == [f"segment {numbers[1]}: its first sector is unreadable"]
+        assert store.damage[0] == text
         assert numbers[1] in store.sequences()
     one = next(one for one in appends if sequence_of(one.location) == numbers[1])
     worker = open_store(str(tmp_path))  # it has never looked at all of them
     assert read(worker, one.location, 1000) == one.batch
     with path.open("r+b") as file:  # and when the file is used again
-        file.write(pack_identity(Identity(numbers[-1] + 2, SEGMENT_BYTES, 0)))
+        file.write(pack_identity(Identity(numbers[-1] + 4, SEGMENT_BYTES, 0)))
     with pytest.raises(StaleSegment):
         read(worker, one.location, 1000)
 
