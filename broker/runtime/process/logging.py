@@ -12,6 +12,7 @@ logger says can be changed (`levels.py`).
 import sys
 from collections import deque
 from collections.abc import Callable, MutableMapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TextIO
 
@@ -62,9 +63,14 @@ def _writing_to(stream: TextIO) -> Callable[[str], object]:
     """Writes text to the stream's file, without waiting; to itself if it has none."""
     output = LineOutput.of(stream, _report_lost)
     if output is None:
-        return stream.write
+        return partial(_write_if_open, stream)
     encoding = stream.encoding
     return lambda text: output.write(text.encode(encoding, "backslashreplace"))
+
+
+def _write_if_open(stream: TextIO, text: str) -> None:
+    with suppress(OSError, ValueError):  # it has been closed
+        stream.write(text)
 
 
 def _report_lost(count: int) -> None:

@@ -115,3 +115,24 @@ def test_what_its_encoding_does_not_know_is_said_in_other_words() -> None:
     )
     assert "client=\\u30c6" in done.stderr
     assert done.returncode == 0
+
+
+def test_a_stream_in_memory_that_is_closed_fails_nobody_who_says_something() -> None:
+    program = """
+import io, sys, structlog
+from broker.runtime.process.logging import configure_logging
+from broker.configuration.loading import load
+sys.stderr, real = io.StringIO(), sys.stderr
+configure_logging(load({}))
+log = structlog.get_logger()
+log.warning("heard")
+assert "heard" in sys.stderr.getvalue()
+sys.stderr.close()
+sys.stderr = real
+log.warning("unheard")
+print("goes on")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("goes on\n", "")
