@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 from typing import Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 PIECES_A_TURN: Final = 3
 
@@ -74,8 +74,17 @@ def pieces() -> Pieces:
     loop = asyncio.get_running_loop()
     found = _of_loops.get(loop)
     if found is None:
-        found = _of_loops[loop] = Pieces(loop.call_soon)
+        found = _of_loops[loop] = Pieces(partial(_call_soon, ref(loop)))
     return found
+
+
+def _call_soon(
+    of: "ref[asyncio.AbstractEventLoop]", callback: Callable[[], None]
+) -> None:
+    """A loop that is gone is not kept by its pieces."""
+    loop = of()
+    assert loop is not None
+    loop.call_soon(callback)
 
 
 class LongWork:

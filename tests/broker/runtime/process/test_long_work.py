@@ -1,9 +1,11 @@
 """Long work goes on in pieces: what began first before others, a few in a turn."""
 
 import asyncio
+import gc
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
+from weakref import ref
 
 from broker.dispatch.turns import Steps, in_turns
 from broker.runtime.process.long_work import PIECES_A_TURN, LongWork, Pieces
@@ -98,3 +100,13 @@ def test_tasks_wait_for_each_other_and_one_that_is_cancelled_for_nobody() -> Non
     ends = [number for number, piece in order if piece == 2]
     assert ends == sorted(ends)
     assert order[-1] == (99, 0)
+
+
+def test_a_loop_that_is_gone_is_not_kept() -> None:
+    async def story() -> "ref[asyncio.AbstractEventLoop]":
+        await LongWork().others_first()
+        return ref(asyncio.get_running_loop())
+
+    gone = asyncio.run(story())
+    gc.collect()
+    assert gone() is None
