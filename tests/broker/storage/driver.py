@@ -161,6 +161,7 @@ def damaged_last_group(files: ForgetfulFiles) -> tuple[ForgetfulFiles, list[Appe
     first is damaged: no entry proves that it was durable, only the position. What a
     kill left, and the four."""
     driver = Driver(files)
+    driver.settle()  # or the first slot's own sync is held, for ever
     may_sync = files.hold("fdatasync")
     first = driver.append(size=500)
     written = bytes(first.batch)
