@@ -22,14 +22,17 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
+from broker.groups.offset_bytes import (
+    OFFSET_BYTES,
+    added_bytes,
+    bytes_of,
+    group_bytes_of,
+)
 from broker.groups.offsets import Committed
 from broker.groups.pending_partitions import PendingPartitions
 from broker.ids import ProducerId, Superseded, TopicPartition
 from broker.machine import Decision, Ticket
 from broker.protocol.errors import ErrorCode
-
-GROUP_OFFSETS_BYTES, OFFSET_BYTES = 512, 256
-"""What a group with offsets takes beside its id, and an offset beside its metadata."""
 
 _NONE: Mapping[TopicPartition, Committed] = MappingProxyType({})
 
@@ -156,33 +159,6 @@ class PendingEnding:
 Changing = OffsetsChanging | PendingAdding | PendingEnding
 
 
-def bytes_of(offsets: Mapping[TopicPartition, Committed]) -> int:
-    """About what offsets take, whoever has them."""
-    metadata = sum(len(one.metadata) for one in offsets.values())
-    return OFFSET_BYTES * len(offsets) + metadata
-
-
-def _bytes_of(group_id: str, offsets: Mapping[TopicPartition, Committed]) -> int:
-    """About what offsets of a group take that are not the group's yet."""
-    return GROUP_OFFSETS_BYTES + len(group_id) + bytes_of(offsets)
-
-
-def _added_bytes(
-    group_id: str,
-    there: Mapping[TopicPartition, Committed] | None,
-    upserts: Mapping[TopicPartition, Committed],
-) -> int:
-    """How much more they take if these come to those that are ``there``."""
-    if there is None:
-        return _bytes_of(group_id, upserts)
-    added = 0
-    for key, committed in upserts.items():
-        before = there.get(key)
-        added += len(committed.metadata)
-        added += OFFSET_BYTES if before is None else -len(before.metadata)
-    return added
-
-
 @dataclass(frozen=True, slots=True)
 class OffsetsChanged:
     """A change that is durable is seen."""
@@ -254,7 +230,7 @@ class Commits:
                 supersedes = self._may_be_pending(group_id)
                 return OffsetsChanging(serial, group_id, upserts, removed, supersedes)
             case AddPending(_, producer_id, offsets) if offsets:
-                newest = self._not_before_others(offsets)
+                newest = self._behind_others(group_id, producer_id, offsets)
                 return PendingAdding(serial, group_id, producer_id, newest)
             case EndPending(_, producer_id, commits, _, some) if self._may_be_pending(
                 group_id
@@ -267,13 +243,20 @@ class Commits:
                 )  # fmt: skip
         return None
 
-    def _not_before_others(
-        self, offsets: Mapping[TopicPartition, Committed]
+    def _behind_others(
+        self,
+        group_id: str,
+        producer_id: ProducerId,
+        offsets: Mapping[TopicPartition, Committed],
     ) -> Mapping[TopicPartition, Committed]:
-        """What is said last is the newest, also where the wall clock was set back."""
-        return {
-            key: one._replace(committed_ms=max(one.committed_ms, self.newest_ms))
-            for key, one in offsets.items()
+        """What is said last is the newest, also where the wall clock was set back, and
+        of what is said in one millisecond."""
+        others = self._others(group_id, producer_id, offsets)
+        shared, least_ms = {key for _, key in others}, self.newest_ms + 1
+        return dict(offsets) | {
+            key: offsets[key]._replace(committed_ms=least_ms)
+            for key in shared
+            if offsets[key].committed_ms < least_ms
         }
 
     def _older(
@@ -286,34 +269,44 @@ class Commits:
         there = self.pending.get(group_id, {}).get(producer_id, {})
         keys = there if some is None else some
         ended = {key: there[key] for key in keys if key in there}
-        writing = self.writing_of.get(group_id, {}).values()
-        adding = [one for one in writing if isinstance(one, PendingAdding)]
-        for one in adding:
+        for one in self._adding(group_id):
             if one.producer_id == producer_id:
                 added = one.upserts.items()
                 ended |= {k: new for k, new in added if some is None or k in some}
+        for other, key in self._others(group_id, producer_id, ended):
+            yield other, key, ended[key].committed_ms
+
+    def _others(
+        self,
+        group_id: str,
+        producer_id: ProducerId,
+        keys: Mapping[TopicPartition, Committed],
+    ) -> Iterator[tuple[ProducerId, TopicPartition]]:
+        """Which other producers have these pending, or are about to."""
         found: list[tuple[ProducerId, Collection[TopicPartition]]]
-        found = list(self.producers.by_producer(group_id, ended).items())
-        found += [(one.producer_id, one.upserts.keys() & ended) for one in adding]
-        for other, keys in found:
+        found = list(self.producers.by_producer(group_id, keys).items())
+        for one in self._adding(group_id):
+            found.append((one.producer_id, one.upserts.keys() & keys.keys()))
+        for other, here in found:
             if other != producer_id:
-                yield from ((other, key, ended[key].committed_ms) for key in keys)
+                yield from ((other, key) for key in here)
+
+    def _adding(self, group_id: str) -> list[PendingAdding]:
+        writing = self.writing_of.get(group_id, {}).values()
+        return [one for one in writing if isinstance(one, PendingAdding)]
 
     def count_pending(self, group_id: str, producer_id: ProducerId) -> int:
         """How many offsets a producer left pending in a group, or is about to."""
         on_their_way = sum(
-            len(change.upserts)
-            for change in self.writing_of.get(group_id, {}).values()
-            if isinstance(change, PendingAdding) and change.producer_id == producer_id
+            len(one.upserts)
+            for one in self._adding(group_id)
+            if one.producer_id == producer_id
         )
         return on_their_way + len(self.pending.get(group_id, {}).get(producer_id, ()))
 
     def _may_be_pending(self, group_id: str) -> bool:
         """Whether something of a group is pending, or on its way to be."""
-        return group_id in self.pending or any(
-            isinstance(change, PendingAdding)
-            for change in self.writing_of.get(group_id, {}).values()
-        )
+        return group_id in self.pending or bool(self._adding(group_id))
 
     def apply(self, event: OffsetEvent) -> None:
         """Change by one event."""
@@ -322,7 +315,7 @@ class Commits:
     def begin(self, changing: Changing) -> None:
         """Take note of a change that is on its way."""
         self.writes = changing.serial
-        self.held_bytes += _bytes_of(changing.group_id, changing.upserts)
+        self.held_bytes += group_bytes_of(changing.group_id, changing.upserts)
         self.writing[changing.serial] = changing
         self.writing_of.setdefault(changing.group_id, {})[changing.serial] = changing
         if isinstance(changing, PendingAdding):
@@ -335,7 +328,7 @@ class Commits:
     def end(self, serial: int) -> Changing:
         """Forget a change that was on its way; returns it."""
         ended = self.writing.pop(serial)
-        self.held_bytes -= _bytes_of(ended.group_id, ended.upserts)
+        self.held_bytes -= group_bytes_of(ended.group_id, ended.upserts)
         of_group = self.writing_of[ended.group_id]
         del of_group[serial]
         if not of_group:
@@ -376,7 +369,7 @@ class Commits:
         self, group_id: str, upserts: Mapping[TopicPartition, Committed]
     ) -> int:
         """How much more the offsets would take with these; none if they are there."""
-        return _added_bytes(group_id, self.groups.get(group_id), upserts)
+        return added_bytes(group_id, self.groups.get(group_id), upserts)
 
     def added_pending_bytes(
         self,
@@ -387,7 +380,7 @@ class Commits:
         """How much more the offsets would take with these, pending for a producer;
         none if they are there."""
         there = self.pending.get(group_id, {}).get(producer_id)
-        return _added_bytes(group_id, there, upserts)
+        return added_bytes(group_id, there, upserts)
 
     def add_pending(
         self,
@@ -417,7 +410,7 @@ class Commits:
             of_group[producer_id] = offsets
             self.producers.add(group_id, producer_id, offsets)
             self._note_newest(offsets)
-            added = _bytes_of(group_id, offsets)
+            added = group_bytes_of(group_id, offsets)
             self._count_pending_bytes(group_id, producer_id, added)
         if not of_group:
             del self.pending[group_id]

@@ -33,7 +33,7 @@ class Committed(NamedTuple):
     expires_ms: int = NO_EXPIRY
 
     def is_older_than(self, other: "Committed") -> bool:
-        """Whether it was certainly said before; of one millisecond nobody knows."""
+        """Whether it was said before; see `Commits` of what is said at once."""
         return self.committed_ms < other.committed_ms
 
 

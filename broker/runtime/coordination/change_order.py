@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from broker.groups.commits import OFFSET_BYTES
+from broker.groups.offset_bytes import OFFSET_BYTES
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.coordination.machines import resolve
 

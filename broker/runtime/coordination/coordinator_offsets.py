@@ -18,7 +18,6 @@ from broker.catalog import offsets as stored
 from broker.catalog import pending_offsets as pending
 from broker.clock import Clock
 from broker.groups.commits import (
-    OFFSET_BYTES,
     AddPending,
     ChangeOffsets,
     Changing,
@@ -29,8 +28,8 @@ from broker.groups.commits import (
     OffsetsWritten,
     PendingAdding,
     PendingEnding,
-    bytes_of,
 )
+from broker.groups.offset_bytes import OFFSET_BYTES, bytes_of
 from broker.groups.offsets import Committed
 from broker.ids import ProducerId, TopicPartition
 from broker.protocol.errors import ErrorCode, KafkaError

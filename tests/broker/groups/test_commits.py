@@ -7,8 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.groups.commits import (
-    GROUP_OFFSETS_BYTES,
-    OFFSET_BYTES,
     AddPending,
     Changed,
     ChangeDropped,
@@ -21,6 +19,7 @@ from broker.groups.commits import (
     PendingAdding,
     PendingEnding,
 )
+from broker.groups.offset_bytes import GROUP_OFFSETS_BYTES, OFFSET_BYTES
 from broker.groups.offsets import Committed
 from broker.protocol.errors import ErrorCode
 
@@ -250,13 +249,20 @@ def test_of_two_transactions_the_later_commit_counts_whichever_ends_last(
     assert not commits.pending
 
 
-def test_of_two_transactions_the_one_said_later_counts_where_the_clock_is_set_back():
+@pytest.mark.parametrize("later_ms", [1_000, 2_000])
+@pytest.mark.parametrize("ends_first", [7, 8])
+def test_what_is_said_later_is_newer_whatever_the_clock_says(
+    later_ms, ends_first
+) -> None:
+    """It was set back, or both came in one millisecond."""
     commits = Commits()
     made(commits, AddPending("g", 7, {(1, 0): Committed(5, committed_ms=2_000)}))
-    made(commits, AddPending("g", 8, {(1, 0): Committed(10, committed_ms=1_000)}))
-    for producer_id in (7, 8):
+    later = {(1, 0): Committed(10, committed_ms=later_ms), (1, 1): Committed(3)}
+    made(commits, AddPending("g", 8, later))
+    for producer_id in (ends_first, 15 - ends_first):
         made(commits, EndPending("g", producer_id, True))
-    assert commits.of("g") == {(1, 0): Committed(10, committed_ms=2_000)}
+    assert commits.of("g")[1, 0] == Committed(10, committed_ms=2_001)
+    assert commits.of("g")[1, 1] == Committed(3), "nobody else has it"
 
 
 def test_what_an_end_may_supersede_is_named_also_what_is_on_its_way() -> None:

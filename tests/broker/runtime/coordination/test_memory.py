@@ -113,7 +113,7 @@ def test_offsets_in_transactions_take_room_as_others_do(tmp_path):
             with pytest.raises(KafkaError):
                 await refused
             await groups.offsets.end_pending("g", 0, commits=True)
-            assert groups.fetch("g") == {key: Committed(2)}
+            assert groups.fetch("g")[key].offset == 2
             for producer in range(1, room):
                 await groups.offsets.end_pending("g", producer, commits=False)
             await groups.commit("h", {key: Committed(1)})
