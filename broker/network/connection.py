@@ -132,7 +132,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def open_requests(self) -> int:
-        return len(self._pipeline)
+        return len(self._pipeline) + (self._large is not None)
 
     @property
     def unsent_bytes(self) -> int:
@@ -356,8 +356,8 @@ class Connection(asyncio.BufferedProtocol):
     def _abandon_pipeline(self) -> None:
         """Nobody hears the answers any more. What only waited to be heard ends.
 
-        Everything else runs on. A write (a Produce) retains what it was
-        received into until it is done; others have copied what they keep.
+        Everything else runs on, and weighs until it is done: of those who ask
+        and hang up no more is at work than of those who wait.
         """
         if self._large is not None:
             self._large.abandon()
@@ -367,9 +367,8 @@ class Connection(asyncio.BufferedProtocol):
             exchange.abandon()
             if exchange.reservation is not None:
                 exchange.reservation.release()
-            if not exchange.route.is_write:
-                self._give_back(exchange)
             if abandon is not None:
+                self._give_back(exchange)
                 abandon()
 
     # Answers

@@ -76,7 +76,7 @@ class Exchange:
         else:
             steps = self.route.answer_in_turns(self.correlation_id, response)
             if not self._write(steps):
-                work = LongWork(is_last=True)
+                work = LongWork(is_answer=True)
                 work.later(lambda: self._write_on(steps, work))
 
     def _write(self, steps: Steps[tuple[list[Buffer], int]]) -> bool:

@@ -201,8 +201,12 @@ class Fetch(DelayedOperation):
         await work.others_first()
         for _ in self._fill_places():
             await work.others_first()
+            if self._future is None:
+                return
         for first in range(0, 0 if enough else self._count, TURN_PLACES):
             await work.others_first()
+            if self._future is None:
+                return
             enough = self._look_at(self._places[first : first + TURN_PLACES])
             if enough:
                 break

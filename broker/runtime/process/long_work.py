@@ -5,8 +5,9 @@ and others have their turn between two of them. Of a thousand requests that are 
 at so, each would do a piece in each turn: turns of seconds, and none ends before all
 do. The idea: all pieces go through one heap, of which a turn takes `PIECES_A_TURN`, of
 the work that began first; so the first ones end, and the turn has its bound. Answers
-that are being written go before all else. And of work that began at once, and showed to
-be long, a turn has as many; then whatever may be long begins in its turn.
+that are being written have all of these but one, those first that began first. And of
+work that began at once, and showed to be long, a turn has as many; then what goes on so
+begins in its turn as well.
 
 The price: a request whose pieces are short waits as long as for those that are not.
 """
@@ -22,15 +23,23 @@ from weakref import WeakKeyDictionary, ref
 PIECES_A_TURN: Final = 3
 
 
+Piece = tuple[int, int, Callable[[], None]]
+"""By ticket, and in the order in which they came."""
+
+
 class Pieces:
     """The pieces that wait for a turn of one loop."""
 
-    __slots__ = ("_begun", "_call_soon", "_heap", "_number", "_order")
+    __slots__ = (
+        "_answers", "_begun", "_call_soon", "_called", "_number", "_order", "_work",
+    )  # fmt: skip
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
-        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._work: list[Piece] = []
+        self._answers: list[Piece] = []
         self._number, self._order = count(), count()
+        self._called = False
         self._begun = 0  # in this turn, and not done
 
     @property
@@ -51,17 +60,28 @@ class Pieces:
         """The place of work that begins now behind all that began before."""
         return next(self._number)
 
-    def add(self, ticket: int, piece: Callable[[], None]) -> None:
+    def add(
+        self, ticket: int, piece: Callable[[], None], *, is_answer: bool = False
+    ) -> None:
         """Do a piece in a turn to come."""
-        if not self._heap:
+        heap = self._answers if is_answer else self._work
+        heapq.heappush(heap, (ticket, next(self._order), piece))
+        self._call_next()
+
+    def _call_next(self) -> None:
+        if not self._called:
+            self._called = True
             self._call_soon(self._go_on)
-        heapq.heappush(self._heap, (ticket, next(self._order), piece))
 
     def _go_on(self) -> None:
-        found = min(PIECES_A_TURN, len(self._heap))
-        pieces = [heapq.heappop(self._heap)[2] for _ in range(found)]
-        if self._heap:
-            self._call_soon(self._go_on)
+        self._called = False
+        of_work = min(len(self._work), PIECES_A_TURN)
+        of_answers = min(len(self._answers), PIECES_A_TURN - min(of_work, 1))
+        pieces = [heapq.heappop(self._answers)[2] for _ in range(of_answers)]
+        of_work = min(of_work, PIECES_A_TURN - of_answers)
+        pieces += [heapq.heappop(self._work)[2] for _ in range(of_work)]
+        if self._work or self._answers:
+            self._call_next()
         for piece in pieces:
             piece()
 
@@ -90,16 +110,16 @@ def _call_soon(
 class LongWork:
     """One request's, or one task's; for the loop's own thread."""
 
-    __slots__ = ("_pieces", "_ticket")
+    __slots__ = ("_is_answer", "_pieces", "_ticket")
 
-    def __init__(self, *, is_last: bool = False) -> None:
-        """``is_last``: an answer is written."""
-        self._pieces = pieces()
-        self._ticket = -1 if is_last else self._pieces.ticket()
+    def __init__(self, *, is_answer: bool = False) -> None:
+        """``is_answer``: what is done is that one is written."""
+        self._pieces, self._is_answer = pieces(), is_answer
+        self._ticket = self._pieces.ticket()
 
     def later(self, piece: Callable[[], None]) -> None:
         """Do the next piece when its turn has come; it must not raise."""
-        self._pieces.add(self._ticket, piece)
+        self._pieces.add(self._ticket, piece, is_answer=self._is_answer)
 
     async def others_first(self) -> None:
         """Go on when the turn of the next piece has come."""

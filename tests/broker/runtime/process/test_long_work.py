@@ -42,15 +42,22 @@ def test_of_many_requests_the_first_ones_end_first() -> None:
     assert not soon, "the loop may sleep"
 
 
-def test_answers_that_are_written_go_before_work_that_began_before_them() -> None:
-    async def story() -> list[str]:
-        done: list[str] = []
-        for name, is_last in (("a", False), ("b", False), ("c", True)):
-            LongWork(is_last=is_last).later(partial(done.append, name))
-        await LongWork().others_first()
-        return done
+def test_answers_have_all_pieces_of_a_turn_but_one_those_first_that_began_first():
+    soon: deque[Callable[[], None]] = deque()
+    pieces = Pieces(soon.append)
+    done: list[str] = []
 
-    assert asyncio.run(story()) == ["c", "a", "b"]
+    def go_on(name: str, ticket: int, *, is_answer: bool) -> None:
+        done.append(name)
+        again = partial(go_on, name, ticket, is_answer=is_answer)
+        pieces.add(ticket, again, is_answer=is_answer)
+
+    for name in ("work 1", "work 2", "answer 1", "answer 2", "answer 3"):
+        go_on(name, pieces.ticket(), is_answer=name.startswith("answer"))
+    done.clear()
+    for _ in range(4):
+        turn_of(soon)
+    assert done == ["answer 1", "answer 2", "work 1"] * 4
 
 
 def test_of_requests_that_show_to_be_long_a_few_begin_in_a_turn() -> None:
