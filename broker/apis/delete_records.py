@@ -6,7 +6,6 @@ table that lie wholly below are removed by a job.
 Version notes: none that changes behavior.
 """
 
-import asyncio
 from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
@@ -21,6 +20,7 @@ from broker.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from broker.runtime.partitions.partition import Partition
+from broker.runtime.process.long_work import LongWork
 from broker.runtime.services import Broker
 
 TO_HIGH_WATERMARK = -1
@@ -41,7 +41,7 @@ async def _delete(
     answer = DeleteRecordsResponse()
     moves: Moves = {}
     moved: Results = []
-    looked_at = 0
+    looked_at, long_work = 0, LongWork()
     for topic in request.topics:
         result = DeleteRecordsTopicResult(name=topic.name)
         answer.topics.append(result)
@@ -58,7 +58,7 @@ async def _delete(
                 one.error_code = error.code
             looked_at += 1
             if looked_at % ITEMS_A_TURN == 0:
-                await asyncio.sleep(0)
+                await long_work.others_first()
     try:
         await broker.partitions.raise_log_starts(moves)
     except KafkaError as error:
@@ -68,7 +68,7 @@ async def _delete(
     for count, (partition, one) in enumerate(moved, 1):
         one.low_watermark = partition.log_start
         if count % ITEMS_A_TURN == 0:
-            await asyncio.sleep(0)
+            await long_work.others_first()
     return answer
 
 

@@ -16,7 +16,13 @@ from collections.abc import Awaitable, Iterable
 from broker.dispatch.context import Context
 from broker.dispatch.encoded import Encoded
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import COUNTED_A_TURN, Steps, in_turns, to_the_end
+from broker.dispatch.turns import (
+    COUNTED_A_TURN,
+    Steps,
+    completed,
+    in_turns,
+    to_the_end,
+)
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.codec import response_encoder
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -30,6 +36,7 @@ from broker.protocol.messages.metadata import (
 )
 from broker.protocol.wire import uvarint
 from broker.runtime.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from broker.runtime.process.long_work import LongWork
 from broker.runtime.services import Broker
 from broker.topics.names import Taken
 from broker.topics.topic import INTERNAL, Topic
@@ -201,13 +208,12 @@ async def _all_in_turns(
     operations = request.include_topic_authorized_operations
     kept = context.broker.topics.derived(("metadata", context.version, operations))
     parts: list[bytes] = []
-    work = 0
+    work, long_work = 0, LongWork()
     for topic in topics:
         known = kept.get(topic.number)
         if known is None or known[0] is not topic:
-            described = in_turns(_described(topic, request, context.broker))
-            if isinstance(described, Awaitable):
-                described = await described
+            steps = _described(topic, request, context.broker)
+            described = await completed(steps, long_work)
             part = envelope.encoded(described)
             known = topic, part
             if context.broker.topics.by_number(topic.number) is topic:
@@ -217,7 +223,7 @@ async def _all_in_turns(
         work += 1
         if work > PARTITIONS_A_TURN * _KEPT_FOR_ONE_NEW:
             work = 0
-            await asyncio.sleep(0)
+            await long_work.others_first()
     return Encoded([envelope.joined(_answer(request, context, []), parts)])
 
 
