@@ -78,7 +78,9 @@ def test_who_asks_whether_it_is_ready_hears_that_it_is_relaxed(running):
     assert [one for one in warnings if one.startswith("wal.sync=interval: ")], warnings
 
 
-UNDER_NOHUP = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+not_under_nohup = pytest.mark.skipif(
+    signal.getsignal(signal.SIGHUP) is signal.SIG_IGN, reason="nobody hears it"
+)
 
 
 @pytest.mark.parametrize(
@@ -86,10 +88,7 @@ UNDER_NOHUP = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     [
         signal.SIGTERM,
         signal.SIGINT,
-        pytest.param(
-            signal.SIGHUP,
-            marks=pytest.mark.skipif(UNDER_NOHUP, reason="nobody hears it"),
-        ),
+        pytest.param(signal.SIGHUP, marks=not_under_nohup),
     ],
 )
 def test_a_signal_stops_all_parts(kafka_only, number):
@@ -123,6 +122,7 @@ def test_a_second_signal_stops_at_once(kafka_only):
     assert gone(children)
 
 
+@not_under_nohup
 def test_a_terminal_that_is_closed_may_say_so_twice(kafka_only):
     """As its shell and the kernel do; it is an orderly stop all the same."""
     [broker] = kafka_only.descendants()["broker"]
