@@ -24,7 +24,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import count
@@ -134,10 +134,10 @@ def run(data_dir: Path, asked: Asked, timeout_s: float) -> Erasure:
                 hold_alone()
                 _check_not_held(extents, asked.topic)  # all this takes its time
                 drop_spilled(str(data_dir / "spill"), root)
-                files = _erase(root, topic_id, wanted, digest, hold_alone, spill)
+                files, kept = _erase(root, topic_id, wanted, digest, hold_alone, spill)
             left = segments.renew(data_dir, extents, timeout_s)
             passing("erase.after_segments")
-            left += _left_in_table(root, topic_id, wanted)
+            left += _left_in_table(root, topic_id, wanted, kept)
         left += past.in_log(root, asked.key, asked.where)
         left += past.of_deleted_topics(data_dir, asked.topic)
         known = records.last_version(data_dir, digest)
@@ -246,34 +246,45 @@ def _erase(
     digest: str,
     hold_alone: Callable[[], None],
     spill: Path,
-) -> int:
+) -> tuple[int, dict[str, str]]:
     """Until a look finds nothing: owners may commit meanwhile. Returns how many files
-    were deleted. ``hold_alone`` is called behind each look: a process that was stopped
-    in it holds the table no more."""
-    files, attempts = 0, _attempts()
+    were deleted, and what was kept, path -> why: with the rows their offsets are gone,
+    which alone may show it. ``hold_alone`` is called behind each look: a process that
+    was stopped in it holds the table no more."""
+    files, attempts, kept = 0, _attempts(), dict[str, str]()
     for _ in range(LOOKS_MAX):
         found = look(root, topic_id, wanted)
+        kept |= found.kept
         if _is_nothing(found):
-            return files
+            return files, kept
         hold_alone()
         with suppress(CommitRefused):  # its owner was faster: look again
             erase(found, topic_id, digest, attempts, str(spill))
             files += len(found.live) + len(found.past)
     if not _is_nothing(look(root, topic_id, wanted)):
         raise NotErased("its owner changes the table all the time; ask again")
-    return files
+    return files, kept
 
 
 def _is_nothing(found: Look) -> bool:
     return not found.live and not found.past
 
 
-def _left_in_table(root: str, topic_id: str, wanted: Search) -> list[str]:
-    """Sentences on what is in the table's directory all the same. Files that are being
-    written now have what came meanwhile, and nothing of what was held."""
+def _left_in_table(
+    root: str, topic_id: str, wanted: Search, kept: Mapping[str, str]
+) -> list[str]:
+    """Sentences on what is in the table's directory all the same, that which was
+    ``kept`` among it. Files that are being written now have what came meanwhile, and
+    nothing of what was held."""
     found = look(root, topic_id, wanted)
     past = [path for path in found.past if not is_begun(path)]
-    left = list(found.unsure)
+    live = {file.relative_path for file in found.table.files.values()}
+    left = found.unsure + [
+        f"{path} {why}"
+        for path, why in sorted(kept.items())
+        if path not in found.kept and path not in found.past and path not in live
+        and os.path.lexists(os.path.join(root, path))
+    ]  # fmt: skip
     if found.live:
         rows = sum(found.rows.values())
         left.append(f"{rows} such rows came meanwhile: ask again")

@@ -70,6 +70,8 @@ class Look(NamedTuple):
     """Files of the table, and which of their offsets match."""
     past: Sequence[str]
     """Files that only older versions name, or none; paths below the table."""
+    by_offset: Sequence[str]
+    """Those of them that nothing shows but the offsets in other files."""
     kept: Mapping[str, str]
     """What may have such rows and stays, by path below the table -> why."""
     partitions: Partitions
@@ -141,16 +143,19 @@ def look(root: str, topic_id: str, search: Search) -> Look:
     found = search(root, partitions)
     _check_live(found, live)
     doubts = _past(root, found, partitions, live)
+    shown = found.offsets.keys() | found.nameless.keys()
     kept = {
         path: said
         for path, doubt in doubts.items()
         if (said := _why_kept(table, path, path in removed, doubt))
     }
+    past = [path for path in sorted(doubts) if path not in kept]
     return Look(
         table,
         [(live[path], offsets) for path, offsets in sorted(found.offsets.items())
          if path in live],
-        [path for path in sorted(doubts) if path not in kept],
+        past,
+        [path for path in past if path not in shown],
         kept | {path: _doubtful(why) for path, why in listed.unsearched.items()},
         partitions,
     )  # fmt: skip
@@ -237,7 +242,9 @@ def _doubtful(why: str) -> str:
 def erase(
     found: Look, topic_id: str, request: str, attempts: Iterator[str], spill: str
 ) -> None:
-    """Take out of the table what was found, and delete the files that had it.
+    """Take out of the table what was found, and delete the files that had it. What only
+    an offset shows goes before what has the offset: whoever is killed in between finds
+    the rest again.
 
     ``request`` is written into the table's log; ``attempts`` as of
     `jobs.erasing.rewrite.without`, one for each file. Raises NotErased where rows are
@@ -246,6 +253,8 @@ def erase(
     table's.
     """
     os.makedirs(spill, exist_ok=True)
+    _delete_dead(found.table.path, found.by_offset)
+    passing("erase.after_older")
     by_partition = dict[int, list[tuple[DataFile, Offsets]]]()
     for file, offsets in found.live:
         by_partition.setdefault(file.partition, []).append((file, offsets))
@@ -319,4 +328,5 @@ def delete(root: str, paths: Iterable[str]) -> None:
             os.unlink(place)
         directories.add(os.path.dirname(place))
     for directory in directories:
-        sync_directory(directory)
+        with suppress(FileNotFoundError):  # a VACUUM removes empty ones
+            sync_directory(directory)

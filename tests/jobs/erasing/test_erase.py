@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sqlalchemy.exc import OperationalError
 
@@ -27,6 +29,7 @@ from jobs.erasing.table import NotErased
 from jobs.extent import Extents
 from jobs.merging.rewrite import Merged, MergeTask, attempted
 from lakehouse.in_flight import begin, hidden
+from lakehouse.log.delta_log import load
 from tests.jobs.erasing.scene import PERSON, Scene
 from tests.jobs.world import World
 from tests.support.batches import Record
@@ -119,6 +122,24 @@ def test_nothing_is_proven_beside_what_nobody_can_look_into(scene: Scene) -> Non
     [sentence] = done.left
     assert sentence.startswith("notes.parquet may have such rows: ")
     assert mine.exists()
+
+
+@pytest.mark.usefixtures("broker")
+def test_nothing_is_proven_beside_a_new_file_that_only_an_offset_showed(
+    scene: Scene,
+) -> None:
+    """With the rows the offset is gone, and the last look finds nothing."""
+    live = min(file.path for file in load(scene.root).files.values())
+    mine = Path(scene.root) / "partition=0" / "part-00000-of-somebody.parquet"
+    read = pq.read_table(Path(scene.root) / live, partitioning=None)
+    anna = pa.array([b"anna"] * len(read), pa.binary())
+    at = read.schema.get_field_index("key")
+    pq.write_table(read.set_column(at, "key", anna), mine)
+    done = run(scene.world.data_dir, ASKED, 30)
+    assert (dict(done.rows), done.proven) == ({0: 1}, ())
+    assert mine.exists()
+    [sentence] = done.left
+    assert "of-somebody.parquet appeared within the last hour" in sentence
 
 
 @pytest.mark.usefixtures("broker")

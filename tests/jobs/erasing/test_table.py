@@ -444,3 +444,41 @@ def test_what_was_interrupted_is_finished_by_the_next(scene: Scene, point: str) 
     assert scene.left() == []
     assert scene.shown == REST
     assert problems(scene) == []
+
+
+@pytest.mark.parametrize("point", ["erase.after_older", "erase.after_delete"])
+def test_an_older_version_that_only_an_offset_shows_goes_also_if_it_is_killed(
+    world: World, point: str
+) -> None:
+    """Its owner corrected the key. The offset is known for as long as the row is."""
+    scene = Scene(world)
+    scene.put([b"anna", b"a"])
+    [older] = scene.files()
+    scene.replace(older, "partition=0/part-00000-corrected.parquet", key=PERSON)
+
+    def die(passed: str) -> None:
+        if passed == point:
+            raise KeyboardInterrupt
+
+    watch(die)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            scene.erase()
+    finally:
+        watch(None)
+    if scene.look().live:
+        scene.erase()
+    assert scene.files() == set()
+
+
+def test_a_directory_that_is_gone_with_its_files_ends_no_erasure(scene: Scene) -> None:
+    [path] = [f.path for f in load(scene.root).files.values() if f.first_offset == 5]
+    elsewhere = Path(scene.root) / "aB" / "part-00000-of-somebody.parquet"
+    elsewhere.parent.mkdir()
+    elsewhere.write_bytes((Path(scene.root) / path).read_bytes())
+    os.utime(elsewhere, (1, 1))
+    found = scene.look()
+    assert found.past == ["aB/part-00000-of-somebody.parquet"]
+    shutil.rmtree(elsewhere.parent)
+    scene.erase(found)
+    assert (scene.left(), scene.shown) == ([], REST)
