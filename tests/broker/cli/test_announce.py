@@ -66,11 +66,12 @@ def test_a_line_that_standard_output_does_not_take_ends_nothing(
 
 FLOOD = """
     import structlog, sys
-    from broker.cli.announce import say
+    from broker.cli.announce import _output_of, say
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     for number in range(2_000):
         say(f"{number} " + "x" * 1_000)
     print("goes on", file=sys.stderr, flush=True)
+    assert _output_of(sys.stdout).flush(float(sys.argv[1]))  # for who reads
 """
 
 
@@ -78,7 +79,10 @@ FLOOD = """
 def test_nobody_who_says_a_line_waits_for_who_reads_it():
     """As `up`, from its own loop, what Spark printed."""
     started = Popen(
-        [sys.executable, "-c", dedent(FLOOD)], stdout=PIPE, stderr=PIPE, text=True
+        [sys.executable, "-c", dedent(FLOOD), str(STUCK_S)],
+        stdout=PIPE,
+        stderr=PIPE,
+        text=True,
     )
     assert started.stderr.readline() == "goes on\n"
     heard, logged = started.communicate()
