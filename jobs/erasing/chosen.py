@@ -78,10 +78,18 @@ _NAMES: Final = frozenset(
 """Names of what else a commit says of itself; their values may be somebody's choice,
 unless they are numbers."""
 _ROWLESS: Final = frozenset(
-    {"CREATE TABLE", "OPTIMIZE", "RESTORE", "VACUUM START", "VACUUM END"}
-)
+    {
+        "ADD FEATURE", "CREATE TABLE", "DROP FEATURE", "OPTIMIZE", "RESTORE",
+        "UPGRADE PROTOCOL", "VACUUM START", "VACUUM END",
+    }
+)  # fmt: skip
 """Operations of which no parameter quotes a row: columns, names, sizes, versions; what
 made a table says what the table says of itself."""
+_MANNERS: Final = frozenset(
+    {"epochId", "mode", "outputMode", "partitionBy", "queryId", "sourceVersion"}
+)
+"""Parameters of an operation that say how it was done."""
+_SETS: Final = "SET TBLPROPERTIES"
 _RESERVED: Final = ("delta.", "lakelog.")
 _CONSTRAINT: Final = "delta.constraints."
 _PREDICATES: Final = (_CONSTRAINT, "delta.generationExpression", "delta.invariants")
@@ -153,8 +161,10 @@ def _of_commit(info: Mapping[str, Any]) -> Iterator[str]:
     parameters = said.pop("operationParameters", None)
     values = [value for value in said.values() if not isinstance(value, int | float)]
     operation, of_parameters = str(info.get("operation")), _mapping(parameters)
-    if operation not in _ROWLESS:
-        values += of_parameters.values()
+    if operation == _SETS:
+        yield from _of_properties(_object(of_parameters.get("properties")))
+    elif operation not in _ROWLESS:
+        values += [v for name, v in of_parameters.items() if name not in _MANNERS]
     elif operation == "CREATE TABLE":
         yield from _of_new_table(of_parameters)
     yield from texts([*values, *(name for name in said if name not in _NAMES)])

@@ -12,6 +12,12 @@ from lakehouse.log.provenance import ENGINE
 STATS = json.dumps({"minValues": {"offset": 0, "x": "a"}, "maxValues": {"y": None}})
 
 
+def did(operation: str, *expected: set[str], **parameters: str) -> tuple[Any, ...]:
+    """A commit of an owner's, and what of it he chose."""
+    info = {"operation": operation, "operationParameters": parameters}
+    return ("commitInfo", info, *expected)
+
+
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
@@ -24,6 +30,10 @@ STATS = json.dumps({"minValues": {"offset": 0, "x": "a"}, "maxValues": {"y": Non
         ("tableSizeBytes", 17),
         ("fileSizeHistogram", {"fileCounts": [17]}),
         ("commitInfo", {"engineInfo": ENGINE, "x": "17"}),
+        did("UPGRADE PROTOCOL", newProtocol='{"minWriterVersion":17}'),
+        did("SET TBLPROPERTIES", properties='{"delta.x":"interval 17 days"}'),
+        did("STREAMING UPDATE", outputMode="Append", epochId="17"),
+        did("WRITE", mode="Append", partitionBy='["partition"]'),
     ],
 )
 def test_what_the_format_fills_is_nobodys_choice(kind: str, body: Any) -> None:
@@ -40,6 +50,8 @@ def test_what_the_format_fills_is_nobodys_choice(kind: str, body: Any) -> None:
         ("new", {"path": [17, {"x": True}]}, {"17", "x"}),
         ("metaData", {"configuration": [("mine", "17")]}, {"mine", "17"}),
         ("commitInfo", {"operation": "DELETE", "timestamp": 17, "x": "y"}, {"x", "y"}),
+        did("SET TBLPROPERTIES", {"mine", "17"}, properties='{"mine":"17"}'),
+        did("WRITE", {"x = 17"}, mode="Append", predicate="x = 17"),
         (TEXT, '{"add":"\\u0041\\n', {'{"add":"\\u0041\\n', '{"add":"A\n'}),
     ],
 )
