@@ -140,6 +140,8 @@ def run(data_dir: Path, asked: Asked, timeout_s: float) -> Erasure:
             left += _left_in_table(root, topic_id, wanted, kept)
         left += past.in_log(root, asked.key, asked.where)
         left += past.of_deleted_topics(data_dir, asked.topic)
+        # a file's name may be no text
+        left = [one.encode(errors="backslashreplace").decode() for one in left]
         known = records.last_version(data_dir, digest)
         after = check_erasable(root, topic_id).version
         done = Erasure(

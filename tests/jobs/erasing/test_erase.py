@@ -125,6 +125,20 @@ def test_nothing_is_proven_beside_what_nobody_can_look_into(scene: Scene) -> Non
 
 
 @pytest.mark.usefixtures("broker")
+def test_a_file_whose_name_is_no_text_is_named_and_the_erasure_noted(
+    scene: Scene,
+) -> None:
+    mine = os.path.join(os.fsencode(scene.root), b"stra\xdfe.parquet")
+    Path(os.fsdecode(mine)).write_bytes(b"no Parquet at all")
+    os.utime(mine, (1, 1))
+    done = run(scene.world.data_dir, ASKED, 30)
+    [sentence] = done.left
+    assert sentence.startswith("stra\\udcdfe.parquet may have such rows: ")
+    [row] = rows(scene)
+    assert (row["rows"], row["is_proven"]) == (1, False)
+
+
+@pytest.mark.usefixtures("broker")
 def test_nothing_is_proven_beside_a_new_file_that_only_an_offset_showed(
     scene: Scene,
 ) -> None:
