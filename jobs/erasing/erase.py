@@ -30,6 +30,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -276,15 +277,16 @@ def _left_in_table(
     root: str, topic_id: str, wanted: Search, kept: Mapping[str, str]
 ) -> list[str]:
     """Sentences on what is in the table's directory all the same, that which was
-    ``kept`` among it. Files that are being written now have what came meanwhile, and
-    nothing of what was held."""
+    ``kept`` among it, but for what a commit has named since. Files that are being
+    written now have what came meanwhile, and nothing of what was held."""
     found = look(root, topic_id, wanted)
     past = [path for path in found.past if not is_begun(path)]
-    live = {file.relative_path for file in found.table.files.values()}
+    named = {file.relative_path for file in found.table.files.values()}
+    named |= {unquote(path) for path in found.table.removed}
     left = found.unsure + [
         f"{path} {why}"
         for path, why in sorted(kept.items())
-        if path not in found.kept and path not in found.past and path not in live
+        if path not in found.kept and path not in found.past and path not in named
         and os.path.lexists(os.path.join(root, path))
     ]  # fmt: skip
     if found.live:
