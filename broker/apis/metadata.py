@@ -16,13 +16,7 @@ from collections.abc import Awaitable, Iterable
 from broker.dispatch.context import Context
 from broker.dispatch.encoded import Encoded
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import (
-    COUNTED_A_TURN,
-    Steps,
-    completed,
-    in_turns,
-    to_the_end,
-)
+from broker.dispatch.turns import COUNTED_A_TURN, Steps, in_turns, to_the_end
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.codec import response_encoder
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -213,7 +207,7 @@ async def _all_in_turns(
         known = kept.get(topic.number)
         if known is None or known[0] is not topic:
             steps = _described(topic, request, context.broker)
-            described = await completed(steps, long_work)
+            described = await long_work.completed(steps)
             part = envelope.encoded(described)
             known = topic, part
             if context.broker.topics.by_number(topic.number) is topic:

@@ -79,20 +79,13 @@ async def to_the_end(steps: Steps[R | Awaitable[R]]) -> R:
     """Return what the steps return; others have a turn first, and at each yield."""
     work = LongWork()
     await work.others_first()
-    result = await completed(steps, work)
+    result = await work.completed(steps)
     return await result if isinstance(result, Awaitable) else result
 
 
-async def completed(steps: Steps[R], work: LongWork | None = None) -> R:
+async def completed(steps: Steps[R]) -> R:
     """Return what the steps return; others have a turn at each yield."""
-    work = work or LongWork()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: R = end.value
-            return result
-        await work.others_first()
+    return await LongWork().completed(steps)
 
 
 def counted_in_turns(names: Iterable[K | None]) -> Steps[Counter[K]]:

@@ -69,18 +69,6 @@ def to_its_end(steps: Steps[T]) -> T:
             return made
 
 
-async def _in_turns(steps: Steps[T]) -> T:
-    """As `to_its_end`, with a turn for others at each yield."""
-    work = LongWork()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            made: T = end.value
-            return made
-        await work.others_first()
-
-
 class Place:
     """Where a fetch reads in one partition, and what it got there.
 
@@ -241,7 +229,7 @@ class Reader:
             if await self._read_planned(places, bytes_max):
                 return
             places = [place for place in places if not place.is_later]
-            if not await _in_turns(self._plan_in_turns(places, bytes_max)):
+            if not await LongWork().completed(self._plan_in_turns(places, bytes_max)):
                 return
 
     async def _read_planned(self, places: Sequence[Place], bytes_max: int) -> bool:

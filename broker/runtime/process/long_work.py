@@ -14,14 +14,14 @@ The price: a request whose pieces are short waits as long as for those that are 
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from itertools import count
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakKeyDictionary, ref
 
+R = TypeVar("R")
 PIECES_A_TURN: Final = 3
-
 
 Piece = tuple[int, int, Callable[[], None]]
 """By ticket, and in the order in which they came."""
@@ -126,6 +126,16 @@ class LongWork:
         turn = asyncio.get_running_loop().create_future()
         self.later(partial(_wake, turn))
         await turn
+
+    async def completed(self, steps: Generator[None, None, R]) -> R:
+        """Return what the steps return; others have a turn at each yield."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: R = end.value
+                return result
+            await self.others_first()
 
 
 def _wake(turn: "asyncio.Future[None]") -> None:
