@@ -10,32 +10,23 @@ The price: the whole log is read where the directory of a file says nothing; and
 file that the log does not name either, nobody knows.
 """
 
-import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
-import pyarrow as pa
-
-from lakehouse.errors import LakehouseError
-from lakehouse.files.repeated import open_parquet
+from jobs.erasing.log_files import said_in
 from lakehouse.in_flight import DIRECTORY as IN_FLIGHT
 from lakehouse.log.actions import NO_PARTITION
-from lakehouse.log.checkpoint import SIDECARS
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot
-from lakehouse.regular import open_file
 
 CHANGES: Final = "_change_data"
 _NUMBER: Final = "([0-9]{1,9}|__HIVE_DEFAULT_PARTITION__)"
 _DIRECTORY: Final = re.compile(rf"(?:{CHANGES}/)?partition={_NUMBER}/")
 _BEGUN: Final = re.compile(rf"{re.escape(IN_FLIGHT)}/\.partition={_NUMBER}-")
 _KINDS: Final = "add", "remove", "cdc"
-_COLUMNS: Final = [
-    f"{kind}.{field}" for kind in _KINDS for field in ("path", "partitionValues")
-]
 
 Partitions = Mapping[str, int | None]
 """Path below a table -> the partition of its rows; None: nobody knows."""
@@ -64,31 +55,10 @@ def by_directory(path: str) -> int | None:
 def _in_log(log: str) -> dict[str, int]:
     """Path -> partition, of all files that entries and checkpoints name."""
     found = dict[str, int]()
-    for place in (log, os.path.join(log, SIDECARS)):
-        with suppress(FileNotFoundError):
-            for name in sorted(os.listdir(place)):
-                with suppress(OSError, LakehouseError, pa.ArrowException, ValueError):
-                    found.update(_said(_actions(os.path.join(place, name))))
-    return found
-
-
-def _actions(path: str) -> Iterator[Any]:
-    if path.endswith(".json"):
-        with open_file(path) as file:
-            for line in file:
-                with suppress(ValueError, RecursionError):  # torn, or an owner's
-                    yield json.loads(line) if b"partitionValues" in line else None
-    elif path.endswith(".parquet"):
-        with open_parquet(path) as file:
-            for batch in file.iter_batches(columns=_COLUMNS):
-                yield from batch.to_pylist()
-
-
-def _said(actions: Iterable[Any]) -> Iterator[tuple[str, int]]:
-    for action in actions:
-        for kind in _KINDS:
+    for said in said_in(log):
+        if said.kind in _KINDS:
             with suppress(KeyError, TypeError, ValueError):  # an owner's odd action
-                body = action[kind]
-                value = dict(body["partitionValues"])["partition"]
-                path = unquote(body["path"])
-                yield path, NO_PARTITION if value in (None, "") else int(value)
+                value = dict(said.body["partitionValues"])["partition"]
+                path = unquote(said.body["path"])
+                found[path] = NO_PARTITION if value in (None, "") else int(value)
+    return found
