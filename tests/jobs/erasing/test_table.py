@@ -421,14 +421,9 @@ class Killed(BaseException):
     """As by ``kill -9``: nobody handles it."""
 
 
-@pytest.mark.parametrize(
-    "point",
-    [
-        "erase.after_file", "erase.after_entry", "erase.after_commit",
-        "erase.before_delete", "erase.after_delete",
-    ],
-)  # fmt: skip
-def test_what_was_interrupted_is_finished_by_the_next(scene: Scene, point: str) -> None:
+def erase_killed(scene: Scene, point: str) -> None:
+    """An erasure that does not come further than this."""
+
     def kill(name: str) -> None:
         if name == point:
             raise Killed
@@ -439,6 +434,17 @@ def test_what_was_interrupted_is_finished_by_the_next(scene: Scene, point: str) 
             scene.erase()
     finally:
         watch(None)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "erase.after_file", "erase.after_entry", "erase.after_commit",
+        "erase.before_delete", "erase.after_delete",
+    ],
+)  # fmt: skip
+def test_what_was_interrupted_is_finished_by_the_next(scene: Scene, point: str) -> None:
+    erase_killed(scene, point)
     assert {row for row in scene.shown if row[1] != PERSON} == set(REST)
     scene.erase()
     assert scene.left() == []
@@ -456,16 +462,7 @@ def test_an_older_version_that_only_an_offset_shows_goes_also_if_it_is_killed(
     [older] = scene.files()
     scene.replace(older, "partition=0/part-00000-corrected.parquet", key=PERSON)
 
-    def die(passed: str) -> None:
-        if passed == point:
-            raise KeyboardInterrupt
-
-    watch(die)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            scene.erase()
-    finally:
-        watch(None)
+    erase_killed(scene, point)
     if scene.look().live:
         scene.erase()
     assert scene.files() == set()
