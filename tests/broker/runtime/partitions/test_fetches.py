@@ -147,12 +147,17 @@ def test_a_wake_up_looks_at_what_changed_and_at_nothing_else(tmp_path: Path) -> 
     run(scenario)
 
 
+async def many_places(broker: Broker) -> list[tuple[int, int]]:
+    """The beginnings of more partitions than are looked at in a turn."""
+    count = 5 * TURN_PLACES
+    await create(broker, "t", partitions=count)
+    return [(index, 0) for index in range(count)]
+
+
 def test_a_large_fetch_sees_what_comes_while_it_begins(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
-            count = 5 * TURN_PLACES
-            await create(broker, "t", partitions=count)
-            places = [(index, 0) for index in range(count)]
+            places = await many_places(broker)
             for turns in range(14):
                 offset = broker.partitions.named("t", 0).high_watermark
                 places[0] = (0, offset)
@@ -172,9 +177,7 @@ def test_a_large_fetch_finds_its_places_and_looks_at_them_in_many_turns(
 ) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
-            count = 5 * TURN_PLACES
-            await create(broker, "t", partitions=count)
-            places = [(index, 0) for index in range(count)]
+            places = await many_places(broker)
             request = fetch_request("t", *places, max_wait_ms=ENDLESS_MS)
             waiting, turns = start(fetch, request, broker, 12), 0
             while not len(broker.purgatory):
@@ -191,14 +194,12 @@ def test_a_large_fetch_that_begins_can_be_cut_short_or_abandoned(
 ) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
-            count = 5 * TURN_PLACES
-            await create(broker, "t", partitions=count)
-            places = [(index, 0) for index in range(count)]
+            places = await many_places(broker)
             request = fetch_request("t", *places, max_wait_ms=ENDLESS_MS)
             waiting = start(fetch, request, broker, 12)
             waiting.cut_short()
             response = await waiting
-            assert len(response.responses[0].partitions) == count
+            assert len(response.responses[0].partitions) == len(places)
             gone = start(fetch, request, broker, 12)
             gone.abandon()
             for _ in range(20):
@@ -211,9 +212,7 @@ def test_a_large_fetch_that_begins_can_be_cut_short_or_abandoned(
 def test_a_large_answer_is_made_in_several_turns(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
-            count = 5 * TURN_PLACES
-            await create(broker, "t", partitions=count)
-            places = [(index, 0) for index in range(count)]
+            places = await many_places(broker)
             for max_wait_ms in (0, 20_000):
                 request = fetch_request("t", *places, max_wait_ms=max_wait_ms)
                 waiting = start(fetch, request, broker, 12)
@@ -224,7 +223,7 @@ def test_a_large_answer_is_made_in_several_turns(tmp_path: Path) -> None:
                     await asyncio.sleep(0)
                     turns += 1
                 assert turns >= 5
-                assert len(waiting.result().responses[0].partitions) == count
+                assert len(waiting.result().responses[0].partitions) == len(places)
 
     run(scenario)
 
@@ -232,9 +231,7 @@ def test_a_large_answer_is_made_in_several_turns(tmp_path: Path) -> None:
 def test_a_large_answer_that_nobody_wants_any_more_is_not_made(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
-            count = 5 * TURN_PLACES
-            await create(broker, "t", partitions=count)
-            places = [(index, 0) for index in range(count)]
+            places = await many_places(broker)
             waiting = start(fetch, fetch_request("t", *places), broker, 12)
             await asyncio.sleep(0)
             waiting.abandon()
