@@ -9,7 +9,6 @@ each other (KIP-890), and Kafka answers whoever may do anything; v5
 TRANSACTION_ABORTABLE for one that is not, INVALID_TXN_STATE before.
 """
 
-import asyncio
 from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -28,6 +27,7 @@ from broker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from broker.runtime.process.long_work import work_of_request
 from broker.runtime.services import Broker
 from broker.transactions.commands import Add, Added
 
@@ -65,11 +65,12 @@ async def _answer(
 ) -> AddPartitionsToTxnResponse:
     if context.version >= MANY_SINCE:
         results: list[AddPartitionsToTxnResult] = []
+        long_work = work_of_request()
         for count, one in enumerate(request.transactions, 1):
             topics = await _one(one, context)
             results.append(AddPartitionsToTxnResult(one.transactional_id, topics))
             if count % TRANSACTIONS_A_TURN == 0:
-                await asyncio.sleep(0)
+                await long_work.others_first()
         return AddPartitionsToTxnResponse(results_by_transaction=results)
     only = AddPartitionsToTxnTransaction(
         request.v3_and_below_transactional_id,

@@ -18,6 +18,7 @@ from broker.protocol.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from broker.runtime.coordination.coordinator import Coordinator
+from broker.runtime.process.long_work import work_of_request
 
 GROUPS_A_TURN = 50
 """So many are deleted before others have their turn on the loop."""
@@ -37,9 +38,10 @@ async def _delete(
 ) -> DeleteGroupsResponse:
     results, pending = [], _Pending()
     named: set[str] = set()
+    long_work = work_of_request()
     for count, group_id in enumerate(request.groups_names, 1):
         if count % GROUPS_A_TURN == 0:
-            await asyncio.sleep(0)
+            await long_work.others_first()
         if group_id in named:
             continue
         named.add(group_id)

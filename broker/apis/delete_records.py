@@ -20,7 +20,7 @@ from broker.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from broker.runtime.partitions.partition import Partition
-from broker.runtime.process.long_work import LongWork
+from broker.runtime.process.long_work import work_of_request
 from broker.runtime.services import Broker
 
 TO_HIGH_WATERMARK = -1
@@ -41,7 +41,7 @@ async def _delete(
     answer = DeleteRecordsResponse()
     moves: Moves = {}
     moved: Results = []
-    looked_at, long_work = 0, LongWork()
+    looked_at, long_work = 0, work_of_request()
     for topic in request.topics:
         result = DeleteRecordsTopicResult(name=topic.name)
         answer.topics.append(result)

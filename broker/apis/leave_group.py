@@ -21,6 +21,7 @@ from broker.protocol.messages.leave_group import (
     MemberResponse,
 )
 from broker.runtime.coordination.coordinator import Coordinator
+from broker.runtime.process.long_work import work_of_request
 
 LEAVERS_A_TURN = 1_000
 """So many go at once, with one rebalance for them."""
@@ -46,7 +47,7 @@ async def _all_left(
     groups: Coordinator, group_id: str, members: list[MemberIdentity]
 ) -> LeaveGroupResponse:
     """The answer to many: some of them go, then others have a turn."""
-    response = LeaveGroupResponse()
+    response, long_work = LeaveGroupResponse(), work_of_request()
     for first in range(0, max(len(members), 1), LEAVERS_A_TURN):
         some = members[first : first + LEAVERS_A_TURN]
         leavers = [Leaver(one.member_id, one.group_instance_id) for one in some]
@@ -58,5 +59,5 @@ async def _all_left(
             for leaver, code in zip(leavers, reply.codes, strict=True)
         ]
         if first:
-            await asyncio.sleep(0)
+            await long_work.others_first()
     return response

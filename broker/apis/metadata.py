@@ -9,7 +9,6 @@ v10 topic ids and v12 look-up by them (KIP-516); v13 a top-level error, for
 rebootstrapping, which one node never needs.
 """
 
-import asyncio
 import struct
 from collections.abc import Awaitable, Iterable
 
@@ -30,7 +29,7 @@ from broker.protocol.messages.metadata import (
 )
 from broker.protocol.wire import uvarint
 from broker.runtime.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from broker.runtime.process.long_work import LongWork
+from broker.runtime.process.long_work import work_of_request
 from broker.runtime.services import Broker
 from broker.topics.names import Taken
 from broker.topics.topic import INTERNAL, Topic
@@ -110,10 +109,10 @@ async def _create_then_answer(
     context: Context,
 ) -> MetadataResponse:
     errors: dict[str, ErrorCode] = {}
-    made = Taken()
+    made, long_work = Taken(), work_of_request()
     for count, name in enumerate(missing, 1):
         if count % REFUSED_A_TURN == 0:
-            await asyncio.sleep(0)  # a name that is refused waits for nothing
+            await long_work.others_first()  # a name that is refused waits for nothing
         try:
             await context.broker.topics.ensure(
                 name, context.broker.settings.broker.num_partitions, {}, made
@@ -202,7 +201,7 @@ async def _all_in_turns(
     operations = request.include_topic_authorized_operations
     kept = context.broker.topics.derived(("metadata", context.version, operations))
     parts: list[bytes] = []
-    work, long_work = 0, LongWork()
+    work, long_work = 0, work_of_request()
     for topic in topics:
         known = kept.get(topic.number)
         if known is None or known[0] is not topic:

@@ -20,7 +20,6 @@ the connection's next request waits while that goes to disk; v13 topics by id (K
 Topics are not created here.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 
 from broker.apis._message_sets import converted
@@ -53,6 +52,7 @@ from broker.records.limits import RECORD_ERRORS_MAX
 from broker.runtime.partitions.overdue import NO_TIMEOUT
 from broker.runtime.partitions.partition import Partition, Reply, bare
 from broker.runtime.partitions.reads import to_its_end
+from broker.runtime.process.long_work import work_of_request
 
 ACKS = (-1, NO_ACKS, 1)
 APPENDED_A_TURN = 200
@@ -211,7 +211,7 @@ async def _prepare_and_append(
     """What the transaction lacks becomes part of it, durably, before anything is
     appended, and what a topic keeps in another codec is compressed anew; the
     connection's next request waits until all have their place."""
-    answer.waits_until_s = waits_until_s(request)
+    answer.waits_until_s, long_work = waits_until_s(request), work_of_request()
     if adds:
         assert answer.transaction is not None
         await answer.transaction.add_lacking()
@@ -219,7 +219,7 @@ async def _prepare_and_append(
         if entry is not None:
             await _append_as_kept(entry, request, context, answer)
         if count % APPENDED_A_TURN == 0:
-            await asyncio.sleep(0)
+            await long_work.others_first()
     later = _asked(answer)
     return await later if isinstance(later, Answer) else later
 
@@ -248,12 +248,12 @@ async def _convert_and_append(
     """Each set is appended, or refused, before the next is converted: what a few
     kilobytes became is never kept for the sake of its neighbours. What nobody takes is
     refused before."""
-    answer.waits_until_s = waits_until_s(request)
+    answer.waits_until_s, long_work = waits_until_s(request), work_of_request()
     for count, entry in enumerate(answer.entries(request), 1):
         if entry is not None:
             await _convert_one(entry, request, context, answer)
         if count % APPENDED_A_TURN == 0:
-            await asyncio.sleep(0)
+            await long_work.others_first()
     later = _asked(answer)
     return await later if isinstance(later, Answer) else later
 

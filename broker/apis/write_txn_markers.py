@@ -27,6 +27,7 @@ from broker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from broker.records.markers import Marker
+from broker.runtime.process.long_work import work_of_request
 from broker.runtime.services import Broker
 from broker.transactions.metadata import V2
 
@@ -50,7 +51,7 @@ def write_txn_markers(
 async def _write(
     request: WriteTxnMarkersRequest, context: Context
 ) -> WriteTxnMarkersResponse:
-    response = WriteTxnMarkersResponse()
+    response, long_work = WriteTxnMarkersResponse(), work_of_request()
     under_way: list[tuple[_Result, asyncio.Future[ErrorCode]]] = []
     for count, part in enumerate(_parts(request, response), 1):
         if part is not None:
@@ -59,7 +60,7 @@ async def _write(
             under_way.append((result, done))
         if count % MARKERS_A_TURN == 0:
             await _complete(under_way, context)
-            await asyncio.sleep(0)
+            await long_work.others_first()
     await _complete(under_way, context)
     return response
 

@@ -26,7 +26,7 @@ from types import CoroutineType, GeneratorType
 from typing import Any, Final, TypeVar
 
 from broker.dispatch.context import Context
-from broker.runtime.process.long_work import LongWork, pieces
+from broker.runtime.process.long_work import pieces, work_of_request
 
 R = TypeVar("R")
 K = TypeVar("K", bound=Hashable)
@@ -77,7 +77,7 @@ def in_turns(steps: Steps[R | Awaitable[R]]) -> R | Awaitable[R]:
 
 async def to_the_end(steps: Steps[R | Awaitable[R]]) -> R:
     """Return what the steps return; others have a turn first, and at each yield."""
-    work = LongWork()
+    work = work_of_request()
     await work.others_first()
     result = await work.completed(steps)
     return await result if isinstance(result, Awaitable) else result
@@ -85,7 +85,7 @@ async def to_the_end(steps: Steps[R | Awaitable[R]]) -> R:
 
 async def completed(steps: Steps[R]) -> R:
     """Return what the steps return; others have a turn at each yield."""
-    return await LongWork().completed(steps)
+    return await work_of_request().completed(steps)
 
 
 def counted_in_turns(names: Iterable[K | None]) -> Steps[Counter[K]]:
@@ -140,15 +140,16 @@ def listed_in_turns(items: Iterable[R]) -> Steps[list[R]]:
 async def side_by_side(parts: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
     """Run the parts of a request together, a few more in each turn; their results."""
     tasks: deque[asyncio.Task[R]] = deque()
+    long_work = work_of_request()
     for part in parts:
         tasks.append(asyncio.ensure_future(part))
         if len(tasks) % PARTS_A_TURN == 0:
-            await asyncio.sleep(0)
+            await long_work.others_first()
     results: list[R] = []
     while tasks:  # each is forgotten, which takes its time as well
         results.append(await tasks.popleft())
         if len(results) % COUNTED_A_TURN == 0:
-            await asyncio.sleep(0)
+            await long_work.others_first()
     return results
 
 

@@ -69,7 +69,8 @@ class LargeRequest:
         if reading is None:
             return
         try:
-            result = reading.step()
+            with self._work.of_request():
+                result = reading.step()
         except Exception as error:  # noqa: BLE001 - told by the owner
             self._end()
             self._owner.broken(error)
@@ -78,6 +79,7 @@ class LargeRequest:
             self._work.later(self._step)
             return
         self._end()
-        self._owner.started(self._route, self._number, self._size, result)
+        with self._work.of_request():
+            self._owner.started(self._route, self._number, self._size, result)
         self._owner.flush()
         self._owner.resume_soon()

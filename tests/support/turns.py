@@ -45,7 +45,7 @@ def _work() -> None:
 def turns_ms(story: Coroutine[Any, Any, Any]) -> list[float]:
     """Run ``story`` to its end; the milliseconds of each of its turns.
 
-    It may give way (``asyncio.sleep(0)``, `LongWork.others_first`) and wait for nothing
+    It may give way (``asyncio.sleep(0)``, and as long work does) and wait for nothing
     else.
     """
     turns: list[float] = []
@@ -58,15 +58,16 @@ def turns_ms(story: Coroutine[Any, Any, Any]) -> list[float]:
             return turns
         turns.append((time.thread_time() - began) * 1000)
         if waited_for is not None:
-            assert _is_turn(waited_for), "it waits for something"
+            turns += _pieces_ms(waited_for)
             waited_for._asyncio_future_blocking = False
-            waited_for.set_result(None)
 
 
-def _is_turn(waited_for: Any) -> bool:
-    """Whether a future is that of long work which lets others go first."""
-    waiting = (piece for _, _, piece in pieces()._work)
-    return any(getattr(piece, "args", ()) == (waited_for,) for piece in waiting)
+def _pieces_ms(waited_for: Any) -> Iterator[float]:
+    """Do the pieces of long work that a future waits for; those of each of them."""
+    waiting = pieces()._work
+    while not waited_for.done():
+        assert waiting, "it waits for something"
+        yield turn_ms(waiting.take_first())
 
 
 def turn_ms(turn: Callable[[], Any]) -> float:

@@ -35,7 +35,7 @@ from broker.runtime.partitions.reads import (
     Steps,
     to_its_end,
 )
-from broker.runtime.process.long_work import LongWork
+from broker.runtime.process.long_work import LongWork, work_of_request
 from broker.timing.delayed import DelayedOperation, DelayedOperations
 
 Answer = Callable[[], Generator[None, None, FetchResponse]]
@@ -125,6 +125,7 @@ class Fetch(DelayedOperation):
         "_task",
         "_unwaited",
         "_wanted",
+        "_work",
     )  # fmt: skip
 
     def __init__(
@@ -164,6 +165,8 @@ class Fetch(DelayedOperation):
         self._arrival = 0
         """What `Budget.wait` returned last."""
         self._found = 0
+        self._work: LongWork | None = None
+        """That of its request; None: it waited, and what it does then begins anew."""
         self._wanted = 0
         """Bytes that what was read takes once it is converted, as far as is known."""
         self._before: dict[Hashable, tuple[Partition, int, int, bool]] = {}
@@ -177,6 +180,7 @@ class Fetch(DelayedOperation):
         self._unwaited, self._max_wait_ms = purgatory, max_wait_ms
         if self._count > TURN_PLACES:
             future = self._future = self._later()
+            self._work = work_of_request()
             self._go_on(self._begin_in_turns())
             return future
         for _ in self._fill_places():
@@ -197,7 +201,7 @@ class Fetch(DelayedOperation):
 
     async def _begin_in_turns(self) -> None:
         """Find the places, look at them, then read or wait, a piece in each turn."""
-        enough, work = self._max_wait_ms <= 0, LongWork()
+        enough, work = self._max_wait_ms <= 0, self._long_work()
         await work.others_first()
         for _ in self._fill_places():
             await work.others_first()
@@ -222,7 +226,14 @@ class Fetch(DelayedOperation):
         """Be parked, once and for all."""
         assert self._unwaited is not None
         self._purgatory, self._unwaited = self._unwaited, None
+        self._work = None
         self._purgatory.watch(self, self._keys(), self._max_wait_ms)
+
+    def _long_work(self) -> LongWork:
+        """All of it that takes some turns is one, from when it did not wait."""
+        if self._work is None:
+            self._work = LongWork()
+        return self._work
 
     def _keys(self) -> Iterable[Hashable]:
         """What it waits for; looked at when it was looked whether it must wait."""
@@ -298,7 +309,7 @@ class Fetch(DelayedOperation):
             to_its_end(steps)
 
     async def _read_in_turns(self, steps: Steps[None]) -> None:
-        work = LongWork()
+        work = self._long_work()
         for _ in steps:
             await work.others_first()
             if self._future is None:
@@ -332,7 +343,7 @@ class Fetch(DelayedOperation):
                     self._wait()
                     return
                 reservation.resize(sum(place.size for place in self._places))
-            steps, work = self._answer(), LongWork()
+            steps, work = self._answer(), self._long_work()
             while self._future is not None:
                 try:
                     next(steps)
@@ -359,7 +370,7 @@ class Fetch(DelayedOperation):
             return False
         self._found = 0
         self._before.clear()
-        work = LongWork()
+        work = self._long_work()
         for first in range(0, len(self._places), TURN_PLACES):
             await work.others_first()
             if self._look_at(self._places[first : first + TURN_PLACES]):

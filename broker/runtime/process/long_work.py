@@ -3,18 +3,27 @@
 The problem: what is too long for one turn is done in pieces of a millisecond or two,
 and others have their turn between two of them. Of a thousand requests that are worked
 at so, each would do a piece in each turn: turns of seconds, and none ends before all
-do. The idea: all pieces go through one heap, of which a turn takes `PIECES_A_TURN`, of
-the work that began first; so the first ones end, and the turn has its bound. Answers
-that are being written have all of these but one, those first that began first. And of
-work that began at once, and showed to be long, a turn has as many; then what goes on so
-begins in its turn as well.
+do. And if only the first one goes on, who has three pieces waits for the thousands of
+all who came before.
 
-The price: a request whose pieces are short waits as long as for those that are not.
+The idea: a turn takes `PIECES_A_TURN`, in two orders. One piece is of the work that
+waited longest since its last one, and one of such an answer: all go on, a little. The
+rest is of what began first, answers before all: so the first ones end. Of work that
+began at once, and showed to be long, a turn has as many; then what goes on so begins in
+its turn as well. A request has one place in all that is done for it but its answer
+(`work_of_request`): else all would be read before the first is answered, and what they
+became all be in memory.
+
+The price: of many, one whose pieces are few has at least a third of the turns' pieces,
+shared with all that wait, and no more.
 """
 
 import asyncio
 import heapq
-from collections.abc import Callable, Generator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import Context, ContextVar
 from functools import partial
 from itertools import count
 from typing import Final, TypeVar
@@ -23,24 +32,70 @@ from weakref import WeakKeyDictionary, ref
 R = TypeVar("R")
 PIECES_A_TURN: Final = 3
 
-Piece = tuple[int, int, Callable[[], None]]
-"""By ticket, and in the order in which they came."""
+Piece = Callable[[], None]
+"""It must not raise: those that go on in the same turn would be lost."""
+
+
+class _Waiting:
+    """Pieces by ticket, in two orders: of their tickets, and as they came."""
+
+    __slots__ = ("_by_ticket", "_pieces")
+
+    def __init__(self) -> None:
+        self._pieces: dict[int, deque[Piece]] = {}
+        """As they came; of one ticket in its own order."""
+        self._by_ticket: list[int] = []
+        """A heap; those without a piece just now stay in until they would be first."""
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def __iter__(self) -> Iterator[Piece]:
+        for pieces in self._pieces.values():
+            yield from pieces
+
+    def add(self, ticket: int, piece: Piece) -> None:
+        pieces = self._pieces.get(ticket)
+        if pieces is None:
+            pieces = self._pieces[ticket] = deque()
+            heapq.heappush(self._by_ticket, ticket)
+        pieces.append(piece)
+
+    def take_first(self) -> Piece:
+        """That of the lowest ticket."""
+        while self._by_ticket[0] not in self._pieces:
+            heapq.heappop(self._by_ticket)
+        return self._take(self._by_ticket[0])
+
+    def take_longest(self) -> Piece:
+        """That of the ticket that waited longest for it."""
+        return self._take(next(iter(self._pieces)))
+
+    def _take(self, ticket: int) -> Piece:
+        pieces = self._pieces.pop(ticket)
+        piece = pieces.popleft()
+        if pieces:
+            self._pieces[ticket] = pieces
+        return piece
 
 
 class Pieces:
     """The pieces that wait for a turn of one loop."""
 
     __slots__ = (
-        "_answers", "_begun", "_call_soon", "_called", "_number", "_order", "_work",
+        "_answers", "_begun", "_call_soon", "_called", "_number", "_work",
     )  # fmt: skip
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
-        self._work: list[Piece] = []
-        self._answers: list[Piece] = []
-        self._number, self._order = count(), count()
+        self._work, self._answers = _Waiting(), _Waiting()
+        self._number = count()
         self._called = False
         self._begun = 0  # in this turn, and not done
+
+    def __iter__(self) -> Iterator[Piece]:
+        yield from self._answers
+        yield from self._work
 
     @property
     def is_full(self) -> bool:
@@ -60,12 +115,9 @@ class Pieces:
         """The place of work that begins now behind all that began before."""
         return next(self._number)
 
-    def add(
-        self, ticket: int, piece: Callable[[], None], *, is_answer: bool = False
-    ) -> None:
+    def add(self, ticket: int, piece: Piece, *, is_answer: bool = False) -> None:
         """Do a piece in a turn to come."""
-        heap = self._answers if is_answer else self._work
-        heapq.heappush(heap, (ticket, next(self._order), piece))
+        (self._answers if is_answer else self._work).add(ticket, piece)
         self._call_next()
 
     def _call_next(self) -> None:
@@ -75,18 +127,20 @@ class Pieces:
 
     def _go_on(self) -> None:
         self._called = False
-        of_work = min(len(self._work), PIECES_A_TURN)
-        of_answers = min(len(self._answers), PIECES_A_TURN - min(of_work, 1))
-        pieces = [heapq.heappop(self._answers)[2] for _ in range(of_answers)]
-        of_work = min(of_work, PIECES_A_TURN - of_answers)
-        pieces += [heapq.heappop(self._work)[2] for _ in range(of_work)]
-        if self._work or self._answers:
+        work, answers = self._work, self._answers
+        pieces = [waiting.take_longest() for waiting in (answers, work) if waiting]
+        while len(pieces) < PIECES_A_TURN and (answers or work):
+            pieces.append((answers or work).take_first())
+        if work or answers:
             self._call_next()
         for piece in pieces:
             piece()
 
 
 _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Pieces] = WeakKeyDictionary()
+_of_request: ContextVar["LongWork | None"] = ContextVar("of_request", default=None)
+_NOBODYS: Final = Context()
+"""What a piece starts is not part of the request that asked for the turn."""
 
 
 def pieces() -> Pieces:
@@ -104,7 +158,13 @@ def _call_soon(
     """A loop that is gone is not kept by its pieces."""
     loop = of()
     assert loop is not None
-    loop.call_soon(callback)
+    loop.call_soon(callback, context=_NOBODYS)
+
+
+def work_of_request() -> "LongWork":
+    """That of the request that this task, or this call, is part of; if there is none,
+    new work, which begins now."""
+    return _of_request.get() or LongWork()
 
 
 class LongWork:
@@ -127,15 +187,37 @@ class LongWork:
         self.later(partial(_wake, turn))
         await turn
 
+    @contextmanager
+    def of_request(self) -> Iterator[None]:
+        """What is called meanwhile, and the tasks that it starts, are part of the
+        request whose work this is."""
+        token = _of_request.set(self)
+        try:
+            yield
+        finally:
+            _of_request.reset(token)
+
     async def completed(self, steps: Generator[None, None, R]) -> R:
         """Return what the steps return; others have a turn at each yield."""
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                result: R = end.value
-                return result
-            await self.others_first()
+        result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._step(steps, result)
+        return await result
+
+    def _step(
+        self, steps: Generator[None, None, R], result: "asyncio.Future[R]"
+    ) -> None:
+        """Do a piece of it, within the turn of pieces: a task would go on after it."""
+        if result.done():  # nobody waits for it any more
+            steps.close()
+            return
+        try:
+            next(steps)
+        except StopIteration as end:
+            result.set_result(end.value)
+        except Exception as error:  # noqa: BLE001 - raised where it is awaited
+            result.set_exception(error)
+        else:
+            self.later(partial(self._step, steps, result))
 
 
 def _wake(turn: "asyncio.Future[None]") -> None:

@@ -1,10 +1,11 @@
 """Requests and answers that are read and written in turns of the loop."""
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import in_turns
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.messages.metadata import (
     MetadataRequest,
@@ -182,3 +183,37 @@ def test_a_large_write_whose_connection_is_lost_takes_all_of_its_effect() -> Non
             assert taken == [str(n) for n in range(50_000)]
 
     on_loop(story)
+
+
+def test_a_large_request_is_answered_before_those_behind_it_are_all_read() -> None:
+    """What was read is many times its frame; who was read first goes on to its end."""
+    read_at_ends: list[int] = []
+    read = 0
+
+    def look_up() -> Generator[None, None, MetadataResponse]:
+        for _ in range(40):
+            yield
+        read_at_ends.append(read)
+        return MetadataResponse()
+
+    @serves(ApiKey.METADATA, versions=(0, 13))
+    def long_metadata(
+        _request: MetadataRequest, _context: Context
+    ) -> MetadataResponse | Awaitable[MetadataResponse]:
+        nonlocal read
+        read += 1
+        return in_turns(look_up())
+
+    async def story() -> None:
+        async with serving([long_metadata]) as server:
+            wires = [await Wire.open(server.address) for _ in range(30)]
+            for wire in wires:
+                wire.send(frame_of(request_of(NAMES), VERSION, 1))
+            for wire in wires:
+                assert await wire.correlation_ids(1) == [1]
+                wire.close()
+
+    on_loop(story)
+    assert len(read_at_ends) == 30
+    assert read_at_ends[0] <= 6
+    assert sum(read_at_ends) <= 25 * 30
