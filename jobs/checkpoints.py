@@ -7,8 +7,7 @@ hundredth version together. The idea: whichever is due waits here; each step of 
 compactor makes checkpoints for a fifth of a second, and at least one.
 
 What expired of a log goes behind a checkpoint, but once an hour of each table: for that
-the library lists the log, a second or two for the 250,000 entries of a table that has
-flowed for a week.
+the log is listed, and the checkpoint that stands for what goes is read.
 
 The price: a checkpoint comes some versions late; nobody minds. One that fails is told,
 and tried again at the table's next interval.
@@ -23,7 +22,7 @@ from broker.clock import Clock
 from broker.ids import TopicNumber
 from jobs.tables import Table
 from lakehouse.log.delta_log import Snapshot
-from lakehouse.log.library import clean_up
+from lakehouse.log.expiry import clean_up
 from lakehouse.log.proven_checkpoint import make_checkpoint
 from lakehouse.properties import CHECKPOINT_INTERVAL
 
@@ -57,8 +56,8 @@ class Checkpoints:
         while self._due and go_on():
             number = next(iter(self._due))
             version, table = self._due.pop(number), self._table(number)
-            if table is not None:
-                _make(table, version, cleans=self._cleans(number))
+            if table is not None and _is_made(table, version) and self._cleans(number):
+                self._clean_up(table)
             if self._clock.monotonic_ms() - begun_ms >= STEP_MS:
                 return
 
@@ -70,6 +69,14 @@ class Checkpoints:
         self._cleaned_ms[number] = now_ms
         return True
 
+    def _clean_up(self, table: Table) -> None:
+        try:
+            clean_up(table.snapshot, self._clock.now_ms())
+        except Exception as error:  # noqa: BLE001  (an owner may do anything to a table)
+            log.warning(
+                "a table's log is not cleaned", topic=table.topic.name, why=str(error)
+            )
+
 
 def due_version(snapshot: Snapshot) -> int | None:
     """The version that should be a checkpoint, if the newest one is older."""
@@ -79,16 +86,15 @@ def due_version(snapshot: Snapshot) -> int | None:
     return version if version > max(0, snapshot.checkpoint) else None
 
 
-def _make(table: Table, version: int, *, cleans: bool) -> None:
+def _is_made(table: Table, version: int) -> bool:
+    """Make a checkpoint; whether it was done."""
     table.snapshot.checkpoint = version
     try:
         damaged = make_checkpoint(table.snapshot, version)
         table.checkpoint_is_seen()
-        if cleans:
-            clean_up(table.path)
-        if damaged is not None:
-            log.warning(
-                "a damaged checkpoint is put aside", table=table.path, why=damaged
-            )
     except Exception as error:  # noqa: BLE001  (an owner may do anything to a table)
         log.warning("no checkpoint", topic=table.topic.name, why=str(error))
+        return False
+    if damaged is not None:
+        log.warning("a damaged checkpoint is put aside", table=table.path, why=damaged)
+    return True

@@ -122,6 +122,22 @@ def read_checkpoint(
         raise ValueError(f"checkpoint {version} cannot be read: {error!r}") from error
 
 
+def sidecars_of(log_directory: str, version: int, names: list[str]) -> list[str]:
+    """The sidecars that a checkpoint names. Raises ValueError where it is damaged."""
+    found: list[str] = []
+    try:
+        for name in names:
+            path = os.path.join(log_directory, name)
+            if name.endswith(".json"):
+                found += _read_json(path, Commit(version, is_state=True))
+            else:
+                sidecars = _rows(_table(path, None), "sidecar")
+                found += [body["path"] for body in sidecars]
+    except Exception as error:  # an owner's tool may have written anything
+        raise ValueError(f"checkpoint {version} cannot be read: {error!r}") from error
+    return found
+
+
 def _read(
     log_directory: str,
     version: int,

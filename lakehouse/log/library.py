@@ -1,4 +1,4 @@
-"""What the library does to a table's log for us: odd tables, checkpoints, clean-up.
+"""What the library does to a table's log for us: odd tables, checkpoints.
 
 The problem: a table whose owner turned features on asks of a commit what only the
 library knows; and a checkpoint is the whole state, in a format of its own. The idea:
@@ -9,9 +9,8 @@ Used by the compactor's process only; everything here blocks.
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import deltalake
@@ -27,8 +26,6 @@ from lakehouse.new_file import NewFile, statistics
 _NO_HOOKS = deltalake.PostCommitHookProperties(
     create_checkpoint=False, cleanup_expired_logs=False
 )
-_ENTRY = re.compile(r"\d{20}\.json")
-_CHECKSUM = re.compile(r"\d{20}\.crc")
 
 
 def commit_round(path: str, read_version: int, added: Round) -> bool:
@@ -141,30 +138,6 @@ def checkpoint(path: str, version: int) -> None:
     sync_file(os.path.join(directory, f"{version:020d}.checkpoint.parquet"))
     sync_file(os.path.join(directory, "_last_checkpoint"))
     sync_directory(directory)
-
-
-def clean_up(path: str) -> None:
-    """Delete the expired part of the log; the newest checkpoint that had been there
-    when it expired stays, with all that came after. Lists the log. Raises CommitRefused
-    and OSError.
-    """
-    try:
-        with panics_raised():
-            deltalake.DeltaTable(path).cleanup_metadata()
-    except DeltaError as error:
-        raise CommitRefused(f"{path}: {error}") from error
-    _delete_checksums(os.path.join(path, LOG_DIRECTORY))
-
-
-def _delete_checksums(directory: str) -> None:
-    """Delete the ``N.crc`` of Delta's own writers whose entries are gone: nobody else
-    does, and they list the table's files with their statistics."""
-    names = os.listdir(directory)
-    oldest = min((name for name in names if _ENTRY.fullmatch(name)), default="")
-    for name in names:
-        if _CHECKSUM.fullmatch(name) and name[:20] < oldest[:20]:
-            with suppress(FileNotFoundError):
-                os.unlink(os.path.join(directory, name))
 
 
 def _open(path: str) -> deltalake.DeltaTable:

@@ -4,7 +4,7 @@ The problem: the library makes a checkpoint of what lies on the disk, the checkp
 before included; where that is damaged and still can be read, the damage goes on into
 each one after it, for ever. The idea: what was written is read back, and must tell the
 state that the compactor followed. Only then its checksum is noted, and only then may
-the library delete what expired (`library.clean_up`). Where it tells another state, or
+what expired be deleted (`expiry.clean_up`). Where it tells another state, or
 the library could not go on from the checkpoint before, that one is put aside if the log
 tells the same without it, and all is tried once more.
 

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import deltalake
 import pytest
+from structlog.testing import capture_logs
 
 from broker.ids import TopicNumber
 from broker.topics.topic import Topic
 from jobs.checkpoints import CLEAN_UP_MS, STEP_MS, Checkpoints, due_version
 from jobs.tables import Table, Tables
+from lakehouse.errors import CommitRefused
 from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, load, read_entry
 from tests.jobs.world import World, some
 from tests.support.clock import ManualClock
@@ -168,7 +170,25 @@ def test_what_expired_of_a_log_goes_behind_a_checkpoint_once_an_hour(
         for name in Path(writer.path, LOG_DIRECTORY).iterdir():
             os.utime(name, (1, 1))  # all of it expires
         first.append(min(Path(writer.path, LOG_DIRECTORY).glob("0*.json")).stem[-1])
-    assert first == ["0", "0", "6", "6"]
+    assert first == ["0", "0", "4", "4"]
+
+
+def test_what_cannot_be_cleaned_is_said_and_the_checkpoint_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(snapshot: object, now_ms: int) -> int:
+        raise CommitRefused("a checkpoint cannot be read")
+
+    monkeypatch.setattr("jobs.checkpoints.clean_up", refuse)
+    [table] = tables_of(tmp_path, 1).values()
+    made = Checkpoints({table.topic.number: table}.get, ManualClock())
+    made.note(table)
+    with capture_logs() as said:
+        made.make(lambda: True)
+    assert [(one["event"], one["why"]) for one in said] == [
+        ("a table's log is not cleaned", "a checkpoint cannot be read")
+    ]
+    assert checkpoints(table.path) == [2]
 
 
 def test_a_table_that_is_gone_needs_none(tmp_path: Path) -> None:

@@ -175,24 +175,3 @@ def test_one_that_its_owner_made_meanwhile_is_proven_and_known(writer: Writer) -
     rows(writer, 4, 1)
     make_checkpoint(followed, 4)
     assert noted(str(place(writer, 4).parent)).keys() == {place(writer, 4).name}
-
-
-def test_what_expired_goes_only_behind_a_proven_one(writer: Writer) -> None:
-    """And never so much that the new one alone tells the state."""
-    make_checkpoint(rows(writer, 0, 4), 4)
-    rows(writer, 4, 4)
-    for version in range(9):
-        os.utime(entry_path(writer.path, version), (1, 1))
-    os.utime(place(writer, 4), (1, 1))
-    log = Path(writer.path, LOG_DIRECTORY)
-    for version in (3, 5, 9):
-        (log / f"{version:020d}.crc").write_text("{}")
-    followed = rows(writer, 8, 2)
-    make_checkpoint(followed, 10)
-    assert os.path.exists(entry_path(writer.path, 3))
-    library.clean_up(writer.path)
-    assert not os.path.exists(entry_path(writer.path, 3))
-    left = sorted(int(path.stem) for path in log.glob("*.crc"))
-    assert left == [5, 9], "of an entry that went nothing is left"
-    another_state(writer, 10, b"")
-    assert load(writer.path).files == followed.files

@@ -1,0 +1,152 @@
+"""What expires of a table's log: entries that a checkpoint stands for.
+
+The problem: who opens a table lists its log, which would grow for ever; and what is
+deleted of it cannot be had again: older versions, and what a damaged checkpoint is
+mended from. So the library's own clean-up is not asked: it takes the time that an owner
+gave in other words than its own for thirty days, cleans where its owner said that
+nobody shall, and takes a name of a checkpoint for one. The idea, as Delta does it: all
+below one checkpoint goes, the newest that is older than the retention, as all entries
+up to it are; but it must be whole, and is read before anything is deleted. Where the
+retention is no length of time that we know, nothing is.
+
+The price: that checkpoint is read, half a second of 20,000 files. And what an owner
+copied or touched lately is not old, nor is what came behind it.
+
+Source: the Delta transaction log protocol, "Metadata Cleanup", "Checkpoint Protection";
+``io.delta`` ``MetadataCleanup``. Used by the compactor's process only; blocks.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+from lakehouse.errors import CommitRefused
+from lakehouse.intervals import interval_ms
+from lakehouse.log.checkpoint import (
+    SIDECARS,
+    complete_checkpoints,
+    read_checkpoint,
+    sidecars_of,
+)
+from lakehouse.log.checksums import noted
+from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot
+
+RETENTION: Final = "delta.logRetentionDuration"
+ENABLED: Final = "delta.enableExpiredLogCleanup"
+DEFAULT_RETENTION: Final = "interval 30 days"
+PROTECTION: Final = "checkpointProtection"
+"""A writer that does not know this feature's rules deletes nothing."""
+
+_DAY_MS: Final = 86_400_000
+_ENTRY: Final = re.compile(r"\d{20}\.json")
+_OF_A_VERSION: Final = re.compile(
+    r"(\d{20})\.(?:json|crc|checkpoint(?:\.\d{10}\.\d{10})?\.parquet(?:\.damaged)?"
+    r"|checkpoint\.[0-9a-fA-F-]{36}\.(?:parquet|json)(?:\.damaged)?)"
+)
+_OF_VERSIONS: Final = re.compile(r"\d{20}\.(\d{20})\.compacted\.json")
+
+
+def clean_up(snapshot: Snapshot, now_ms: int) -> int:
+    """Delete what expired of a table's log; how many files went. Lists the log.
+
+    Raises CommitRefused where the checkpoint that would stand for what goes cannot be
+    read, and OSError.
+    """
+    retention_ms = log_retention_ms(snapshot)
+    if retention_ms is None:
+        return 0
+    # Delta keeps the whole of the day in which the retention ends.
+    until_ms = (now_ms - retention_ms) // _DAY_MS * _DAY_MS
+    log = _Log(os.path.join(snapshot.path, LOG_DIRECTORY), until_ms)
+    gone = log.expired()
+    _delete(log.directory, gone)
+    sidecars = os.path.join(log.directory, SIDECARS)
+    unnamed = _unnamed(log.directory, sidecars, min(until_ms, now_ms - _DAY_MS))
+    _delete(sidecars, unnamed)
+    return len(gone) + len(unnamed)
+
+
+def log_retention_ms(snapshot: Snapshot) -> int | None:
+    """For how long entries stay at least; None: for ever, or nobody can say."""
+    said = snapshot.configuration
+    if said.get(ENABLED, "true").strip().lower() != "true":
+        return None
+    if PROTECTION in snapshot.protocol.writer_features:
+        return None
+    return interval_ms(said.get(RETENTION, DEFAULT_RETENTION))
+
+
+class _Log:
+    """The names in a log's directory, and what of them is older than a time."""
+
+    def __init__(self, directory: str, until_ms: int) -> None:
+        self.directory, self._until_ms = directory, until_ms
+        self._names = sorted(os.listdir(directory))
+
+    def expired(self) -> list[str]:
+        """The files that go, the oldest first: whenever that is cut off, the log that
+        is left has no hole. Raises CommitRefused."""
+        old = self._old_version()
+        for version, names in complete_checkpoints(self._names) if old >= 0 else ():
+            if version <= old and _are_old(self.directory, names, self._until_ms):
+                below = self._below(version)
+                if below:
+                    _check(self.directory, version, names)
+                return below
+        return []
+
+    def _old_version(self) -> int:
+        """The newest whose entry is old, as all below it are; -1 if there is none."""
+        newest = -1
+        for name in filter(_ENTRY.fullmatch, self._names):
+            if not _are_old(self.directory, [name], self._until_ms):
+                break
+            newest = int(name[:20])
+        return newest
+
+    def _below(self, version: int) -> list[str]:
+        found = []
+        for name in self._names:
+            match = _OF_A_VERSION.fullmatch(name) or _OF_VERSIONS.fullmatch(name)
+            if match is not None and int(match[1]) < version:
+                found.append(name)
+        return found
+
+
+def _check(directory: str, version: int, names: list[str]) -> None:
+    """Raises CommitRefused if a checkpoint stands for nothing."""
+    try:
+        read_checkpoint(directory, version, names, noted(directory))
+    except ValueError as error:
+        raise CommitRefused(
+            f"{directory}: nothing below checkpoint {version} is deleted: {error}"
+        ) from error
+
+
+def _are_old(directory: str, names: Iterable[str], until_ms: int) -> bool:
+    places = (os.path.join(directory, name) for name in names)
+    return all(os.stat(place).st_mtime_ns < until_ms * 1_000_000 for place in places)
+
+
+def _unnamed(directory: str, sidecars: str, until_ms: int) -> list[str]:
+    """The old sidecars that no checkpoint names. Where one cannot be read, nobody knows
+    which it names."""
+    try:
+        names = os.listdir(sidecars)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    old = {name for name in names if _are_old(sidecars, [name], until_ms)}
+    for version, of_it in complete_checkpoints(os.listdir(directory)) if old else ():
+        try:
+            old.difference_update(sidecars_of(directory, version, of_it))
+        except ValueError:
+            return []
+    return sorted(old)
+
+
+def _delete(directory: str, names: Iterable[str]) -> None:
+    for name in names:
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(directory, name))

@@ -1,0 +1,219 @@
+"""What of a log is old goes, down to a checkpoint that was read; nothing else does."""
+
+import os
+from pathlib import Path
+
+import deltalake
+import pytest
+
+from lakehouse.errors import CommitRefused
+from lakehouse.log.checkpoint_repair import stash_checkpoint
+from lakehouse.log.delta_log import LOG_DIRECTORY, entry_versions, load, load_version
+from lakehouse.log.expiry import (
+    ENABLED,
+    PROTECTION,
+    RETENTION,
+    clean_up,
+    log_retention_ms,
+)
+from tests.support.tables import Writer
+from tests.support.v2_checkpoint import as_v2
+
+DAY_MS = 86_400_000
+NOON_MS = 1_700_000_000_000 // DAY_MS * DAY_MS + DAY_MS // 2
+
+
+def age(file: Path, days: float) -> None:
+    """It is some days older than `NOON_MS`."""
+    changed_s = (NOON_MS - days * DAY_MS) / 1000
+    os.utime(file, (changed_s, changed_s))
+
+
+class Old:
+    """A table that had a version a day until today's, 16, with checkpoints 4 and 8; its
+    log is kept for a week."""
+
+    def __init__(self, folder: Path) -> None:
+        self.writer = Writer(str(folder))
+        self.path = self.writer.path
+        self.log = Path(self.path, LOG_DIRECTORY)
+        for n in range(16):
+            self.writer.add(0, n * 10, n * 10 + 10)
+            if n + 1 in (4, 8):
+                deltalake.DeltaTable(self.path).create_checkpoint()
+        for file in self.log.glob("0*"):
+            age(file, 16 - int(file.name[:20]))
+        self.snapshot = load(self.path)
+
+    def say(self, name: str, value: str) -> None:
+        """Its owner sets a property."""
+        assert self.snapshot.metadata is not None
+        self.snapshot.metadata.configuration[name] = value  # type: ignore[index]
+
+    def file(self, version: int, rest: str) -> Path:
+        """One of the log's."""
+        return self.log / f"{version:020d}.{rest}"
+
+    def cleaned(self, now_ms: int = NOON_MS) -> int:
+        """Clean it up; the oldest version whose entry is left."""
+        before = {path.name for path in self.log.iterdir()}
+        count = clean_up(self.snapshot, now_ms)
+        after = {path.name for path in self.log.iterdir()}
+        assert after <= before
+        assert len(before) - len(after) == count
+        assert load(self.path).files == self.snapshot.files
+        return entry_versions(self.path)[0]
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Old:
+    return Old(tmp_path)
+
+
+def test_what_is_older_than_the_retention_goes_below_a_checkpoint(old: Old) -> None:
+    for rest in ("crc", "checkpoint.parquet.damaged"):
+        for version in (3, 8, 9):
+            old.file(version, rest).write_text("{}")
+            age(old.file(version, rest), 16 - version)
+    old.file(1, f"{3:020d}.compacted.json").write_text("{}")
+    (old.log / "an owner's.txt").write_text("mine")
+    assert old.cleaned() == 8
+    for version in range(8, 17):
+        assert load_version(old.path, version).version == version
+    assert not old.file(4, "checkpoint.parquet").exists()
+    assert old.file(8, "checkpoint.parquet").exists()
+    left = sorted(int(path.name[:20]) for path in old.log.glob("*.crc"))
+    assert left == [8, 9], "of an entry that went nothing is left"
+    assert not list(old.log.glob("*compacted*"))
+    assert not old.file(3, "checkpoint.parquet.damaged").exists()
+    assert (old.log / "an owner's.txt").exists()
+    assert old.cleaned() == 8, "and nothing more"
+
+
+@pytest.mark.parametrize(
+    ("said", "oldest"),
+    [
+        ("interval 7 days", 8),
+        ("7 days", 8),
+        ("INTERVAL 1 WEEK", 8),
+        ("interval 1 week 2 days", 4),
+        ("interval 90 days", 0),
+        ("90 days", 0),
+        ("INTERVAL 90 DAYS", 0),
+        ("interval 12 weeks 6 days", 0),
+        ("a while", 0),
+        ("", 0),
+    ],
+)
+def test_the_retention_is_its_owners_in_all_words(
+    old: Old, said: str, oldest: int
+) -> None:
+    """A day is kept as a whole: of noon a week ago the whole of that day."""
+    old.say(RETENTION, said)
+    assert old.cleaned() == oldest
+
+
+def test_without_a_property_it_is_deltas(old: Old) -> None:
+    assert old.snapshot.metadata is not None
+    del old.snapshot.metadata.configuration[RETENTION]  # type: ignore[attr-defined]
+    assert log_retention_ms(old.snapshot) == 30 * DAY_MS
+
+
+@pytest.mark.parametrize("said", ["false", " FALSE", "no", ""])
+def test_nothing_goes_where_its_owner_says_so(old: Old, said: str) -> None:
+    old.say(ENABLED, said)
+    assert old.cleaned() == 0
+
+
+def test_nothing_goes_where_checkpoints_are_protected(old: Old) -> None:
+    protocol = old.snapshot.protocol
+    old.snapshot.protocol = protocol._replace(writer_features=(PROTECTION,))
+    assert old.cleaned() == 0
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "checkpoint.parquet.damaged",
+        "checkpoint.parquet.tmp",
+        f"checkpoint.{1:010d}.{2:010d}.parquet",
+        "json.tmp",
+    ],
+)
+def test_what_is_no_checkpoint_stands_for_nothing(old: Old, rest: str) -> None:
+    old.file(8, "checkpoint.parquet").rename(old.file(8, rest))
+    assert old.cleaned() == 4
+
+
+def test_a_checkpoint_that_was_put_aside_keeps_what_it_is_mended_from(old: Old) -> None:
+    stash_checkpoint(old.snapshot, 8)
+    assert old.cleaned() == 4
+    assert load_version(old.path, 5).version == 5
+
+
+def test_nothing_is_deleted_for_a_checkpoint_that_cannot_be_read(old: Old) -> None:
+    place = old.file(8, "checkpoint.parquet")
+    place.write_bytes(place.read_bytes()[:-100])
+    age(place, 8)
+    with pytest.raises(CommitRefused, match="nothing below checkpoint 8 is deleted"):
+        old.cleaned()
+    assert entry_versions(old.path)[0] == 0
+
+
+def test_a_young_checkpoint_or_a_young_entry_below_keeps_what_is_below(
+    old: Old,
+) -> None:
+    age(old.file(8, "checkpoint.parquet"), 1)
+    assert old.cleaned() == 4
+    age(old.file(8, "checkpoint.parquet"), 8)
+    age(old.file(5, "json"), 1)
+    assert old.cleaned() == 4
+
+
+def test_who_is_cut_off_leaves_a_log_without_a_hole(
+    old: Old, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink, count = os.unlink, [0]
+
+    def cut_off(path: str) -> None:
+        count[0] += 1
+        if count[0] > 5:
+            raise OSError("killed")
+        unlink(path)
+
+    monkeypatch.setattr(os, "unlink", cut_off)
+    with pytest.raises(OSError, match="killed"):
+        clean_up(old.snapshot, NOON_MS)
+    monkeypatch.undo()
+    versions = entry_versions(old.path)
+    assert versions == list(range(versions[0], 17))
+    assert 0 < versions[0] < 8
+    assert load(old.path).files == old.snapshot.files
+    assert old.cleaned() == 8
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+def test_old_sidecars_that_no_checkpoint_names_go(tmp_path: Path, kind: str) -> None:
+    writer = Writer(str(tmp_path))
+    for n in range(4):
+        writer.add(0, n * 10, n * 10 + 10)
+    checkpoint = as_v2(writer, kind)
+    sidecars = checkpoint.parent / "_sidecars"
+    for name, days in (("old.parquet", 40), ("young.parquet", 1)):
+        (sidecars / name).write_bytes(b"PAR1")
+        age(sidecars / name, days)
+    for named in sidecars.glob("part-*"):
+        age(named, 40)
+    before = load(writer.path)
+    assert clean_up(before, NOON_MS) == 1
+    assert {path.name for path in sidecars.iterdir()} == {
+        "part-0.parquet", "part-1.parquet", "young.parquet",
+    }  # fmt: skip
+    assert load(writer.path).files == before.files
+
+    age(sidecars / "young.parquet", 40)
+    whole = checkpoint.read_bytes()
+    checkpoint.write_bytes(whole[:-20])
+    assert clean_up(before, NOON_MS) == 0, "nobody knows what it names"
+    checkpoint.write_bytes(whole)
+    assert clean_up(before, NOON_MS) == 1
