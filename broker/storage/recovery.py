@@ -241,6 +241,8 @@ def _find_unnamed(files: Files, found: Found, recovery: Recovery) -> None:
     is_any_missing = bool(expected) or noted is None
     is_any_missing |= is_lost and bool(unexplained_numbers(named, noted))
     for slot in found.free.copy():
+        if named_by(files, slot.file) in found.segments:
+            continue  # an equal copy, which says so
         sequence, durable = find_unnamed(
             files, slot.file, found.manifest.counts, is_any_missing=is_any_missing
         )

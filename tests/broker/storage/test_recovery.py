@@ -415,6 +415,22 @@ def test_of_two_files_of_a_segment_the_fuller_counts_and_the_other_is_put_aside(
     driver.close()
 
 
+@pytest.mark.parametrize("lost", [(), ("horizon",)])
+def test_an_equal_copy_of_a_segments_file_is_no_damage(lost: tuple[str, ...]) -> None:
+    """It is a free file, though one is looked for that may have been begun."""
+    files, appends = a_log(6)
+    node = Inode()
+    node.write(0, bytes(file_of(files, slot_of(files, appends[0])).data))
+    node.durable = bytes(node.data)
+    files.names[WAL / "segment-0099.log"] = node
+    for name in lost:
+        del files.names[WAL / name]
+    driver = Driver(files)
+    assert driver.recovery.damage == []
+    assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
+    driver.close()
+
+
 def test_a_segment_that_was_cut_short_keeps_what_is_left() -> None:
     files, appends = a_log(40)
     node = file_of(files, slot_of(files, appends[0]))
