@@ -482,7 +482,8 @@ class LocalSegmentStore(LocalObjects):
                 f"segment {known.identity.sequence}: it has no readable seal, and what "
                 f"was behind byte {known.end} is not known"
             )
-        known.holes.append((known.end, size))
+        # A file that was cut short held more.
+        known.holes.append((known.end, max(known.end, size, known.identity.file_bytes)))
         known.is_damaged = True
 
     def _report(self, text: str) -> None:
