@@ -96,6 +96,7 @@ class Node:
         self._state = "starting"
         self._damage: list[str] = []
         self._troubles: Callable[[], list[str]] = list
+        self.timers: LoopTimers
         self._held: HeldTables
         self._lake: Lake
         self._unreadable: Callable[[], Mapping[TopicNumber, str]] = dict
@@ -152,7 +153,8 @@ class Node:
             self.settings.data_dir, has_log=has_log(self.settings.data_dir / "wal")
         )
         loop = asyncio.get_running_loop()
-        timers = LoopTimers(loop, self._clock)
+        self.timers = timers = LoopTimers(loop, self._clock)
+        timers.expect_pauses()
         self._ends.callback(timers.close)
         self._bring_status(timers)
         lag = LoopLag(loop, self._counters.loop_lag)
@@ -381,6 +383,7 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     stopping = _stop_at_signals(loop)
     node = await Node.start(settings)
     _tune_garbage_collection()
+    node.timers.warn_of_pauses()
     host, port = node.broker.advertised
     tables = warehouse_of(settings.data_dir)
     log.info("serving", kafka=f"{host}:{port}", cluster_id=node.broker.cluster_id)

@@ -30,6 +30,7 @@ from broker.ids import TopicNumber, TopicPartition
 from broker.records.batch import checksum, read_header
 from broker.records.kinds import DAMAGED, Kinds, join
 from broker.storage.columns import EntryColumns
+from broker.storage.missing_segments import runs_of
 from broker.storage.segment import SegmentInfo
 from broker.storage.store import SegmentStore
 from jobs.chain import Chain
@@ -109,8 +110,10 @@ class Backlog:
             for info in infos
             for place in self._store.holes(info.sequence)
         ]
-        self.holes = sorted([*holes, *(Hole(n, 0, 0) for n in self._store.missing)])
-        changed = self._drop_others({info.sequence for info in infos})
+        there = {info.sequence for info in infos}
+        missing = runs_of(self._store.missing, there)
+        self.holes = sorted([*holes, *(Hole(run.first, 0, 0) for run in missing)])
+        changed = self._drop_others(there)
         for info, found in newer:
             changed |= self._take_up(info, found)
         if changed:

@@ -24,6 +24,7 @@ from broker.storage.entry import (
     sequence_of,
 )
 from broker.storage.manifest import ManifestDamaged, read_manifest
+from broker.storage.missing_segments import runs_of
 from broker.storage.segment import SegmentInfo, StaleSegment, is_odd
 from broker.storage.store import SegmentBytes, SegmentStore
 from jobs.check_report import Report
@@ -154,6 +155,7 @@ def _check_manifest(store: SegmentStore, report: Report) -> None:
     except ManifestDamaged as error:
         report.problems.append(str(error))
         return
-    for sequence in sorted(missing):
-        if again is not None and sequence in again.live:
-            report.problems.append(f"segment {sequence} is lost")
+    lost = missing & again.live if missing and again else frozenset()
+    for run in runs_of(lost, present):
+        verb = "is" if run.is_one else "are"
+        report.problems.append(f"{run} {verb} lost")

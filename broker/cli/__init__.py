@@ -2,16 +2,23 @@
 
 import sys
 
+from broker.cli.interrupts import end_at_interrupt, raise_at_interrupt
+
 
 def main() -> None:
     """The console script; a mistake of the user ends in one sentence."""
+    end_at_interrupt()
     from broker.cli.streams import open_closed
 
     open_closed()
     from broker.cli.app import app
     from broker.cli.failures import check_directory, reported
 
-    with reported():
-        check_directory()
-        app(prog_name="lakelog", standalone_mode=True)
+    try:
+        with reported():
+            check_directory()
+            raise_at_interrupt()
+            app(prog_name="lakelog", standalone_mode=True)
+    finally:
+        end_at_interrupt()
     sys.exit(0)

@@ -16,6 +16,7 @@ import uvloop
 from broker.cli.admin import admin_socket
 from broker.cli.announce import announce, say
 from broker.cli.failures import UserError
+from broker.cli.interrupts import end_at_interrupt
 from broker.cli.options import (
     Admin,
     Advertised,
@@ -70,6 +71,7 @@ def up(
     insecure: Insecure = False,
 ) -> None:
     """A broker, a compactor with an embedded Spark, and the admin plane."""
+    end_at_interrupt()
     from broker.runtime.process.logging import configure_logging
 
     settings = settings_of(
@@ -111,6 +113,7 @@ def broker(
     extra: Extra = None,
 ) -> None:
     """The broker alone."""
+    end_at_interrupt()
     die_with_parent()
     choose_allocators()
     from broker.node import run_broker

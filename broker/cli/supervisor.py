@@ -106,6 +106,9 @@ class Child:
     said: Callable[[str], None]
     ended: Callable[[], None] = lambda: None
     process: asyncio.subprocess.Process | None = None
+    group: int | None = None
+    """Its process group, as long as somebody of it may be there: afterwards the number
+    may be another program's."""
     stopping: bool = False
     restarts: int = 0
     ready: asyncio.Event = field(default_factory=asyncio.Event)
@@ -124,7 +127,7 @@ class Child:
         writing = asyncio.create_task(self._write_line(line_end))
         code = await process.wait()
         writing.cancel()
-        await self._wait_until_gone(process.pid)
+        await self._wait_until_gone()
         await _until_done(reading, LINGER_S)
         return code
 
@@ -144,6 +147,7 @@ class Child:
                 env=os.environ | _environment(self.restarts),
                 start_new_session=True,  # ctrl-C reaches us alone; we stop in order
             )
+            self.group = self.process.pid
             ours.pop_all()
         return self.process, read_end, line_end
 
@@ -215,15 +219,21 @@ class Child:
             log.warning("does not stop; killed", part=self.name)
             self.signal(signal.SIGKILL)
             await self.process.wait()
-        await self._wait_until_gone(self.process.pid)
+        await self._wait_until_gone()
 
-    async def _wait_until_gone(self, group: int) -> None:
+    async def _wait_until_gone(self) -> None:
         """Wait for the rest of its process group (Spark's JVM); end what lingers."""
         for _ in range(int(LINGER_S / POLL_S)):
-            if not _signal_group(group, 0):
-                return
+            if self.group is None or not _signal_group(self.group, 0):
+                break
             await asyncio.sleep(POLL_S)
-        _signal_group(group, signal.SIGKILL)
+        else:
+            self._kill_group()
+        self.group = None
+
+    def _kill_group(self) -> None:
+        if self.group is not None:
+            _signal_group(self.group, signal.SIGKILL)
 
 
 async def _until_done(task: asyncio.Task[None], timeout_s: float) -> None:

@@ -51,7 +51,8 @@ def pieces(
 
 
 class View(NamedTuple):
-    """Bytes of a file; ``unread``: the [start, end) that zeros stand for in them."""
+    """Bytes of a file; ``unread``: the [start, end) that zeros stand for in them,
+    ascending, pages that follow each other as one."""
 
     bytes: memoryview
     unread: Holes
@@ -65,7 +66,9 @@ def view(files: Files, file: int, size: int, start: int = 0) -> Iterator[View]:
         copy, unread = bytearray(size), list[tuple[int, int]]()
         for place, length, page in _pages(files, file, start, size):
             if page is None:
-                unread.append((place, place + length))
+                is_next = bool(unread) and unread[-1][1] == place
+                first = unread.pop()[0] if is_next else place
+                unread.append((first, place + length))
             else:
                 copy[place : place + len(page)] = page
         yield View(memoryview(copy).toreadonly(), tuple(unread))

@@ -32,7 +32,11 @@ from broker.storage.manifest import (
     ManifestDamaged,
     read_manifest,
 )
-from broker.storage.missing_segments import missing_segments, unexplained_numbers
+from broker.storage.missing_segments import (
+    missing_segments,
+    runs_of,
+    unexplained_numbers,
+)
 from broker.storage.objects import LocalObjects
 from broker.storage.places import DAMAGED
 from broker.storage.ranges import ranges_of
@@ -241,6 +245,8 @@ def _find_unnamed(files: Files, found: Found, recovery: Recovery) -> None:
     is_any_missing = bool(expected) or noted is None
     is_any_missing |= is_lost and bool(unexplained_numbers(named, noted))
     for slot in found.free.copy():
+        if named_by(files, slot.file) in found.segments:
+            continue  # an equal copy, which says so
         sequence, durable = find_unnamed(
             files, slot.file, found.manifest.counts, is_any_missing=is_any_missing
         )
@@ -268,11 +274,12 @@ def _report_missing(found: Found, recovery: Recovery) -> None:
     if found.manifest == Manifest():
         why = ", or it was released: there is no checkpoint that would tell"
         unexplained = frozenset(unexplained_numbers(present, noted) - missing)
-    for sequence in sorted(missing - unexplained):
-        recovery.damage.append(f"segment {sequence}: its file is missing{why}")
+    for run in runs_of(missing - unexplained, present):
+        text = run.lack(found.manifest)
+        recovery.damage.append(f"{run}: {text}{why}")
     missing |= unexplained
-    for sequence in missing:
-        place = location_of(sequence, 0), location_of(sequence + 1, 0)
+    for run in runs_of(missing, present):
+        place = location_of(run.first, 0), location_of(run.last + 1, 0)
         recovery.lost.append(LostPlace(*place, damaged=False))
         recovery.unclaimed_below = max(recovery.unclaimed_below, place[1])
     found.missing, found.unexplained = frozenset(missing), unexplained

@@ -21,8 +21,10 @@ kilobytes, 100 MB/s for one-record batches, of which only one segment is ever sc
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final
 
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -91,7 +93,8 @@ def scan(
 
     ``durable_end``, of the committed position: below it everything was durable.
     ``holes``: damaged places that were found before, ascending; nothing in them counts.
-    ``unread``: the pages that zeros stand for, since the disk cannot read them.
+    ``unread``: the places that zeros stand for, since the disk cannot read them;
+    ascending, and apart from each other.
     ``is_complete``: it has a successor, so what a footer in it names was durable.
     """
     found = Scan(end=start)
@@ -174,11 +177,15 @@ class _Walk:
             found.end = entry.position + entry.length
 
     def _take_runs(self) -> None:
-        """Go over entries that verify, many at once, as long as all of them do."""
+        """Go over entries that verify, many at once, as long as all of them do, and up
+        to where the disk cannot read."""
         found, looked_at = self.found, ENTRIES_AT_ONCE
-        while looked_at == ENTRIES_AT_ONCE and not self.unread:
+        at = bisect_right(self.unread, found.end, key=itemgetter(1))
+        unread = self.unread[at][0] if at < len(self.unread) else self.limit
+        limit = min(unread, self.limit)
+        while looked_at == ENTRIES_AT_ONCE:
             rows, looked_at = run_of_entries(
-                self.view, found.end, self.generation, self.limit
+                self.view, found.end, self.generation, limit
             )
             if len(rows):
                 found.rows += rows.tobytes()
@@ -231,8 +238,9 @@ class _Walk:
 
     def _unread_end(self, start: int, end: int) -> int:
         """Where the last page ends that could not be read of [start, end); 0: none."""
-        ends = (upto for first, upto in self.unread if first < end and start < upto)
-        return max(ends, default=0)
+        at = bisect_left(self.unread, end, key=itemgetter(0))
+        last = self.unread[at - 1][1] if at else 0
+        return last if last > start else 0
 
     def _claimed_end(self, stop: int) -> int:
         return claimed_end(self.view, stop, self.generation, self.limit)

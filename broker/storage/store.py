@@ -47,7 +47,7 @@ from broker.storage.layout import (
     Seal,
 )
 from broker.storage.manifest import Manifest, ManifestDamaged, read_manifest
-from broker.storage.missing_segments import missing_segments
+from broker.storage.missing_segments import lost_texts, missing_segments
 from broker.storage.objects import LocalObjects, Objects
 from broker.storage.segment import (
     Holes,
@@ -213,19 +213,11 @@ class LocalSegmentStore(LocalObjects):
         if missing:
             missing -= self.sequences()
             missing = set(filter(self._manifest().counts, missing))
-        self._report_missing(missing, has_checkpoint=manifest.payload is not None)
+        self._report_missing(lost_texts(missing, self._known, manifest))
         return missing
 
-    def _report_missing(self, missing: set[int], *, has_checkpoint: bool) -> None:
-        """Only of those that are missing now. Until there is a checkpoint it may be
-        that one was lost, and with it which segments were released."""
-        why = "is lost: its file is missing"
-        if not has_checkpoint:
-            why = (
-                "is lost or was released: its file is missing, and there is no "
-                "checkpoint yet that would tell"
-            )
-        texts = [f"segment {sequence} {why}" for sequence in sorted(missing)]
+    def _report_missing(self, texts: list[str]) -> None:
+        """Only of those that are missing now."""
         kept = [text for text in self.damage if text not in self._reported_missing]
         self.damage, self._reported_missing = kept + texts, texts
 
@@ -482,7 +474,8 @@ class LocalSegmentStore(LocalObjects):
                 f"segment {known.identity.sequence}: it has no readable seal, and what "
                 f"was behind byte {known.end} is not known"
             )
-        known.holes.append((known.end, size))
+        # A file that was cut short held more.
+        known.holes.append((known.end, max(known.end, size, known.identity.file_bytes)))
         known.is_damaged = True
 
     def _report(self, text: str) -> None:

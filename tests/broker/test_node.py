@@ -154,6 +154,38 @@ def listens(host: str, port: int) -> bool:
     return True
 
 
+HELD_UP = """
+import sys, time
+from broker import node
+from broker.configuration.loading import load
+
+def slowly(*given, assemble=node.assemble):
+    time.sleep(2.5)
+    return assemble(*given)
+
+node.assemble = slowly
+flags = dict(item.split("=", 1) for item in sys.argv[1:])
+node.run_broker(load(flags), lambda line: print(line, flush=True))
+"""
+
+
+def test_a_start_that_holds_the_loop_up_warns_nobody(tmp_path: Path) -> None:
+    flags = [f"data_dir={tmp_path}/data", "listener=127.0.0.1:0"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", HELD_UP, *flags],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("ready ")
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=STUCK_S)
+    finally:
+        process.kill()
+    assert "serving" in said
+    assert "held up" not in said
+
+
 LOADING = """
 import sys, threading
 from broker import node

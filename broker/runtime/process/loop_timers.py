@@ -70,6 +70,7 @@ class LoopTimers:
         self._call: asyncio.TimerHandle | None = None
         self._call_ms = 0
         self._paused_ms = 0
+        self._is_pause_news = True
         self._due: deque[Timer] = deque()
 
     def __len__(self) -> int:
@@ -83,6 +84,15 @@ class LoopTimers:
         if self._call is None or timer.deadline_ms < self._call_ms:
             self._arm(now_ms)
         return LoopTimer(self, timer)
+
+    def expect_pauses(self) -> None:
+        """A start holds the loop up by itself: until it ends that warns nobody."""
+        self._is_pause_news = False
+
+    def warn_of_pauses(self) -> None:
+        """From now on; one that began before is none to warn of."""
+        self.now_ms()
+        self._is_pause_news = True
 
     def close(self) -> None:
         """Fire nothing more."""
@@ -98,7 +108,8 @@ class LoopTimers:
         now_ms = self._clock.monotonic_ms() - self._paused_ms
         if self._call is not None and now_ms - self._call_ms >= PAUSE_MS:
             lost_ms, now_ms = now_ms - self._call_ms, self._call_ms
-            log.warning(
+            say = log.warning if self._is_pause_news else log.debug
+            say(
                 "the loop was held up, or the process stopped; delays go on",
                 paused_ms=lost_ms,
             )

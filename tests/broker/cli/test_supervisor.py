@@ -267,6 +267,24 @@ def test_a_child_that_does_not_stop_is_killed_with_what_it_left():
     assert until_gone(int(heard[0]))
 
 
+def test_a_child_that_ended_and_waits_for_its_restart_has_no_group_to_signal(
+    monkeypatch,
+):
+    """Its number may be another program's by now."""
+    paused, signalled = asyncio.Event(), []
+    child = Script("x", ["exit(1)"], print, paused.set)
+
+    async def story():
+        keeping = asyncio.create_task(child.keep())
+        await paused.wait()
+        monkeypatch.setattr(os, "killpg", lambda *its: signalled.append(its))
+        await child.stop(1)
+        await keeping
+
+    uvloop.run(asyncio.wait_for(story(), STUCK_S))
+    assert signalled == []
+
+
 def until_gone(pid: int) -> bool:
     patience = Patience()
     while patience.lasts():

@@ -5,7 +5,12 @@ import pytest
 from broker.storage.committed_position import CommittedPosition
 from broker.storage.layout import HEADER_BLOCK_BYTES
 from broker.storage.manifest import Manifest
-from broker.storage.missing_segments import missing_segments, unexplained_numbers
+from broker.storage.missing_segments import (
+    lost_texts,
+    missing_segments,
+    runs_of,
+    unexplained_numbers,
+)
 
 MANIFEST = Manifest(known=8, live=frozenset({4, 7, 8}), spaced_from=2)
 SOMETHING = HEADER_BLOCK_BYTES + 1
@@ -88,3 +93,36 @@ def test_behind_the_last_the_position_tells_whether_one_was_begun(
 ) -> None:
     assert unexplained_numbers((6, 8), noted) == numbers
     assert unexplained_numbers((), noted) == set()
+
+
+@pytest.mark.parametrize(
+    ("missing", "present", "runs"),
+    [
+        ((), {4}, []),
+        ((6,), {4, 8}, [(6, 6)]),
+        ((10, 6, 8), {4, 12}, [(6, 10)]),
+        ((6, 8, 10), {7}, [(6, 6), (8, 10)]),  # a carried one lies between
+        ((5, 6, 7), set(), [(5, 7)]),
+        ((6, 10), set(), [(6, 6), (10, 10)]),  # 8 was released
+    ],
+)
+def test_missing_ones_that_follow_each_other_are_one_run(
+    missing: tuple[int, ...], present: set[int], runs: list[tuple[int, int]]
+) -> None:
+    assert runs_of(missing, present) == runs
+
+
+def test_a_run_of_lost_ones_is_one_line() -> None:
+    manifest = Manifest(known=8, live=frozenset({4, 6, 8}), payload=b"", spaced_from=2)
+    older = ", or the checkpoint is an older copy"
+    assert lost_texts({4, 6, *range(10, 200_000, 2)}, {8}, manifest) == [
+        "segments 4 to 6 are lost: their files are missing",
+        f"segments 10 to 199998 are lost: their files are missing{older}",
+    ]
+    assert lost_texts({10}, {8}, manifest) == [
+        "segment 10 is lost: its file is missing"
+    ]
+    assert lost_texts({4, 6}, {8}, Manifest(known=8)) == [
+        "segments 4 to 6 are lost or were released: their files are missing, and there "
+        "is no checkpoint yet that would tell"
+    ]

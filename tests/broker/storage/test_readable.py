@@ -84,6 +84,24 @@ def test_zeros_stand_for_a_page_that_cannot_be_read(position: int, length: int) 
         readable.read(files, file, length, position)
 
 
+def test_pages_beside_each_other_that_cannot_be_read_are_one_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = WornFiles()
+    file = files.create(WAL / "x")
+    files.pwritev(file, [bytes(8 * PAGE)], 0)
+    bad = (1, 2, 3, 5)
+
+    def pread(file: int, length: int, position: int) -> bytes:
+        if any(position < (n + 1) * PAGE and n * PAGE < position + length for n in bad):
+            raise OSError(errno.EIO, "Input/output error")
+        return bytes(length)
+
+    monkeypatch.setattr(files, "pread", pread)
+    with readable.view(files, file, 8 * PAGE) as seen:
+        assert seen.unread == ((PAGE, 4 * PAGE), (5 * PAGE, 6 * PAGE))
+
+
 @pytest.mark.parametrize("nth", range(1, 10))
 def test_a_page_that_can_be_read_the_second_time_is_whole(nth: int) -> None:
     driver = Driver(ForgetfulFiles())

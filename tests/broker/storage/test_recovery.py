@@ -1,6 +1,7 @@
 """Damage in the middle is named and kept; what can be read is read."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from broker.storage.entry import (
     sequence_of,
 )
 from broker.storage.layout import Identity, pack_identity
+from broker.storage.manifest import pack, unpack
 from broker.storage.many_entries import Bools
 from broker.storage.recovery import recover
 from tests.broker.storage.driver import WAL, Driver, an_append, held
@@ -305,6 +307,34 @@ def test_the_last_segment_may_have_been_released_where_the_checkpoint_is_lost() 
         files = driver.wal._files.after_kill()
 
 
+def test_an_older_checkpoint_is_one_line_however_much_was_released_since() -> None:
+    """And one place where something may be lost."""
+    files, appends = a_log(60, checkpoint=True)
+    older = bytes(file_of(files, "checkpoint").data)
+    first, *between, _ = sorted({sequence_of(one.location) for one in appends})
+    of = {sequence_of(one.location): one for one in appends}
+    manifest = unpack(older).with_live(frozenset({first}), first)
+    files.names[WAL / "checkpoint"] = node = Inode()
+    node.write(0, pack(replace(manifest, sequence=first, position=4096)))
+    node.durable = bytes(node.data)
+    for each in between:
+        del files.names[WAL / slot_of(files, of[each])]
+    driver = Driver(files)
+    assert driver.recovery.damage == [
+        f"segments {between[0]} to {between[-1]}: their files are missing, "
+        "or the checkpoint is an older copy"
+    ]
+    start, end = location_of(between[0], 0), location_of(between[-1] + 1, 0)
+    assert driver.recovery.lost == [(start, end, False)]
+    assert driver.recovery.unclaimed_below == end
+    driver.close()
+    driver = Driver(driver.wal._files.after_kill())
+    assert driver.recovery.damage == [
+        f"segments {between[0]} to {between[-1]}: their files are missing"
+    ]
+    driver.close()
+
+
 def test_the_last_segment_missing_is_named_too() -> None:
     files, appends = a_log(40)
     del files.names[WAL / slot_of(files, appends[-1])]
@@ -411,6 +441,22 @@ def test_of_two_files_of_a_segment_the_fuller_counts_and_the_other_is_put_aside(
     left = files.after_kill()
     assert not any(path.name == copy for path in left.names)
     driver = Driver(left)
+    assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
+    driver.close()
+
+
+@pytest.mark.parametrize("lost", [(), ("horizon",)])
+def test_an_equal_copy_of_a_segments_file_is_no_damage(lost: tuple[str, ...]) -> None:
+    """It is a free file, though one is looked for that may have been begun."""
+    files, appends = a_log(6)
+    node = Inode()
+    node.write(0, bytes(file_of(files, slot_of(files, appends[0])).data))
+    node.durable = bytes(node.data)
+    files.names[WAL / "segment-0099.log"] = node
+    for name in lost:
+        del files.names[WAL / name]
+    driver = Driver(files)
+    assert driver.recovery.damage == []
     assert held(driver.recovery, driver.wal)[1, 0] == [one.batch for one in appends]
     driver.close()
 

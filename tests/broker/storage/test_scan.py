@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from broker.storage import many_entries
 from broker.storage.columns import ROW_BYTES, rows_of
-from broker.storage.entry import ENTRY_HEADER_BYTES, pack_entry
+from broker.storage.entry import ENTRY_HEADER_BYTES, pack_entry, read_entry
 from broker.storage.layout import HEADER_BLOCK_BYTES
 from broker.storage.scan import Scan, scan
 from tests.broker.storage.driver import an_append, batch
@@ -200,6 +200,27 @@ def test_a_place_that_cannot_be_read_behind_the_next_entrys_is_nothing() -> None
     assert (found.end, found.torn, found.damage) == (place(5), None, [])
 
 
+def test_around_places_that_cannot_be_read_entries_are_verified_many_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else each of them is asked about each place: minutes for a segment."""
+    data = a_segment(*[1] * 600)
+    unread = tuple((place(each), place(each) + 10) for each in range(100, 600, 100))
+    for start, end in unread:
+        data[start:end] = bytes(end - start)
+    asked = []
+
+    def one(view: memoryview, position: int, *rest: int, **more: Any) -> Any:
+        asked.append(position)
+        return read_entry(view, position, *rest, **more)
+
+    monkeypatch.setattr(scan_of_segments, "read_entry", one)
+    found = scanned(data, unread=unread)
+    assert len(found.holes) == len(unread)
+    assert len(found.rows) // ROW_BYTES == 595
+    assert len(asked) < 50
+
+
 def test_behind_a_durable_place_that_is_damaged_the_walk_goes_on() -> None:
     """After a power cut the position may be older than the truth."""
     data = a_segment(3)
@@ -292,10 +313,14 @@ def test_many_at_once_say_what_each_would_say(
     durable_end = chance.choice(
         [0, chance.randrange(HEADER_BLOCK_BYTES, len(data) + 1)]
     )
-    unread = (
-        ((HEADER_BLOCK_BYTES, HEADER_BLOCK_BYTES + 4096),)
-        if chance.randrange(4) == 0
-        else ()
+    unread = chance.choice(
+        [
+            (),
+            ((HEADER_BLOCK_BYTES, HEADER_BLOCK_BYTES + 4096),),
+            tuple(
+                (at, at + 512) for at in range(4608, 9000, 512) if chance.random() < 0.3
+            ),
+        ]
     )
     how = {"limit": len(data), "durable_end": durable_end, "unread": unread}
     found = scan(memoryview(data), GENERATION, **how)

@@ -1,5 +1,6 @@
 """Another process's view: nothing before it is durable, nothing that was let go."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -388,6 +389,25 @@ def test_a_segment_whose_first_sector_is_damaged_is_read_as_the_broker_reads_it(
         file.write(pack_identity(Identity(numbers[-1] + 4, SEGMENT_BYTES, 0)))
     with pytest.raises(StaleSegment):
         read(worker, one.location, 1000)
+
+
+@pytest.mark.parametrize("left", [512, 4096, 5000])
+def test_what_a_file_lost_that_was_cut_short_is_a_place_in_it(
+    tmp_path: Path, left: int
+) -> None:
+    driver = Driver(PosixFiles(), tmp_path)
+    appends = [driver.append(size=1000) for _ in range(40)]
+    driver.finish(appends)
+    driver.close()
+    first = sequence_of(appends[0].location)
+    reader = LocalSegmentStore(PosixFiles(), tmp_path)
+    (path,) = [info.path for info in reader.live() if info.sequence == first]
+    os.truncate(path, left)
+    reader = LocalSegmentStore(PosixFiles(), tmp_path)
+    reader.live()
+    of_it = [one for one in appends if sequence_of(one.location) == first]
+    assert all(start < end for start, end in reader.holes(first))
+    assert reader.holes(first)[-1][1] >= position_of(of_it[-1].location) + 1000
 
 
 @pytest.mark.parametrize("damaged", [False, True])

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import uvloop
+from structlog.testing import capture_logs
 
 from broker.clock import SystemClock
 from broker.runtime.process.loop_timers import (
@@ -203,6 +204,20 @@ def test_a_pause_of_the_process_expires_nothing_that_had_time_left() -> None:
     assert fired == ["status"]
     loop.run(200)
     assert fired == ["status", "session"]
+
+
+def test_a_pause_is_warned_of_where_none_is_expected() -> None:
+    timers, loop = timers_of_a_loop()
+    timers.expect_pauses()
+    timers.after(1_000, lambda: None)
+    with capture_logs() as events:
+        loop.clock.advance(60_000)
+        timers.warn_of_pauses()
+    assert [event["log_level"] for event in events] == ["debug"]
+    with capture_logs() as events:
+        loop.clock.advance(60_000)
+        timers.now_ms()
+    assert [event["log_level"] for event in events] == ["warning"]
 
 
 def test_a_delay_that_begins_after_a_pause_is_not_lengthened() -> None:
