@@ -81,7 +81,7 @@ class Asked(NamedTuple):
 
 class Counts(NamedTuple):
     """Of one partition; of -1, what lies in no partition's directory. ``rows`` that
-    match in the table; ``older_files`` that would be deleted beside it;
+    match in the table; ``older_files`` that have such rows of older versions alone;
     ``not_in_table``: offsets that were not looked at; ``unsure``: files and directories
     that would stay, and may have such rows."""
 
@@ -270,7 +270,7 @@ def _erase(
 
 
 def _is_nothing(found: Look) -> bool:
-    return not found.live and not found.past
+    return not found.live and not found.marked and not found.past
 
 
 def _left_in_table(
