@@ -515,6 +515,21 @@ def test_an_older_version_below_a_deletion_vector_goes_wherever_it_is_killed(
     assert (scene.look().marked, scene.look().past) == ([], [])
 
 
+def test_a_constraint_and_a_deletion_vector_are_in_no_erasures_way(
+    scene: Scene,
+) -> None:
+    """The library would leave the file in; and no row is new that it could judge."""
+    scene.table.alter.add_constraint({"some": "offset >= 0"})
+    [path] = [f.path for f in load(scene.root).files.values() if f.first_offset == 0]
+    mark(scene, path, [2])
+    entry = Path(entry_path(scene.root, load(scene.root).version))
+    features = '"writerFeatures": ["checkConstraints", '
+    entry.write_text(entry.read_text().replace('"writerFeatures": [', features))
+    scene.erase()
+    assert (scene.left(), scene.shown) == ([], [row for row in REST if row[0] != 2])
+    assert problems(scene) == []
+
+
 def test_rows_of_others_below_deletion_vectors_stay_where_they_are(
     scene: Scene,
 ) -> None:
