@@ -56,6 +56,7 @@ HOLD_AGAIN_S: Final = 60.0
 HOLDER: Final = "erase"
 LOOKS_MAX: Final = 3
 POLL_S: Final = 0.2
+_ALL_THE_TIME: Final = "its owner changes the table all the time"
 PROVEN: Final = (
     "no data file of the table has such a row",
     "no segment file is left that was there before",
@@ -253,19 +254,28 @@ def _erase(
     """Until a look finds nothing: owners may commit meanwhile. Returns how many files
     were deleted, and what was kept, path -> why: with the rows their offsets are gone,
     which alone may show it. ``hold_alone`` is called behind each look: a process that
-    was stopped in it holds the table no more."""
+    was stopped in it holds the table no more. Raises NotErased, in the words of a
+    commit's refusal if nobody changed the table since it was refused before."""
     files, attempts, kept = 0, _attempts(), dict[str, str]()
+    why, refused_at = _ALL_THE_TIME, None
     for _ in range(LOOKS_MAX):
         found = look(root, topic_id, wanted)
         kept |= found.kept
         if _is_nothing(found):
             return files, kept
         hold_alone()
-        with suppress(CommitRefused):  # its owner was faster: look again
+        before = found.table.version
+        try:
             erase(found, topic_id, digest, attempts, str(spill))
-            files += len(found.live) + len(found.past)
+            why = _ALL_THE_TIME
+            files += len(found.live) + len(found.marked) + len(found.past)
+        except CommitRefused as error:  # if its owner was faster: look again
+            why = str(error)
+            if before == refused_at:
+                break
+            refused_at = found.table.version
     if not _is_nothing(look(root, topic_id, wanted)):
-        raise NotErased("its owner changes the table all the time; ask again")
+        raise NotErased(f"{why}; ask again")
     return files, kept
 
 

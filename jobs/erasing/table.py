@@ -45,17 +45,22 @@ from jobs.merging.merger import new_file
 from jobs.merging.names import span_of
 from jobs.merging.order import NotMergeable
 from jobs.merging.room import NoRoom
+from jobs.rows import discard
 from lakehouse.durable import sync_directory
 from lakehouse.errors import CommitRefused, LakehouseError
-from lakehouse.in_flight import is_begun
+from lakehouse.in_flight import AHEAD_MS, is_begun
 from lakehouse.location import check_contained, path_inside
 from lakehouse.log.actions import NO_PARTITION, DataFile
 from lakehouse.log.commit import replace_files
 from lakehouse.log.delta_log import Snapshot, load, table_ends
 from lakehouse.log.ours import why_not_cleaned
+from lakehouse.new_file import NewFile
 from lakehouse.owners_columns import all_columns
 
 FILES_A_COMMIT: Final = 32
+GATHER_S: Final = AHEAD_MS / 3_000
+"""After so long no further file is written for a commit: each may wait for three times
+as long (`lakehouse.in_flight`), and one more was begun just before."""
 SAME_OFFSETS: Final = "it has their offsets, and nobody knows of which partition it is"
 OWNERS_WRITE_S: Final = 3_600
 """A file that no commit names may be an owner's who is about to; for so long."""
@@ -289,26 +294,27 @@ def erase(
     _delete_dead(found.table.path, found.by_offset)
     passing("erase.after_older")
     marked = [(file, distinct(())) for file in found.marked]
-    for some in (*_by_partition(marked), *_by_partition(found.live)):
-        for at in range(0, len(some), FILES_A_COMMIT):
-            part = some[at : at + FILES_A_COMMIT]
+    for rest in (*_by_partition(marked), *_by_partition(found.live)):
+        while rest:
             check_contained(found.table.path)
             try:
-                _replace(found.table, topic_id, part, request, attempts, spill)
+                count = _replace(found.table, topic_id, rest, request, attempts, spill)
             except CommitRefused:
                 raise
             except NoRoom as e:
                 raise NotErased(f"{e}: make room, and ask again") from e
             except (NotMergeable, LakehouseError, ValueError, pa.ArrowException) as e:
-                raise NotErased(f"{part[0][0].relative_path}: {e}") from e
+                raise NotErased(f"{rest[0][0].relative_path}: {e}") from e
+            rest = rest[count:]
     _delete_dead(found.table.path, found.past)
 
 
 def _by_partition(
     some: Iterable[tuple[DataFile, Offsets]],
 ) -> list[list[tuple[DataFile, Offsets]]]:
+    """The same, the largest files first."""
     found = dict[int, list[tuple[DataFile, Offsets]]]()
-    for file, offsets in some:
+    for file, offsets in sorted(some, key=lambda one: -one[0].size):
         found.setdefault(file.partition, []).append((file, offsets))
     return list(found.values())
 
@@ -332,31 +338,62 @@ def _replace(
     request: str,
     attempts: Iterator[str],
     spill: str,
-) -> None:
-    """One commit, and the bytes of what it replaced."""
+) -> int:
+    """One commit, and the bytes of what it replaced: the first of these files. Returns
+    how many; if it is refused, what was written for it is deleted."""
     root = table.path
     assert table.metadata is not None, "it was looked at"
     schema = table.metadata.schema_string
-    columns = all_columns(schema)
-    new = []
-    for file, offsets in some:
-        written = without(
-            root, file, offsets, columns, attempt=next(attempts), spill=spill
-        )
-        passing("erase.after_file")
-        if written is not None:
-            new.append(new_file(file.partition, written))
-    gone = [file for file, _ in some]
-    rows = sum(len(offsets) for _, offsets in some)
-    replace_files(
-        root, topic_id, gone, new, schema=schema, now_ms=int(time.time() * 1000),
-        erased=(request, rows), snapshot=table,
-        on_written=lambda: passing("erase.after_entry"),
-        on_committed=lambda: passing("erase.after_commit"),
-    )  # fmt: skip
+    count, new = _write(root, some, all_columns(schema), attempts, spill)
+    gone = [file for file, _ in some[:count]]
+    rows = sum(len(offsets) for _, offsets in some[:count])
+    try:
+        replace_files(
+            root, topic_id, gone, new, schema=schema, now_ms=int(time.time() * 1000),
+            erased=(request, rows), snapshot=table,
+            on_written=lambda: passing("erase.after_entry"),
+            on_committed=lambda: passing("erase.after_commit"),
+        )  # fmt: skip
+    except CommitRefused:  # after any other error it may be there all the same
+        _discard(root, new)
+        raise
     passing("erase.before_delete")
     _delete_dead(root, [file.relative_path for file in gone])
     passing("erase.after_delete")
+    return count
+
+
+def _write(
+    root: str,
+    some: Sequence[tuple[DataFile, Offsets]],
+    columns: pa.Schema,
+    attempts: Iterator[str],
+    spill: str,
+) -> tuple[int, list[NewFile]]:
+    """Write the first of these files anew, as many as one commit may have: those that
+    are written soon enough for all to be young when it comes. None takes longer than
+    those before it, if the largest come first. Returns how many, and what was made."""
+    new, count, began_s = list[NewFile](), 0, time.monotonic()
+    try:
+        for file, offsets in some[:FILES_A_COMMIT]:
+            written = without(
+                root, file, offsets, columns, attempt=next(attempts), spill=spill
+            )
+            if written is not None:
+                new.append(new_file(file.partition, written))
+            passing("erase.after_file")
+            count += 1
+            if time.monotonic() - began_s >= GATHER_S:
+                break
+    except Exception:
+        _discard(root, new)
+        raise
+    return count, new
+
+
+def _discard(root: str, new: Iterable[NewFile]) -> None:
+    for file in new:
+        discard(os.path.join(root, file.path))
 
 
 def delete(root: str, paths: Iterable[str]) -> None:

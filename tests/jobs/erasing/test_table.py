@@ -17,13 +17,14 @@ from broker.storage.directory import DataDirectory
 from broker.storage.files import PosixFiles
 from jobs import space
 from jobs.check import check_data_directory
+from jobs.erasing import table as erasing
 from jobs.erasing.expression import passed_over
 from jobs.erasing.partitions import Partitions
 from jobs.erasing.search import Found
 from jobs.erasing.table import NotErased, look
 from jobs.merging import room
 from jobs.merging.names import mark_of, merged_name
-from lakehouse import warehouse_names
+from lakehouse import in_flight, warehouse_names
 from lakehouse.errors import CommitRefused, LocationRefused
 from lakehouse.in_flight import begin
 from lakehouse.log.actions import Vector, parse_commit
@@ -418,6 +419,54 @@ def test_a_disk_that_is_nearly_full_is_left_to_the_log_and_it_is_said(
     monkeypatch.undo()
     scene.erase()
     assert scene.left() == []
+
+
+def test_a_commit_has_no_more_files_than_were_written_in_time(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waited for too long is refused: none would ever be committed else."""
+    scene.put([PERSON, *(b"%d" % number for number in range(100))])
+    sizes = {file.path: file.size for file in load(scene.root).files.values()}
+    before = load(scene.root).version
+    monkeypatch.setattr(erasing, "GATHER_S", 0.0)
+    scene.erase()
+    after = load(scene.root).version
+    assert after - before == 3
+    entries = [
+        read_entry(scene.root, version) for version in range(before + 1, after + 1)
+    ]
+    gone = [path for one in entries for path in parse_commit(1, one).removes]
+    assert gone == sorted(gone, key=lambda path: -sizes[path])
+    assert scene.left() == []
+    assert problems(scene) == []
+
+
+def test_what_was_written_for_a_commit_that_is_refused_is_deleted(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = scene.files()
+    monkeypatch.setattr(in_flight, "AHEAD_MS", 1)
+    with pytest.raises(CommitRefused, match="waited so long for its commit"):
+        scene.erase()
+    assert scene.files() == before
+
+
+def test_what_was_written_for_a_commit_before_a_file_that_fails_is_deleted(
+    scene: Scene,
+) -> None:
+    before = scene.files()
+
+    def fail(point: str) -> None:
+        if point == "erase.after_file":
+            raise ValueError("it fails")
+
+    watch(fail)
+    try:
+        with pytest.raises(NotErased, match="it fails"):
+            scene.erase()
+    finally:
+        watch(None)
+    assert scene.files() == before
 
 
 class Killed(BaseException):
