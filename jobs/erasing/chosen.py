@@ -86,9 +86,25 @@ _ROWLESS: Final = frozenset(
 """Operations of which no parameter quotes a row: columns, names, sizes, versions; what
 made a table says what the table says of itself."""
 _MANNERS: Final = frozenset(
-    {"epochId", "mode", "outputMode", "partitionBy", "queryId", "sourceVersion"}
-)
+    {
+        "applyPurge", "epochId", "existed", "ifExists", "isShallow", "mode",
+        "outputMode", "partitionBy", "queryId", "sourceVersion",
+    }
+)  # fmt: skip
 """Parameters of an operation that say how it was done."""
+_DESCRIBED: Final = frozenset({"column", "columns", "fields", "newSchema", "oldSchema"})
+"""Those that describe columns."""
+_OF_COLUMN: Final = frozenset(
+    {
+        "column", "containsNull", "elementType", "fields", "keyType", "metadata",
+        "name", "nullable", "type", "valueContainsNull", "valueType",
+    }
+)  # fmt: skip
+_BRANCHES: Final = frozenset(
+    {"matchedPredicates", "notMatchedBySourcePredicates", "notMatchedPredicates"}
+)
+"""Those of a MERGE, of which each says a condition and an ``actionType``."""
+_UNSETS: Final = "UNSET TBLPROPERTIES"
 _SETS: Final = "SET TBLPROPERTIES"
 _RESERVED: Final = ("delta.", "lakelog.")
 _CONSTRAINT: Final = "delta.constraints."
@@ -164,10 +180,39 @@ def _of_commit(info: Mapping[str, Any]) -> Iterator[str]:
     if operation == _SETS:
         yield from _of_properties(_object(of_parameters.get("properties")))
     elif operation not in _ROWLESS:
-        values += [v for name, v in of_parameters.items() if name not in _MANNERS]
+        for name, value in of_parameters.items():
+            yield from _of_parameter(operation, name, value)
     elif operation == "CREATE TABLE":
         yield from _of_new_table(of_parameters)
     yield from texts([*values, *(name for name in said if name not in _NAMES)])
+
+
+def _of_parameter(operation: str, name: str, value: Any) -> Iterator[str]:
+    """What a statement says in one; as it stands there if it is nothing to read."""
+    said = _list(value)
+    if name in _MANNERS:
+        return
+    if name in _DESCRIBED and said:
+        for one in said:
+            yield from _of_described(one)
+    elif name in _BRANCHES and said:
+        for one in said:
+            rest = {n: v for n, v in _mapping(one).items() if n != "actionType"}
+            yield from texts([rest.pop("predicate", None), rest])
+    elif operation == _UNSETS and said:
+        yield from _of_properties(dict.fromkeys(map(str, said)))
+    else:
+        yield from texts(value)
+
+
+def _of_described(column: Any) -> Iterator[str]:
+    """What a statement says of a column, but for its type."""
+    if not isinstance(column, dict):
+        yield from texts(column)
+        return
+    inner = column.get("column")
+    yield from _of_columns(inner if isinstance(inner, dict) else column)
+    yield from texts([one for name, one in column.items() if name not in _OF_COLUMN])
 
 
 def _of_new_table(parameters: Mapping[str, Any]) -> Iterator[str]:
@@ -258,11 +303,22 @@ def _of_bounds(body: Mapping[str, Any]) -> list[Any]:
 
 def _object(text: Any) -> dict[str, Any]:
     """An object of JSON; an empty one of what is none."""
+    said = _json(text)
+    return said if isinstance(said, dict) else {}
+
+
+def _list(text: Any) -> list[Any]:
+    """A list of JSON, or an object alone in one; an empty one of what is neither."""
+    said = _json(text)
+    if isinstance(said, dict):
+        return [said]
+    return said if isinstance(said, list) else []
+
+
+def _json(text: Any) -> Any:
     with suppress(ValueError, TypeError, RecursionError):
-        said = json.loads(text)
-        if isinstance(said, dict):
-            return said
-    return {}
+        return json.loads(text)
+    return None
 
 
 def _unescaped(text: str) -> str:

@@ -56,6 +56,7 @@ HOLD_AGAIN_S: Final = 60.0
 HOLDER: Final = "erase"
 LOOKS_MAX: Final = 3
 POLL_S: Final = 0.2
+_ALL_THE_TIME: Final = "its owner changes the table all the time"
 PROVEN: Final = (
     "no data file of the table has such a row",
     "no segment file is left that was there before",
@@ -81,7 +82,7 @@ class Asked(NamedTuple):
 
 class Counts(NamedTuple):
     """Of one partition; of -1, what lies in no partition's directory. ``rows`` that
-    match in the table; ``older_files`` that would be deleted beside it;
+    match in the table; ``older_files`` that have such rows of older versions alone;
     ``not_in_table``: offsets that were not looked at; ``unsure``: files and directories
     that would stay, and may have such rows."""
 
@@ -253,24 +254,33 @@ def _erase(
     """Until a look finds nothing: owners may commit meanwhile. Returns how many files
     were deleted, and what was kept, path -> why: with the rows their offsets are gone,
     which alone may show it. ``hold_alone`` is called behind each look: a process that
-    was stopped in it holds the table no more."""
+    was stopped in it holds the table no more. Raises NotErased, in the words of a
+    commit's refusal if nobody changed the table since it was refused before."""
     files, attempts, kept = 0, _attempts(), dict[str, str]()
+    why, refused_at = _ALL_THE_TIME, None
     for _ in range(LOOKS_MAX):
         found = look(root, topic_id, wanted)
         kept |= found.kept
         if _is_nothing(found):
             return files, kept
         hold_alone()
-        with suppress(CommitRefused):  # its owner was faster: look again
+        before = found.table.version
+        try:
             erase(found, topic_id, digest, attempts, str(spill))
-            files += len(found.live) + len(found.past)
+            why = _ALL_THE_TIME
+            files += len(found.live) + len(found.marked) + len(found.past)
+        except CommitRefused as error:  # if its owner was faster: look again
+            why = str(error)
+            if before == refused_at:
+                break
+            refused_at = found.table.version
     if not _is_nothing(look(root, topic_id, wanted)):
-        raise NotErased("its owner changes the table all the time; ask again")
+        raise NotErased(f"{why}; ask again")
     return files, kept
 
 
 def _is_nothing(found: Look) -> bool:
-    return not found.live and not found.past
+    return not found.live and not found.marked and not found.past
 
 
 def _left_in_table(

@@ -56,7 +56,7 @@ def without(
     """
     path = merged_name([_bounded(root, file)], attempt)
     target, source = os.path.join(root, path), os.path.join(root, file.relative_path)
-    leaves = np.union1d(gone, _marked(root, file, source))
+    leaves = np.union1d(gone, marked_offsets(root, file))
     kept = _Kept(leaves)
     wanted = Source([source], file.partition, columns)
     with tempfile.TemporaryDirectory(dir=spill) as aside:
@@ -109,11 +109,13 @@ def _chain(first: Any, others: Iterator[Any]) -> Iterator[Any]:
     yield from others
 
 
-def _marked(root: str, file: DataFile, source: str) -> Any:
-    """The offsets of the rows that a deletion vector takes. Raises LakehouseError."""
+def marked_offsets(root: str, file: DataFile) -> Any:
+    """The offsets of the rows that its deletion vector takes. Raises LakehouseError,
+    OSError, pa.ArrowException."""
     if file.vector is None:
         return np.empty(0, np.int64)
     rows = DeletedRows().of(placed(root, file.vector))
+    source = os.path.join(root, file.relative_path)
     with open_parquet(source, buffered=True) as opened:
         offsets = opened.read(columns=["offset"]).column("offset")
     if len(rows) and int(rows[-1]) >= len(offsets):

@@ -6,6 +6,8 @@ whoever is killed in between must be able to begin anew. The idea: first it is l
 (`look`), which changes nothing and says what would be done; then files that the log
 names are written anew, some at a time, each time with one commit (``LAKELOG ERASE``)
 and the old ones deleted at once; and last what no version names any more is deleted.
+Of these files some have such a row only below a deletion vector: an older version, as
+an UPDATE marks it, that nothing shows but the offset in another file. They come first.
 What was done is found to be done by the next look. The compactor stands back meanwhile.
 
 The price: whoever asks for an older version of the table, or reads it as a stream and
@@ -24,11 +26,12 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 
 from broker.failpoints import passing
 from jobs.erasing.partitions import CHANGES, Partitions, partitions_of
-from jobs.erasing.rewrite import without
+from jobs.erasing.rewrite import marked_offsets, without
 from jobs.erasing.search import (
     Found,
     Offsets,
@@ -42,17 +45,22 @@ from jobs.merging.merger import new_file
 from jobs.merging.names import span_of
 from jobs.merging.order import NotMergeable
 from jobs.merging.room import NoRoom
+from jobs.rows import discard
 from lakehouse.durable import sync_directory
 from lakehouse.errors import CommitRefused, LakehouseError
-from lakehouse.in_flight import is_begun
+from lakehouse.in_flight import AHEAD_MS, is_begun
 from lakehouse.location import check_contained, path_inside
 from lakehouse.log.actions import NO_PARTITION, DataFile
 from lakehouse.log.commit import replace_files
 from lakehouse.log.delta_log import Snapshot, load, table_ends
 from lakehouse.log.ours import why_not_cleaned
+from lakehouse.new_file import NewFile
 from lakehouse.owners_columns import all_columns
 
 FILES_A_COMMIT: Final = 32
+GATHER_S: Final = AHEAD_MS / 3_000
+"""After so long no further file is written for a commit: each may wait for three times
+as long (`lakehouse.in_flight`), and one more was begun just before."""
 SAME_OFFSETS: Final = "it has their offsets, and nobody knows of which partition it is"
 OWNERS_WRITE_S: Final = 3_600
 """A file that no commit names may be an owner's who is about to; for so long."""
@@ -68,6 +76,9 @@ class Look(NamedTuple):
     table: Snapshot
     live: Sequence[tuple[DataFile, Offsets]]
     """Files of the table, and which of their offsets match."""
+    marked: Sequence[DataFile]
+    """Files of the table that have such rows only below their deletion vectors, and
+    nothing shows that but the offsets in other files."""
     past: Sequence[str]
     """Files that only older versions name, or none; paths below the table."""
     by_offset: Sequence[str]
@@ -92,8 +103,9 @@ class Look(NamedTuple):
 
     @property
     def past_files(self) -> dict[int, int]:
-        """Partition -> files of older versions that have such rows."""
-        return self._by_partition(self.past)
+        """Partition -> files that have such rows of older versions alone."""
+        marked = [file.relative_path for file in self.marked]
+        return self._by_partition([*marked, *self.past])
 
     @property
     def kept_files(self) -> dict[int, int]:
@@ -142,7 +154,8 @@ def look(root: str, topic_id: str, search: Search) -> Look:
     partitions = partitions_of(table, listed.files)
     found = search(root, partitions)
     _check_live(found, live)
-    doubts = _past(root, found, partitions, live)
+    wanted = offsets_by_partition(found, partitions)
+    doubts = _past(root, found, wanted, partitions, live)
     shown = found.offsets.keys() | found.nameless.keys()
     kept = {
         path: said
@@ -154,6 +167,7 @@ def look(root: str, topic_id: str, search: Search) -> Look:
         table,
         [(live[path], offsets) for path, offsets in sorted(found.offsets.items())
          if path in live],
+        _marked(root, wanted, [file for p, file in live.items() if p not in shown]),
         past,
         [path for path in past if path not in shown],
         kept | {path: _doubtful(why) for path, why in listed.unsearched.items()},
@@ -173,8 +187,33 @@ def _check_live(found: Found, live: Mapping[str, DataFile]) -> None:
             )
 
 
+def _marked(
+    root: str, wanted: Mapping[int | None, Offsets], files: Iterable[DataFile]
+) -> list[DataFile]:
+    """Those of the table's files that have an older version of such a row below their
+    deletion vectors: an UPDATE leaves it there. What has one of an unknown partition's
+    offsets is among them: nobody reads the rows that leave it. Raises NotErased."""
+    nowhere = distinct(())
+    found = []
+    for file in files:
+        near = [wanted.get(p, nowhere) for p in (file.partition, None)]
+        if file.vector is None or not any(map(len, near)):
+            continue
+        try:
+            offsets = marked_offsets(root, file)
+        except (LakehouseError, OSError, ValueError, KeyError, pa.ArrowException) as e:
+            raise NotErased(f"{file.relative_path} cannot be searched: {e}") from e
+        if np.isin(offsets, np.concatenate(near)).any():
+            found.append(file)
+    return found
+
+
 def _past(
-    root: str, found: Found, partitions: Partitions, live: Collection[str]
+    root: str,
+    found: Found,
+    wanted: Mapping[int | None, Offsets],
+    partitions: Partitions,
+    live: Collection[str],
 ) -> dict[str, str | None]:
     """The files that have such a row, or may have one, of those that are not in the
     table -> why nobody knows; None: such a row was found in it.
@@ -182,7 +221,6 @@ def _past(
     An offset says which row it is only with the partition; where nobody knows that of
     the file that matches, or of the other, it may be another row.
     """
-    wanted = offsets_by_partition(found, partitions)
     everywhere, nowhere = distinct(wanted.values()), distinct(())
     rest = {path: p for path, p in partitions.items() if path not in live}
     older = at_offsets(root, {
@@ -255,22 +293,30 @@ def erase(
     os.makedirs(spill, exist_ok=True)
     _delete_dead(found.table.path, found.by_offset)
     passing("erase.after_older")
-    by_partition = dict[int, list[tuple[DataFile, Offsets]]]()
-    for file, offsets in found.live:
-        by_partition.setdefault(file.partition, []).append((file, offsets))
-    for some in by_partition.values():
-        for at in range(0, len(some), FILES_A_COMMIT):
-            part = some[at : at + FILES_A_COMMIT]
+    marked = [(file, distinct(())) for file in found.marked]
+    for rest in (*_by_partition(marked), *_by_partition(found.live)):
+        while rest:
             check_contained(found.table.path)
             try:
-                _replace(found.table, topic_id, part, request, attempts, spill)
+                count = _replace(found.table, topic_id, rest, request, attempts, spill)
             except CommitRefused:
                 raise
             except NoRoom as e:
                 raise NotErased(f"{e}: make room, and ask again") from e
             except (NotMergeable, LakehouseError, ValueError, pa.ArrowException) as e:
-                raise NotErased(f"{part[0][0].relative_path}: {e}") from e
+                raise NotErased(f"{rest[0][0].relative_path}: {e}") from e
+            rest = rest[count:]
     _delete_dead(found.table.path, found.past)
+
+
+def _by_partition(
+    some: Iterable[tuple[DataFile, Offsets]],
+) -> list[list[tuple[DataFile, Offsets]]]:
+    """The same, the largest files first."""
+    found = dict[int, list[tuple[DataFile, Offsets]]]()
+    for file, offsets in sorted(some, key=lambda one: -one[0].size):
+        found.setdefault(file.partition, []).append((file, offsets))
+    return list(found.values())
 
 
 def _delete_dead(root: str, paths: Collection[str]) -> None:
@@ -292,31 +338,62 @@ def _replace(
     request: str,
     attempts: Iterator[str],
     spill: str,
-) -> None:
-    """One commit, and the bytes of what it replaced."""
+) -> int:
+    """One commit, and the bytes of what it replaced: the first of these files. Returns
+    how many; if it is refused, what was written for it is deleted."""
     root = table.path
     assert table.metadata is not None, "it was looked at"
     schema = table.metadata.schema_string
-    columns = all_columns(schema)
-    new = []
-    for file, offsets in some:
-        written = without(
-            root, file, offsets, columns, attempt=next(attempts), spill=spill
-        )
-        passing("erase.after_file")
-        if written is not None:
-            new.append(new_file(file.partition, written))
-    gone = [file for file, _ in some]
-    rows = sum(len(offsets) for _, offsets in some)
-    replace_files(
-        root, topic_id, gone, new, schema=schema, now_ms=int(time.time() * 1000),
-        erased=(request, rows), snapshot=table,
-        on_written=lambda: passing("erase.after_entry"),
-        on_committed=lambda: passing("erase.after_commit"),
-    )  # fmt: skip
+    count, new = _write(root, some, all_columns(schema), attempts, spill)
+    gone = [file for file, _ in some[:count]]
+    rows = sum(len(offsets) for _, offsets in some[:count])
+    try:
+        replace_files(
+            root, topic_id, gone, new, schema=schema, now_ms=int(time.time() * 1000),
+            erased=(request, rows), snapshot=table,
+            on_written=lambda: passing("erase.after_entry"),
+            on_committed=lambda: passing("erase.after_commit"),
+        )  # fmt: skip
+    except CommitRefused:  # after any other error it may be there all the same
+        _discard(root, new)
+        raise
     passing("erase.before_delete")
     _delete_dead(root, [file.relative_path for file in gone])
     passing("erase.after_delete")
+    return count
+
+
+def _write(
+    root: str,
+    some: Sequence[tuple[DataFile, Offsets]],
+    columns: pa.Schema,
+    attempts: Iterator[str],
+    spill: str,
+) -> tuple[int, list[NewFile]]:
+    """Write the first of these files anew, as many as one commit may have: those that
+    are written soon enough for all to be young when it comes. None takes longer than
+    those before it, if the largest come first. Returns how many, and what was made."""
+    new, count, began_s = list[NewFile](), 0, time.monotonic()
+    try:
+        for file, offsets in some[:FILES_A_COMMIT]:
+            written = without(
+                root, file, offsets, columns, attempt=next(attempts), spill=spill
+            )
+            if written is not None:
+                new.append(new_file(file.partition, written))
+            passing("erase.after_file")
+            count += 1
+            if time.monotonic() - began_s >= GATHER_S:
+                break
+    except Exception:
+        _discard(root, new)
+        raise
+    return count, new
+
+
+def _discard(root: str, new: Iterable[NewFile]) -> None:
+    for file in new:
+        discard(os.path.join(root, file.path))
 
 
 def delete(root: str, paths: Iterable[str]) -> None:

@@ -36,16 +36,17 @@ def commit_judged(
     librarys: Callable[[int], bool],
     *,
     removes: bool = False,
+    moves: bool = False,
 ) -> Committed:
     """Judge, and write the entry after what was judged, until nobody was faster.
 
     ``ours`` and ``librarys`` write the entry after a version, durably; False: another
-    one is there.
+    one is there. ``removes`` and ``moves`` as of `lakehouse.log.ours.why_not_ours`.
     """
     for _ in range(COMMIT_ATTEMPTS):
         judge()
         before, refused = table.version, None
-        odd = why_not_ours(table.protocol, table.metadata, removes=removes)
+        odd = why_not_ours(table.protocol, table.metadata, removes=removes, moves=moves)
         try:
             done = (librarys if odd else ours)(before)
         except CommitRefused as error:

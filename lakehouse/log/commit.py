@@ -254,7 +254,7 @@ def replace_files(
         sync_entries(table, version + 1)
         return True
 
-    return commit_judged(table, topic_id, judge, ours, librarys)
+    return commit_judged(table, topic_id, judge, ours, librarys, moves=True)
 
 
 def _said_of_rows(

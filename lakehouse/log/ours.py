@@ -28,7 +28,8 @@ _TYPES: Final = frozenset(
 )  # fmt: skip
 _PARTITIONED_BY: Final = ("partition",)
 _OFF: Final = frozenset({"", "false", "none"})
-_ASKS: Final = ("delta.enable", "delta.columnMapping.mode", "delta.constraints.")
+_CONSTRAINT: Final = "delta.constraints."
+_ASKS: Final = ("delta.enable", "delta.columnMapping.mode", _CONSTRAINT)
 """Properties that begin so ask something of each commit, unless they say no."""
 _PLAIN: Final = ((1, 1), (1, 2))
 _FEATURED: Final = ((1, 7), (3, 7))
@@ -72,11 +73,16 @@ _UNMOVABLE: Final = frozenset({"delta.enableRowTracking", "delta.columnMapping.m
 
 
 def why_not_ours(
-    protocol: Protocol, metadata: Metadata | None, *, removes: bool = False
+    protocol: Protocol,
+    metadata: Metadata | None,
+    *,
+    removes: bool = False,
+    moves: bool = False,
 ) -> str | None:
     """One sentence if the library is to commit to such a table, else None.
 
-    ``removes``: files are to leave.
+    ``removes``: files are to leave. ``moves``: others may come in their place, with
+    rows that are in the table. A constraint asks nothing of either.
     """
     if metadata is None:
         return "the log holds no metaData action"
@@ -87,6 +93,7 @@ def why_not_ours(
         return "it is not partitioned by partition"
     for key, value in metadata.configuration.items():
         is_known = _KNOWN.get(key) in protocol.writer_features
+        is_known |= (removes or moves) and key.startswith(_CONSTRAINT)
         if key.startswith(_ASKS) and value.lower() not in _OFF and not is_known:
             return f"{key} is {value}"
     append_only = metadata.configuration.get(APPEND_ONLY, "false")

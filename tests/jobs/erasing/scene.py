@@ -7,6 +7,7 @@ from pathlib import Path
 
 import deltalake
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from jobs.erasing.search import by_key
@@ -64,13 +65,18 @@ class Scene:
     def table(self) -> deltalake.DeltaTable:
         return deltalake.DeltaTable(self.root)
 
-    def replace(self, path: str, by: str, key: bytes | None = None) -> None:
+    def replace(
+        self, path: str, by: str, key: bytes | None = None, offset: int | None = None
+    ) -> None:
         """As a statement of an owner's that writes a file of the table to another
-        place; ``key``: of all its rows from then on."""
+        place; ``key``: of all its rows from then on; ``offset``: the one row that is
+        written, and the file stays."""
         root = Path(self.root)
         rows = pq.read_table(root / path, partitioning=None)
         if "partition" in rows.column_names:  # a column of the path, as Spark writes it
             rows = rows.drop_columns(["partition"])
+        if offset is not None:
+            rows = rows.filter(pc.equal(rows["offset"], offset))
         if key is not None:
             keys = pa.array([key] * len(rows), pa.binary())
             rows = rows.set_column(rows.schema.get_field_index("key"), "key", keys)
@@ -85,8 +91,9 @@ class Scene:
                      "modificationTime": 1, "dataChange": True,
                      "stats": json.dumps(stats)}},
         ]  # fmt: skip
+        said = actions if offset is None else actions[1:]
         entry = Path(entry_path(self.root, load(self.root).version + 1))
-        entry.write_text("\n".join(map(json.dumps, actions)))
+        entry.write_text("\n".join(map(json.dumps, said)))
 
     def files(self) -> set[str]:
         root = Path(self.root)

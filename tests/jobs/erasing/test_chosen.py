@@ -18,6 +18,14 @@ def did(operation: str, *expected: set[str], **parameters: str) -> tuple[Any, ..
     return ("commitInfo", info, *expected)
 
 
+COLUMN = {"name": "x", "type": "decimal(17,2)", "nullable": True, "metadata": {}}
+
+
+def described(said: dict[str, str] | None = None, **beside: str) -> str:
+    """A column as Spark's statements describe it."""
+    return json.dumps([{"column": COLUMN | {"metadata": said or {}}, **beside}])
+
+
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
@@ -34,6 +42,11 @@ def did(operation: str, *expected: set[str], **parameters: str) -> tuple[Any, ..
         did("SET TBLPROPERTIES", properties='{"delta.x":"interval 17 days"}'),
         did("STREAMING UPDATE", outputMode="Append", epochId="17"),
         did("WRITE", mode="Append", partitionBy='["partition"]'),
+        did("CLONE", isShallow="true", sourceVersion="17"),
+        did("DROP CONSTRAINT", existed="true"),
+        did("UNSET TBLPROPERTIES", properties='["delta.x17"]', ifExists="true"),
+        did("REORG", applyPurge="true"),
+        did("MERGE", matchedPredicates='[{"actionType":"update"}]'),
     ],
 )
 def test_what_the_format_fills_is_nobodys_choice(kind: str, body: Any) -> None:
@@ -52,6 +65,26 @@ def test_what_the_format_fills_is_nobodys_choice(kind: str, body: Any) -> None:
         ("commitInfo", {"operation": "DELETE", "timestamp": 17, "x": "y"}, {"x", "y"}),
         did("SET TBLPROPERTIES", {"mine", "17"}, properties='{"mine":"17"}'),
         did("WRITE", {"x = 17"}, mode="Append", predicate="x = 17"),
+        did("ADD COLUMNS", {"x", "after y"}, columns=described(position="after y")),
+        did("ADD COLUMN", {"x"}, fields=json.dumps([COLUMN])),
+        did("CHANGE COLUMN", {"x"}, column=json.dumps(COLUMN)),
+        did("CHANGE COLUMN", {"17"}, column="17"),
+        did("REPLACE COLUMNS", {"x"}, columns=json.dumps([COLUMN])),
+        did("UPDATE SCHEMA", {"x"}, newSchema=json.dumps({"fields": [COLUMN]})),
+        did("DROP COLUMNS", {"17", "x.y"}, columns='["17","x.y"]'),
+        did(
+            "ADD COLUMNS",
+            {"x", "CURRENT_DEFAULT", "17", "of 17"},
+            columns=described({"CURRENT_DEFAULT": "17", "comment": "of 17"}),
+        ),
+        did("ADD COLUMNS", {"[{torn 17"}, columns="[{torn 17"),
+        did("UNSET TBLPROPERTIES", {"17", "[]"}, properties='["17"]', x="[]"),
+        did(
+            "MERGE",
+            {"x = 17", "y", "1"},
+            matchedPredicates='[{"actionType":"update","predicate":"x = 17","y":1}]',
+        ),
+        did("MERGE", {"17"}, notMatchedPredicates='["17"]'),
         (TEXT, '{"add":"\\u0041\\n', {'{"add":"\\u0041\\n', '{"add":"A\n'}),
     ],
 )

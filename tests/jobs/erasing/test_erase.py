@@ -28,6 +28,7 @@ from jobs.erasing.search import Search
 from jobs.erasing.table import NotErased
 from jobs.extent import Extents
 from jobs.merging.rewrite import Merged, MergeTask, attempted
+from lakehouse import in_flight
 from lakehouse.in_flight import begin, hidden
 from lakehouse.log.delta_log import load
 from tests.jobs.erasing.scene import PERSON, Scene
@@ -419,3 +420,14 @@ def test_an_owner_who_writes_as_fast_as_it_erases_is_told_so(
     else:
         with pytest.raises(NotErased, match="all the time"):
             run(scene.world.data_dir, ASKED, 30)
+
+
+@pytest.mark.usefixtures("broker")
+def test_a_refusal_that_is_not_its_owners_doing_is_told_in_its_own_words(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = scene.files()
+    monkeypatch.setattr(in_flight, "AHEAD_MS", 1)  # what is written is old at once
+    with pytest.raises(NotErased, match=r"waited so long for its commit.*; ask again"):
+        run(scene.world.data_dir, ASKED, 30)
+    assert scene.files() == before

@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
+from uuid import UUID
 
 import deltalake
 import pyarrow as pa
@@ -15,21 +17,23 @@ from broker.storage.directory import DataDirectory
 from broker.storage.files import PosixFiles
 from jobs import space
 from jobs.check import check_data_directory
+from jobs.erasing import table as erasing
 from jobs.erasing.expression import passed_over
 from jobs.erasing.partitions import Partitions
 from jobs.erasing.search import Found
 from jobs.erasing.table import NotErased, look
 from jobs.merging import room
 from jobs.merging.names import mark_of, merged_name
-from lakehouse import warehouse_names
+from lakehouse import in_flight, warehouse_names
 from lakehouse.errors import CommitRefused, LocationRefused
 from lakehouse.in_flight import begin
-from lakehouse.log.actions import parse_commit
+from lakehouse.log.actions import Vector, parse_commit
 from lakehouse.log.delta_log import entry_path, load, read_entry
 from tests.jobs.erasing.scene import PERSON, REQUEST, SECRET, Scene
 from tests.jobs.world import World
-from tests.support.bitmaps import delete_rows
+from tests.support.bitmaps import delete_rows, stored
 from tests.support.tables import Writer
+from tests.support.traces import traces
 from tests.support.warehouses import AWAY, unmount
 
 
@@ -417,15 +421,65 @@ def test_a_disk_that_is_nearly_full_is_left_to_the_log_and_it_is_said(
     assert scene.left() == []
 
 
+def test_a_commit_has_no_more_files_than_were_written_in_time(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waited for too long is refused: none would ever be committed else."""
+    scene.put([PERSON, *(b"%d" % number for number in range(100))])
+    sizes = {file.path: file.size for file in load(scene.root).files.values()}
+    before = load(scene.root).version
+    monkeypatch.setattr(erasing, "GATHER_S", 0.0)
+    scene.erase()
+    after = load(scene.root).version
+    assert after - before == 3
+    entries = [
+        read_entry(scene.root, version) for version in range(before + 1, after + 1)
+    ]
+    gone = [path for one in entries for path in parse_commit(1, one).removes]
+    assert gone == sorted(gone, key=lambda path: -sizes[path])
+    assert scene.left() == []
+    assert problems(scene) == []
+
+
+def test_what_was_written_for_a_commit_that_is_refused_is_deleted(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = scene.files()
+    monkeypatch.setattr(in_flight, "AHEAD_MS", 1)
+    with pytest.raises(CommitRefused, match="waited so long for its commit"):
+        scene.erase()
+    assert scene.files() == before
+
+
+def test_what_was_written_for_a_commit_before_a_file_that_fails_is_deleted(
+    scene: Scene,
+) -> None:
+    before = scene.files()
+
+    def fail(point: str) -> None:
+        if point == "erase.after_file":
+            raise ValueError("it fails")
+
+    watch(fail)
+    try:
+        with pytest.raises(NotErased, match="it fails"):
+            scene.erase()
+    finally:
+        watch(None)
+    assert scene.files() == before
+
+
 class Killed(BaseException):
     """As by ``kill -9``: nobody handles it."""
 
 
-def erase_killed(scene: Scene, point: str) -> None:
-    """An erasure that does not come further than this."""
+def erase_killed(scene: Scene, point: str, number: int = 1) -> None:
+    """An erasure that does not come further than this, the first time or a later."""
+    passed = Counter[str]()
 
     def kill(name: str) -> None:
-        if name == point:
+        passed[name] += 1
+        if (name, passed[name]) == (point, number):
             raise Killed
 
     watch(kill)
@@ -466,6 +520,84 @@ def test_an_older_version_that_only_an_offset_shows_goes_also_if_it_is_killed(
     if scene.look().live:
         scene.erase()
     assert scene.files() == set()
+
+
+def corrected_below_a_vector(scene: Scene) -> str:
+    """The path of a file of the table that has, marked, what its owner corrected: the
+    person's row stands in another one, as UPDATE leaves them."""
+    [older] = scene.files()
+    newer = "partition=0/part-00000-corrected.parquet"
+    scene.replace(older, newer, key=PERSON, offset=0)
+    mark(scene, older, stored(scene.root, [0], UUID(int=1)))
+    return older
+
+
+def mark(scene: Scene, path: str, taken: list[int] | Vector) -> None:
+    writer = Writer.__new__(Writer)
+    writer.path = scene.root
+    delete_rows(writer, {path: taken})
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "erase.after_older", "erase.after_file", "erase.after_entry",
+        "erase.after_commit", "erase.before_delete", "erase.after_delete", None,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_older_version_below_a_deletion_vector_goes_wherever_it_is_killed(
+    world: World, point: str | None, number: int
+) -> None:
+    scene = Scene(world)
+    scene.put([b"anna", b"a"])
+    older = corrected_below_a_vector(scene)
+    found = scene.look()
+    assert ([file.path for file in found.marked], found.rows) == ([older], {0: 1})
+    assert found.past_files == {0: 1}
+    if point is not None:
+        erase_killed(scene, point, 1 if point == "erase.after_older" else number)
+    scene.erase()
+    assert scene.left() == list(traces(Path(scene.root), [b"anna"])) == []
+    assert scene.shown == [(1, b"a")]
+    assert problems(scene) == []
+    assert (scene.look().marked, scene.look().past) == ([], [])
+
+
+def test_a_constraint_and_a_deletion_vector_are_in_no_erasures_way(
+    scene: Scene,
+) -> None:
+    """The library would leave the file in; and no row is new that it could judge."""
+    scene.table.alter.add_constraint({"some": "offset >= 0"})
+    [path] = [f.path for f in load(scene.root).files.values() if f.first_offset == 0]
+    mark(scene, path, [2])
+    entry = Path(entry_path(scene.root, load(scene.root).version))
+    features = '"writerFeatures": ["checkConstraints", '
+    entry.write_text(entry.read_text().replace('"writerFeatures": [', features))
+    scene.erase()
+    assert (scene.left(), scene.shown) == ([], [row for row in REST if row[0] != 2])
+    assert problems(scene) == []
+
+
+def test_rows_of_others_below_deletion_vectors_stay_where_they_are(
+    scene: Scene,
+) -> None:
+    [path] = [f.path for f in load(scene.root).files.values() if f.first_offset == 3]
+    mark(scene, path, [0])
+    found = scene.look()
+    assert found.marked == []
+    scene.erase(found)
+    assert path in load(scene.root).files
+
+
+def test_a_vector_that_cannot_be_read_stops_it(world: World) -> None:
+    scene = Scene(world)
+    scene.put([b"anna", b"a"])
+    corrected_below_a_vector(scene)
+    [vector] = Path(scene.root).rglob("*.bin")
+    vector.write_bytes(b"torn")
+    with pytest.raises(NotErased, match="cannot be searched"):
+        scene.look()
 
 
 def test_a_directory_that_is_gone_with_its_files_ends_no_erasure(scene: Scene) -> None:

@@ -95,6 +95,9 @@ def test_a_feature_that_asks_for_more_is_the_librarys(made: Metadata) -> None:
     constrained = configured(made, delta__constraints__short="offset < 10")
     checked = Protocol(1, 7, (), (*PLAIN, "checkConstraints"))
     assert why_not_ours(checked, constrained) is not None
+    assert why_not_ours(checked, constrained, moves=True) is None
+    assert why_not_ours(checked, constrained, removes=True) is None
+    assert why_not_ours(Protocol(1, 3), constrained, moves=True) is not None
 
 
 def test_rows_are_numbered_for_nobody_unless_that_is_suspended(made: Metadata) -> None:
