@@ -2,7 +2,7 @@
 
 Loading what a command needs takes up to a second, and an exception in the middle of an
 import is a traceback for people. A shell sees 130 either way. Where the signal is
-ignored (a job behind a shell without terminal), it stays so.
+ignored (a job behind a shell without terminal), it stays so while a command is loaded.
 """
 
 import signal

@@ -22,6 +22,7 @@ received stay in its receiver and are not started.
 
 import asyncio
 from collections import deque
+from contextvars import Context
 from types import CoroutineType
 from typing import Any, cast
 
@@ -268,7 +269,7 @@ class Connection(asyncio.BufferedProtocol):
         result = exchange.result
         if getattr(result, "add_done_callback", None) is None:
             result = self._hub.loop.create_task(result)
-        result.add_done_callback(exchange)
+        Context().run(result.add_done_callback, exchange)  # nobody's call
         if budget.spent and (cut_short := getattr(result, "cut_short", None)):
             cut_short()
 

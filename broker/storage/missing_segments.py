@@ -81,7 +81,7 @@ class Run(NamedTuple):
         """That its files are not there, and what else that may mean."""
         if self.is_one:
             return "its file is missing"
-        is_since = 0 < manifest.known < self.first
+        is_since = 0 < manifest.known < self.last
         other = ", or the checkpoint is an older copy" if is_since else ""
         return f"their files are missing{other}"
 

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
 from typing import Any
+from urllib.parse import unquote
 
 from lakehouse.log.actions import (
     Commit,
@@ -122,20 +123,23 @@ def read_checkpoint(
         raise ValueError(f"checkpoint {version} cannot be read: {error!r}") from error
 
 
-def sidecars_of(log_directory: str, version: int, names: list[str]) -> list[str]:
-    """The sidecars that a checkpoint names. Raises ValueError where it is damaged."""
-    found: list[str] = []
+def is_of_checkpoint(name: str) -> bool:
+    """Whether a file of the log is a checkpoint, or a part of one."""
+    return bool(_NAME.fullmatch(name) or _V2_NAME.fullmatch(name))
+
+
+def sidecars_of(log_directory: str, name: str) -> list[str]:
+    """The names of the sidecars that a file of a checkpoint names. Raises ValueError
+    where it is damaged."""
+    path = os.path.join(log_directory, name)
     try:
-        for name in names:
-            path = os.path.join(log_directory, name)
-            if name.endswith(".json"):
-                found += _read_json(path, Commit(version, is_state=True))
-            else:
-                sidecars = _rows(_table(path, None), "sidecar")
-                found += [body["path"] for body in sidecars]
+        if name.endswith(".json"):
+            named = _json_sidecars(_lines(path))
+        else:
+            named = _parquet_sidecars(path)
     except Exception as error:  # an owner's tool may have written anything
-        raise ValueError(f"checkpoint {version} cannot be read: {error!r}") from error
-    return found
+        raise ValueError(f"{name} cannot be read: {error!r}") from error
+    return [os.path.basename(unquote(one)) for one in named]
 
 
 def _read(
@@ -152,7 +156,7 @@ def _read(
             sidecars += _read_json(path, state)
         else:
             sidecars += _read_part(path, state, checksums.get(name))
-    for name in sidecars:
+    for name in map(unquote, sidecars):
         if os.path.basename(name) != name:
             raise ValueError(f"checkpoint {version} names the sidecar {name!r}")
         _read_part(os.path.join(log_directory, SIDECARS, name), state)
@@ -163,17 +167,36 @@ def _read(
 
 def _read_json(path: str, state: Commit) -> list[str]:
     """Add what a V2 checkpoint in JSON says; the names of its sidecars."""
-    with open_file(path) as file:
-        text = file.read()
+    text = _lines(path)
     part = parse_commit(state.version, text)
-    actions = [json.loads(line) for line in text.split(b"\n") if line.strip()]
-    sidecars = [one["sidecar"]["path"] for one in actions if one.get("sidecar")]
     state.adds += part.adds
     state.removes |= part.removes
     state.transactions |= part.transactions
     state.protocol = part.protocol or state.protocol
     state.metadata = part.metadata or state.metadata
-    return sidecars
+    return _json_sidecars(text)
+
+
+def _lines(path: str) -> bytes:
+    with open_file(path) as file:
+        return file.read()
+
+
+def _json_sidecars(text: bytes) -> list[str]:
+    actions = [json.loads(line) for line in text.split(b"\n") if line.strip()]
+    return [one["sidecar"]["path"] for one in actions if one.get("sidecar")]
+
+
+def _parquet_sidecars(path: str) -> list[str]:
+    """Of all columns only that one is read."""
+    import pyarrow.parquet as pq
+
+    check_file(path)
+    with pq.ParquetFile(path) as file:
+        if "sidecar" not in file.schema_arrow.names:
+            return []
+        table = file.read(columns=["sidecar"], use_threads=False)
+    return [body["path"] for body in _rows(table, "sidecar")]
 
 
 def _read_part(path: str, state: Commit, known: Checksum | None = None) -> list[str]:

@@ -9,8 +9,9 @@ below one checkpoint goes, the newest that is older than the retention, as all e
 up to it are; but it must be whole, and is read before anything is deleted. Where the
 retention is no length of time that we know, nothing is.
 
-The price: that checkpoint is read, half a second of 20,000 files. And what an owner
-copied or touched lately is not old, nor is what came behind it.
+The price: that checkpoint is read, half a second of 20,000 files; no more than
+`GONE_MAX` files go at a time. And what an owner copied or touched lately is not old,
+nor is what came behind it.
 
 Source: the Delta transaction log protocol, "Metadata Cleanup", "Checkpoint Protection";
 ``io.delta`` ``MetadataCleanup``. Used by the compactor's process only; blocks.
@@ -20,6 +21,7 @@ import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
+from stat import S_ISREG
 from typing import Final
 
 from lakehouse.errors import CommitRefused
@@ -27,6 +29,7 @@ from lakehouse.intervals import interval_ms
 from lakehouse.log.checkpoint import (
     SIDECARS,
     complete_checkpoints,
+    is_of_checkpoint,
     read_checkpoint,
     sidecars_of,
 )
@@ -38,6 +41,9 @@ ENABLED: Final = "delta.enableExpiredLogCleanup"
 DEFAULT_RETENTION: Final = "interval 30 days"
 PROTECTION: Final = "checkpointProtection"
 """A writer that does not know this feature's rules deletes nothing."""
+
+GONE_MAX: Final = 10_000
+"""The oldest first; to delete as many takes half a second. The rest goes next time."""
 
 _DAY_MS: Final = 86_400_000
 _ENTRY: Final = re.compile(r"\d{20}\.json")
@@ -90,12 +96,21 @@ class _Log:
         is left has no hole. Raises CommitRefused."""
         old = self._old_version()
         for version, names in complete_checkpoints(self._names) if old >= 0 else ():
-            if version <= old and _are_old(self.directory, names, self._until_ms):
-                below = self._below(version)
-                if below:
-                    _check(self.directory, version, names)
-                return below
+            if version > old or not self._stands(version, names):
+                continue
+            below = self._below(version)
+            if below:
+                _check(self.directory, version, names)
+            return below[:GONE_MAX]
         return []
+
+    def _stands(self, version: int, names: list[str]) -> bool:
+        """Whether it is old, and no other of its version is what others may read."""
+        first = f"{version:020d}"
+        of_it = [one for one in self._names if one.startswith(first)]
+        return {*filter(is_of_checkpoint, of_it)} == {*names} and _are_old(
+            self.directory, names, self._until_ms
+        )
 
     def _old_version(self) -> int:
         """The newest whose entry is old, as all below it are; -1 if there is none."""
@@ -134,16 +149,24 @@ def _unnamed(directory: str, sidecars: str, until_ms: int) -> list[str]:
     """The old sidecars that no checkpoint names. Where one cannot be read, nobody knows
     which it names."""
     try:
-        names = os.listdir(sidecars)
+        names = [name for name in os.listdir(sidecars) if name.endswith(".parquet")]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    old = {name for name in names if _are_old(sidecars, [name], until_ms)}
-    for version, of_it in complete_checkpoints(os.listdir(directory)) if old else ():
+    old = {name for name in names if _is_old_file(sidecars, name, until_ms)}
+    checkpoints = sorted(filter(is_of_checkpoint, os.listdir(directory)))
+    for name in checkpoints:  # what is old is named by the oldest
+        if not old:
+            break
         try:
-            old.difference_update(sidecars_of(directory, version, of_it))
+            old.difference_update(sidecars_of(directory, name))
         except ValueError:
             return []
     return sorted(old)
+
+
+def _is_old_file(directory: str, name: str, until_ms: int) -> bool:
+    found = os.lstat(os.path.join(directory, name))
+    return S_ISREG(found.st_mode) and found.st_mtime_ns < until_ms * 1_000_000
 
 
 def _delete(directory: str, names: Iterable[str]) -> None:

@@ -17,6 +17,8 @@ from lakehouse.intervals import interval_ms
         ("interval 2", None),
         ("interval two days", None),
         ("interval 2 months", None),
+        ("interval \u00b2 days", None),
+        (f"interval {'9' * 5_000} days", None),
     ],
 )
 def test_a_length_of_time_is_understood_or_not(text: str, found: int | None) -> None:

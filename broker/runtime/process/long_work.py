@@ -32,8 +32,10 @@ from weakref import WeakKeyDictionary, ref
 R = TypeVar("R")
 PIECES_A_TURN: Final = 3
 
+_GONE_MAX: Final = 64
+"""So many tickets without a piece are kept, besides as many as have one."""
+
 Piece = Callable[[], None]
-"""It must not raise: those that go on in the same turn would be lost."""
 
 
 class _Waiting:
@@ -45,7 +47,7 @@ class _Waiting:
         self._pieces: dict[int, deque[Piece]] = {}
         """As they came; of one ticket in its own order."""
         self._by_ticket: list[int] = []
-        """A heap; those without a piece just now stay in until they would be first."""
+        """A heap; some have no piece just now: it is made anew when those are many."""
 
     def __bool__(self) -> bool:
         return bool(self._pieces)
@@ -59,6 +61,8 @@ class _Waiting:
         if pieces is None:
             pieces = self._pieces[ticket] = deque()
             heapq.heappush(self._by_ticket, ticket)
+            if len(self._by_ticket) > 2 * len(self._pieces) + _GONE_MAX:
+                self._by_ticket = sorted(self._pieces)
         pieces.append(piece)
 
     def take_first(self) -> Piece:
@@ -133,14 +137,19 @@ class Pieces:
             pieces.append((answers or work).take_first())
         if work or answers:
             self._call_next()
-        for piece in pieces:
-            piece()
+        rest = iter(pieces)
+        try:
+            for piece in rest:
+                piece()
+        finally:  # one that raises, which is our mistake, takes no other with it
+            for piece in rest:
+                self._call_soon(piece)
 
 
 _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Pieces] = WeakKeyDictionary()
 _of_request: ContextVar["LongWork | None"] = ContextVar("of_request", default=None)
-_NOBODYS: Final = Context()
-"""What a piece starts is not part of the request that asked for the turn."""
+NOBODYS: Final = Context()
+"""What is called in it is part of no request, though one asked for the call."""
 
 
 def pieces() -> Pieces:
@@ -158,7 +167,7 @@ def _call_soon(
     """A loop that is gone is not kept by its pieces."""
     loop = of()
     assert loop is not None
-    loop.call_soon(callback, context=_NOBODYS)
+    loop.call_soon(callback, context=NOBODYS)
 
 
 def work_of_request() -> "LongWork":
@@ -214,8 +223,8 @@ class LongWork:
             next(steps)
         except StopIteration as end:
             result.set_result(end.value)
-        except Exception as error:  # noqa: BLE001 - raised where it is awaited
-            result.set_exception(error)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001
+            result.set_exception(error)  # it is raised where it is awaited
         else:
             self.later(partial(self._step, steps, result))
 

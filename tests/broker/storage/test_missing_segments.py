@@ -119,6 +119,9 @@ def test_a_run_of_lost_ones_is_one_line() -> None:
         "segments 4 to 6 are lost: their files are missing",
         f"segments 10 to 199998 are lost: their files are missing{older}",
     ]
+    assert lost_texts({8, 10, 12}, {4, 6, 14}, manifest) == [
+        f"segments 8 to 12 are lost: their files are missing{older}"
+    ]
     assert lost_texts({10}, {8}, manifest) == [
         "segment 10 is lost: its file is missing"
     ]

@@ -1,5 +1,6 @@
 """What of a log is old goes, down to a checkpoint that was read; nothing else does."""
 
+import json
 import os
 from pathlib import Path
 
@@ -7,8 +8,16 @@ import deltalake
 import pytest
 
 from lakehouse.errors import CommitRefused
+from lakehouse.log import expiry
 from lakehouse.log.checkpoint_repair import stash_checkpoint
-from lakehouse.log.delta_log import LOG_DIRECTORY, entry_versions, load, load_version
+from lakehouse.log.delta_log import (
+    LOG_DIRECTORY,
+    Snapshot,
+    entry_versions,
+    load,
+    load_version,
+    read_version,
+)
 from lakehouse.log.expiry import (
     ENABLED,
     PROTECTION,
@@ -192,6 +201,22 @@ def test_who_is_cut_off_leaves_a_log_without_a_hole(
     assert old.cleaned() == 8
 
 
+def test_a_checkpoint_that_has_a_twin_of_its_version_stands_for_nothing(
+    old: Old,
+) -> None:
+    """Nobody knows which of them another reader takes."""
+    twin = old.file(8, "checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json")
+    twin.write_text("{}")
+    age(twin, 8)
+    assert clean_up(old.snapshot, NOON_MS) > 0
+    assert entry_versions(old.path)[0] == 4
+
+
+def test_so_many_files_go_at_a_time(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "GONE_MAX", 3)
+    assert [old.cleaned() for _ in range(4)] == [3, 5, 8, 8]
+
+
 @pytest.mark.parametrize("kind", ["json", "parquet"])
 def test_old_sidecars_that_no_checkpoint_names_go(tmp_path: Path, kind: str) -> None:
     writer = Writer(str(tmp_path))
@@ -217,3 +242,43 @@ def test_old_sidecars_that_no_checkpoint_names_go(tmp_path: Path, kind: str) -> 
     assert clean_up(before, NOON_MS) == 0, "nobody knows what it names"
     checkpoint.write_bytes(whole)
     assert clean_up(before, NOON_MS) == 1
+
+
+def test_a_sidecar_is_named_by_any_checkpoint_also_a_twin(tmp_path: Path) -> None:
+    """Two writers may each make one of a version, in two forms; names are URIs."""
+    writer = Writer(str(tmp_path))
+    for n in range(4):
+        writer.add(0, n * 10, n * 10 + 10)
+    checkpoint = as_v2(writer, "json")
+    sidecars = checkpoint.parent / "_sidecars"
+    for number, uuid in enumerate(("10a083e8", "f0a083e8")):
+        twin = checkpoint.with_name(checkpoint.name.replace("80a083e8", uuid))
+        (sidecars / f"part {number}{uuid}.parquet").write_bytes(b"PAR1")
+        name = f"file:///elsewhere/part%20{number}{uuid}.parquet"
+        twin.write_text(json.dumps({"sidecar": {"path": name}}))
+    (sidecars / "directory.parquet").mkdir()
+    (sidecars / "an owner's.txt").write_text("mine")
+    before = {path.name for path in sidecars.iterdir()}
+    (sidecars / "unnamed.parquet").write_bytes(b"PAR1")
+    for path in sidecars.iterdir():
+        age(path, 40)
+    snapshot = load_by(writer, checkpoint)
+    assert clean_up(snapshot, NOON_MS) == 1
+    assert {path.name for path in sidecars.iterdir()} == before
+
+
+def load_by(writer: Writer, checkpoint: Path) -> Snapshot:
+    """The state as this one of its version tells it."""
+    return read_version(writer.path, int(checkpoint.name[:20]), [checkpoint.name], {})
+
+
+def test_a_sidecar_whose_name_is_escaped_is_read(tmp_path: Path) -> None:
+    writer = Writer(str(tmp_path))
+    for n in range(4):
+        writer.add(0, n * 10, n * 10 + 10)
+    before = load(writer.path)
+    checkpoint = as_v2(writer, "json")
+    for part in (checkpoint.parent / "_sidecars").iterdir():
+        part.rename(part.with_name(part.name.replace("-", " ")))
+    checkpoint.write_text(checkpoint.read_text().replace("part-", "part%20"))
+    assert load(writer.path).files == before.files

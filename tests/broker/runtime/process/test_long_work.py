@@ -241,6 +241,47 @@ def test_steps_end_with_what_they_return_or_raise_and_not_behind_who_gave_up() -
     assert closed == [5, 0, 1 << 40]
 
 
+def test_who_goes_on_alone_for_long_leaves_nothing_behind() -> None:
+    soon: deque[Callable[[], None]] = deque()
+    pieces = Pieces(soon.append)
+    for _ in range(200):
+        Request(pieces, 6)
+        while soon:
+            turn_of(soon)
+    assert len(pieces._work._by_ticket) < 80
+
+
+def test_a_piece_that_raises_takes_no_other_with_it() -> None:
+    soon: deque[Callable[[], None]] = deque()
+    pieces = Pieces(soon.append)
+    done: list[int] = []
+
+    def fail() -> None:
+        raise ValueError("a mistake")
+
+    for number, piece in enumerate((partial(done.append, 0), fail)):
+        pieces.add(number, piece)
+    for number in (2, 3):
+        pieces.add(number, partial(done.append, number))
+    with pytest.raises(ValueError, match="a mistake"):
+        turn_of(soon)
+    while soon:
+        turn_of(soon)
+    assert sorted(done) == [0, 2, 3]
+
+
+def test_steps_that_are_cancelled_from_within_end_so() -> None:
+    def steps() -> Steps[int]:
+        yield
+        raise asyncio.CancelledError
+
+    async def story() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await LongWork().completed(steps())
+
+    asyncio.run(story())
+
+
 def test_a_loop_that_is_gone_is_not_kept() -> None:
     async def story() -> "ref[asyncio.AbstractEventLoop]":
         await LongWork().others_first()
