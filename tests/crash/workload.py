@@ -190,7 +190,8 @@ def read_everything(
     bootstrap: str, topic: str, partitions: int, *, lost: Callable[[], object] = list
 ) -> Found:
     """(partition, offset) -> value, from offset 0 to the end, by a new client. Raises
-    Lost if a partition has no end, at once when ``lost`` says what is gone."""
+    Lost if a partition has no end or an error, at once when ``lost`` says what is
+    gone."""
     consumer = a_consumer(bootstrap, topic, partitions)
     waiting = set(range(partitions))
     found: Found = {}
@@ -209,8 +210,8 @@ def read_everything(
                 found[key] = message.value()
             elif error.code() == KafkaError._PARTITION_EOF:
                 waiting.discard(message.partition())
-            else:
-                raise AssertionError(error)
+            else:  # as of a record that is not what was acknowledged
+                raise Lost(error)
     consumer.close()
     return found
 
