@@ -147,12 +147,12 @@ def _whole(unit: Unit, source: Source, footers: Footers) -> Any:
         table = file.read_row_group(
             unit.number, columns=_there(file, source), use_threads=False
         )
-    rest = _rest(table, unit.path, unit.group.first_row, source)
-    return shaped(rest, source.schema, source.partition)
+    table = shaped(table, source.schema, source.partition)
+    return _rest(table, unit.path, unit.group.first_row, source)
 
 
 def _in_pieces(unit: Unit, source: Source, footers: Footers) -> Iterator[Any]:
-    """The rows of a row group, some at a time; at least one."""
+    """The rows of a row group, some at a time; never none."""
     first_row = unit.group.first_row
     with footers.open(unit.path, buffered=True) as file:
         for batch in file.iter_batches(
@@ -160,16 +160,17 @@ def _in_pieces(unit: Unit, source: Source, footers: Footers) -> Iterator[Any]:
             columns=_there(file, source), use_threads=False,
         ):  # fmt: skip
             table = pa.Table.from_batches([batch])
+            table = shaped(table, source.schema, source.partition)
             rest = _rest(table, unit.path, first_row, source)
             first_row += len(batch)
             if len(rest):
-                yield shaped(rest, source.schema, source.partition)
+                yield rest
 
 
 def _rest(table: Any, path: str, first_row: int, source: Source) -> Any:
     """The rows from this number of a file on without those that are left out."""
-    taken = source.taken.get(path)
-    if taken is None:
+    taken = source.taken.get(path, ())
+    if not len(taken):
         return table
     stays = staying(taken, first_row, len(table))
     return table.take(column_of(np.flatnonzero(stays).astype(np.int64), pa.int64()))
