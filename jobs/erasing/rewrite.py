@@ -2,8 +2,13 @@
 
 As a merge of one file (`jobs.merging.rewrite`): the rows in order of offset, sorted if
 an owner left them otherwise, in row groups of ours; and what is written is read once
-more, and has just the offsets that were to stay. Rows that a deletion vector takes are
-left out as well: they would come back else.
+more. Rows that a deletion vector takes are left out as well, by their numbers: they
+would come back else.
+
+What is to be erased is named by its offset, and an owner may have that twice: he
+inserted the row that he corrected, and his OPTIMIZE put both into one file. Nobody
+knows which of them is meant, so that file stays until he says it. What stays is
+counted apart from what leaves (`what_stays`): of each offset goes one row.
 
 The new name says what that of the old file said (`jobs.merging.names`): key compaction
 and retention know it again.
@@ -12,13 +17,13 @@ and retention know it again.
 import os
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from jobs.merging.names import merged_name
-from jobs.merging.order import Source, in_order
+from jobs.merging.order import NotMergeable, Source, in_order, staying
 from jobs.merging.rewrite import (
     Digest,
     Pause,
@@ -32,10 +37,12 @@ from jobs.merging.rewrite import (
 from jobs.rows import Written, discard, sync_written
 from lakehouse.errors import LakehouseError
 from lakehouse.files.deletion_vectors import DeletedRows, placed
-from lakehouse.files.footers import Footers
+from lakehouse.files.footers import NO_OFFSET, Footers
 from lakehouse.files.repeated import open_parquet
 from lakehouse.log.actions import DataFile
 from lakehouse.plain import column_of, numbers
+
+_ROWS: Final = 1 << 16
 
 
 def without(
@@ -54,44 +61,86 @@ def without(
     nobody else has. Raises NotMergeable where rows are no records, ValueError,
     LakehouseError, OSError, pa.ArrowException; NoRoom where the disk is nearly full.
     """
+    stays, taken = what_stays(root, file, gone), _taken(root, file)
     path = merged_name([_bounded(root, file)], attempt)
     target, source = os.path.join(root, path), os.path.join(root, file.relative_path)
-    leaves = np.union1d(gone, marked_offsets(root, file))
-    kept = _Kept(leaves)
-    wanted = Source([source], file.partition, columns)
+    wanted = Source([source], file.partition, columns, taken={source: taken})
     with tempfile.TemporaryDirectory(dir=spill) as aside:
-        rows = kept.of(in_order(wanted, Footers(), aside))
+        rows = _others(in_order(wanted, Footers(), aside), gone)
         groups = checked(row_groups(rows), file.partition)
         first = next(groups, None)
-        if first is None:
+        if first is None and not stays.rows:
             return None
+        if first is None:
+            raise ValueError(f"{source} has not the {stays.rows} rows that stay")
         try:
             pause = Pause(0, 0, 0, stop_file(aside))
             bounds = write_groups(target, columns, _chain(first, groups), pause)
             written = sync_written(path, target, bounds)
             found = digest_of([target], rising=True)
-            if found != kept.digest:
-                raise ValueError(f"{path} has not what stays: {kept.digest}, {found}")
+            if found != stays:
+                raise ValueError(f"{path} has not what stays: {stays}, {found}")
         except BaseException:
             discard(target)
             raise
     return written
 
 
-class _Kept:
-    """The rows that stay, and a digest of their offsets."""
+def what_stays(root: str, file: DataFile, gone: Any) -> Digest:
+    """The offsets of the rows that stay of a file. Raises NotMergeable if one of those
+    that leave it is of two rows that are not both deleted: one of them may be another;
+    and as `without`."""
+    digest, rows, live = Digest(), np.zeros(len(gone), int), np.zeros(len(gone), int)
+    for offsets, is_live in _offsets(root, file):
+        at, leaves = _places(gone, offsets)
+        np.add.at(rows, at[leaves], 1)
+        np.add.at(live, at[leaves & is_live], 1)
+        digest = digest_of_offsets(offsets[~leaves & is_live], digest)
+    twice = np.flatnonzero((rows > 1) & (live > 0))
+    if len(twice):
+        raise NotMergeable(
+            f"offset {gone[twice[0]]} is there twice, and only its owner knows whether "
+            "both are to go: let him delete the row that is, and write the file anew "
+            "(REORG TABLE ... APPLY (PURGE))"
+        )
+    return digest
 
-    def __init__(self, gone: Any) -> None:
-        self._gone = gone
-        self.digest = Digest()
 
-    def of(self, tables: Iterator[Any]) -> Iterator[Any]:
-        for table in tables:
-            offsets = numbers(table.column("offset"))
-            stays: Any = np.flatnonzero(~np.isin(offsets, self._gone))
-            self.digest = digest_of_offsets(offsets[stays], self.digest)
-            if len(stays):
-                yield table.take(column_of(stays.astype(np.int64), pa.int64()))
+def _offsets(root: str, file: DataFile) -> Iterator[tuple[Any, Any]]:
+    """The offsets of all rows in their order, and which the vector does not take, some
+    at a time. Raises LakehouseError if it takes what is not there."""
+    taken, count = _taken(root, file), 0
+    source = os.path.join(root, file.relative_path)
+    with open_parquet(source, buffered=True) as opened:
+        for batch in opened.iter_batches(_ROWS, columns=["offset"], use_threads=False):
+            offsets = numbers(batch.column(0).cast(pa.int64()).fill_null(NO_OFFSET))
+            yield offsets, staying(taken, count, len(offsets))
+            count += len(offsets)
+    if len(taken) and int(taken[-1]) >= count:
+        raise LakehouseError(f"{source} has not the rows that its vector takes")
+
+
+def _taken(root: str, file: DataFile) -> Any:
+    """The numbers of the rows that its deletion vector takes."""
+    return DeletedRows().of(placed(root, file.vector))
+
+
+def _places(gone: Any, offsets: Any) -> tuple[Any, Any]:
+    """Where in ``gone`` each offset is, and whether it is."""
+    if not len(gone):
+        nowhere = np.zeros(len(offsets), np.int64)
+        return nowhere, nowhere.astype(np.bool_)
+    at = np.minimum(np.searchsorted(gone, offsets), len(gone) - 1)
+    return at, gone[at] == offsets
+
+
+def _others(tables: Iterator[Any], gone: Any) -> Iterator[Any]:
+    """The rows at other offsets."""
+    for table in tables:
+        _, leaves = _places(gone, numbers(table.column("offset")))
+        stays: Any = np.flatnonzero(~leaves)
+        if len(stays):
+            yield table.take(column_of(stays.astype(np.int64), pa.int64()))
 
 
 def _bounded(root: str, file: DataFile) -> DataFile:
@@ -112,12 +161,8 @@ def _chain(first: Any, others: Iterator[Any]) -> Iterator[Any]:
 def marked_offsets(root: str, file: DataFile) -> Any:
     """The offsets of the rows that its deletion vector takes. Raises LakehouseError,
     OSError, pa.ArrowException."""
-    if file.vector is None:
-        return np.empty(0, np.int64)
-    rows = DeletedRows().of(placed(root, file.vector))
-    source = os.path.join(root, file.relative_path)
-    with open_parquet(source, buffered=True) as opened:
-        offsets = opened.read(columns=["offset"]).column("offset")
-    if len(rows) and int(rows[-1]) >= len(offsets):
-        raise LakehouseError(f"{source} has not the rows that its vector takes")
-    return numbers(offsets.take(column_of(rows, pa.int64())).drop_null())
+    found = [np.empty(0, np.int64)]
+    if file.vector is not None:
+        found += [offsets[~is_live] for offsets, is_live in _offsets(root, file)]
+    offsets = np.concatenate(found)
+    return offsets[offsets != NO_OFFSET]

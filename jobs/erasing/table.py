@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from broker.failpoints import passing
 from jobs.erasing.partitions import CHANGES, Partitions, partitions_of
-from jobs.erasing.rewrite import marked_offsets, without
+from jobs.erasing.rewrite import marked_offsets, what_stays, without
 from jobs.erasing.search import (
     Found,
     Offsets,
@@ -154,6 +154,7 @@ def look(root: str, topic_id: str, search: Search) -> Look:
     partitions = partitions_of(table, listed.files)
     found = search(root, partitions)
     _check_live(found, live)
+    _check_once(root, found, live)
     wanted = offsets_by_partition(found, partitions)
     doubts = _past(root, found, wanted, partitions, live)
     shown = found.offsets.keys() | found.nameless.keys()
@@ -185,6 +186,19 @@ def _check_live(found: Found, live: Mapping[str, DataFile]) -> None:
                 f"{path} has {count} such rows without an offset, its owner's, and no "
                 "records: delete them there first"
             )
+
+
+def _check_once(root: str, found: Found, live: Mapping[str, DataFile]) -> None:
+    """Raise NotErased where a row of a file in the table cannot be told from another
+    one that has its offset."""
+    for path in sorted(found.offsets.keys() & live.keys()):
+        try:
+            what_stays(root, live[path], found.offsets[path])
+        except (
+            NotMergeable, LakehouseError, OSError, ValueError, KeyError,
+            pa.ArrowException,
+        ) as e:  # fmt: skip
+            raise NotErased(f"{path}: {e}") from e
 
 
 def _marked(

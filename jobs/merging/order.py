@@ -13,8 +13,9 @@ while it is made, and later a step of each: 64 MiB, and about as much.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ STEP_BYTES: Final = 512 << 10
 RUNS_MAX: Final = 128
 """So many are read side by side."""
 WHOLE_ROWS_MAX: Final = 4 * ROW_GROUP_ROWS
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class NotMergeable(Exception):
@@ -56,12 +58,15 @@ class Source(NamedTuple):
     """Files of one partition by absolute path, and the columns that are wanted.
 
     ``after``: hears of the rows that were spilled, each time, and keeps to a pace.
+    ``taken``: path -> numbers of rows that are left out, rising, as a deletion vector
+    has them.
     """
 
     paths: Sequence[str]
     partition: int
     schema: pa.Schema
     after: Callable[[int], None] = _at_once
+    taken: Mapping[str, Any] = _NONE
 
 
 def units_of(paths: Sequence[str], footers: Footers) -> list[Unit]:
@@ -142,17 +147,42 @@ def _whole(unit: Unit, source: Source, footers: Footers) -> Any:
         table = file.read_row_group(
             unit.number, columns=_there(file, source), use_threads=False
         )
-    return shaped(table, source.schema, source.partition)
+    table = shaped(table, source.schema, source.partition)
+    return _rest(table, unit.path, unit.group.first_row, source)
 
 
 def _in_pieces(unit: Unit, source: Source, footers: Footers) -> Iterator[Any]:
+    """The rows of a row group, some at a time; never none."""
+    first_row = unit.group.first_row
     with footers.open(unit.path, buffered=True) as file:
         for batch in file.iter_batches(
             batch_rows(unit.group), row_groups=[unit.number],
             columns=_there(file, source), use_threads=False,
         ):  # fmt: skip
             table = pa.Table.from_batches([batch])
-            yield shaped(table, source.schema, source.partition)
+            table = shaped(table, source.schema, source.partition)
+            rest = _rest(table, unit.path, first_row, source)
+            first_row += len(batch)
+            if len(rest):
+                yield rest
+
+
+def _rest(table: Any, path: str, first_row: int, source: Source) -> Any:
+    """The rows from this number of a file on without those that are left out."""
+    taken = source.taken.get(path, ())
+    if not len(taken):
+        return table
+    stays = staying(taken, first_row, len(table))
+    return table.take(column_of(np.flatnonzero(stays).astype(np.int64), pa.int64()))
+
+
+def staying(taken: Any, first_row: int, count: int) -> Any:
+    """Of so many rows from this number on, which are not among these numbers, which
+    rise."""
+    stays = np.ones(count, np.bool_)
+    low, high = np.searchsorted(taken, (first_row, first_row + count))
+    stays[taken[low:high] - first_row] = False
+    return stays
 
 
 def _there(file: Any, source: Source) -> list[str]:

@@ -1,6 +1,7 @@
 """A topic with a person's records among others', in a table, for tests of erasure."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -9,13 +10,18 @@ import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 
+from broker.failpoints import watch
 from jobs.erasing.search import by_key
 from jobs.erasing.table import Look, erase, look
+from lakehouse.log.actions import Vector
 from lakehouse.log.delta_log import entry_path, load
 from lakehouse.plain import numbers
 from tests.jobs.world import World
 from tests.support.batches import Record
+from tests.support.bitmaps import delete_rows
+from tests.support.tables import Writer
 from tests.support.traces import traces
 
 PERSON, SECRET, REQUEST = b"person-4711", b"lives in Amsterdam", "ab" * 32
@@ -102,3 +108,30 @@ class Scene:
     def left(self) -> list[str]:
         """The files of the table in which the person still is."""
         return list(traces(Path(self.root), [PERSON, SECRET]))
+
+
+class Killed(BaseException):
+    """As by ``kill -9``: nobody handles it."""
+
+
+def erase_killed(scene: Scene, point: str, number: int = 1) -> None:
+    """An erasure that does not come further than this, the first time or a later."""
+    passed = Counter[str]()
+
+    def kill(name: str) -> None:
+        passed[name] += 1
+        if (name, passed[name]) == (point, number):
+            raise Killed
+
+    watch(kill)
+    try:
+        with pytest.raises(Killed):
+            scene.erase()
+    finally:
+        watch(None)
+
+
+def mark(scene: Scene, path: str, taken: list[int] | Vector) -> None:
+    writer = Writer.__new__(Writer)
+    writer.path = scene.root
+    delete_rows(writer, {path: taken})

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections import Counter
 from pathlib import Path
 from uuid import UUID
 
@@ -27,9 +26,16 @@ from jobs.merging.names import mark_of, merged_name
 from lakehouse import in_flight, warehouse_names
 from lakehouse.errors import CommitRefused, LocationRefused
 from lakehouse.in_flight import begin
-from lakehouse.log.actions import Vector, parse_commit
+from lakehouse.log.actions import parse_commit
 from lakehouse.log.delta_log import entry_path, load, read_entry
-from tests.jobs.erasing.scene import PERSON, REQUEST, SECRET, Scene
+from tests.jobs.erasing.scene import (
+    PERSON,
+    REQUEST,
+    SECRET,
+    Scene,
+    erase_killed,
+    mark,
+)
 from tests.jobs.world import World
 from tests.support.bitmaps import delete_rows, stored
 from tests.support.tables import Writer
@@ -469,27 +475,6 @@ def test_what_was_written_for_a_commit_before_a_file_that_fails_is_deleted(
     assert scene.files() == before
 
 
-class Killed(BaseException):
-    """As by ``kill -9``: nobody handles it."""
-
-
-def erase_killed(scene: Scene, point: str, number: int = 1) -> None:
-    """An erasure that does not come further than this, the first time or a later."""
-    passed = Counter[str]()
-
-    def kill(name: str) -> None:
-        passed[name] += 1
-        if (name, passed[name]) == (point, number):
-            raise Killed
-
-    watch(kill)
-    try:
-        with pytest.raises(Killed):
-            scene.erase()
-    finally:
-        watch(None)
-
-
 @pytest.mark.parametrize(
     "point",
     [
@@ -530,12 +515,6 @@ def corrected_below_a_vector(scene: Scene) -> str:
     scene.replace(older, newer, key=PERSON, offset=0)
     mark(scene, older, stored(scene.root, [0], UUID(int=1)))
     return older
-
-
-def mark(scene: Scene, path: str, taken: list[int] | Vector) -> None:
-    writer = Writer.__new__(Writer)
-    writer.path = scene.root
-    delete_rows(writer, {path: taken})
 
 
 @pytest.mark.parametrize(

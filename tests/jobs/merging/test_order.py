@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -114,6 +115,24 @@ def test_an_owners_columns_come_along(folder: Path) -> None:
     assert found.schema == schema
     by_offset = sorted(theirs.to_pylist(), key=lambda row: row["offset"])
     assert [row for row in found.to_pylist() if row["x"] is not None] == by_offset
+
+
+@pytest.mark.parametrize("group", [50, 1_000])
+@pytest.mark.parametrize("is_shuffled", [True, False])
+@pytest.mark.parametrize("run_bytes", [1, 1 << 20])
+def test_rows_are_left_out_by_their_numbers_in_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, group: int, run_bytes: int, *,
+    is_shuffled: bool,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(order, "RUN_BYTES", run_bytes)
+    offsets = shuffled(300) if is_shuffled else list(range(300))
+    offsets[7] = offsets[3]
+    paths = write(folder, rows(0, offsets), group=group)
+    taken = [3, *range(50, 100), 299]
+    source = Source(paths, 0, WRITE, taken={paths[0]: np.array(taken)})
+    found = pa.concat_tables(in_order(source, Footers(), str(folder / "spill")))
+    left = [o for number, o in enumerate(offsets) if number not in taken]
+    assert found == rows(0, sorted(left))
 
 
 def test_what_repeats_an_offset_stays_twice(folder: Path) -> None:
