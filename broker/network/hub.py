@@ -8,6 +8,7 @@ lets them all speak: one write for each connection, however many answers it has.
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from contextvars import Context
 from functools import partial
 from typing import Protocol
 
@@ -19,7 +20,6 @@ from broker.network.blocks import Arena, BlockPool
 from broker.network.receiver import Receiver
 from broker.network.turn import Turn
 from broker.runtime.budget import Budget
-from broker.runtime.process.long_work import NOBODYS
 from broker.runtime.process.status import Counters
 from broker.settings import NetworkSettings
 from broker.timing.delayed import Timers
@@ -67,7 +67,7 @@ class Hub:
         self.loop = loop
         self.clock = clock
         self.timers = timers
-        self.turn = Turn(partial(loop.call_soon, context=NOBODYS), clock.monotonic_ns)
+        self.turn = Turn(partial(loop.call_soon, context=Context()), clock.monotonic_ns)
         self.counters = counters
         self.receiving = Budget(limits.inflight_bytes_max)
         self.producing = Budget(limits.inflight_bytes_max)

@@ -137,9 +137,9 @@ def sidecars_of(log_directory: str, name: str) -> list[str]:
             named = _json_sidecars(_lines(path))
         else:
             named = _parquet_sidecars(path)
+        return [os.path.basename(unquote(one)) for one in named]
     except Exception as error:  # an owner's tool may have written anything
         raise ValueError(f"{name} cannot be read: {error!r}") from error
-    return [os.path.basename(unquote(one)) for one in named]
 
 
 def _read(

@@ -43,7 +43,7 @@ PROTECTION: Final = "checkpointProtection"
 """A writer that does not know this feature's rules deletes nothing."""
 
 GONE_MAX: Final = 10_000
-"""The oldest first; to delete as many takes half a second. The rest goes next time."""
+"""To delete as many takes half a second. The rest goes next time."""
 
 _DAY_MS: Final = 86_400_000
 _ENTRY: Final = re.compile(r"\d{20}\.json")
@@ -70,6 +70,7 @@ def clean_up(snapshot: Snapshot, now_ms: int) -> int:
     _delete(log.directory, gone)
     sidecars = os.path.join(log.directory, SIDECARS)
     unnamed = _unnamed(log.directory, sidecars, min(until_ms, now_ms - _DAY_MS))
+    unnamed = unnamed[: GONE_MAX - len(gone)]
     _delete(sidecars, unnamed)
     return len(gone) + len(unnamed)
 
@@ -107,10 +108,10 @@ class _Log:
     def _stands(self, version: int, names: list[str]) -> bool:
         """Whether it is old, and no other of its version is what others may read."""
         first = f"{version:020d}"
-        of_it = [one for one in self._names if one.startswith(first)]
-        return {*filter(is_of_checkpoint, of_it)} == {*names} and _are_old(
-            self.directory, names, self._until_ms
-        )
+        of_it = {one for one in self._names if one.startswith(first)}
+        if complete_checkpoints(of_it.difference(names)):
+            return False
+        return _are_old(self.directory, names, self._until_ms)
 
     def _old_version(self) -> int:
         """The newest whose entry is old, as all below it are; -1 if there is none."""
@@ -125,7 +126,9 @@ class _Log:
         found = []
         for name in self._names:
             match = _OF_A_VERSION.fullmatch(name) or _OF_VERSIONS.fullmatch(name)
-            if match is not None and int(match[1]) < version:
+            if match is None or int(match[1]) >= version:
+                continue
+            if S_ISREG(os.lstat(os.path.join(self.directory, name)).st_mode):
                 found.append(name)
         return found
 

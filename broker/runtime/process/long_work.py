@@ -148,8 +148,6 @@ class Pieces:
 
 _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Pieces] = WeakKeyDictionary()
 _of_request: ContextVar["LongWork | None"] = ContextVar("of_request", default=None)
-NOBODYS: Final = Context()
-"""What is called in it is part of no request, though one asked for the call."""
 
 
 def pieces() -> Pieces:
@@ -157,17 +155,20 @@ def pieces() -> Pieces:
     loop = asyncio.get_running_loop()
     found = _of_loops.get(loop)
     if found is None:
-        found = _of_loops[loop] = Pieces(partial(_call_soon, ref(loop)))
+        found = _of_loops[loop] = Pieces(partial(_call_soon, ref(loop), Context()))
     return found
 
 
 def _call_soon(
-    of: "ref[asyncio.AbstractEventLoop]", callback: Callable[[], None]
+    of: "ref[asyncio.AbstractEventLoop]",
+    nobodys: Context,
+    callback: Callable[[], None],
 ) -> None:
-    """A loop that is gone is not kept by its pieces."""
+    """A loop that is gone is not kept by its pieces. What is called is part of no
+    request, though one asked for the call."""
     loop = of()
     assert loop is not None
-    loop.call_soon(callback, context=NOBODYS)
+    loop.call_soon(callback, context=nobodys)
 
 
 def work_of_request() -> "LongWork":

@@ -22,6 +22,7 @@ cancelled it comes for nothing and asks again: cheaper than to move it on each c
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context
 
 import structlog
 
@@ -65,6 +66,8 @@ class LoopTimers:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._loop = loop
+        self._context = Context()
+        """What is called is part of no request, though one began the delay."""
         self._clock = clock
         self.wheel = TimingWheel(start_ms=clock.monotonic_ms())
         self._call: asyncio.TimerHandle | None = None
@@ -123,7 +126,9 @@ class LoopTimers:
         if deadline_ms is not None:
             self._call_ms = deadline_ms
             delay_s = (max(deadline_ms - now_ms, 0) + more_ms) / 1000
-            self._call = self._loop.call_later(delay_s, self._fire_due)
+            self._call = self._loop.call_later(
+                delay_s, self._fire_due, context=self._context
+            )
 
     def _fire_due(self) -> None:
         paused_ms = self._paused_ms

@@ -212,6 +212,21 @@ def test_a_checkpoint_that_has_a_twin_of_its_version_stands_for_nothing(
     assert entry_versions(old.path)[0] == 4
 
 
+def test_a_part_of_a_checkpoint_beside_a_whole_one_is_nobodys(old: Old) -> None:
+    """As a writer leaves it that was killed."""
+    part = old.file(8, f"checkpoint.{1:010d}.{2:010d}.parquet")
+    part.write_bytes(b"PAR1")
+    age(part, 8)
+    assert old.cleaned() == 8
+
+
+def test_a_directory_that_has_the_name_of_a_file_is_passed_over(old: Old) -> None:
+    old.file(2, "crc").mkdir()
+    age(old.file(2, "crc"), 14)
+    assert old.cleaned() == 8
+    assert old.file(2, "crc").exists()
+
+
 def test_so_many_files_go_at_a_time(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry, "GONE_MAX", 3)
     assert [old.cleaned() for _ in range(4)] == [3, 5, 8, 8]
@@ -230,6 +245,9 @@ def test_old_sidecars_that_no_checkpoint_names_go(tmp_path: Path, kind: str) -> 
     for named in sidecars.glob("part-*"):
         age(named, 40)
     before = load(writer.path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(expiry, "GONE_MAX", 0)
+        assert clean_up(before, NOON_MS) == 0
     assert clean_up(before, NOON_MS) == 1
     assert {path.name for path in sidecars.iterdir()} == {
         "part-0.parquet", "part-1.parquet", "young.parquet",
@@ -240,7 +258,12 @@ def test_old_sidecars_that_no_checkpoint_names_go(tmp_path: Path, kind: str) -> 
     whole = checkpoint.read_bytes()
     checkpoint.write_bytes(whole[:-20])
     assert clean_up(before, NOON_MS) == 0, "nobody knows what it names"
+    odd = '{"sidecar": {"path": null}}'
+    twin = checkpoint.with_name(checkpoint.name.replace("80a083e8", "10a083e8"))
+    twin.with_suffix(".json").write_text(odd)
     checkpoint.write_bytes(whole)
+    assert clean_up(before, NOON_MS) == 0
+    twin.with_suffix(".json").unlink()
     assert clean_up(before, NOON_MS) == 1
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextvars import Context, ContextVar
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -28,10 +29,12 @@ class Loop:
         self.call: Callable[[], None] = lambda: None
         self.calls = 0
 
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Any:
+    def call_later(
+        self, delay_s: float, callback: Callable[[], None], *, context: Context
+    ) -> Any:
         assert self.due_ms is None, "the call before was not cancelled"
         self.due_ms = self.clock.monotonic_ms() + round(delay_s * 1000)
-        self.call = callback
+        self.call = partial(context.run, callback)
         return SimpleNamespace(cancel=self._cancel)
 
     def _cancel(self) -> None:
@@ -79,6 +82,18 @@ def test_a_delay_is_never_early_on_a_real_loop() -> None:
         assert len(timers) == 0
 
     uvloop.run(story())
+
+
+def test_what_is_called_is_not_part_of_what_began_the_delay() -> None:
+    part_of = ContextVar("part_of", default="nobody")
+    timers, loop = timers_of_a_loop()
+    found: list[str] = []
+    token = part_of.set("a request")
+    timers.after(5, lambda: found.append(part_of.get()))
+    part_of.reset(token)
+    timers.after(9, lambda: found.append(part_of.get()))
+    loop.run(50)
+    assert found == ["nobody", "nobody"]
 
 
 def test_a_cancelled_delay_does_not_fire() -> None:
