@@ -47,10 +47,7 @@ GONE_MAX: Final = 10_000
 
 _DAY_MS: Final = 86_400_000
 _ENTRY: Final = re.compile(r"\d{20}\.json")
-_OF_A_VERSION: Final = re.compile(
-    r"(\d{20})\.(?:json|crc|checkpoint(?:\.\d{10}\.\d{10})?\.parquet(?:\.damaged)?"
-    r"|checkpoint\.[0-9a-fA-F-]{36}\.(?:parquet|json)(?:\.damaged)?)"
-)
+_CHECKSUM: Final = re.compile(r"\d{20}\.crc")
 _OF_VERSIONS: Final = re.compile(r"\d{20}\.(\d{20})\.compacted\.json")
 
 
@@ -102,7 +99,7 @@ class _Log:
             below = self._below(version)
             if below:
                 _check(self.directory, version, names)
-            return below[:GONE_MAX]
+            return below
         return []
 
     def _stands(self, version: int, names: list[str]) -> bool:
@@ -123,14 +120,29 @@ class _Log:
         return newest
 
     def _below(self, version: int) -> list[str]:
-        found = []
+        """The first of what is of versions before this one, as many as go at a time."""
+        found: list[str] = []
         for name in self._names:
-            match = _OF_A_VERSION.fullmatch(name) or _OF_VERSIONS.fullmatch(name)
-            if match is None or int(match[1]) >= version:
+            of = _version_of(name)
+            if of is None or of >= version:
                 continue
             if S_ISREG(os.lstat(os.path.join(self.directory, name)).st_mode):
                 found.append(name)
+            if len(found) >= GONE_MAX:
+                break
         return found
+
+
+def _version_of(name: str) -> int | None:
+    """The version that a file of the log is of, the last if it is of several; None: it
+    is none of Delta's, nor one that we put aside."""
+    merged = _OF_VERSIONS.fullmatch(name)
+    if merged is not None:
+        return int(merged[1])
+    is_of_one = _ENTRY.fullmatch(name) or _CHECKSUM.fullmatch(name)
+    if is_of_one or is_of_checkpoint(name.removesuffix(".damaged")):
+        return int(name[:20])
+    return None
 
 
 def _check(directory: str, version: int, names: list[str]) -> None:
