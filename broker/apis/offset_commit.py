@@ -39,7 +39,7 @@ _NEVER_MS = 2**63 - 1
 def offset_commit(
     request: OffsetCommitRequest, context: Context
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    return in_turns(_commit(request, context, _refusal(request, context)))
+    return in_turns(_commit(request, context))
 
 
 def _refusal(request: OffsetCommitRequest, context: Context) -> ErrorCode:
@@ -56,8 +56,9 @@ def _refusal(request: OffsetCommitRequest, context: Context) -> ErrorCode:
 
 
 def _commit(
-    request: OffsetCommitRequest, context: Context, refusal: ErrorCode
+    request: OffsetCommitRequest, context: Context
 ) -> Steps[OffsetCommitResponse | Awaitable[OffsetCommitResponse]]:
+    refusal = _refusal(request, context)
     taken: dict[TopicPartition, Committed] = {}
     response, looked_at = OffsetCommitResponse(), 0
     for topic in request.topics:

@@ -3,7 +3,8 @@
 The problem: a request may name ten thousand partitions, and each costs microseconds
 to read, to look up and to answer. While one client's request is at work nobody else is
 served. The idea: such work is a generator that yields now and then; small work ends
-before it yields once and is done at once, as if it were a function; what does not end
+before it yields once and is done at once, as if it were a function (or, where enough
+long work began in that turn, in its order in the turns that follow); what does not end
 goes on a piece at a time, and between two pieces everybody else has a turn.
 
 The price: between two pieces the broker may change. What the answer says of each
@@ -61,11 +62,11 @@ def at_once(steps: Steps[R]) -> R | None:
 def in_turns(steps: Steps[R | Awaitable[R]]) -> R | Awaitable[R]:
     """Return what the steps return if they end before they yield, else a coroutine.
 
-    What they return may come later itself.
+    What they return may come later itself, and so may their first piece.
     """
     waiting = pieces()
     if waiting.is_full:
-        return to_the_end(steps)
+        return _in_its_order(steps)
     try:
         next(steps)
     except StopIteration as end:
@@ -73,6 +74,12 @@ def in_turns(steps: Steps[R | Awaitable[R]]) -> R | Awaitable[R]:
         return result
     waiting.note_begun()
     return to_the_end(steps)
+
+
+async def _in_its_order(steps: Steps[R | Awaitable[R]]) -> R:
+    """Return what the steps return; all begin in the order in which they came."""
+    result = await work_of_request().begun(steps)
+    return await result if isinstance(result, Awaitable) else result
 
 
 async def to_the_end(steps: Steps[R | Awaitable[R]]) -> R:
@@ -140,12 +147,14 @@ def listed_in_turns(items: Iterable[R]) -> Steps[list[R]]:
 async def side_by_side(parts: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
     """Run the parts of a request together, a few more in each turn; their results."""
     tasks: deque[asyncio.Task[R]] = deque()
-    long_work = work_of_request()
-    for part in parts:
-        tasks.append(asyncio.ensure_future(part))
-        if len(tasks) % PARTS_A_TURN == 0:
-            await long_work.others_first()
     results: list[R] = []
+    long_work = work_of_request()
+    for count, part in enumerate(parts, 1):
+        tasks.append(asyncio.ensure_future(part))
+        if count % PARTS_A_TURN == 0:
+            await long_work.others_first()
+            while tasks and tasks[0].done():  # it takes more than what it gave
+                results.append(tasks.popleft().result())
     while tasks:  # each is forgotten, which takes its time as well
         results.append(await tasks.popleft())
         if len(results) % COUNTED_A_TURN == 0:

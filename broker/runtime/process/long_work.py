@@ -12,7 +12,9 @@ rest is of what began first, answers before all: so the first ones end. Of work 
 began at once, and showed to be long, a turn has as many; then what goes on so begins in
 its turn as well. A request has one place in all that is done for it but its answer
 (`work_of_request`): else all would be read before the first is answered, and what they
-became all be in memory.
+became all be in memory. Nobody knows what is short before it began, so what comes when
+a turn has no room for more begins in its order in the turns that follow, as many as end
+at once and three that do not.
 
 The price: of many, one whose pieces are few has at least a third of the turns' pieces,
 shared with all that wait, and no more.
@@ -25,12 +27,14 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 R = TypeVar("R")
 PIECES_A_TURN: Final = 3
+BEGIN_A_TURN: Final = 20
+"""Of what waits to begin, at most, however short: a millisecond or two."""
 
 _GONE_MAX: Final = 64
 """So many tickets without a piece are kept, besides as many as have one."""
@@ -87,24 +91,30 @@ class Pieces:
     """The pieces that wait for a turn of one loop."""
 
     __slots__ = (
-        "_answers", "_begun", "_call_soon", "_called", "_number", "_work",
+        "_answers", "_begun", "_call_soon", "_called", "_new", "_number", "_work",
     )  # fmt: skip
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
         self._work, self._answers = _Waiting(), _Waiting()
+        self._new: deque[Piece] = deque()
         self._number = count()
         self._called = False
         self._begun = 0  # in this turn, and not done
 
     def __iter__(self) -> Iterator[Piece]:
+        yield from self._new
         yield from self._answers
         yield from self._work
 
+    def __bool__(self) -> bool:
+        return bool(self._new or self._answers or self._work)
+
     @property
     def is_full(self) -> bool:
-        """Whether enough long work began in this turn."""
-        return self._begun >= PIECES_A_TURN
+        """Whether who comes now has to wait: enough long work began in this turn, or
+        others wait to begin."""
+        return self._begun >= PIECES_A_TURN or bool(self._new)
 
     def note_begun(self) -> None:
         """Work began in this turn that is long."""
@@ -124,26 +134,43 @@ class Pieces:
         (self._answers if is_answer else self._work).add(ticket, piece)
         self._call_next()
 
+    def begin(self, piece: Piece) -> None:
+        """Do the first piece of what may be short or long, behind those that wait to
+        begin."""
+        self._new.append(piece)
+        self._call_next()
+
     def _call_next(self) -> None:
         if not self._called:
             self._called = True
             self._call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        self._called = False
-        work, answers = self._work, self._answers
-        pieces = [waiting.take_longest() for waiting in (answers, work) if waiting]
-        while len(pieces) < PIECES_A_TURN and (answers or work):
-            pieces.append((answers or work).take_first())
-        if work or answers:
-            self._call_next()
-        rest = iter(pieces)
+        rest = chain(self._beginning(), self._taken())
         try:
             for piece in rest:
                 piece()
         finally:  # one that raises, which is our mistake, takes no other with it
             for piece in rest:
                 self._call_soon(piece)
+            # Behind the tasks that were woken, which may have a next piece by then.
+            self._called = False
+            if self:
+                self._call_next()
+
+    def _beginning(self) -> Iterator[Piece]:
+        """Of those that wait to begin the first, until enough of them are long."""
+        for _ in range(min(len(self._new), BEGIN_A_TURN)):
+            if self._begun < PIECES_A_TURN:
+                yield self._new.popleft()
+
+    def _taken(self) -> list[Piece]:
+        """The pieces of this turn."""
+        work, answers = self._work, self._answers
+        pieces = [waiting.take_longest() for waiting in (answers, work) if waiting]
+        while len(pieces) < PIECES_A_TURN and (answers or work):
+            pieces.append((answers or work).take_first())
+        return pieces
 
 
 _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Pieces] = WeakKeyDictionary()
@@ -206,6 +233,20 @@ class LongWork:
             yield
         finally:
             _of_request.reset(token)
+
+    async def begun(self, steps: Generator[None, None, R]) -> R:
+        """Return what the steps return, of which none is done before others that wait
+        have begun; then others have a turn at each yield."""
+        result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._pieces.begin(partial(self._begin, steps, result))
+        return await result
+
+    def _begin(
+        self, steps: Generator[None, None, R], result: "asyncio.Future[R]"
+    ) -> None:
+        self._step(steps, result)
+        if not result.done():
+            self._pieces.note_begun()
 
     async def completed(self, steps: Generator[None, None, R]) -> R:
         """Return what the steps return; others have a turn at each yield."""

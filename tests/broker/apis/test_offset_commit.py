@@ -17,6 +17,7 @@ from broker.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from broker.runtime.coordination.coordinator_offsets import CHANGED_A_TURN
+from broker.runtime.process.long_work import PIECES_A_TURN, pieces
 from tests.support.coordinating import FLIGHTS, House, housed, story
 from tests.support.members import a_join, joined, stable
 
@@ -254,6 +255,28 @@ def test_who_is_fenced_while_a_large_commit_is_looked_at_commits_nothing(
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             refused = ErrorCode.UNKNOWN_MEMBER_ID
             assert await large == [refused, *[unknown] * len(beyond), refused]
+            assert not house.groups.fetch("g")
+
+    story(play)
+
+
+def test_who_is_fenced_while_a_small_commit_waits_to_begin_commits_nothing(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            member = await stable(house)
+            named = {"generation_id_or_member_epoch": 1, "member_id": member}
+
+            async def in_a_full_turn() -> list:
+                for _ in range(PIECES_A_TURN):
+                    pieces().note_begun()
+                return await codes(house, a_commit(at(0), **named), 7)
+
+            waits = asyncio.ensure_future(in_a_full_turn())
+            await asyncio.sleep(0)
+            assert not waits.done()
+            left = [MemberIdentity(member)]
+            await house.ask(LeaveGroupRequest("g", "", left), 4)
+            assert await waits == [ErrorCode.UNKNOWN_MEMBER_ID]
             assert not house.groups.fetch("g")
 
     story(play)

@@ -1,6 +1,7 @@
 """Long work in pieces: at once if it is short, else with turns between."""
 
 import asyncio
+import gc
 import weakref
 from collections.abc import Awaitable, Generator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from broker.dispatch.context import Context
 from broker.dispatch.turns import (
     COUNTED_A_TURN,
     ITEMS_A_TURN,
+    PARTS_A_TURN,
     Reading,
     Remains,
     Steps,
@@ -23,9 +25,11 @@ from broker.dispatch.turns import (
     grouped_in_turns,
     in_turns,
     listed_in_turns,
+    side_by_side,
     to_the_end,
 )
 from broker.protocol.errors import ProtocolError
+from broker.runtime.process.long_work import PIECES_A_TURN, LongWork, pieces
 
 R = TypeVar("R")
 
@@ -118,6 +122,59 @@ def test_a_handler_may_go_on_in_turns() -> None:
     once = Reading(counted(1, []), lambda *_: counted(0, seen), CONTEXT)
     assert once.step() is once
     assert once.step() == "the end"
+
+
+def test_small_work_waits_for_those_before_it_and_not_for_long_work() -> None:
+    async def story() -> None:
+        for _ in range(20):
+            endless = LongWork().completed(counted(10_000, []))
+            tasks.append(asyncio.ensure_future(endless))
+        for _ in range(PIECES_A_TURN):
+            pieces().note_begun()
+        small = in_turns(counted(0, []))
+        assert isinstance(small, Awaitable)
+        tasks.append(asyncio.ensure_future(small))
+        for _ in range(4):
+            await asyncio.sleep(0)
+        assert tasks[-1].result() == "the end"
+        for task in tasks:
+            task.cancel()
+
+    tasks: list[asyncio.Task[str]] = []
+    asyncio.run(story())
+
+
+def test_an_error_of_what_waited_to_begin_comes_out() -> None:
+    def broken() -> Generator[None, None, str]:
+        raise ZeroDivisionError
+        yield
+
+    async def story() -> None:
+        for _ in range(PIECES_A_TURN):
+            pieces().note_begun()
+        waits = in_turns(broken())
+        assert isinstance(waits, Awaitable)
+        with pytest.raises(ZeroDivisionError):
+            await waits
+
+    asyncio.run(story())
+
+
+def test_parts_side_by_side_are_forgotten_as_they_end() -> None:
+    count, most = 50 * PARTS_A_TURN, 0
+
+    async def part(number: int) -> int:
+        nonlocal most
+        if number == count - 1:
+            held = gc.get_objects()
+            most = sum(isinstance(one, asyncio.Task) for one in held)
+        return number
+
+    async def story() -> list[int]:
+        return await side_by_side(part(number) for number in range(count))
+
+    assert asyncio.run(story()) == list(range(count))
+    assert 0 < most <= 3 * PARTS_A_TURN
 
 
 def test_names_are_counted_in_turns() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from broker.dispatch.turns import Steps, in_turns
 from broker.runtime.process.long_work import (
+    BEGIN_A_TURN,
     PIECES_A_TURN,
     LongWork,
     Pieces,
@@ -69,6 +70,70 @@ def test_who_has_few_pieces_waits_for_as_many_turns_as_others_wait() -> None:
     for _ in range(3 * 21):
         turn_of(soon)
     assert small.done == 3
+
+
+def test_what_waits_to_begin_does_so_in_its_order_before_what_has_begun_ends() -> None:
+    soon: deque[Callable[[], None]] = deque()
+    pieces = Pieces(soon.append)
+    for _ in range(1_000):
+        Request(pieces, 1_000)
+    begun: list[int] = []
+
+    def begin(number: int) -> None:
+        begun.append(number)
+        if number % 2:
+            pieces.note_begun()
+
+    for number in range(60):
+        pieces.begin(partial(begin, number))
+    turn_of(soon)
+    assert begun == list(range(2 * PIECES_A_TURN)), "three of these are long"
+    for _ in range(9):
+        turn_of(soon)
+    assert begun == list(range(60))
+
+
+def test_a_turn_begins_no_more_than_so_many_short_ones() -> None:
+    soon: deque[Callable[[], None]] = deque()
+    pieces = Pieces(soon.append)
+    begun: list[int] = []
+    for number in range(2 * BEGIN_A_TURN):
+        pieces.begin(partial(begun.append, number))
+    turn_of(soon)
+    assert begun == list(range(BEGIN_A_TURN))
+    assert pieces.is_full, "who comes now is behind them"
+    turn_of(soon)
+    assert begun == list(range(2 * BEGIN_A_TURN))
+    assert not pieces.is_full
+    assert not pieces
+    assert not soon
+
+
+@pytest.mark.parametrize("by", ["steps", "others_first"])
+def test_the_first_of_many_ends_after_its_pieces_however_it_gives_way(by: str) -> None:
+    length, ends = 200, []
+
+    def steps() -> Steps[None]:
+        for _ in range(length):
+            yield
+
+    async def request(work: LongWork) -> None:
+        if by == "steps":
+            await work.completed(steps())
+        else:
+            for _ in range(length):
+                await work.others_first()
+
+    async def main() -> None:
+        requests = [asyncio.ensure_future(request(LongWork())) for _ in range(30)]
+        turn = 0
+        while not all(one.done() for one in requests):
+            await asyncio.sleep(0)
+            turn += 1
+            ends.extend(turn for one in requests if one.done() and not ends)
+
+    asyncio.run(main())
+    assert ends[0] <= length + 10
 
 
 def test_answers_leave_one_piece_of_a_turn_and_short_ones_pass_long_ones() -> None:
