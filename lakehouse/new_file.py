@@ -54,4 +54,6 @@ def _iso(timestamp_ms: int) -> str | None:
         moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
     except OverflowError:
         return None
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{timestamp_ms % 1000:03d}Z"
+    # Not strftime: it leaves the zeros of a year below 1000 out, and readers that make
+    # nothing of such a text skip the whole file.
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

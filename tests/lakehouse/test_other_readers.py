@@ -1,11 +1,13 @@
 """An ordinary table: readers that know nothing of us see the same rows."""
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import deltalake
 import duckdb
 import polars
+import pyarrow as pa
 import pytest
 
 from lakehouse.schema import WRITE
@@ -47,6 +49,22 @@ def test_deltalake_skips_files_by_their_statistics(writer: Writer) -> None:
         .read_all()
     )
     assert sorted(found["offset"].to_pylist()) == [150, 151, 152]
+
+
+@pytest.mark.parametrize("year", [1, 999, 1500])
+def test_a_time_of_long_ago_hides_no_later_rows_of_its_file(
+    tmp_path: Path, year: int
+) -> None:
+    mine = rows(0, range(100))
+    times = mine.column("timestamp").to_pylist()
+    times[7] = datetime(year, 1, 2, tzinfo=UTC)
+    kind = WRITE.field("timestamp").type
+    at = WRITE.get_field_index("timestamp")
+    writer = Writer(str(tmp_path), "t")
+    writer.add_like_ours(mine.set_column(at, "timestamp", pa.array(times, kind)))
+    since = "timestamp", ">=", min(times[:7])
+    table = deltalake.DeltaTable(writer.path).to_pyarrow_table(filters=[since])
+    assert table.num_rows == 99
 
 
 def test_polars(writer: Writer) -> None:
