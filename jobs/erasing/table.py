@@ -45,7 +45,7 @@ from jobs.merging.merger import new_file
 from jobs.merging.names import span_of
 from jobs.merging.order import NotMergeable
 from jobs.merging.room import NoRoom
-from jobs.rows import discard
+from jobs.rows import Written, discard
 from lakehouse.durable import sync_directory
 from lakehouse.errors import CommitRefused, LakehouseError
 from lakehouse.in_flight import AHEAD_MS, is_begun
@@ -317,8 +317,8 @@ def erase(
                 raise
             except NoRoom as e:
                 raise NotErased(f"{e}: make room, and ask again") from e
-            except (NotMergeable, LakehouseError, ValueError, pa.ArrowException) as e:
-                raise NotErased(f"{rest[0][0].relative_path}: {e}") from e
+            except (LakehouseError, ValueError, pa.ArrowException) as e:
+                raise NotErased(str(e)) from e
             rest = rest[count:]
     _delete_dead(found.table.path, found.past)
 
@@ -390,9 +390,7 @@ def _write(
     new, count, began_s = list[NewFile](), 0, time.monotonic()
     try:
         for file, offsets in some[:FILES_A_COMMIT]:
-            written = without(
-                root, file, offsets, columns, attempt=next(attempts), spill=spill
-            )
+            written = _without(root, file, offsets, columns, next(attempts), spill)
             if written is not None:
                 new.append(new_file(file.partition, written))
             passing("erase.after_file")
@@ -403,6 +401,17 @@ def _write(
         _discard(root, new)
         raise
     return count, new
+
+
+def _without(
+    root: str, file: DataFile, gone: Offsets, columns: pa.Schema, attempt: str,
+    spill: str,
+) -> Written | None:  # fmt: skip
+    """Raises NotErased with the name of the file."""
+    try:
+        return without(root, file, gone, columns, attempt=attempt, spill=spill)
+    except (NotMergeable, LakehouseError, ValueError, pa.ArrowException) as e:
+        raise NotErased(f"{file.relative_path}: {e}") from e
 
 
 def _discard(root: str, new: Iterable[NewFile]) -> None:

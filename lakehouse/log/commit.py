@@ -383,7 +383,9 @@ def _check_and_sync_files(path: str, ranges: Ranges, files: Sequence[NewFile]) -
     """Files are what the entry will say of them, and durable before it."""
     for file in files:
         first, end = ranges[file.partition]
-        assert first <= file.first_offset <= file.last_offset < end, file
+        assert file.nameless == file.rows or (
+            first <= file.first_offset <= file.last_offset < end
+        ), file
         size = os.path.getsize(os.path.join(path, file.path))
         if size != file.size:
             raise OSError(f"{path}/{file.path} has {size} bytes, not {file.size}")
