@@ -125,6 +125,17 @@ def test_what_has_no_offset_at_all_may_be_all_that_stays(scene: Scene) -> None:
     assert (odd.rows, odd.timestamp_min_ms) == (1, -1)
 
 
+def test_what_an_owner_has_in_no_partition_stays_there(scene: Scene) -> None:
+    path = f"{NOWHERE}/part-00000-ins.c000.snappy.parquet"
+    rows = [row(scene, 7, PERSON), row(scene, 8, b"keep"), row(scene, 9, b"too")]
+    insert(scene, path, rows, partition=None)
+    check_erased(scene)
+    scene.erase(scene.look(b"too"))
+    [kept] = [one for one in contents(scene) if one["partition"] is None]
+    assert (kept["key"], kept["offset"]) == (b"keep", 8)
+    assert {str(Path(one).parent) for one in scene.files()} == {"partition=0", NOWHERE}
+
+
 def test_what_fails_names_the_file_that_it_failed_for(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
