@@ -136,6 +136,12 @@ def test_what_an_owner_has_in_no_partition_stays_there(scene: Scene) -> None:
     assert {str(Path(one).parent) for one in scene.files()} == {"partition=0", NOWHERE}
 
 
+def test_a_file_without_statistics_is_in_no_erasures_way(scene: Scene) -> None:
+    insert(scene, OPTIMIZED, [], old=small(scene), has_stats=False)
+    assert any(file.rows < 0 for file in load(scene.root).files.values())
+    check_erased(scene)
+
+
 def test_what_fails_names_the_file_that_it_failed_for(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
