@@ -32,6 +32,7 @@ DEPENDS: Final = "that depends on its partition, and nobody knows it"
 _PATTERNS: Final = "__globPaths__"
 """Whether Spark takes paths for patterns: its ``DataSource.GLOB_PATHS_KEY``."""
 _PATH: Final = "__lakelog_path"
+_ROW: Final = "__lakelog_row"
 _BY_DIRECTORY: Final = f"regexp_extract({_PATH}, 'partition=([0-9]+)/[^/]*$', 1)"
 
 
@@ -51,9 +52,11 @@ def by_expression(session: Any, table: Snapshot, expression: str) -> Search:
         reader = session.read.schema(schema).option(_PATTERNS, "false")
         reader = reader.option("recursiveFileLookup", "true")
         frame = reader.parquet(*(os.path.join(root, path) for path in paths))
-        frame = frame.selectExpr("*", f"_metadata.file_path AS {_PATH}")
+        frame = frame.selectExpr(
+            "*", f"_metadata.file_path AS {_PATH}", f"_metadata.row_index AS {_ROW}"
+        )
         frame = frame.selectExpr("*", f"{partition} AS partition").where(expression)
-        yield from frame.select(_PATH, "offset", "partition").toLocalIterator()
+        yield from frame.select(_PATH, "offset", "partition", _ROW).toLocalIterator()
 
     def search(root: str, paths: Partitions) -> Found:
         unreadable = _unreadable(root, paths) | passed_over(paths)
@@ -63,7 +66,7 @@ def by_expression(session: Any, table: Snapshot, expression: str) -> Search:
         for partition, some in _by_column(known, each).items():
             for row in rows(root, some, partition):
                 path = os.path.relpath(unquote(urlsplit(row[0]).path), root)
-                found.setdefault(path, _Rows()).take(row.offset, row.partition)
+                found.setdefault(path, _Rows()).take(*row[1:])
         all_of_them = len(each | {NO_PARTITION})
         unreadable |= {
             path: DEPENDS
@@ -72,7 +75,7 @@ def by_expression(session: Any, table: Snapshot, expression: str) -> Search:
         }
         return Found(
             {path: one.sorted for path, one in found.items()},
-            {path: one.nameless for path, one in found.items() if one.nameless},
+            {path: one.nameless for path, one in found.items() if len(one.nameless)},
             unreadable,
         )
 
@@ -89,23 +92,27 @@ def passed_over(paths: Iterable[str]) -> dict[str, str]:
 
 
 class _Rows:
-    """What is true of rows of a file: their offsets, how many have none, and as rows of
-    which partitions."""
+    """What is true of rows of a file: their offsets, the numbers of those that have
+    none, and as rows of which partitions."""
 
     def __init__(self) -> None:
-        self._offsets, self.nameless = array("q"), 0
+        self._offsets, self._numbers = array("q"), array("q")
         self.partitions = set[int | None]()
 
-    def take(self, offset: int | None, partition: int | None) -> None:
+    def take(self, offset: int | None, partition: int | None, number: int) -> None:
         self.partitions.add(partition)
         if offset is None:
-            self.nameless += 1
+            self._numbers.append(number)
         else:
             self._offsets.append(offset)
 
     @property
     def sorted(self) -> Any:
         return distinct([np.frombuffer(self._offsets, np.int64)])
+
+    @property
+    def nameless(self) -> Any:
+        return distinct([np.frombuffer(self._numbers, np.int64)])
 
 
 def _by_column(paths: Partitions, each: Collection[int]) -> dict[str, list[str]]:

@@ -73,7 +73,9 @@ def without(
     if not stays.rows:
         return None
     path = os.path.join(root, file.relative_path)
-    source = Source([path], file.partition, columns, taken={path: _taken(root, file)})
+    source = Source(
+        [path], file.partition, columns, taken={path: taken_rows(root, file)}
+    )
     with tempfile.TemporaryDirectory(dir=spill) as aside:
         to = partial(_written, root, columns, stays, aside)
         with suppress(NotMergeable):
@@ -146,7 +148,7 @@ def what_stays(root: str, file: DataFile, gone: Any) -> Digest:
 def _offsets(root: str, file: DataFile) -> Iterator[tuple[Any, Any]]:
     """The offsets of all rows in their order, and which the vector does not take, some
     at a time. Raises LakehouseError if it takes what is not there."""
-    taken, count = _taken(root, file), 0
+    taken, count = taken_rows(root, file), 0
     source = os.path.join(root, file.relative_path)
     for offsets in _offsets_in(source):
         yield offsets, staying(taken, count, len(offsets))
@@ -167,8 +169,8 @@ def _filled(column: Any) -> Any:
     return numbers(column.cast(pa.int64()).fill_null(NO_OFFSET))
 
 
-def _taken(root: str, file: DataFile) -> Any:
-    """The numbers of the rows that its deletion vector takes."""
+def taken_rows(root: str, file: DataFile) -> Any:
+    """The numbers of the rows that its deletion vector takes. Raises LakehouseError."""
     return DeletedRows().of(placed(root, file.vector))
 
 

@@ -15,7 +15,7 @@ from jobs.erasing import table
 from jobs.erasing.table import NotErased
 from lakehouse.log.actions import DataFile
 from lakehouse.log.delta_log import entry_path, load
-from tests.jobs.erasing.scene import PERSON, Scene
+from tests.jobs.erasing.scene import PERSON, Scene, mark
 from tests.jobs.world import World
 
 INSERTED = "partition=0/part-00000-ins.c000.snappy.parquet"
@@ -155,3 +155,20 @@ def test_what_fails_names_the_file_that_it_failed_for(
     monkeypatch.setattr(table, "without", fail)
     with pytest.raises(NotErased, match=f"^{re.escape(failing)}: it cannot be"):
         scene.erase()
+
+
+@pytest.mark.parametrize("others", [[], [PERSON]])
+def test_a_row_without_an_offset_that_its_owner_deleted_leaves_as_others_do(
+    scene: Scene, others: list[bytes]
+) -> None:
+    rows = [row(scene, None, PERSON), row(scene, 9, b"keep")]
+    rows += [row(scene, 10 + n, key) for n, key in enumerate(others)]
+    insert(scene, INSERTED, rows)
+    with pytest.raises(
+        NotErased, match=r"has 1 such rows without an offset, .* delete"
+    ):
+        scene.look()
+    mark(scene, INSERTED, [0])
+    scene.erase()
+    assert scene.shown == [(0, b"a"), (2, b"b"), (3, b"c"), (5, b"d"), (9, b"keep")]
+    assert (scene.left(), scene.look().marked) == ([], [])
