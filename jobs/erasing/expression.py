@@ -7,12 +7,16 @@ idea: Spark is given files and no directories to go by, and the partition as a c
 that we make: from the name of the directory for the files that lie in theirs, which is
 one read for all of them, and as a number for the others.
 
+What it is true of must not change while it is looked for: the time of asking is that of
+the whole run (`moments`), and what differs each time all the same is refused first.
+
 The price: a file of which nobody knows the partition is asked as one of each. If that
 makes a difference, nobody knows whether it has such rows.
 """
 
 import json
 import os
+import time
 from array import array
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
@@ -20,8 +24,10 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
+from jobs.erasing.moments import at_moment
 from jobs.erasing.partitions import CHANGES, Partitions
 from jobs.erasing.search import Found, Search, distinct
+from jobs.erasing.table import NotErased
 from lakehouse.errors import LakehouseError
 from lakehouse.files.footers import Footers
 from lakehouse.log.actions import NO_PARTITION
@@ -29,6 +35,11 @@ from lakehouse.log.delta_log import Snapshot, table_ends
 
 PASSED_OVER: Final = "Spark passes over files with such a name"
 DEPENDS: Final = "that depends on its partition, and nobody knows it"
+_CHANGING: Final = (
+    "what the expression is true of changes while it is looked for: write a time that "
+    "stays, as in timestamp < TIMESTAMP '2026-01-31 00:00:00', and nothing that is "
+    "drawn by chance; nothing was changed"
+)
 _PATTERNS: Final = "__globPaths__"
 """Whether Spark takes paths for patterns: its ``DataSource.GLOB_PATHS_KEY``."""
 _PATH: Final = "__lakelog_path"
@@ -39,7 +50,8 @@ _BY_DIRECTORY: Final = f"regexp_extract({_PATH}, 'partition=([0-9]+)/[^/]*$', 1)
 def by_expression(session: Any, table: Snapshot, expression: str) -> Search:
     """Rows of which a predicate of Spark's SQL is true. ``table``: its columns are.
 
-    The search raises what Spark does of one that it does not understand.
+    Raises NotErased where it is of others each time, and what Spark does of one that it
+    does not understand.
     """
     from pyspark.sql.types import StructType
 
@@ -47,6 +59,9 @@ def by_expression(session: Any, table: Snapshot, expression: str) -> Search:
     fields = StructType.fromJson(json.loads(table.metadata.schema_string)).fields
     schema = StructType([field for field in fields if field.name != "partition"])
     ends = table_ends(table).keys()
+    names = frozenset(field.name.lower() for field in fields)
+    expression = at_moment(expression, time.time_ns() // 1_000, names)
+    _check_lasting(session.createDataFrame([], StructType(fields)), expression)
 
     def rows(root: str, paths: Iterable[str], partition: str) -> Iterator[Any]:
         reader = session.read.schema(schema).option(_PATTERNS, "false")
@@ -80,6 +95,18 @@ def by_expression(session: Any, table: Snapshot, expression: str) -> Search:
         )
 
     return search
+
+
+def _check_lasting(rows: Any, expression: str) -> None:
+    """Raise NotErased if an expression is not the same each time it is asked."""
+    one, again = (
+        rows.where(expression)._jdf.queryExecution().analyzed() for _ in range(2)
+    )
+    optimizer = rows.sparkSession._jvm.org.apache.spark.sql.catalyst.optimizer
+    later = optimizer.ComputeCurrentTime.apply(one)
+    later = optimizer.SpecialDatetimeValues.apply(later)
+    if not (one.deterministic() and one.sameResult(again) and later == one):
+        raise NotErased(_CHANGING)
 
 
 def passed_over(paths: Iterable[str]) -> dict[str, str]:
