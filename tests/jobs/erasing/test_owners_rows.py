@@ -15,7 +15,7 @@ from jobs.erasing import table
 from jobs.erasing.table import NotErased
 from lakehouse.log.actions import DataFile
 from lakehouse.log.delta_log import entry_path, load
-from tests.jobs.erasing.scene import PERSON, Scene, mark
+from tests.jobs.erasing.scene import PERSON, Scene, erase_killed, mark
 from tests.jobs.world import World
 
 INSERTED = "partition=0/part-00000-ins.c000.snappy.parquet"
@@ -172,3 +172,15 @@ def test_a_row_without_an_offset_that_its_owner_deleted_leaves_as_others_do(
     scene.erase()
     assert scene.shown == [(0, b"a"), (2, b"b"), (3, b"c"), (5, b"d"), (9, b"keep")]
     assert (scene.left(), scene.look().marked) == ([], [])
+
+
+@pytest.mark.parametrize("point", ["erase.after_file", "erase.after_commit"])
+def test_who_is_killed_beside_such_rows_is_finished_by_the_next(
+    scene: Scene, point: str
+) -> None:
+    insert(scene, OPTIMIZED, [row(scene, None, b"own")], old=small(scene))
+    expected = [one for one in contents(scene) if one["key"] != PERSON]
+    erase_killed(scene, point)
+    scene.erase()
+    assert contents(scene) == expected
+    assert (scene.left(), scene.look().past) == ([], [])
