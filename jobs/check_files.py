@@ -21,7 +21,7 @@ from lakehouse.files.deletion_vectors import DeletedRows, placed
 from lakehouse.files.footers import Footers
 from lakehouse.files.large_groups import BATCH_ROWS, as_written, with_offsets
 from lakehouse.files.repeated import open_parquet
-from lakehouse.log.actions import UNKNOWN_MAX, UNKNOWN_MIN, DataFile
+from lakehouse.log.actions import NO_PARTITION, UNKNOWN_MAX, UNKNOWN_MIN, DataFile
 from lakehouse.plain import column_of, numbers
 
 ROWS_AT_ONCE: Final = 8 << 20
@@ -134,7 +134,8 @@ def _span_of(source: Source, batch: Any) -> Span:
     offsets, micros = numbers(known["offset"]), numbers(known["timestamp"].drop_null())
     partitions: list[int] = []
     if "partition" in batch.schema.names:
-        partitions = batch.column("partition").unique().to_pylist()
+        found = batch.column("partition").unique().to_pylist()
+        partitions = [NO_PARTITION if one is None else one for one in found]
     return Span(
         source,
         len(offsets),

@@ -10,7 +10,8 @@ goes as soon as orphans do. Only files that the compactor itself named are delet
 what the owner's OPTIMIZE wrote, or replaced, is for the owner's VACUUM; what a merge
 replaced goes as expired rows do (`jobs.merging.names` knows which). A file that no
 commit names is an orphan as long as it is so young that the log would tell if it left;
-later nobody knows. And it is one only if its records are elsewhere, in the table or in
+later nobody knows, and its time begins when this process first saw that it is in no
+table. And it is one only if its records are elsewhere, in the table or in
 segments: else its commit was lost, and it may be their only copy.
 
 All of this runs in the process that holds the lease, between rounds, so that no file of
@@ -147,8 +148,9 @@ def delete_files(
     writing: str | None = None,
 ) -> int:
     """Delete files of ours that expired, or that a merge replaced, ``stays_ms`` after
-    they left the table, and those that no commit ever named, after ``delay_ms``; but
-    for those that are being written."""
+    they left the table (where the log forgot when: after they were first seen to have
+    left), and those that no commit ever named, after ``delay_ms``; but for those that
+    are being written."""
     # The log after the listing: what was committed meanwhile is then seen as live.
     present = _candidates(table, sweep, now_ms, delay_ms, writing)
     table.follow()
@@ -156,14 +158,16 @@ def delete_files(
     live = {file.relative_path for file in snapshot.files.values()}
     removed = {unquote(path): when for path, when in snapshot.removed.items()}
     retention_ms = snapshot.deleted_file_retention_ms
+    unnamed = present.keys() - live - removed.keys()
+    left_ms = sweep.seen(table.topic.number, unnamed, now_ms) | removed
     replaced = Replaced(live)
     kept = set()
     for path, modified_ms in present.items():
-        since_ms = removed.get(path, modified_ms)
         is_orphan = path not in removed and now_ms - modified_ms < retention_ms
         is_copy = is_orphan and _is_elsewhere(path, table, in_log)
         is_done_with = is_copy or _below_start(path, table.topic.number, starts)
         is_done_with |= not is_orphan and path in replaced
+        since_ms = modified_ms if is_orphan else left_ms.get(path, now_ms)
         # What its owner rewrote stays: older versions may still be wanted.
         stays = delay_ms if is_orphan else stays_ms
         is_written = writing is not None and writing in os.path.join(table.path, path)

@@ -57,6 +57,10 @@ class Written(NamedTuple):
     timestamp_min_ms: int
     timestamp_max_ms: int
     modified_ms: int
+    nameless: int = 0
+    """Rows without an offset, an owner's; if all are, what is said of offsets is 0."""
+    timeless: int = 0
+    """The same of timestamps."""
 
 
 class Failed(NamedTuple):
@@ -118,7 +122,7 @@ class Bounds:
     """What the statistics of a file will say; its row groups are added in order."""
 
     def __init__(self) -> None:
-        self.rows = 0
+        self.rows = self.nameless = self.timeless = 0
         self.offsets: list[int] = []
         self.micros: list[int] = []
 
@@ -129,6 +133,25 @@ class Bounds:
         self.rows += group.num_rows
         self.offsets += [group["offset"][0].as_py(), group["offset"][-1].as_py()]
         self.micros += [micros["min"].as_py(), micros["max"].as_py()]
+
+
+class AnyBounds(Bounds):
+    """The same of rows in any order, which may lack offset and timestamp."""
+
+    def add(self, group: Any) -> None:
+        offsets, times = group["offset"], group["timestamp"].cast("int64")
+        self.rows += group.num_rows
+        self.nameless += offsets.null_count
+        self.timeless += times.null_count
+        self.offsets += _known_bounds(offsets)
+        self.micros += _known_bounds(times)
+
+
+def _known_bounds(column: Any) -> list[int]:
+    import pyarrow.compute as pc
+
+    found: Any = pc.min_max(column)
+    return [one for one in found.as_py().values() if one is not None]
 
 
 def _write(target: str, first: Any, groups: Iterator[Any]) -> Bounds:
@@ -165,9 +188,9 @@ def sync_written(path: str, target: str, bounds: Bounds) -> Written:
     status = show(target)
     return Written(
         path, bounds.rows, status.st_size,
-        min(bounds.offsets), max(bounds.offsets),
-        min(bounds.micros) // 1000, max(bounds.micros) // 1000,
-        status.st_mtime_ns // 1_000_000,
+        min(bounds.offsets, default=0), max(bounds.offsets, default=0),
+        min(bounds.micros, default=0) // 1000, max(bounds.micros, default=0) // 1000,
+        status.st_mtime_ns // 1_000_000, bounds.nameless, bounds.timeless,
     )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ class Sweep:
         self._begun: set[TopicNumber] = set()
         self._ahead: dict[TopicNumber, dict[tuple[str, int], int]] = {}
         """Of files that say that they change later: when each was first seen so."""
+        self._seen: dict[TopicNumber, Files] = {}
 
     def suspect(self, numbers: Iterable[TopicNumber]) -> None:
         """Something failed there: look at the next pass."""
@@ -79,6 +80,15 @@ class Sweep:
             self._ahead[number] = ahead
         return {one[0]: ahead.get(one, one[1]) for one in begun.items()}
 
+    def seen(self, number: TopicNumber, paths: Iterable[str], now_ms: int) -> Files:
+        """Since when each of these files is known to be in no table; of others that is
+        forgotten."""
+        known = self._seen.pop(number, {})
+        seen = {path: min(known.get(path, now_ms), now_ms) for path in paths}
+        if seen:
+            self._seen[number] = seen
+        return seen
+
     def forget(self, numbers: Iterable[TopicNumber]) -> None:
         """These topics are gone."""
         for number in numbers:
@@ -86,9 +96,10 @@ class Sweep:
             self._left.pop(number, None)
             self._begun.discard(number)
             self._ahead.pop(number, None)
+            self._seen.pop(number, None)
 
     @property
     def topics(self) -> set[TopicNumber]:
         """Those of which anything is known."""
         known = self._again_ms.keys() | self._left.keys() | self._ahead.keys()
-        return known | self._begun
+        return known | self._begun | self._seen.keys()

@@ -7,9 +7,13 @@ and the checks before a commit come from that description.
 
 import json
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from lakehouse.log.actions import NO_PARTITION
 
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+"""Where Delta's writers put rows of no partition."""
 
 
 class NewFile(NamedTuple):
@@ -25,25 +29,36 @@ class NewFile(NamedTuple):
     timestamp_min_ms: int
     timestamp_max_ms: int
     modified_ms: int
+    nameless: int = 0
+    """Rows without an offset, an owner's; if all are, the bounds of offsets say
+    nothing."""
+    timeless: int = 0
+    """The same of timestamps."""
 
 
 def partition_directory(partition: int) -> str:
     """Where the files of a Kafka partition lie, relative to the table."""
-    return f"partition={partition}"
+    return f"partition={partition_value(partition) or _NULL}"
+
+
+def partition_value(partition: int) -> str | None:
+    """What the log says of a partition; None: rows of an owner's that are of none."""
+    return None if partition == NO_PARTITION else str(partition)
 
 
 def statistics(file: NewFile) -> str:
     """What the ``add`` of a file says of its rows, as JSON."""
-    low: dict[str, object] = {"offset": file.first_offset}
-    high: dict[str, object] = {"offset": file.last_offset}
+    low, high = dict[str, object](), dict[str, object]()
+    if file.nameless < file.rows:
+        low["offset"], high["offset"] = file.first_offset, file.last_offset
     bounds = _iso(file.timestamp_min_ms), _iso(file.timestamp_max_ms)
-    if None not in bounds:
+    if None not in bounds and file.timeless < file.rows:
         low["timestamp"], high["timestamp"] = bounds
     said = {
         "numRecords": file.rows,
         "minValues": low,
         "maxValues": high,
-        "nullCount": {"offset": 0, "timestamp": 0},
+        "nullCount": {"offset": file.nameless, "timestamp": file.timeless},
     }
     return json.dumps(said, separators=(",", ":"))
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakehouse.errors import TableUnreadable
+from lakehouse.log.actions import NO_PARTITION
 from lakehouse.schema import WRITE
 
 _TYPES: Final[Mapping[str, pa.DataType]] = {
@@ -78,7 +79,8 @@ def shaped(table: Any, schema: pa.Schema, partition: int) -> Any:
             fits = column.type == field.type
             arrays.append(column if fits else column.cast(field.type))
         elif field.name == "partition":
-            arrays.append(pa.repeat(pa.scalar(partition, field.type), rows))
+            value = None if partition == NO_PARTITION else partition
+            arrays.append(pa.repeat(pa.scalar(value, field.type), rows))
         else:
             arrays.append(pa.nulls(rows, field.type))
     return pa.table(arrays, schema=schema)

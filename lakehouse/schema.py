@@ -35,8 +35,8 @@ COMMENTS: Final = {
     "partition": "Number of the topic's partition",
     "offset": "Offset in the partition, each at most once; gaps are transaction "
     "markers, aborted and deleted records",
-    "timestamp": "The record's time (whose: timestampType), to the millisecond; null: "
-    "it has none",
+    "timestamp": "The record's time (whose: timestampType), to the millisecond; "
+    "1969-12-31 23:59:59.999 UTC, or null: it has none",
     "timestampType": "0: the producer's time (CreateTime), 1: the broker's "
     "(LogAppendTime)",
     "topic": "Name of the topic",
@@ -47,6 +47,13 @@ COMMENTS: Final = {
     "headers": "The record's headers, in their order; null: it has none",
 }
 """What a new table says of each column, to whoever asks DESCRIBE."""
+COMMENTS_BEFORE: Final = frozenset(
+    {
+        "The record's time (whose: timestampType), to the millisecond; null: it has "
+        "none",
+    }
+)
+"""What tables of earlier versions say."""
 
 DESCRIBED: pa.Schema = pa.schema(
     [one.with_metadata({"comment": COMMENTS[one.name]}) for one in WRITE]

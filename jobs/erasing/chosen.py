@@ -19,7 +19,7 @@ from typing import Any, Final
 from jobs.erasing.log_files import TEXT
 from lakehouse.log.provenance import is_ours
 from lakehouse.properties import TOPIC
-from lakehouse.schema import COMMENTS, WRITE
+from lakehouse.schema import COMMENTS, COMMENTS_BEFORE, WRITE
 
 PLACES: Final = frozenset({"offset", "timestamp", "partition", "timestampType"})
 """Columns of which no value says anything of anybody."""
@@ -109,7 +109,7 @@ _SETS: Final = "SET TBLPROPERTIES"
 _RESERVED: Final = ("delta.", "lakelog.")
 _CONSTRAINT: Final = "delta.constraints."
 _PREDICATES: Final = (_CONSTRAINT, "delta.generationExpression", "delta.invariants")
-_OURS: Final = frozenset({*COMMENTS.values(), *WRITE.names})
+_OURS: Final = frozenset({*COMMENTS.values(), *COMMENTS_BEFORE, *WRITE.names})
 _APPLICATION: Final = re.compile(r"[0-9a-f]{32}/\d+")
 """As `lakehouse.properties.partition_application` says it."""
 _ESCAPED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)

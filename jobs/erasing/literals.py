@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 PLACES: Final = frozenset({"offset", "partition", "timestamp", "timestamptype"})
-_TOKEN: Final = re.compile(
+TOKEN: Final = re.compile(
     r"""
     (?P<skip>\s+|--[^\n]*|/\*.*?\*/)
     |(?P<hex>[xX](?:'[0-9a-fA-F]*'|"[0-9a-fA-F]*"))
@@ -81,7 +81,7 @@ def literals(expression: str) -> list[Literal]:
 
 def _tokens(expression: str) -> Iterator[tuple[str, str]]:
     """(Kind, text) of each; names in small letters, without quotes."""
-    for match in _TOKEN.finditer(expression):
+    for match in TOKEN.finditer(expression):
         kind = match.lastgroup or "other"
         if kind == "name":
             yield kind, match["name"].strip("`").lower()

@@ -5,6 +5,11 @@ an owner left them otherwise, in row groups of ours; and what is written is read
 more. Rows that a deletion vector takes are left out as well, by their numbers: they
 would come back else.
 
+Rows that are no records, an owner's (without an offset or a timestamp, below 0, or two
+of an offset, or of no partition), and that nobody asked about, are in nobody's way: a
+file that has such rows is copied as it stands, in its own order, under a name of which
+no reader takes it for what our files are.
+
 What is to be erased is named by its offset, and an owner may have that twice: he
 inserted the row that he corrected, and his OPTIMIZE put both into one file. Nobody
 knows which of them is meant, so that file stays until he says it. What stays is
@@ -17,13 +22,15 @@ and retention know it again.
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from jobs.merging.names import merged_name
-from jobs.merging.order import NotMergeable, Source, in_order, staying
+from jobs.merging.names import copied_name, merged_name
+from jobs.merging.order import NotMergeable, Source, as_they_are, in_order, staying
 from jobs.merging.rewrite import (
     Digest,
     Pause,
@@ -34,12 +41,12 @@ from jobs.merging.rewrite import (
     stop_file,
     write_groups,
 )
-from jobs.rows import Written, discard, sync_written
+from jobs.rows import AnyBounds, Bounds, Written, discard, sync_written
 from lakehouse.errors import LakehouseError
 from lakehouse.files.deletion_vectors import DeletedRows, placed
 from lakehouse.files.footers import NO_OFFSET, Footers
 from lakehouse.files.repeated import open_parquet
-from lakehouse.log.actions import DataFile
+from lakehouse.log.actions import NO_PARTITION, DataFile
 from lakehouse.plain import column_of, numbers
 
 _ROWS: Final = 1 << 16
@@ -58,32 +65,64 @@ def without(
     if nothing does.
 
     ``gone``: sorted offsets; ``attempt``: three hexadecimal numbers with dashes, which
-    nobody else has. Raises NotMergeable where rows are no records, ValueError,
-    LakehouseError, OSError, pa.ArrowException; NoRoom where the disk is nearly full.
+    nobody else has. Raises NotMergeable where nobody knows which row is meant,
+    ValueError, LakehouseError, OSError, pa.ArrowException; NoRoom where the disk is
+    nearly full.
     """
-    stays, taken = what_stays(root, file, gone), _taken(root, file)
-    path = merged_name([_bounded(root, file)], attempt)
-    target, source = os.path.join(root, path), os.path.join(root, file.relative_path)
-    wanted = Source([source], file.partition, columns, taken={source: taken})
+    stays = what_stays(root, file, gone)
+    if not stays.rows:
+        return None
+    path = os.path.join(root, file.relative_path)
+    source = Source(
+        [path], file.partition, columns, taken={path: taken_rows(root, file)}
+    )
     with tempfile.TemporaryDirectory(dir=spill) as aside:
-        rows = _others(in_order(wanted, Footers(), aside), gone)
-        groups = checked(row_groups(rows), file.partition)
+        to = partial(_written, root, columns, stays, aside)
+        with suppress(NotMergeable):
+            if file.partition != NO_PARTITION:
+                rows = row_groups(_others(in_order(source, Footers(), aside), gone))
+                name = merged_name([_bounded(root, file)], attempt)
+                return to(name, checked(rows, file.partition), Bounds())
+        rows = row_groups(_others(as_they_are(source, Footers()), gone))
+        return to(copied_name(file.partition, attempt), rows, AnyBounds())
+
+
+def _written(
+    root: str,
+    columns: pa.Schema,
+    stays: Digest,
+    aside: str,
+    path: str,
+    groups: Iterator[Any],
+    bounds: Bounds,
+) -> Written:
+    """Write these row groups, which are all that stays, or nothing."""
+    target = os.path.join(root, path)
+    try:
         first = next(groups, None)
-        if first is None and not stays.rows:
-            return None
         if first is None:
-            raise ValueError(f"{source} has not the {stays.rows} rows that stay")
-        try:
-            pause = Pause(0, 0, 0, stop_file(aside))
-            bounds = write_groups(target, columns, _chain(first, groups), pause)
-            written = sync_written(path, target, bounds)
+            raise ValueError(f"{path} has not the {stays.rows} rows that stay")
+        pause = Pause(0, 0, 0, stop_file(aside))
+        write_groups(target, columns, _chain(first, groups), pause, bounds=bounds)
+        written = sync_written(path, target, bounds)
+        if isinstance(bounds, AnyBounds):
+            found = _digest(target)
+        else:
             found = digest_of([target], rising=True)
-            if found != stays:
-                raise ValueError(f"{path} has not what stays: {stays}, {found}")
-        except BaseException:
-            discard(target)
-            raise
+        if found != stays:
+            raise ValueError(f"{path} has not what stays: {stays}, {found}")
+    except BaseException:
+        discard(target)
+        raise
     return written
+
+
+def _digest(path: str) -> Digest:
+    """The digest of the offsets in a file, in whatever order."""
+    digest = Digest()
+    for offsets in _offsets_in(path):
+        digest = digest_of_offsets(offsets, digest)
+    return digest
 
 
 def what_stays(root: str, file: DataFile, gone: Any) -> Digest:
@@ -109,19 +148,29 @@ def what_stays(root: str, file: DataFile, gone: Any) -> Digest:
 def _offsets(root: str, file: DataFile) -> Iterator[tuple[Any, Any]]:
     """The offsets of all rows in their order, and which the vector does not take, some
     at a time. Raises LakehouseError if it takes what is not there."""
-    taken, count = _taken(root, file), 0
+    taken, count = taken_rows(root, file), 0
     source = os.path.join(root, file.relative_path)
-    with open_parquet(source, buffered=True) as opened:
-        for batch in opened.iter_batches(_ROWS, columns=["offset"], use_threads=False):
-            offsets = numbers(batch.column(0).cast(pa.int64()).fill_null(NO_OFFSET))
-            yield offsets, staying(taken, count, len(offsets))
-            count += len(offsets)
+    for offsets in _offsets_in(source):
+        yield offsets, staying(taken, count, len(offsets))
+        count += len(offsets)
     if len(taken) and int(taken[-1]) >= count:
         raise LakehouseError(f"{source} has not the rows that its vector takes")
 
 
-def _taken(root: str, file: DataFile) -> Any:
-    """The numbers of the rows that its deletion vector takes."""
+def _offsets_in(path: str) -> Iterator[Any]:
+    """The offsets of all rows of a file in their order, some at a time; `NO_OFFSET`
+    where there is none."""
+    with open_parquet(path, buffered=True) as opened:
+        for batch in opened.iter_batches(_ROWS, columns=["offset"], use_threads=False):
+            yield _filled(batch.column(0))
+
+
+def _filled(column: Any) -> Any:
+    return numbers(column.cast(pa.int64()).fill_null(NO_OFFSET))
+
+
+def taken_rows(root: str, file: DataFile) -> Any:
+    """The numbers of the rows that its deletion vector takes. Raises LakehouseError."""
     return DeletedRows().of(placed(root, file.vector))
 
 
@@ -137,7 +186,7 @@ def _places(gone: Any, offsets: Any) -> tuple[Any, Any]:
 def _others(tables: Iterator[Any], gone: Any) -> Iterator[Any]:
     """The rows at other offsets."""
     for table in tables:
-        _, leaves = _places(gone, numbers(table.column("offset")))
+        _, leaves = _places(gone, _filled(table.column("offset")))
         stays: Any = np.flatnonzero(~leaves)
         if len(stays):
             yield table.take(column_of(stays.astype(np.int64), pa.int64()))

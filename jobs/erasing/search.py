@@ -41,6 +41,8 @@ _PARQUET: Final = re.compile(r".*\.parquet(#\d+)?", re.DOTALL)
 """What the library writes has a number behind its name until it is whole."""
 Offsets = Any
 """Sorted ``np.int64``."""
+Numbers = Any
+"""The same, of rows in their file."""
 
 
 class Listed(NamedTuple):
@@ -57,8 +59,8 @@ class Found(NamedTuple):
 
     offsets: Mapping[str, Offsets]
     """Path below the table -> offsets of its rows that match; none without any."""
-    nameless: Mapping[str, int]
-    """Path -> how many more match that have no offset."""
+    nameless: Mapping[str, Numbers]
+    """Path -> which rows match beside that have no offset; none without any."""
     unreadable: Mapping[str, str]
     """Path -> why nobody knows what it holds."""
 
@@ -138,7 +140,7 @@ def at_offsets(root: str, wanted: Mapping[str, Offsets]) -> Found:
 def joined(found: Iterable[Found]) -> Found:
     """What was found in files that differ, together."""
     offsets, nameless, unreadable = (
-        dict[str, Offsets](), dict[str, int](), dict[str, str](),
+        dict[str, Offsets](), dict[str, Numbers](), dict[str, str](),
     )  # fmt: skip
     for one in found:
         offsets |= one.offsets
@@ -167,37 +169,44 @@ def _each(
     root: str, paths: Iterable[str], columns: list[str], matches: Callable[[Any], Any]
 ) -> Found:
     offsets, nameless, unreadable = (
-        dict[str, Offsets](), dict[str, int](), dict[str, str](),
+        dict[str, Offsets](), dict[str, Numbers](), dict[str, str](),
     )  # fmt: skip
     for path in paths:
         try:
-            found, count = _matching(os.path.join(root, path), columns, matches)
+            found, others = _matching(os.path.join(root, path), columns, matches)
         except (LakehouseError, OSError, ValueError, KeyError, pa.ArrowException) as e:
             unreadable[path] = str(e)
             continue
         if len(found):
             offsets[path] = found
-        if count:
-            nameless[path] = count
+        if len(others):
+            nameless[path] = others
     return Found(offsets, nameless, unreadable)
 
 
 def _matching(
     place: str, columns: list[str], matches: Callable[[Any], Any]
-) -> tuple[Offsets, int]:
-    """The offsets of the rows of a file that match, and how many more have none: eight
-    bytes a row, since all of a file may match."""
-    parts, rows, nameless = list[Offsets](), 0, 0
+) -> tuple[Offsets, Numbers]:
+    """The offsets of the rows of a file that match, and the numbers of those that have
+    none: eight bytes a row, since all of a file may match."""
+    parts, nameless, rows = list[Offsets](), list[Numbers](), 0
     with Footers().open(place, buffered=True) as file:
         for batch in file.iter_batches(_ROWS, columns=columns):
             mask = pc.fill_null(matches(batch), False)
             found = batch.column("offset").filter(mask).cast(pa.int64())
             parts.append(numbers(found.drop_null()))
-            nameless += found.null_count
+            if found.null_count:
+                nameless.append(rows + _numbers_of_nulls(batch.column("offset"), mask))
             rows += len(batch)
         if rows != file.metadata.num_rows:
             raise ValueError(f"{rows} rows of it are not all")
-    return distinct(parts), nameless
+    return distinct(parts), distinct(nameless)
+
+
+def _numbers_of_nulls(column: Any, mask: Any) -> Numbers:
+    """Which rows of a batch are wanted, and have none."""
+    found = pc.indices_nonzero(pc.and_(mask, pc.is_null(column)))
+    return numbers(found.cast(pa.int64()))
 
 
 def _is_in(wanted: Offsets, batch: Any) -> Any:

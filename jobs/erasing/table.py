@@ -23,7 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from broker.failpoints import passing
 from jobs.erasing.partitions import CHANGES, Partitions, partitions_of
-from jobs.erasing.rewrite import marked_offsets, what_stays, without
+from jobs.erasing.rewrite import marked_offsets, taken_rows, what_stays, without
 from jobs.erasing.search import (
     Found,
     Offsets,
@@ -45,7 +45,7 @@ from jobs.merging.merger import new_file
 from jobs.merging.names import span_of
 from jobs.merging.order import NotMergeable
 from jobs.merging.room import NoRoom
-from jobs.rows import discard
+from jobs.rows import Written, discard
 from lakehouse.durable import sync_directory
 from lakehouse.errors import CommitRefused, LakehouseError
 from lakehouse.in_flight import AHEAD_MS, is_begun
@@ -77,8 +77,8 @@ class Look(NamedTuple):
     live: Sequence[tuple[DataFile, Offsets]]
     """Files of the table, and which of their offsets match."""
     marked: Sequence[DataFile]
-    """Files of the table that have such rows only below their deletion vectors, and
-    nothing shows that but the offsets in other files."""
+    """Files of the table that have such rows only below their deletion vectors: nothing
+    shows that but the offsets in other files, or they have none."""
     past: Sequence[str]
     """Files that only older versions name, or none; paths below the table."""
     by_offset: Sequence[str]
@@ -153,7 +153,7 @@ def look(root: str, topic_id: str, search: Search) -> Look:
         )
     partitions = partitions_of(table, listed.files)
     found = search(root, partitions)
-    _check_live(found, live)
+    _check_live(root, found, live)
     _check_once(root, found, live)
     wanted = offsets_by_partition(found, partitions)
     doubts = _past(root, found, wanted, partitions, live)
@@ -164,11 +164,16 @@ def look(root: str, topic_id: str, search: Search) -> Look:
         if (said := _why_kept(table, path, path in removed, doubt))
     }
     past = [path for path in sorted(doubts) if path not in kept]
+    marked = [live[p] for p in sorted(found.nameless.keys() & live.keys())
+              if p not in found.offsets]  # fmt: skip
+    marked += _marked(
+        root, wanted, [file for p, file in live.items() if p not in shown]
+    )
     return Look(
         table,
         [(live[path], offsets) for path, offsets in sorted(found.offsets.items())
          if path in live],
-        _marked(root, wanted, [file for p, file in live.items() if p not in shown]),
+        marked,
         past,
         [path for path in past if path not in shown],
         kept | {path: _doubtful(why) for path, why in listed.unsearched.items()},
@@ -176,16 +181,25 @@ def look(root: str, topic_id: str, search: Search) -> Look:
     )  # fmt: skip
 
 
-def _check_live(found: Found, live: Mapping[str, DataFile]) -> None:
+def _check_live(root: str, found: Found, live: Mapping[str, DataFile]) -> None:
     for path, why in found.unreadable.items():
         if path in live:
             raise NotErased(f"{path} cannot be searched: {why}")
-    for path, count in found.nameless.items():
-        if path in live:
+    for path in sorted(found.nameless.keys() & live.keys()):
+        count = len(np.setdiff1d(found.nameless[path], _taken(root, live[path])))
+        if count:
             raise NotErased(
                 f"{path} has {count} such rows without an offset, its owner's, and no "
                 "records: delete them there first"
             )
+
+
+def _taken(root: str, file: DataFile) -> Any:
+    """Raises NotErased where nobody knows which of its rows are deleted."""
+    try:
+        return taken_rows(root, file)
+    except (LakehouseError, OSError, ValueError) as e:
+        raise NotErased(f"{file.relative_path} cannot be searched: {e}") from e
 
 
 def _check_once(root: str, found: Found, live: Mapping[str, DataFile]) -> None:
@@ -317,8 +331,8 @@ def erase(
                 raise
             except NoRoom as e:
                 raise NotErased(f"{e}: make room, and ask again") from e
-            except (NotMergeable, LakehouseError, ValueError, pa.ArrowException) as e:
-                raise NotErased(f"{rest[0][0].relative_path}: {e}") from e
+            except (LakehouseError, ValueError, pa.ArrowException) as e:
+                raise NotErased(str(e)) from e
             rest = rest[count:]
     _delete_dead(found.table.path, found.past)
 
@@ -390,9 +404,7 @@ def _write(
     new, count, began_s = list[NewFile](), 0, time.monotonic()
     try:
         for file, offsets in some[:FILES_A_COMMIT]:
-            written = without(
-                root, file, offsets, columns, attempt=next(attempts), spill=spill
-            )
+            written = _without(root, file, offsets, columns, next(attempts), spill)
             if written is not None:
                 new.append(new_file(file.partition, written))
             passing("erase.after_file")
@@ -403,6 +415,17 @@ def _write(
         _discard(root, new)
         raise
     return count, new
+
+
+def _without(
+    root: str, file: DataFile, gone: Offsets, columns: pa.Schema, attempt: str,
+    spill: str,
+) -> Written | None:  # fmt: skip
+    """Raises NotErased with the name of the file."""
+    try:
+        return without(root, file, gone, columns, attempt=attempt, spill=spill)
+    except (NotMergeable, LakehouseError, ValueError, pa.ArrowException) as e:
+        raise NotErased(f"{file.relative_path}: {e}") from e
 
 
 def _discard(root: str, new: Iterable[NewFile]) -> None:

@@ -401,4 +401,5 @@ def new_file(partition: int, written: Written) -> NewFile:
         written.path, partition, written.size, written.rows,
         written.first_offset, written.last_offset,
         written.timestamp_min_ms, written.timestamp_max_ms, written.modified_ms,
+        written.nameless, written.timeless,
     )  # fmt: skip

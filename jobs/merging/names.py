@@ -30,6 +30,9 @@ _MERGED: Final = re.compile(
     r"(?:-([0-9a-f]+)-([0-9a-f]+))?\.parquet"
 )
 
+COPIED: Final = re.compile(r"partition=[^/]+/copied-[0-9a-f-]+\.parquet")
+"""What an erasure calls its copies of an owner's files."""
+
 
 class Mark(NamedTuple):
     """What is known of the rows of a cleaned file.
@@ -74,6 +77,12 @@ def merged_name(
     cleaned = "" if mark is None else f"-{mark.end:x}-{mark.since_ms:x}"
     name = f"{first:020d}-{end:020d}-{attempt}-{int(is_pure)}{cleaned}.parquet"
     return f"{partition_directory(files[0].partition)}/{name}"
+
+
+def copied_name(partition: int, attempt: str) -> str:
+    """The path of a file of an owner's rows as they are, which may be no records;
+    ``attempt`` as above. It proves no more of them than a name of his."""
+    return f"{partition_directory(partition)}/copied-{attempt}.parquet"
 
 
 def continued(path: str, first: int) -> str:

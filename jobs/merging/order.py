@@ -107,6 +107,16 @@ def in_order(source: Source, footers: Footers, spill: str) -> Iterator[Any]:
         raise TableUnreadable(f"{source.paths[0]}: {error}") from error
 
 
+def as_they_are(source: Source, footers: Footers) -> Iterator[Any]:
+    """The rows as tables in the order in which they stand, whatever they are. Raises
+    FileVanished, TableUnreadable and OSError."""
+    try:
+        for unit in units_of(source.paths, footers):
+            yield from _in_pieces(unit, source, footers)
+    except pa.ArrowException as error:
+        raise TableUnreadable(f"{source.paths[0]}: {error}") from error
+
+
 def sorted_by_offset(table: Any) -> Any:
     """The rows by offset; those of one offset in their order."""
     offsets = _offsets(table)

@@ -287,8 +287,9 @@ def checked(groups: Iterator[Any], partition: int) -> Iterator[Any]:
 
 
 def write_groups(
-    target: str, schema: Any, groups: Iterator[Any], pause: Pause, bytes_max: int = 0
-) -> Bounds:
+    target: str, schema: Any, groups: Iterator[Any], pause: Pause, bytes_max: int = 0,
+    bounds: Bounds | None = None,
+) -> Bounds:  # fmt: skip
     """Write a hidden file of these row groups, synced, of the first alone until so many
     bytes of it stand on the disk (0: of all). The others are still to come of
     ``groups``."""
@@ -296,7 +297,7 @@ def write_groups(
 
     from lakehouse import schema as ours
 
-    bounds, target = Bounds(), begin(target)
+    bounds, target = bounds or Bounds(), begin(target)
     first = next(groups)
     repeating: Any = _repeating(first)
     flat = [field.name for field in schema if not field.type.num_fields]

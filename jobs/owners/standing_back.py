@@ -28,7 +28,7 @@ from broker.catalog.catalog import Catalog
 from broker.clock import Clock
 from broker.ids import TopicNumber
 from broker.topics.topic import Topic
-from jobs.merging.names import OURS
+from jobs.merging.names import COPIED, OURS
 from jobs.owners.attempts import Attempts
 from jobs.tables import Table
 from lakehouse.further import behind_link
@@ -212,7 +212,8 @@ class StandingBack:
 def _is_foreign(directory: str, name: str) -> bool:
     """Whether a file that appeared is an owner's, of rows or of deletion vectors."""
     is_data = name.endswith(_DATA) and not name.startswith((".", "_"))
-    return is_data and OURS.fullmatch(f"{directory}/{name}") is None
+    path = f"{directory}/{name}"
+    return is_data and not (OURS.fullmatch(path) or COPIED.fullmatch(path))
 
 
 def _watch(make: Callable[[], Watch]) -> Watch | None:

@@ -95,13 +95,13 @@ class Snapshot:
 
     @property
     def deleted_file_retention_ms(self) -> int:
-        """For how long the log tells which files left: checkpoints drop what left
-        before. 0 where the table's property cannot be understood.
+        """For how long the log tells which files left, at the least: checkpoints drop
+        what left before, and those of a library that does not know its owner's words
+        for a time drop it after a week. 0 where nobody can understand them.
         """
-        text = self.configuration.get(
-            _DELETED_FILE_RETENTION, DELTA[_DELETED_FILE_RETENTION]
-        )
-        return interval_ms(text) or 0
+        ours = DELTA[_DELETED_FILE_RETENTION]
+        said = interval_ms(self.configuration.get(_DELETED_FILE_RETENTION, ours)) or 0
+        return min(said, interval_ms(ours) or 0)
 
     @property
     def time_travel_ms(self) -> int:
@@ -289,11 +289,16 @@ def load_version(path: str, version: int, *, without: int | None = None) -> Snap
 
 
 def read_version(
-    path: str, version: int, names: list[str], checksums: Mapping[str, Checksum]
+    path: str,
+    version: int,
+    names: list[str],
+    checksums: Mapping[str, Checksum],
+    *,
+    keep_removed: bool = False,
 ) -> Snapshot:
     """The same, as one checkpoint and the entries after it tell it. Raises ValueError
     where its files, ``names``, tell none."""
-    snapshot = Snapshot(path, keeps_removed=False)
+    snapshot = Snapshot(path, keeps_removed=keep_removed)
     _begin_at(snapshot, int(names[0][:20]), names, checksums)
     _advance(snapshot, version)
     return snapshot

@@ -23,7 +23,7 @@ from lakehouse.log.provenance import (
     RETENTION,
     provenance,
 )
-from lakehouse.new_file import NewFile, statistics
+from lakehouse.new_file import NewFile, partition_value, statistics
 
 _KEPT_IN_PATHS: Final = "/=:@!$&'()*+,;~"
 IN_COMMIT: Final = "inCommitTimestamp"
@@ -213,7 +213,7 @@ def _transactions(found: Mapping[str, int]) -> list[dict[str, Any]]:
 def _add(file: NewFile, *, changes_data: bool = True) -> dict[str, Any]:
     return {
         "path": quote(file.path, safe=_KEPT_IN_PATHS),
-        "partitionValues": {"partition": str(file.partition)},
+        "partitionValues": {"partition": partition_value(file.partition)},
         "size": file.size,
         "modificationTime": file.modified_ms,
         "dataChange": changes_data,
@@ -228,7 +228,7 @@ def _remove(file: Removal, now_ms: int, *, changes_data: bool = True) -> dict[st
         "deletionTimestamp": now_ms,
         "dataChange": changes_data,
         "extendedFileMetadata": True,
-        "partitionValues": {"partition": str(file.partition)},
+        "partitionValues": {"partition": partition_value(file.partition)},
         "size": file.size,
     }
 

@@ -21,7 +21,7 @@ from lakehouse.durable import sync_directory, sync_file
 from lakehouse.errors import CommitRefused, TableMissing
 from lakehouse.log.delta_log import LOG_DIRECTORY
 from lakehouse.log.entry import Description, Removal, Removals, Replacement, Round
-from lakehouse.new_file import NewFile, statistics
+from lakehouse.new_file import NewFile, partition_value, statistics
 
 _NO_HOOKS = deltalake.PostCommitHookProperties(
     create_checkpoint=False, cleanup_expired_logs=False
@@ -185,7 +185,7 @@ def _remove(file: Removal, now_ms: int, changes_data: bool = True) -> RemoveActi
         raise CommitRefused(
             f"{file.path} has a deletion vector, and the library would leave it in"
         )
-    partition: dict[str, str | None] = {"partition": str(file.partition)}
+    partition = {"partition": partition_value(file.partition)}
     return RemoveAction(file.path, changes_data, now_ms, file.size, partition)
 
 
@@ -193,7 +193,7 @@ def _add(file: NewFile, changes_data: bool = True) -> AddAction:
     return AddAction(
         path=file.path,
         size=file.size,
-        partition_values={"partition": str(file.partition)},
+        partition_values={"partition": partition_value(file.partition)},
         modification_time=file.modified_ms,
         data_change=changes_data,
         stats=statistics(file),

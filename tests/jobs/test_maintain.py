@@ -28,6 +28,7 @@ from tests.jobs.world import (
 )
 from tests.support.batches import Record
 
+DAY = 86_400_000
 YEAR_S = 365 * 86_400
 
 
@@ -249,8 +250,74 @@ def test_what_its_owner_rewrote_stays_when_the_log_forgets_it(world: World) -> N
     later(world, world.compactor(), 10 * DELAY)
     assert before < files_of(world, topic)
     start_at(world, topic, 20)
-    later(world, world.compactor(), 10 * DELAY)
+    compactor = world.compactor()
+    later(world, compactor, 10 * DELAY)
+    assert before < files_of(world, topic)  # nobody knows for how long they are dead
+    later(world, compactor, DELAY)
     assert not before & files_of(world, topic)
+
+
+@pytest.mark.parametrize(
+    ("said", "lake_ms", "stays_ms"),
+    [
+        ("60 days", DELAY, 60 * DAY),
+        ("interval 7 days", 30 * DAY, 30 * DAY),
+        ("interval 7 days", DELAY, WEEK),
+    ],
+)
+def test_what_left_before_the_log_forgot_it_stays_as_long_again(
+    world: World, said: str, lake_ms: int, stays_ms: int
+) -> None:
+    """As old as its records are, it may have left yesterday: a new process knows no
+    more than that it is there."""
+    topic = world.topic("t")
+    compactor = world.compactor(file_delete_delay_ms=lake_ms)
+    world.clock.wall_ms = time.time_ns() // 1_000_000 - 100 * DAY
+    for _ in range(2):
+        world.produce(topic, [Record(b"k", b"v")] * 10)
+        world.flush(compactor)
+    old_s = world.clock.now_ms() / 1000
+    for path in files_of(world, topic):
+        os.utime(path, (old_s, old_s))
+    owners = deltalake.DeltaTable(str(world.path(topic)))
+    owners.alter.set_table_properties({"delta.deletedFileRetentionDuration": said})
+    world.clock.advance(90 * DAY)
+    start_at(world, topic, 10)
+    later(world, compactor)
+    deltalake.DeltaTable(str(world.path(topic))).create_checkpoint()
+    assert not load(str(world.path(topic))).removed
+    compactor = world.compactor(file_delete_delay_ms=lake_ms)
+    for ms in (DELAY, stays_ms - 1):
+        later(world, compactor, ms)
+        assert len(files_of(world, topic)) == 2
+    before = deltalake.DeltaTable(str(world.path(topic)), version=2)
+    assert before.to_pyarrow_table().num_rows == 20
+    later(world, compactor)
+    assert len(files_of(world, topic)) == 1
+
+
+def test_a_young_file_of_which_a_checkpoint_forgot_that_it_left_is_no_orphan(
+    world: World,
+) -> None:
+    """deltalake takes '60 days' for a week, and its checkpoints drop what left then."""
+    topic, compactor = world.topic("t"), world.compactor()
+    world.clock.wall_ms = time.time_ns() // 1_000_000 - 10 * DAY
+    for _ in range(2):
+        world.produce(topic, [Record(b"k", b"v")] * 10)
+        world.flush(compactor)
+    written_s = world.clock.now_ms() / 1000
+    for path in files_of(world, topic):
+        os.utime(path, (written_s, written_s))
+    owners = deltalake.DeltaTable(str(world.path(topic)))
+    owners.alter.set_table_properties({"delta.deletedFileRetentionDuration": "60 days"})
+    start_at(world, topic, 10)
+    later(world, compactor)
+    world.clock.advance(9 * DAY)
+    deltalake.DeltaTable(str(world.path(topic))).create_checkpoint()
+    compactor = world.compactor()
+    for _ in range(3):
+        later(world, compactor)
+    assert len(files_of(world, topic)) == 2
 
 
 def test_what_was_deleted_is_remembered_no_longer(world: World) -> None:

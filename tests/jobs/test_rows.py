@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow.parquet as pq
 import pytest
 
@@ -22,6 +23,7 @@ from lakehouse.errors import TableUnreadable
 from lakehouse.files.chunks import Source
 from lakehouse.files.chunks import plan as plan_chunks
 from lakehouse.files.reader import TableReader
+from lakehouse.schema import COMMENTS
 from tests.jobs.world import World
 from tests.support.batches import Record
 from tests.support.placed import flat, placed
@@ -161,3 +163,18 @@ assert niceness() == (wanted if is_allowed else max(before, CAUTIOUS_NICENESS))
 def test_a_worker_takes_the_niceness_of_its_first_file() -> None:
     here = Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, cwd=here)
+
+
+def test_a_record_without_a_timestamp_has_that_which_its_column_says(
+    world: World,
+) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    world.produce(topic, [Record(b"k", b"v", (), -1)])
+    world.flush(compactor)
+    [time] = deltalake.DeltaTable(str(world.path(topic))).to_pyarrow_table()[
+        "timestamp"
+    ]
+    said = (
+        f"{time.as_py():%Y-%m-%d %H:%M:%S}.{time.as_py().microsecond // 1000:03d} UTC"
+    )
+    assert said in COMMENTS["timestamp"]

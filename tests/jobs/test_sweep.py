@@ -56,6 +56,18 @@ def test_what_says_that_it_changes_later_is_dated_by_when_it_was_seen_first() ->
     assert sweep.topics == set()
 
 
+def test_a_file_is_in_no_table_since_it_was_first_seen_so() -> None:
+    sweep = Sweep()
+    assert sweep.seen(ONE, ["a"], 5) == {"a": 5}
+    assert sweep.seen(ONE, ["a", "b"], 7) == {"a": 5, "b": 7}
+    assert sweep.seen(TWO, ["a"], 8) == {"a": 8}
+    assert sweep.seen(ONE, ["b"], 9) == {"b": 7}
+    assert sweep.seen(ONE, ["a", "b"], 6) == {"a": 6, "b": 6}, "a clock is set back"
+    sweep.forget([ONE])
+    assert (sweep.seen(ONE, ["a"], 9), sweep.topics) == ({"a": 9}, {ONE, TWO})
+    assert (sweep.seen(ONE, [], 9), sweep.topics) == ({}, {TWO})
+
+
 def test_what_was_begun_lately_is_remembered_until_it_is_gone() -> None:
     sweep = Sweep()
     sweep.keep_begun(ONE, is_any=True)

@@ -18,6 +18,9 @@ def did(operation: str, *expected: set[str], **parameters: str) -> tuple[Any, ..
     return ("commitInfo", info, *expected)
 
 
+SAID = "The record's time (whose: timestampType), to the millisecond; null: it has none"
+TABLE = json.dumps({"fields": [{"name": "timestamp", "metadata": {"comment": SAID}}]})
+"""Of an earlier version."""
 COLUMN = {"name": "x", "type": "decimal(17,2)", "nullable": True, "metadata": {}}
 
 
@@ -35,6 +38,7 @@ def described(said: dict[str, str] | None = None, **beside: str) -> str:
         ("txn", {"appId": "ab" * 16 + "/17", "version": 17, "lastUpdated": 17}),
         ("domainMetadata", {"domain": "delta.rowTracking", "configuration": "17"}),
         ("metaData", {"id": "17", "configuration": {"delta.x": "17"}}),
+        ("metaData", {"schemaString": TABLE}),
         ("tableSizeBytes", 17),
         ("fileSizeHistogram", {"fileCounts": [17]}),
         ("commitInfo", {"engineInfo": ENGINE, "x": "17"}),

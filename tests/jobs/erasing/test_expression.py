@@ -12,11 +12,13 @@ import pytest
 from jobs.erasing.expression import DEPENDS, by_expression
 from jobs.erasing.partitions import CHANGES, by_directory
 from jobs.erasing.search import Found, data_files
+from jobs.erasing.table import NotErased
 from jobs.session import end_session, make_session
 from lakehouse.log.delta_log import load
 from tests.support.tables import Writer
 
 pytestmark = pytest.mark.spark
+NOW = "current_timestamp"
 
 
 @pytest.fixture(scope="module")
@@ -106,13 +108,59 @@ def test_files_lie_in_directories_of_any_form(session: Any, writer: Writer) -> N
     assert found.unreadable == {}
 
 
-def test_a_row_without_an_offset_is_counted(session: Any, writer: Writer) -> None:
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "rand() < 0.5 AND offset = 1",
+        "timestamp < TIMESTAMP 'now'",
+        "timestamp < CAST('now' AS TIMESTAMP)",
+        "offset IN (7, 8) AND uuid() = 'a'",
+    ],
+)
+def test_what_is_another_each_time_is_refused_before_it_is_looked_for(
+    session: Any, writer: Writer, expression: str
+) -> None:
+    with pytest.raises(NotErased, match="changes while it is looked for: write a time"):
+        by_expression(session, load(writer.path), expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "exists(headers, h -> h.key = 'trace') AND offset = 7 OR offset = 8",
+        "offset IN (SELECT 8)",
+        "CAST(key AS STRING) RLIKE 'key-8$' AND current_user() IS NOT NULL",
+        "offset = (SELECT 8 WHERE current_date() > DATE '2000-01-01')",
+    ],
+)
+def test_what_is_the_same_each_time_is_looked_for(
+    session: Any, writer: Writer, expression: str
+) -> None:
+    found = offsets(found_by(session, writer, expression))
+    assert {tuple(some) for some in found.values()} == {(8,)}
+
+
+def test_the_time_of_asking_is_that_of_all_looks(session: Any, writer: Writer) -> None:
+    table = load(writer.path)
+    seconds = "unix_micros(current_timestamp()) % 1000000000"
+    search = by_expression(session, table, f"offset = {seconds} % 20")
+    before = f"timestamp < now() AND current_date() = CAST({NOW} AS DATE)"
+    files = {path: by_directory(path) for path in data_files(writer.path).files}
+    looks = [offsets(search(writer.path, files)) for _ in range(3)]
+    assert looks[0] == looks[1] == looks[2] != {}
+    found = by_expression(session, table, before)(writer.path, files)
+    assert found.offsets.keys() == files.keys()
+
+
+def test_a_row_without_an_offset_is_found_by_its_number(
+    session: Any, writer: Writer
+) -> None:
     one = of_partition_1(writer)
     odd = os.path.join("partition=1", "odd.parquet")
-    rows = pq.read_table(os.path.join(writer.path, one), partitioning=None).slice(7, 2)
+    rows = pq.read_table(os.path.join(writer.path, one), partitioning=None).slice(6, 3)
     at = rows.schema.get_field_index("offset")
-    some = pa.array([None, 8], pa.int64())
+    some = pa.array([6, None, 8], pa.int64())
     pq.write_table(rows.set_column(at, "offset", some), os.path.join(writer.path, odd))
     found = found_by(session, writer, "cast(key AS string) IN ('key-7', 'key-8')")
     assert offsets(found)[odd] == [8]
-    assert found.nameless == {odd: 1}
+    assert {path: rows.tolist() for path, rows in found.nameless.items()} == {odd: [1]}

@@ -153,6 +153,7 @@ def test_a_table_that_is_far_behind_catches_up_whoever_tries_meanwhile(
         "partition=0/notes.txt",
         "_delta_log/00000000000000000000.crc",
         "partition=0/00000000000000000010-00000000000000000020-1-2-3.parquet",
+        "partition=0/copied-1-2-e3.parquet",
     ],
 )
 def test_what_is_no_attempt_is_not_waited_for(world: World, name: str) -> None:

@@ -4,6 +4,8 @@ Spark looks, and then renames its entry over whatever is there; so it is let fin
 it does while ours waits, as a faster writer would.
 """
 
+import json
+import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,7 +18,7 @@ from lakehouse.errors import CommitRefused
 from lakehouse.log import commit, library
 from lakehouse.log.checkpoint_repair import is_known, prove_checkpoint
 from lakehouse.log.commit import commit_files, remove_files
-from lakehouse.log.delta_log import entry_versions, load, table_ends
+from lakehouse.log.delta_log import entry_path, entry_versions, load, table_ends
 from lakehouse.log.proven_checkpoint import make_checkpoint
 from tests.support.spark_reader import SparkReader
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
@@ -197,3 +199,29 @@ def test_rows_are_numbered_again_once_row_tracking_is_no_longer_suspended(
         analyst.ask(turned.format(on, "false"))
     assert offsets(analyst, name) == list(range(10, 30))
     assert analyst.ask(numbered) == [[20, 20]]
+
+
+def test_spark_keeps_what_left_by_a_checkpoint_of_ours(
+    writer: Writer, analyst: SparkReader
+) -> None:
+    """The library would have left it out: it takes such words for a week."""
+    for n in range(2):
+        writer.add(0, n * 10, n * 10 + 10)
+    table, now_s = load(writer.path), time.time()
+    assert table.metadata is not None
+    said = {**table.configuration, "delta.deletedFileRetentionDuration": "60 days"}
+    gone = {"path": min(table.files), "dataChange": True,
+            "deletionTimestamp": int(now_s - 10 * 86_400) * 1000}  # fmt: skip
+    body = table.metadata.body | {"configuration": said}
+    Path(entry_path(writer.path, 3)).write_text(
+        json.dumps({"metaData": body}) + "\n" + json.dumps({"remove": gone})
+    )
+    place = Path(writer.path) / min(table.files)
+    os.utime(place, (now_s - 100 * 86_400,) * 2)
+    make_checkpoint(load(writer.path), 3)
+    for version in range(3):
+        os.unlink(entry_path(writer.path, version))
+    name = f"delta.`{writer.path}`"
+    assert offsets(analyst, name) == list(range(10, 20))
+    analyst.ask(f"VACUUM {name} RETAIN {60 * 24} HOURS")
+    assert place.exists()

@@ -1,0 +1,189 @@
+"""What a checkpoint tells of files that left: each as long as its table's owner says.
+
+The problem: older versions can be read for as long as the files that left are known to
+have left; who finds no trace of that in the log, a VACUUM or we, takes their age for
+the time since. The library leaves out of a checkpoint what left a week ago if the owner
+says that time in other words than its own ('60 days', 'INTERVAL 60 DAYS'). The idea: by
+our own reading of his words, what left is collected from where the library had it (the
+checkpoint before, the entries since), and what its checkpoint lacks is put in.
+
+The price: the entries since the checkpoint before are read once more, and where
+something lacks the checkpoint is written twice.
+
+Source: the Delta transaction log protocol, "Add File and Remove File", "Action
+Reconciliation". Used by the compactor's process only; everything here blocks.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakehouse.durable import sync_directory, sync_file
+from lakehouse.log.checkpoint import HINT, SIDECARS, sidecars_of
+from lakehouse.log.delta_log import LOG_DIRECTORY, checkpoints, read_entry
+from lakehouse.regular import check_file, open_file
+
+_ACTIONS: Final = (b'"remove"', b'"add"')
+_MAPS: Final = "partitionValues", "tags"
+_Key = tuple[str, str | None]
+"""A file's path, and what its deletion vector is called."""
+Removes = dict[_Key, dict[str, Any]]
+
+
+def complete(
+    path: str, version: int, known: Mapping[str, int], since_ms: int
+) -> int | None:
+    """See to it that the checkpoint of a version, one file, tells what left later than
+    ``since_ms``, as the log tells it or by what is ``known`` (path -> when). How many
+    files that had to be told; None: none.
+
+    Raises ValueError where the log cannot be read, and OSError.
+    """
+    try:
+        wanted = _young(removes_at(path, version), since_ms)
+        paths = {one for one, _ in wanted}
+        for one, when in known.items():
+            if when > since_ms and one not in paths:
+                wanted[one, None] = _remove(one, when)
+        return _put_in(path, version, wanted) if wanted else None
+    except (pa.ArrowException, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: what left cannot be told: {error!r}") from error
+
+
+def _remove(path: str, when_ms: int) -> dict[str, Any]:
+    return {"path": path, "deletionTimestamp": when_ms, "dataChange": True}
+
+
+def _young(removes: Removes, since_ms: int) -> Removes:
+    return {
+        key: body
+        for key, body in removes.items()
+        if int(body.get("deletionTimestamp") or 0) > since_ms
+    }
+
+
+def removes_at(path: str, version: int) -> Removes:
+    """What the log tells to have left up to a version; nothing where it does not reach
+    back to the checkpoint before: then that of the version is an owner's, and all there
+    is. Raises ValueError."""
+    found, at = Removes(), -1
+    for before, names in checkpoints(path).items():
+        if before < version:
+            found, at = _in_checkpoint(os.path.join(path, LOG_DIRECTORY), names), before
+            break
+    for following in range(at + 1, version + 1):
+        try:
+            _apply(found, read_entry(path, following))
+        except FileNotFoundError:
+            return Removes()
+    return found
+
+
+def _apply(found: Removes, entry: bytes) -> None:
+    """Move on by one entry, whose actions have no order."""
+    lines = [line for line in entry.split(b"\n") if any(a in line for a in _ACTIONS)]
+    actions = [json.loads(line) for line in lines]
+    for action in actions:
+        if action.get("remove"):
+            found[_key(action["remove"])] = action["remove"]
+    for action in actions:
+        if action.get("add"):
+            found.pop(_key(action["add"]), None)
+
+
+def _key(body: Mapping[str, Any]) -> _Key:
+    vector = body.get("deletionVector")
+    if vector is None:
+        return body["path"], None
+    name = f"{vector['storageType']}{vector['pathOrInlineDv']}"
+    return body["path"], f"{name}@{vector.get('offset')}"
+
+
+def _in_checkpoint(directory: str, names: Iterable[str]) -> Removes:
+    """What a checkpoint tells, and its sidecars. Raises ValueError."""
+    found = Removes()
+    for name in names:
+        sidecars = sidecars_of(directory, name)
+        for one in (name, *(os.path.join(SIDECARS, each) for each in sidecars)):
+            place = os.path.join(directory, one)
+            found |= {_key(body): body for body in _in_file(place)}
+    return found
+
+
+def _in_file(place: str) -> Iterator[dict[str, Any]]:
+    if place.endswith(".json"):
+        with open_file(place) as lines:
+            said = [json.loads(line) for line in lines if line.strip()]
+        yield from (one["remove"] for one in said if one.get("remove"))
+        return
+    check_file(place)
+    with pq.ParquetFile(place) as file:
+        if "remove" not in file.schema_arrow.names:
+            return
+        table: Any = file.read(columns=["remove"], use_threads=False)
+    yield from table.column("remove").drop_null().to_pylist()
+
+
+def _put_in(path: str, version: int, wanted: Removes) -> int | None:
+    """Write the checkpoint anew with what it lacks, if it lacks any."""
+    directory = os.path.join(path, LOG_DIRECTORY)
+    place = os.path.join(directory, f"{version:020d}.checkpoint.parquet")
+    there = {_key(body) for body in _in_file(place)}
+    lacking = [_row(body) for key, body in wanted.items() if key not in there]
+    if not lacking:
+        return None
+    with pq.ParquetFile(place) as file:
+        table = file.read(use_threads=False)
+    none = [None] * len(lacking)  # not pa.nulls: what must be there inside is then
+    more = [
+        pa.array(lacking if field.name == "remove" else none, field.type)
+        for field in table.schema
+    ]
+    whole = pa.concat_tables([table, pa.table(more, schema=table.schema)])
+    _replace(place, lambda written: pq.write_table(whole, written))
+    _hint(directory, version, len(whole), os.path.getsize(place))
+    return len(lacking)
+
+
+def _row(body: Mapping[str, Any]) -> dict[str, Any]:
+    """As Arrow takes it."""
+    maps = {name: body[name] for name in _MAPS if body.get(name) is not None}
+    return {**body, **{name: list(dict(said).items()) for name, said in maps.items()}}
+
+
+def _hint(directory: str, version: int, rows: int, size: int) -> None:
+    """What names the newest checkpoint says how large it is."""
+    place = os.path.join(directory, HINT)
+    with suppress(FileNotFoundError):
+        with open_file(place) as file:
+            said = json.loads(file.read())
+        if said.get("version") != version:
+            return
+        said.pop("checksum", None)  # of what it said before
+        text = json.dumps(said | {"size": rows, "sizeInBytes": size})
+        _replace(place, lambda written: _write(written, text))
+
+
+def _write(place: str, text: str) -> None:
+    with open(place, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _replace(place: str, write: Any) -> None:
+    """Put another file in the place of one, durably."""
+    directory, name = os.path.split(place)
+    written = os.path.join(directory, f".{name}.tmp")
+    try:
+        write(written)
+        sync_file(written)
+        os.replace(written, place)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(written)
+        raise
+    sync_directory(directory)

@@ -1,0 +1,161 @@
+"""A checkpoint of ours tells which files left for as long as the table's owner says."""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse.errors import CommitRefused
+from lakehouse.log import proven_checkpoint
+from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
+from lakehouse.log.proven_checkpoint import make_checkpoint
+from lakehouse.log.tombstones import removes_at
+from tests.support.tables import Writer
+from tests.support.v2_checkpoint import as_v2
+
+DAY_MS = 86_400_000
+RETENTION = "delta.deletedFileRetentionDuration"
+SAID = ["interval 60 days", "60 days", "INTERVAL 60 DAYS", "interval 8 weeks 4 days"]
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    """A table of three files."""
+    writer = Writer(str(tmp_path))
+    for n in range(3):
+        writer.add(0, n * 10, n * 10 + 10)
+    return writer
+
+
+def commit(writer: Writer, *actions: Mapping[str, Any]) -> None:
+    entry = Path(entry_path(writer.path, load(writer.path).version + 1))
+    entry.write_text("\n".join(map(json.dumps, actions)))
+
+
+def say(writer: Writer, duration: str) -> None:
+    body = load(writer.path).metadata.body  # type: ignore[union-attr]
+    changed = {**body["configuration"], RETENTION: duration}
+    commit(writer, {"metaData": body | {"configuration": changed}})
+
+
+def remove(writer: Writer, path: str, days: int, **more: Any) -> None:
+    """A file left so many days ago."""
+    when = int(time.time() * 1000) - days * DAY_MS
+    said = {"path": path, "deletionTimestamp": when, "dataChange": True, **more}
+    commit(writer, {"remove": said})
+
+
+def checkpoint(writer: Writer) -> Snapshot:
+    """One of ours, and what a process that loads the table knows then."""
+    snapshot = load(writer.path)
+    assert make_checkpoint(snapshot, snapshot.version) is None
+    found = load(writer.path)
+    assert (found.checkpoint, found.damaged) == (snapshot.version, ())
+    return found
+
+
+def rows_of(writer: Writer, version: int) -> list[dict[str, Any]]:
+    name = f"{version:020d}.checkpoint.parquet"
+    path = Path(writer.path) / LOG_DIRECTORY / name
+    return [r for r in pq.read_table(path).column("remove").to_pylist() if r]
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_it_tells_what_left_in_whatever_words_the_owner_says_for_how_long(
+    writer: Writer, said: str
+) -> None:
+    first, second, _ = load(writer.path).files
+    say(writer, said)
+    remove(writer, first, 10, size=7, partitionValues={"partition": "0"})
+    remove(writer, second, 61)
+    found = checkpoint(writer)
+    assert found.removed.keys() == {first}
+    [row] = rows_of(writer, found.version)
+    assert (row["path"], row["size"], row["dataChange"]) == (first, 7, True)
+    assert dict(row["partitionValues"]) == {"partition": "0"}
+    writer.add(0, 30, 40)
+    assert checkpoint(writer).removed.keys() == {first}  # out of the one before
+
+
+def test_the_hint_is_of_what_was_written(writer: Writer) -> None:
+    first, *_ = load(writer.path).files
+    say(writer, "60 days")
+    remove(writer, first, 10)
+    found = checkpoint(writer)
+    log = Path(writer.path) / LOG_DIRECTORY
+    place = log / f"{found.version:020d}.checkpoint.parquet"
+    hint = json.loads((log / "_last_checkpoint").read_text())
+    assert hint["version"] == found.version
+    assert hint["size"] == pq.read_metadata(place).num_rows
+    assert hint["sizeInBytes"] == place.stat().st_size
+    assert not [name for name in os.listdir(log) if name.endswith(".tmp")]
+
+
+def test_an_owners_vacuum_keeps_what_his_retention_does(writer: Writer) -> None:
+    first, *_ = load(writer.path).files
+    say(writer, "60 days")
+    long_ago_s = time.time() - 100 * 86_400
+    os.utime(Path(writer.path) / first, (long_ago_s, long_ago_s))
+    remove(writer, first, 10)
+    checkpoint(writer)
+    table = deltalake.DeltaTable(writer.path)
+    assert table.vacuum(retention_hours=60 * 24, dry_run=True, full=True) == []
+    assert table.to_pyarrow_table().num_rows == 20
+
+
+def test_what_came_back_did_not_leave(writer: Writer) -> None:
+    """RESTORE: and a file with another deletion vector is another one."""
+    first, second, _ = load(writer.path).files
+    size = os.path.getsize(Path(writer.path) / first)
+    back = {"path": first, "size": size, "partitionValues": {"partition": "0"},
+            "modificationTime": 1, "dataChange": True}  # fmt: skip
+    say(writer, "60 days")
+    remove(writer, first, 10)
+    remove(writer, second, 9)
+    commit(writer, {"add": back})
+    assert checkpoint(writer).removed.keys() == {second}
+    assert {row["path"] for row in rows_of(writer, 7)} == {second}
+
+
+def test_what_an_owners_checkpoint_forgot_and_we_know_is_told_again(
+    writer: Writer,
+) -> None:
+    first, *_ = load(writer.path).files
+    say(writer, "60 days")
+    remove(writer, first, 10)
+    followed = load(writer.path)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    for version in range(followed.version):
+        os.unlink(entry_path(writer.path, version))
+    assert load(writer.path).removed == {}
+    assert make_checkpoint(followed, followed.version) is None
+    assert load(writer.path).removed.keys() == {first}
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+def test_checkpoints_of_the_v2_kind_tell_what_left(writer: Writer, kind: str) -> None:
+    first, *_ = load(writer.path).files
+    say(writer, "interval 60 days")
+    remove(writer, first, 10, partitionValues={"partition": "0"})
+    as_v2(writer, kind)
+    version = writer.add(0, 30, 40).version
+    assert {path for path, _ in removes_at(writer.path, version)} == {first}
+
+
+def test_one_that_does_not_tell_what_left_does_not_stay(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *_ = load(writer.path).files
+    say(writer, "60 days")
+    remove(writer, first, 10)
+    monkeypatch.setattr(proven_checkpoint, "complete", lambda *_: None)
+    snapshot = load(writer.path)
+    with pytest.raises(CommitRefused, match=r"does not tell .*: that .* left"):
+        make_checkpoint(snapshot, snapshot.version)
+    assert load(writer.path).checkpoint == -1
