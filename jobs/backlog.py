@@ -39,6 +39,7 @@ from jobs.decided import decided, open_from, undecidable
 from jobs.holes import Hole, below, first_hole
 from jobs.missing import gaps
 from jobs.planner import Batches, Pending
+from jobs.stuck import way_out
 
 MARKS_MAX = 256
 """For each partition: at five looks a second, exact for most of a minute."""
@@ -105,6 +106,7 @@ class Backlog:
         self._decided_of: dict[TopicPartition, _Decided] = {}
         self._left_out: dict[TopicPartition, int] = {}
         """Partition -> below which offset its batches are left out."""
+        self._failed_at: dict[TopicPartition, int] = {}
         self._look_again_ms = 0
         self.newest_segment = 0
         self.live: Set[int] = frozenset()
@@ -262,8 +264,14 @@ class Backlog:
     def _forget(self, key: TopicPartition) -> None:
         for of_each in (
             self._chains, self.ends, self._marks, self._decided_of, self._left_out,
+            self._failed_at,
         ):  # fmt: skip
             of_each.pop(key, None)
+
+    def note_failed(self, key: TopicPartition, offset: int) -> None:
+        """A batch could not be written, ``offset`` is its last: it is left out once the
+        log begins behind it."""
+        self._failed_at[key] = offset
 
     def topics(self) -> set[TopicNumber]:
         """Numbers of the topics that have anything in live segments."""
@@ -306,10 +314,13 @@ class Backlog:
         chain = self._chains[key]
         first = int(chain.chunks[0].base[0]) if start is None else start
         from_ = max(first, self._left_out.get(key, 0))
-        judged = self._judge(key, from_, start)
-        if chain.specials and is_in_doubt(*judged[:2], log_start(key)):
+        judged = self._judge(key, from_, start, log_start)
+        failed_at = self._failed_at.get(key, -1)
+        if (chain.specials and is_in_doubt(*judged[:2], log_start(key))) or (
+            from_ <= failed_at < log_start(key)
+        ):
             from_ = self._left_out[key] = log_start(key)
-            judged = self._judge(key, from_, start)
+            judged = self._judge(key, from_, start, log_start)
         if from_ > first and from_ >= chain.end:
             return None
         if judged.why is not None:
@@ -321,12 +332,19 @@ class Backlog:
             goes_on=goes_on and chain.goes_on(first),
         )  # fmt: skip
 
-    def _judge(self, key: TopicPartition, from_: int, start: int | None) -> _Judged:
+    def _judge(
+        self,
+        key: TopicPartition,
+        from_: int,
+        start: int | None,
+        log_start: Callable[[TopicPartition], int],
+    ) -> _Judged:
         """The batches of a partition from an offset on; its table ends at ``start``."""
         chain = self._chains[key]
         why, size = None, -1
         if self.holes or chain.again:  # then all of it is looked at
-            chunks, why = self._whole(key, start or 0, chain.chunks)
+            needed = max(start or 0, log_start(key))
+            chunks, why = self._whole(key, needed, chain.chunks)
             chunks = above(chunks, from_)
         else:
             chunks, size = chain.above(from_)
@@ -366,7 +384,8 @@ class Backlog:
             return None
         return (
             f"segment {waiting.sequence}: the batch at offset {waiting.base[0]} is "
-            "damaged, so it is not known whether and when its records count"
+            "damaged, so it is not known whether and when its records count. "
+            + way_out(int(waiting.last[0]) + 1)
         )
 
     def _whole(
@@ -380,8 +399,8 @@ class Backlog:
         stop = first_hole(chunks, start, self.holes) if self.holes else None
         if stop is None:
             return chunks, None
-        offset, hole = stop
-        return below(chunks, offset), str(hole)
+        offset, hole, end = stop
+        return below(chunks, offset), f"{hole}. {way_out(end)}"
 
     def _since(self, key: TopicPartition, start: int) -> int:
         marks = self._marks[key]

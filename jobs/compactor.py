@@ -411,6 +411,7 @@ class Compactor:
             self._stuck.clear(number, partition)
         for key, failed in outcome.failed.items():
             if not failed.stale:
+                self._backlog.note_failed(key, failed.offset)
                 self._fail(key, failed.why, certain=True)
         for key, why in outcome.blocked.items():
             if key[0] not in outcome.refused:

@@ -1,5 +1,6 @@
 """What lies below a log's start stops nothing, and decides nothing wrongly."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -10,6 +11,7 @@ from broker.records.batch import assign
 from broker.records.kinds import ABORT, COMMIT, PLAIN, TRANSACTIONAL
 from broker.records.layout import TRANSACTIONAL_BIT
 from broker.records.markers import Marker, marker_batch
+from jobs.backlog import LOOK_AGAIN_MS
 from jobs.below_start import above, is_in_doubt
 from jobs.check import check_data_directory
 from jobs.decided import decided
@@ -202,3 +204,104 @@ def test_nothing_waits_where_all_that_is_left_lies_below_the_log_start(
     one.records(1)
     one.world.flush(compactor)
     assert (one.offsets, one.table_end) == ([0, 3], 4)
+
+
+def flip(one: Partition, batch: bytes, at: int, bit: int) -> None:
+    """Damage a batch where it lies."""
+    paths = [path for path in (one.world.data_dir / "wal").iterdir() if path.is_file()]
+    [path] = [path for path in paths if batch in path.read_bytes()]
+    data = bytearray(path.read_bytes())
+    data[data.index(batch) + at] ^= bit
+    path.write_bytes(data)
+
+
+def checksum_fails(one: Partition) -> None:
+    one.records(5)
+    one.records(5)
+    one.world.roll()
+    flip(one, bytes(make_batch(values(5, 5), 5)), 80, 255)
+
+
+def place_is_torn(one: Partition) -> None:
+    """Of a segment without footer: which batches stood there cannot be told."""
+    one.records(5)
+    one.records(5)
+    one.records(5)
+    one.world.checkpoint()
+    one.world.wal.close()
+    flip(one, bytes(make_batch(values(5, 5), 5)), 80, 255)
+    flip(one, bytes(make_batch(values(5, 5), 5))[:80], -4, 255)
+    one.world.wal = one.world._open(is_whole=False)
+
+
+def marker_is_damaged(one: Partition) -> None:
+    one.records(5, producer=1)
+    marker = marker_batch(1, 0, Marker(commit=True), NOW_MS)
+    assign(marker, 5)
+    one.marker(1, commit=True)
+    flip(one, bytes(marker), 69, 1)
+
+
+def batch_looks_transactional(one: Partition) -> None:
+    one.records(5)
+    flip(one, bytes(make_batch(values(0, 5), 0)), 22, 16)
+
+
+def marker_is_lost(one: Partition) -> None:
+    one.records(5, producer=1)
+    one.records(3)
+    one.records(2, producer=1)
+    one.marker(1, commit=True, start=8)
+
+
+def values(first: int, count: int) -> list[Record]:
+    return [Record(b"k", b"%d" % (first + at)) for at in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("damage", "end", "left"),
+    [
+        (checksum_fails, 10, []),
+        (place_is_torn, 10, [10, 11, 12, 13, 14]),
+        (marker_is_damaged, 6, []),
+        (batch_looks_transactional, 5, []),
+        (marker_is_lost, 5, [5, 6, 7, 8, 9]),
+    ],
+)
+def test_whoever_gives_damage_up_as_its_reason_says_goes_on(
+    one: Partition, damage: Callable[[Partition], None], end: int, left: list[int]
+) -> None:
+    damage(one)
+    first = one.end
+    one.records(2)
+    compactor = one.world.compactor()
+    for _ in range(2):
+        one.world.flush(compactor)
+    [stuck, *_] = compactor.status().problems
+    assert "t-0 cannot be compacted" in stuck
+    assert stuck.endswith(f"give it up with DeleteRecords before {end}")
+    start_at(one.world, one.topic, end - 1)
+    for _ in range(2):
+        one.world.clock.advance(LOOK_AGAIN_MS)
+        one.world.flush(compactor)
+    assert not {*left, first} & set(one.offsets)
+    start_at(one.world, one.topic, end)
+    for _ in range(2):
+        one.world.clock.advance(LOOK_AGAIN_MS)
+        one.world.flush(compactor)
+    assert [at for at in one.offsets if at >= end] == [*left, first, first + 1]
+    compactor.step()
+    assert compactor.status().tables == ()
+    assert not any("cannot be" in problem for problem in compactor.status().problems)
+
+
+def test_damage_of_which_nothing_else_waits_is_not_tried_again(one: Partition) -> None:
+    checksum_fails(one)
+    compactor = one.world.compactor()
+    one.world.flush(compactor)
+    start_at(one.world, one.topic, 10)
+    one.world.clock.advance(LOOK_AGAIN_MS)
+    for _ in range(3):
+        one.world.flush(compactor)
+        assert compactor.status().tables == ()
+        assert compactor.status().problems == ()
