@@ -9,7 +9,7 @@ their own. Of a partition whose table stands still that is kept ever more coarse
 never as younger than it is.
 
 What is pending ends at the first open transaction, and of the rest is known what has
-rows (`decided`).
+rows (`decided`). What lies below the log's start may be left out (`below_start`).
 
 Where a segment is damaged, `holes` tells which partitions stop before the damage. One
 with offsets in two segments waits: an older version's checkpoint may list what was
@@ -19,7 +19,7 @@ Reads nothing itself: the segment store is handed in.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -33,11 +33,13 @@ from broker.storage.columns import EntryColumns
 from broker.storage.missing_segments import runs_of
 from broker.storage.segment import SegmentInfo
 from broker.storage.store import SegmentStore
+from jobs.below_start import above, is_in_doubt
 from jobs.chain import Chain
 from jobs.decided import decided, open_from, undecidable
 from jobs.holes import Hole, below, first_hole
 from jobs.missing import gaps
 from jobs.planner import Batches, Pending
+from jobs.stuck import way_out
 
 MARKS_MAX = 256
 """For each partition: at five looks a second, exact for most of a minute."""
@@ -45,7 +47,7 @@ LOOK_AGAIN_MS = 60_000
 _POSITION_MASK = 0xFFFFFFFF
 _Chunk = tuple[int, int, int]
 """Segment, first offset, how many batches: it always has the same ones."""
-_Judged = tuple[list[_Chunk], list[Batches], str | None]
+_Decided = tuple[list[_Chunk], list[Batches], str | None]
 """Of which chunks; what was decided of their transactions; and what damage ends it."""
 _Found = dict[TopicPartition, Batches]
 """What one segment has."""
@@ -63,6 +65,20 @@ class _Looked(NamedTuple):
         """Whether they begin with these: a start may have found less, or more."""
         is_there = 0 < self.length <= len(batches)
         return is_there and int(batches.position[self.length - 1]) == self.position
+
+
+class _Judged(NamedTuple):
+    """Batches of a partition from some offset on, and what of them is decided; ``why``:
+    what stops it, in words. ``bytes``: of all of them, -1: not known."""
+
+    chunks: list[Batches]
+    decided: list[Batches]
+    bytes: int
+    why: str | None
+
+    @property
+    def is_all(self) -> bool:
+        return self.decided is self.chunks
 
 
 _NEW = _Looked(0, None, 0)
@@ -87,15 +103,20 @@ class Backlog:
         self._unsure: set[int] = set()
         """Those that are read anew, whatever they look like."""
         self._marks: dict[TopicPartition, deque[tuple[int, int]]] = {}
-        self._judged: dict[TopicPartition, _Judged] = {}
+        self._decided_of: dict[TopicPartition, _Decided] = {}
+        self._left_out: dict[TopicPartition, int] = {}
+        """Partition -> below which offset its batches are left out."""
+        self._failed_at: dict[TopicPartition, int] = {}
         self._look_again_ms = 0
         self.newest_segment = 0
+        self.live: Set[int] = frozenset()
+        """The segments that there are."""
         self.ends: dict[TopicPartition, int] = {}
         """Partition -> end of what is durable in the live segments."""
         self.holes: list[Hole] = []
-        self.held: dict[TopicPartition, Hole | str] = {}
-        """Partitions that stop before a hole, or have offsets in two segments, as of
-        the last `pending`."""
+        self.held: dict[TopicPartition, str] = {}
+        """Partitions that stop before damage, or have offsets in two segments, and why,
+        as of the last `pending`."""
         self.damage: list[str] = []
         """What was durable and does not verify any more or is missing, in words."""
 
@@ -110,7 +131,7 @@ class Backlog:
             for info in infos
             for place in self._store.holes(info.sequence)
         ]
-        there = {info.sequence for info in infos}
+        self.live = there = frozenset(info.sequence for info in infos)
         missing = runs_of(self._store.missing, there)
         self.holes = sorted([*holes, *(Hole(run.first, 0, 0) for run in missing)])
         changed = self._drop_others(there)
@@ -162,7 +183,7 @@ class Backlog:
         if now_ms < self._look_again_ms:
             return
         self._look_again_ms = now_ms + LOOK_AGAIN_MS
-        self._judged.clear()
+        self._decided_of.clear()
         damaged = self._store.forget_damaged() | self._damaged
         active = {n for n, seen in self._seen.items() if not seen.sealed}
         damaged.update(n for n in self._kinds if _are_damaged(self._kinds[n].values()))
@@ -231,8 +252,7 @@ class Backlog:
         for key in changed:
             chain = self._chains[key]
             if not chain.chunks:
-                for of_each in (self._chains, self.ends, self._marks, self._judged):
-                    of_each.pop(key, None)
+                self._forget(key)
                 continue
             self.ends[key] = end = chain.end
             marks = self._marks.setdefault(key, deque())
@@ -240,6 +260,18 @@ class Backlog:
                 marks.append((end, now_ms))
                 if len(marks) > MARKS_MAX:
                     self._marks[key] = _thinned(marks)
+
+    def _forget(self, key: TopicPartition) -> None:
+        for of_each in (
+            self._chains, self.ends, self._marks, self._decided_of, self._left_out,
+            self._failed_at,
+        ):  # fmt: skip
+            of_each.pop(key, None)
+
+    def note_failed(self, key: TopicPartition, offset: int) -> None:
+        """A batch could not be written, ``offset`` is its last: it is left out once the
+        log begins behind it."""
+        self._failed_at[key] = offset
 
     def topics(self) -> set[TopicNumber]:
         """Numbers of the topics that have anything in live segments."""
@@ -255,55 +287,86 @@ class Backlog:
         )
 
     def pending(
-        self, table_ends: Mapping[TopicPartition, int], topics: Collection[TopicNumber]
+        self,
+        table_ends: Mapping[TopicPartition, int],
+        topics: Collection[TopicNumber],
+        log_start: Callable[[TopicPartition], int] = lambda key: 0,
     ) -> list[Pending]:
-        """What the tables of ``topics`` lack; nothing for a partition that has all."""
+        """What the tables of ``topics`` lack; nothing for a partition that has all, or
+        of which all the rest is left out. ``log_start``: where its log begins, or began
+        a while ago."""
         found = []
         self.held = {}
         for key, end in self.ends.items():
             start = table_ends.get(key)
             if key[0] in topics and (start is None or start < end):
-                found.append(self._pending(key, start))
+                one = self._pending(key, start, log_start)
+                if one is not None:
+                    found.append(one)
         return found
 
-    def _pending(self, key: TopicPartition, start: int | None) -> Pending:
+    def _pending(
+        self,
+        key: TopicPartition,
+        start: int | None,
+        log_start: Callable[[TopicPartition], int],
+    ) -> Pending | None:
         chain = self._chains[key]
-        if self.holes or chain.again:
-            return self._whole_pending(key, start)
-        if start is None:
-            start = int(chain.chunks[0].base[0])
-        chunks, size = chain.above(start)
-        judged = self._decided(key, chunks) if chain.specials else chunks
-        is_all = judged is chunks
+        first = int(chain.chunks[0].base[0]) if start is None else start
+        from_ = max(first, self._left_out.get(key, 0))
+        judged = self._judge(key, from_, start, log_start)
+        failed_at = self._failed_at.get(key, -1)
+        if (chain.specials and is_in_doubt(*judged[:2], log_start(key))) or (
+            from_ <= failed_at < log_start(key)
+        ):
+            from_ = self._left_out[key] = log_start(key)
+            judged = self._judge(key, from_, start, log_start)
+        if from_ > first and from_ >= chain.end:
+            return None
+        if judged.why is not None:
+            self.held[key] = judged.why
+        goes_on = judged.is_all and judged.bytes >= 0 and from_ == first
         return Pending(
-            key, start, judged, self._since(key, start), size if is_all else -1,
-            goes_on=is_all and chain.goes_on(start),
+            key, first, judged.decided, self._since(key, from_),
+            judged.bytes if judged.is_all else -1,
+            goes_on=goes_on and chain.goes_on(first),
         )  # fmt: skip
 
-    def _whole_pending(self, key: TopicPartition, start: int | None) -> Pending:
-        """Where some is damaged, missing or there twice: all of it is looked at."""
-        chunks = self._whole(key, start or 0, self._chains[key].chunks)
-        if start is None:
-            start = int(chunks[0].base[0]) if chunks else 0
+    def _judge(
+        self,
+        key: TopicPartition,
+        from_: int,
+        start: int | None,
+        log_start: Callable[[TopicPartition], int],
+    ) -> _Judged:
+        """The batches of a partition from an offset on; its table ends at ``start``."""
+        chain = self._chains[key]
+        why, size = None, -1
+        if self.holes or chain.again:  # then all of it is looked at
+            needed = max(start or 0, log_start(key))
+            chunks, why = self._whole(key, needed, chain.chunks)
+            chunks = above(chunks, from_)
         else:
-            above = (chunk.above(start) for chunk in chunks)
-            chunks = [chunk for chunk in above if len(chunk)]
-        chunks = self._decided(key, chunks)
-        return Pending(key, start, chunks, self._since(key, start))
+            chunks, size = chain.above(from_)
+        if not chain.specials:
+            return _Judged(chunks, chunks, size, why)
+        judged, damage = self._decided(key, chunks)
+        return _Judged(chunks, judged, size, damage or why)
 
-    def _decided(self, key: TopicPartition, chunks: list[Batches]) -> list[Batches]:
-        """What of them is decided; looked at anew only where something has changed."""
+    def _decided(
+        self, key: TopicPartition, chunks: list[Batches]
+    ) -> tuple[list[Batches], str | None]:
+        """What of them is decided, and which damage ends that, in words; looked at anew
+        only where something has changed."""
         if all(chunk.kinds is None for chunk in chunks):
-            return chunks  # the same list
+            return chunks, None  # the same list
         looked_at = [(c.sequence, int(c.base[0]), len(c)) for c in chunks]
-        known = self._judged.get(key)
+        known = self._decided_of.get(key)
         if known is None or known[0] != looked_at:
             judged = decided(chunks)
             damage = undecidable(chunks, judged) or self._no_transaction(chunks, judged)
-            known = self._judged[key] = looked_at, judged, damage
-        if known[2] is not None:
-            self.held[key] = known[2]
-        return known[1]
+            known = self._decided_of[key] = looked_at, judged, damage
+        return known[1], known[2]
 
     def _no_transaction(
         self, chunks: list[Batches], judged: list[Batches]
@@ -321,24 +384,23 @@ class Backlog:
             return None
         return (
             f"segment {waiting.sequence}: the batch at offset {waiting.base[0]} is "
-            "damaged, so it is not known whether and when its records count"
+            "damaged, so it is not known whether and when its records count. "
+            + way_out(int(waiting.last[0]) + 1)
         )
 
     def _whole(
         self, key: TopicPartition, start: int, chunks: list[Batches]
-    ) -> list[Batches]:
-        """The chunks up to a hole in which batches of this partition may have been;
-        none if offsets are in two of them, until a start tells which counts."""
+    ) -> tuple[list[Batches], str | None]:
+        """The chunks up to a hole in which batches of this partition may have been, and
+        what stops it there; none if offsets are in two of them, until a start tells
+        which counts."""
         if again := self._chains[key].again:
-            self.held[key] = (
-                f"segment {again[0]}: offsets in it are in another one, too"
-            )
-            return []
+            return [], f"segment {again[0]}: offsets in it are in another one, too"
         stop = first_hole(chunks, start, self.holes) if self.holes else None
         if stop is None:
-            return chunks
-        offset, self.held[key] = stop
-        return below(chunks, offset)
+            return chunks, None
+        offset, hole, end = stop
+        return below(chunks, offset), f"{hole}. {way_out(end)}"
 
     def _since(self, key: TopicPartition, start: int) -> int:
         marks = self._marks[key]

@@ -43,6 +43,7 @@ from jobs.defaults import topic_defaults
 from jobs.describe import first_of_new
 from jobs.figures import Figures
 from jobs.isolate import Spread
+from jobs.log_starts import LogStarts
 from jobs.maintain import Delays, Maintenance
 from jobs.merging.background import Runner
 from jobs.merging.merger import Merger
@@ -86,6 +87,7 @@ class Compactor:
     ) -> None:
         self._settings, self._catalog, self._clock = settings, catalog, clock
         self._topics = KnownTopics(catalog, clock)
+        self._log_starts = LogStarts(catalog, clock)
         self._backlog, self._spread, self._cores = backlog, spread, cores
         self._warehouse = Warehouse(
             PosixFiles(), settings.data_dir, holds_lease, settings.wal.low_space_bytes
@@ -175,6 +177,7 @@ class Compactor:
         asked = self._catalog.read(requests.pending)
         self._hasten(topics, asked, now_ms)
         self._backlog.refresh(now_ms)
+        self._log_starts.behind(self._backlog.live)
         waiting = self._pending(topics, asked, now_ms)
         for key in self._blocked.freed(waiting):
             self._stuck.clear(*key)
@@ -262,16 +265,21 @@ class Compactor:
         ``asked`` was read before the segments were: what was durable then counts.
         """
         self._follow_tables(topics, now_ms)
-        for done in self._requests.look(asked, topics, self._backlog.ends, self._ends):
+        starts = self._log_starts.look() if asked else {}
+        for done in self._requests.look(
+            asked, topics, self._backlog.ends, self._ends, starts
+        ):
             self._catalog.change(
                 lambda connection, done=done: requests.done(  # type: ignore[misc]
                     connection, done, self._clock.now_ms()
                 )
             )
         unreadable = self._tables.unreadable.keys()
-        waiting = self._backlog.pending(self._ends, topics.keys() - unreadable)
+        waiting = self._backlog.pending(
+            self._ends, topics.keys() - unreadable, self._log_starts.of
+        )
         self._stuck.keep({one.key for one in waiting if one.bytes}, unreadable)
-        held = {key: str(hole) for key, hole in self._backlog.held.items()}
+        held = self._backlog.held
         self._stuck.hold(held, now_ms, request_id=self._requests.newest)
         return waiting
 
@@ -403,6 +411,7 @@ class Compactor:
             self._stuck.clear(number, partition)
         for key, failed in outcome.failed.items():
             if not failed.stale:
+                self._backlog.note_failed(key, failed.offset)
                 self._fail(key, failed.why, certain=True)
         for key, why in outcome.blocked.items():
             if key[0] not in outcome.refused:
@@ -472,8 +481,8 @@ class Compactor:
         now_ms = self._clock.monotonic_ms()
         if self._backlog.held and now_ms - self._logged_ms >= LOG_AGAIN_MS:
             self._logged_ms = now_ms
-            for key, hole in self._backlog.held.items():
-                log_stuck(key, str(hole))
+            for key, why in self._backlog.held.items():
+                log_stuck(key, why)
 
     def _maintain(self, topics: list[Topic], now_ms: int) -> None:
         if now_ms < self._maintain_at_ms:

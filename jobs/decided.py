@@ -39,6 +39,7 @@ from broker.records.kinds import (
 )
 from jobs.holes import below
 from jobs.planner import Batches, Ints
+from jobs.stuck import way_out
 
 
 def decided(chunks: Sequence[Batches]) -> list[Batches]:
@@ -81,12 +82,14 @@ def undecidable(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | N
     end = judged[-1].base[-1] if judged else -1
     for chunk in chunks:
         kinds = chunk.kinds
-        damaged = [] if kinds is None else chunk.base[kinds.kind == DAMAGED]
-        for base in damaged:
-            if base > end:
+        if kinds is None:
+            continue
+        for at in np.flatnonzero(kinds.kind == DAMAGED):
+            if chunk.base[at] > end:
                 return (
-                    f"segment {chunk.sequence}: the batch at offset {base} is damaged "
-                    "and may be a marker, so it is not known what ended there"
+                    f"segment {chunk.sequence}: the batch at offset {chunk.base[at]} "
+                    "is damaged and may be a marker, so it is not known what ended "
+                    f"there. {way_out(int(chunk.last[at]) + 1)}"
                 )
     return _lost_marker(chunks, judged)
 
@@ -98,16 +101,36 @@ def _lost_marker(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | 
     if waiting is None or waiting.kinds is None:
         return None
     base, (_, producer, epoch, _) = int(waiting.base[0]), waiting.kinds.cut(0)
-    for kinds in (chunk.kinds for chunk in chunks if chunk.kinds is not None):
+    for chunk in chunks:
+        kinds = chunk.kinds
+        if kinds is None:
+            continue
         is_above = kinds.epoch - epoch + (kinds.kind == TRANSACTIONAL) > 1
-        is_of_later = is_above | (kinds.start > base)
-        if (is_of_later & (kinds.producer == producer)).any():
+        is_said = kinds.start > base
+        later = np.flatnonzero((is_above | is_said) & (kinds.producer == producer))
+        if len(later):
+            at = later[0]
+            bound = int((kinds.start if is_said[at] else chunk.base)[at])
+            end = _records_end(chunks, int(producer), bound)
             return (
                 f"segment {waiting.sequence}: the marker of the transaction that "
                 f"begins at offset {base} is lost, so it is not known whether its "
-                "records count"
+                f"records count. {way_out(end)}"
             )
     return None
+
+
+def _records_end(chunks: Sequence[Batches], producer: int, bound: int) -> int:
+    """Where the last batch ends that a transaction of the producer's has before an
+    offset."""
+    end = 0
+    for chunk in chunks:
+        kinds = chunk.kinds
+        if kinds is not None:
+            is_its = (kinds.kind == TRANSACTIONAL) & (kinds.producer == producer)
+            found = chunk.last[is_its & (chunk.base < bound)]
+            end = max(end, int(found[-1]) + 1) if len(found) else end
+    return end
 
 
 def _specials(chunks: Sequence[Batches]) -> Kinds:

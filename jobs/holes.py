@@ -37,8 +37,9 @@ class Hole(NamedTuple):
 
 def first_hole(
     chunks: Iterable[Batches], table_end: int, holes: Sequence[Hole]
-) -> tuple[int, Hole] | None:
-    """(offset before which all is there, the hole behind it), or None: all is whole.
+) -> tuple[int, Hole, int] | None:
+    """(offset before which all is there, the hole behind it, offset from which on all
+    is there again), or None: all is whole.
 
     ``chunks`` are all live batches of a partition, in order.
     """
@@ -52,7 +53,7 @@ def first_hole(
                 place = chunk.sequence, int(chunk.position[at - 1])
             hole = next((h for h in holes if place < h[:2] < here), None)
             if hole is not None and int(chunk.base[at]) > table_end:
-                return max(before, table_end), hole
+                return max(before, table_end), hole, int(chunk.base[at])
         expected = int(chunk.last[-1]) + 1
         place = chunk.sequence, int(chunk.position[-1])
     return None

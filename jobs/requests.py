@@ -1,8 +1,8 @@
 """Who waits for what: requests to have all that is committed in the tables. Pure.
 
 A request is fulfilled when the tables of its topics reach what was durable when it was
-first seen here; what comes later is not its matter. A topic that is not there, or goes
-meanwhile, is nothing to wait for.
+first seen here, or their logs begin behind it; what comes later is not its matter. A
+topic that is not there, or goes meanwhile, is nothing to wait for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,11 +54,12 @@ class Requests:
         topics: Mapping[TopicNumber, Topic],
         durable: Ends,
         tables: Ends,
+        log_starts: Ends,
     ) -> list[int]:
         """Note what new requests wait for; the ids of those that are fulfilled now.
 
         ``durable``: where the segments of each partition end; ``tables``: where its
-        table ends.
+        table ends; ``log_starts``: below which offset nothing is needed.
         """
         open_ids = {one.id for one in asked}
         for gone in self._targets.keys() - open_ids:
@@ -70,7 +71,8 @@ class Requests:
             id_: {
                 key
                 for key, end in target.items()
-                if key[0] in topics and tables.get(key, -1) < end
+                if key[0] in topics
+                and max(tables.get(key, 0), log_starts.get(key, 0)) < end
             }
             for id_, target in self._targets.items()
         }

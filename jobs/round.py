@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
+import numpy as np
 import structlog
 
 from broker.clock import ticks_ns
@@ -27,6 +28,7 @@ from jobs.isolate import Spread, spread_isolated
 from jobs.planner import Batches, Item, Round
 from jobs.rows import Failed, FileTask, Written, work
 from jobs.slices import Slice
+from jobs.stuck import way_out
 from jobs.tables import Table
 from lakehouse.errors import CommitRefused, RowsInTheWay
 from lakehouse.log.commit import commit_files
@@ -258,13 +260,28 @@ def whole_prefixes(
 
 def _judged(item: Item, result: Written | Failed) -> Written | Failed:
     """A file that lacks a record, or has one too many, is not committed."""
-    if isinstance(result, Failed) or result.rows == item.records:
+    if isinstance(result, Failed):
+        return result if result.stale else _placed(item, result)
+    if result.rows == item.records:
         return result
     why = (
         f"offsets {item.start} to {item.end} hold {item.records} records, and "
         f"{result.rows} rows were written"
     )
-    return Failed(result.path, why, stale=False)
+    return _placed(item, Failed(result.path, why, stale=False))
+
+
+def _placed(item: Item, failed: Failed) -> Failed:
+    """The same failure with the last offset of the batch for which it is (the first, if
+    nobody knows which), and what can be done if that is known."""
+    for chunk in item.chunks:
+        at = int(np.searchsorted(chunk.base, failed.offset))
+        if at < len(chunk) and int(chunk.base[at]) == failed.offset:
+            last = int(chunk.last[at])
+            return failed._replace(
+                why=f"{failed.why}. {way_out(last + 1)}", offset=last
+            )
+    return failed._replace(offset=int(item.chunks[0].last[0]))
 
 
 def _records(whole: list[tuple[Item, Written]]) -> dict[int, int]:

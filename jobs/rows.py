@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from broker.protocol.errors import KafkaError
 from broker.records.columns import decode
 from broker.storage.segment import StaleSegment
+from jobs.damaged import first_failing
 from jobs.priority import set_worker_niceness
 from jobs.slices import Slice, read_batches
 from lakehouse.in_flight import begin, hidden, show
@@ -64,11 +65,13 @@ class Written(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """A file that could not be written; ``stale``: plan again, the data are fine."""
+    """A file that could not be written; ``stale``: plan again, the data are fine.
+    ``offset``: one of the batch for which it could not be, -1: not known."""
 
     path: str
     why: str
     stale: bool
+    offset: int = -1
 
 
 def work(tasks: Sequence[FileTask]) -> list[Written | Failed]:
@@ -89,8 +92,29 @@ def write_files(tasks: Sequence[FileTask]) -> list[Written | Failed]:
         except FileNotFoundError as error:
             done.append(Failed(task.path, f"gone: {error}", stale=True))
         except (KafkaError, OSError) as error:
-            done.append(Failed(task.path, str(error), stale=False))
+            at = _damaged_at(task)
+            done.append(Failed(task.path, str(error), stale=False, offset=at))
     return done
+
+
+def _damaged_at(task: FileTask) -> int:
+    """The first offset of the batch for which a file failed; -1: none fails now."""
+
+    def fails(some: Sequence[Slice]) -> bool:
+        try:
+            for _ in decode(read_batches(some), task.start, task.end):
+                pass
+        except FileNotFoundError:
+            raise
+        except (KafkaError, OSError):
+            return True
+        return False
+
+    try:
+        found = first_failing(task.slices, fails)
+    except (StaleSegment, FileNotFoundError):
+        return -1
+    return -1 if found is None else found
 
 
 def write_file(task: FileTask) -> Written:

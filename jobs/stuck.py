@@ -26,6 +26,14 @@ WHOLE_TOPIC: Final = PartitionNumber(-1)
 """As a partition: all of the topic."""
 
 
+def way_out(end: int) -> str:
+    """What can be done where records below ``end`` are damaged or lost."""
+    return (
+        "Put back what is damaged or lost, or give it up with DeleteRecords before "
+        f"{end}"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """What stopped a partition (or a whole topic), ``times`` in a row."""
@@ -97,6 +105,7 @@ class Stuck:
         self._held = {
             key: replace(
                 self._held.get(key) or Failure(why, now_ms, now_ms, certain=True),
+                why=why,  # it may stop at another place now
                 request_id=request_id,
             )
             for key, why in held.items()

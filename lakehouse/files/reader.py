@@ -213,6 +213,7 @@ class TableReader:
             if all(
                 start_offset <= file.first_offset
                 and file.last_offset < end_offset
+                and file.is_timed  # else that may be the time of what is no record
                 and file.vector is None  # else no row may be left
                 for file in c
             )

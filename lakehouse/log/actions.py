@@ -87,6 +87,9 @@ class DataFile(NamedTuple):
     modified_ms: int
     vector: Vector | None = None
     """Which of its rows are deleted."""
+    is_timed: bool = False
+    """Whether some record is stamped ``timestamp_min_ms`` or later, for sure: none of
+    its rows lacks an offset, or none a timestamp."""
 
     @property
     def relative_path(self) -> str:
@@ -362,14 +365,21 @@ def data_file(body: Mapping[str, Any]) -> DataFile:
         timestamp_max_ms=_milliseconds(high.get("timestamp"), bounds[1]),
         modified_ms=int(body.get("modificationTime") or 0),
         vector=vector,
+        is_timed=0 in (_nulls(stats, "offset"), _nulls(stats, "timestamp")),
     )
 
 
 def _is_timeless(stats: Mapping[str, Any]) -> bool:
     """Whether no row has a timestamp, as an owner may leave them."""
-    counts = stats.get("nullCount")
-    without = counts.get("timestamp") if isinstance(counts, dict) else None
+    without = _nulls(stats, "timestamp")
     return without is not None and without == stats.get("numRecords")
+
+
+def _nulls(stats: Mapping[str, Any], column: str) -> int | None:
+    """How many rows have nothing in a column; None: it is not known."""
+    counts = stats.get("nullCount")
+    found: int | None = counts.get(column) if isinstance(counts, dict) else None
+    return found
 
 
 def _rows(stats: Mapping[str, Any], vector: Vector | None) -> int:

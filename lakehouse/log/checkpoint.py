@@ -238,17 +238,20 @@ def _stats_columns(table: Any) -> Iterator[dict[str, Any]]:
         yield from repeat({}, count)
         return
     rows = _numbers(held, "numRecords") or [None] * count
-    timeless = _numbers(held, "nullCount", "timestamp") or [None] * count
+    lacking = [
+        _numbers(held, "nullCount", column) or [None] * count
+        for column in ("offset", "timestamp")
+    ]
     bounds = []
     for side in ("minValues", "maxValues"):
         offsets = _numbers(held, side, "offset") or [None] * count
         times = _numbers(held, side, "timestamp", kind=pa.timestamp("us", "UTC"))
         bounds.append(list(zip(offsets, times or [None] * count, strict=True)))
-    for number, nulls, low, high in zip(rows, timeless, *bounds, strict=True):
+    for number, *nulls, low, high in zip(rows, *lacking, *bounds, strict=True):
         yield {
             "stats_columns": {
                 "numRecords": number,
-                "nullCount": {"timestamp": nulls},
+                "nullCount": {"offset": nulls[0], "timestamp": nulls[1]},
                 "minValues": {"offset": low[0], "timestamp": low[1]},
                 "maxValues": {"offset": high[0], "timestamp": high[1]},
             }

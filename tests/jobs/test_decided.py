@@ -142,7 +142,8 @@ def test_a_marker_that_is_lost_without_a_trace_ends_what_is_decided(next_one) ->
     assert [one.base.tolist() for one in judged] == [[0]]
     assert undecidable([chunk], judged) == (
         "segment 4: the marker of the transaction that begins at offset 1 is lost, so "
-        "it is not known whether its records count"
+        "it is not known whether its records count. Put back what is damaged or lost, "
+        "or give it up with DeleteRecords before 2"
     )
 
 

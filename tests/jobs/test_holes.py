@@ -21,17 +21,17 @@ def test_offsets_that_go_on_over_the_hole_lost_nothing() -> None:
 
 def test_a_gap_at_the_hole_stops_before_it() -> None:
     chunks = [chunk(7, (0, 9, 300), (10, 19, 400), (30, 39, 700))]
-    assert first_hole(chunks, 0, [HOLE]) == (20, HOLE)
-    assert first_hole(chunks, 15, [HOLE]) == (20, HOLE)
+    assert first_hole(chunks, 0, [HOLE]) == (20, HOLE, 30)
+    assert first_hole(chunks, 15, [HOLE]) == (20, HOLE, 30)
     [cut] = below(chunks, 20)
     assert cut.last.tolist() == [9, 19]
 
 
 def test_the_hole_may_lie_at_either_end_of_a_segment() -> None:
     before, after = chunk(6, (0, 9, 400)), chunk(8, (20, 29, 100))
-    assert first_hole([before, after], 0, [HOLE]) == (10, HOLE)
-    assert first_hole([chunk(7, (0, 9, 100)), after], 0, [HOLE]) == (10, HOLE)
-    assert first_hole([before, chunk(7, (20, 29, 700))], 0, [HOLE]) == (10, HOLE)
+    assert first_hole([before, after], 0, [HOLE]) == (10, HOLE, 20)
+    assert first_hole([chunk(7, (0, 9, 100)), after], 0, [HOLE]) == (10, HOLE, 20)
+    assert first_hole([before, chunk(7, (20, 29, 700))], 0, [HOLE]) == (10, HOLE, 20)
 
 
 def test_a_gap_elsewhere_is_lawful() -> None:
@@ -41,6 +41,6 @@ def test_a_gap_elsewhere_is_lawful() -> None:
 
 def test_the_first_batch_behind_a_hole_is_held_unless_the_table_has_it() -> None:
     chunks = [chunk(7, (20, 29, 700))]
-    assert first_hole(chunks, 0, [HOLE]) == (0, HOLE)
-    assert first_hole(chunks, 10, [HOLE]) == (10, HOLE)
+    assert first_hole(chunks, 0, [HOLE]) == (0, HOLE, 20)
+    assert first_hole(chunks, 10, [HOLE]) == (10, HOLE, 20)
     assert first_hole(chunks, 20, [HOLE]) is None

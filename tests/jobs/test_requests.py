@@ -11,11 +11,11 @@ def test_it_is_done_when_the_tables_reach_what_was_durable() -> None:
     one = [FlushRequest(7, ("t1",), 0)]
     requests = Requests()
     durable = {(1, 0): 10, (2, 0): 5}
-    assert requests.look(one, TOPICS, durable, {}) == []
+    assert requests.look(one, TOPICS, durable, {}, {}) == []
     assert requests.topics == {1}
     later = {(1, 0): 99, (2, 0): 5}
-    assert requests.look(one, TOPICS, later, {(1, 0): 9}) == []
-    assert requests.look(one, TOPICS, later, {(1, 0): 10}) == [7]
+    assert requests.look(one, TOPICS, later, {(1, 0): 9}, {}) == []
+    assert requests.look(one, TOPICS, later, {(1, 0): 10}, {}) == [7]
     assert requests.topics == frozenset()
 
 
@@ -23,18 +23,22 @@ def test_all_topics_or_none() -> None:
     durable = {(1, 0): 10, (2, 0): 5, (3, 0): 1}
     requests = Requests()
     everything = [FlushRequest(1, None, 0)]
-    assert requests.look(everything, TOPICS, durable, {}) == []
+    assert requests.look(everything, TOPICS, durable, {}, {}) == []
     assert requests.topics == {1, 2}
-    assert requests.look(everything, TOPICS, durable, {(1, 0): 10, (2, 0): 5}) == [1]
-    assert Requests().look([FlushRequest(2, ("no",), 0)], TOPICS, durable, {}) == [2]
+    assert requests.look(everything, TOPICS, durable, {(1, 0): 10, (2, 0): 5}, {}) == [
+        1
+    ]
+    assert Requests().look([FlushRequest(2, ("no",), 0)], TOPICS, durable, {}, {}) == [
+        2
+    ]
 
 
 def test_a_topic_that_goes_is_not_waited_for() -> None:
     requests = Requests()
     one = [FlushRequest(1, ("t1",), 0)]
-    assert requests.look(one, TOPICS, {(1, 0): 10}, {}) == []
-    assert requests.look(one, {2: TOPICS[2]}, {}, {}) == [1]
-    assert requests.look([], TOPICS, {}, {}) == []
+    assert requests.look(one, TOPICS, {(1, 0): 10}, {}, {}) == []
+    assert requests.look(one, {2: TOPICS[2]}, {}, {}, {}) == [1]
+    assert requests.look([], TOPICS, {}, {}, {}) == []
 
 
 def test_a_request_is_new_once() -> None:
@@ -47,3 +51,11 @@ def test_a_request_is_new_once() -> None:
     assert requests.take_in([FlushRequest(9, None, 0)], TOPICS) == {1, 2}
     assert requests.take_in([], TOPICS) == set()
     assert requests.newest == 9
+
+
+def test_what_the_log_has_given_up_is_not_waited_for() -> None:
+    one = [FlushRequest(7, ("t1",), 0)]
+    requests = Requests()
+    durable = {(1, 0): 10}
+    assert requests.look(one, TOPICS, durable, {(1, 0): 3}, {(1, 0): 9}) == []
+    assert requests.look(one, TOPICS, {}, {(1, 0): 3}, {(1, 0): 10}) == [7]

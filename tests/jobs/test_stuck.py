@@ -112,3 +112,11 @@ def test_a_failure_says_which_request_was_known_when_it_was_tried() -> None:
         stuck.hold({(1, 0): "a hole"}, request_id, request_id=request_id)
     held = dict(stuck.stuck())[1, 0]
     assert (held.since_ms, held.request_id) == (7, 8)
+
+
+def test_what_stops_at_another_place_now_says_so() -> None:
+    stuck, key = Stuck(), (1, 0)
+    stuck.hold({key: "the batch at 5"}, 10)
+    stuck.hold({key: "the batch at 9"}, 20)
+    [(_, failure)] = stuck.stuck()
+    assert (failure.why, failure.since_ms) == ("the batch at 9", 10)

@@ -35,6 +35,8 @@ class Found(NamedTuple):
 
 Step = tuple[Found | None, int]
 """What was found, and the offset up to which was looked."""
+Choose = Callable[[Any], int | None]
+"""Which of some records is meant, by their timestamps in us; there is one at least."""
 TableSearch = Callable[[int], Coroutine[Any, Any, Searched]]
 
 
@@ -106,7 +108,7 @@ class Times:
         at = index.find_timestamp(timestamp_ms, position, end)
         if at is None:
             return None, end
-        return await self._in_batch(index[at], position, timestamp_ms)
+        return await self._in_batch(index[at], position, _at_or_later(timestamp_ms))
 
     async def _newest_in_segments(
         self, partition: Partition, best: Found | None, position: int
@@ -118,21 +120,24 @@ class Times:
         entry = index[at]
         if best is not None and best.timestamp_ms >= entry.max_timestamp:
             return None, end
-        found, looked = await self._in_batch(entry, position, entry.max_timestamp)
+        if entry.base < position:  # what its header says may be of a record before
+            return await self._in_batch(entry, position, _newest)
+        look = _at_or_later(entry.max_timestamp)
+        found, looked = await self._in_batch(entry, position, look)
         if looked <= entry.last:  # its segment was released: all from here on once more
             return None, position
         return found, end if found is not None else looked
 
-    async def _in_batch(self, entry: Entry, start: int, timestamp_ms: int) -> Step:
-        """Look into one batch; if its segment was released meanwhile, look there again:
-        by then the table has the batch."""
+    async def _in_batch(self, entry: Entry, start: int, choose: Choose) -> Step:
+        """Look into one batch from offset ``start`` on; if its segment was released
+        meanwhile, look there again: by then the table has the batch."""
         batch: Buffer | None = self._wal.view(entry.location, entry.length)
 
         def look() -> Found | None:
             kept = batch
             if kept is None:
                 kept = self._wal.read([(entry.location, entry.length)])[0]
-            return _record_at(kept, start, timestamp_ms)
+            return _record_at(kept, start, choose)
 
         try:
             found = await asyncio.get_running_loop().run_in_executor(None, look)
@@ -152,19 +157,34 @@ def _end_in_segments(partition: Partition, position: int) -> int:
 def warm() -> None:
     """Load the code that looks into a batch: half a second, or more for the first time.
     Blocks; for a thread."""
-    _record_at(empty_batches(0, 1)[0], 0, 0)
+    _record_at(empty_batches(0, 1)[0], 0, _newest)
 
 
-def _record_at(batch: Buffer, start: int, timestamp_ms: int) -> Found | None:
-    """The first record of a batch from offset ``start`` on, stamped so or later."""
+def _at_or_later(timestamp_ms: int) -> Choose:
+    """The first that is stamped so or later."""
+
+    def choose(micros: Any) -> int | None:
+        late = micros >= timestamp_ms * MICROS
+        at = int(late.argmax())
+        return at if late[at] else None
+
+    return choose
+
+
+def _newest(micros: Any) -> int:
+    """The first with the greatest timestamp."""
+    return int(micros.argmax())
+
+
+def _record_at(batch: Buffer, start: int, choose: Choose) -> Found | None:
+    """The chosen record of a batch from offset ``start`` on."""
     from broker.records.columns import to_columns  # loads compiled code: on a thread
     from lakehouse.plain import numbers
 
     rows = to_columns([batch], start)
     micros = numbers(rows.column("timestamp"))
-    late = micros >= timestamp_ms * MICROS
-    at = int(late.argmax()) if len(late) else 0
-    if not len(late) or not late[at]:
+    at = choose(micros) if len(micros) else None
+    if at is None:
         return None
     offset = int(numbers(rows.column("offset"))[at])
     return Found(offset, int(micros[at]) // MICROS)

@@ -447,6 +447,22 @@ def test_times_are_those_of_rows_that_are_left(writer: Writer) -> None:
     assert one.max_timestamp(writer.path, files) == (99, FIRST_MS + 99)
 
 
+def test_the_time_of_what_is_no_record_hides_none(writer: Writer) -> None:
+    """An owner's file whose one record has no time, beside a late row without an
+    offset: its statistics say of both that they are there, and not of which row."""
+    writer.add(0, 0, 100)
+    table = rows(0, [0, 0])
+    late = (FIRST_MS + 900) * 1000
+    for name, values in (("offset", [100, None]), ("timestamp", [None, late])):
+        at = table.schema.get_field_index(name)
+        column = pa.array(values, pa.int64()).cast(table.schema.field(at).type)
+        table = table.set_column(at, name, column)
+    deltalake.write_deltalake(writer.path, table, mode="append")
+    files, one = OffsetIndex.of(load(writer.path)).files_of(0), TableReader()
+    assert [file.is_timed for file in files] == [True, False]
+    assert one.max_timestamp(writer.path, files) == (99, FIRST_MS + 99)
+
+
 def test_a_deletion_vector_that_is_damaged_hides_its_file_alone(
     writer: Writer,
 ) -> None:

@@ -128,7 +128,7 @@ def test_what_a_search_needs_is_loaded_by_warming() -> None:
         "assert 'broker.records.columns' not in sys.modules;"
         "timestamps.warm(); known = set(sys.modules);"
         "from broker.records.batch import empty_batches;"
-        "timestamps._record_at(empty_batches(0, 1)[0], 0, 0);"
+        "timestamps._record_at(empty_batches(0, 1)[0], 0, timestamps._newest);"
         "assert set(sys.modules) == known, set(sys.modules) - known"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -147,5 +147,35 @@ def test_the_newest_record_is_found_wherever_it_lies(tmp_path: Path) -> None:
             assert await times.latest(partition) == Found(1, T + 30)
             await produce(broker, 40)
             assert await times.latest(partition) == Found(5, T + 40)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "found"),
+    [
+        ((800, 1000, 800, 900, 800), 700, Found(3, T + 900)),
+        ((800, 1000, 800, 900, 800), 950, Found(5, T + 950)),
+        ((800, 1000, 700, 900, 900), 900, Found(3, T + 900)),
+        ((800, 900, 700, 900, 800), 900, Found(3, T + 900)),
+    ],
+)
+def test_the_newest_record_below_the_log_start_hides_none_behind_it(
+    tmp_path: Path, first: tuple[int, ...], later: int, found: Found
+) -> None:
+    """The greatest time of its batch is none of a record that is left."""
+
+    async def scenario() -> None:
+        tables = Tables()
+        async with rig(tmp_path, tables=tables) as broker:
+            partition = await create(broker, "t")
+            records = [Record(value=b"v", timestamp=T + at) for at in first]
+            assert (await produce_one(broker, "t", make_batch(records))).error_code == 0
+            await produce(broker, later)
+            await broker.partitions.raise_log_starts({partition: 2})
+            times = broker.partitions.times
+            assert await times.latest(partition) == found
+            tables.compact(broker, partition)
+            assert await times.latest(partition) == found
 
     run(scenario)

@@ -1,0 +1,307 @@
+"""What lies below a log's start stops nothing, and decides nothing wrongly."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.records.batch import assign
+from broker.records.kinds import ABORT, COMMIT, PLAIN, TRANSACTIONAL
+from broker.records.layout import TRANSACTIONAL_BIT
+from broker.records.markers import Marker, marker_batch
+from jobs.backlog import LOOK_AGAIN_MS
+from jobs.below_start import above, is_in_doubt
+from jobs.check import check_data_directory
+from jobs.decided import decided
+from jobs.log_starts import AGAIN_MS
+from jobs.planner import Batches
+from lakehouse.log.delta_log import load, table_ends
+from tests.jobs.test_decided import Special, chunk_of, end_by_hand
+from tests.jobs.world import World, start_at
+from tests.support.batches import Record, make_batch, read_batch
+
+NOW_MS = 1_700_000_000_000
+SPECIALS = st.sampled_from(
+    [
+        (PLAIN, 0),
+        *((kind, p) for kind in (TRANSACTIONAL, ABORT, COMMIT) for p in (1, 2)),
+    ]
+)
+
+
+def segments_of(specials: list[Special], cuts: set[int]) -> list[Batches]:
+    bounds = sorted({0, *(min(cut, len(specials)) for cut in cuts), len(specials)})
+    return [
+        chunk_of(specials[first:end], first, sequence)
+        for sequence, (first, end) in enumerate(pairwise(bounds))
+    ]
+
+
+@given(
+    st.lists(SPECIALS, min_size=1, max_size=24),
+    st.sets(st.integers(1, 23)),
+    st.integers(0, 24),
+    st.sets(st.integers(0, 23)),
+)
+def test_whatever_was_released_only_what_was_committed_counts(
+    specials: list[Special], cuts: set[int], log_start: int, released: set[int]
+) -> None:
+    """And all that was, from the log's start up to the first transaction there that is
+    open."""
+    log_start = min(log_start, len(specials))
+    chunks = [
+        one
+        for one in segments_of(specials, cuts)
+        if one.sequence not in released or int(one.last[-1]) >= log_start
+    ]
+    judged = decided(chunks)
+    if is_in_doubt(chunks, judged, log_start):
+        judged = decided(above(chunks, log_start))
+    counted = {offset for one in judged for offset in one.counted().base.tolist()}
+    ends = {
+        at: end_by_hand(one, at, specials[at + 1 :]) if one[0] else COMMIT
+        for at, one in enumerate(specials)
+        if one[0] in (PLAIN, TRANSACTIONAL)
+    }
+    committed = {at for at, end in ends.items() if end == COMMIT}
+    open_ = [at for at, end in ends.items() if end is None and at >= log_start]
+    stable = min(open_, default=len(specials))
+    assert counted <= committed
+    assert {at for at in committed if log_start <= at < stable} <= counted
+    end = max((int(one.last[-1]) + 1 for one in judged), default=log_start)
+    assert max(end, log_start) == stable
+
+
+class Partition:
+    """A partition of one batch after the other."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.end = world, 0
+        self.topic, self.other = world.topic("t"), world.topic("other")
+
+    def records(self, count: int, producer: int = 0, epoch: int = 0) -> None:
+        more = {"producer": (producer, epoch, 0), "attributes": TRANSACTIONAL_BIT}
+        records = [Record(b"k", b"%d" % (self.end + at)) for at in range(count)]
+        batch = make_batch(records, self.end, **more if producer else {})
+        self.world.append(self.topic, batch)
+        self.note(read_batch(batch))
+
+    def marker(self, producer: int, commit: bool, start: int | None = None) -> None:
+        marker = Marker(commit)
+        if start is not None:
+            marker = marker.starting(start, self.end)
+        batch = marker_batch(producer, 0, marker, NOW_MS)
+        assign(batch, self.end)
+        self.world.append(self.topic, batch)
+        self.note([Record(offset=self.end)])
+
+    def note(self, records: list[Record]) -> None:
+        self.world.produced.setdefault((self.topic.number, 0), []).extend(records)
+        self.end += len(records)
+
+    def release(self, at: int) -> None:
+        """Let a segment go, by its place among those that are there."""
+        self.world.checkpoint()
+        self.world.wal.release(self.world.wal.segments()[at].sequence)
+        self.world.wait_for_recycler()
+
+    @property
+    def offsets(self) -> list[int]:
+        return [record.offset for record in self.world.rows(self.topic)]
+
+    @property
+    def table_end(self) -> int:
+        snapshot = load(str(self.world.path(self.topic)))
+        return table_ends(snapshot, self.topic.id.hex())[0]
+
+
+@pytest.fixture
+def one(world: World) -> Partition:
+    return Partition(world)
+
+
+def outlives_its_marker(one: Partition, *, commit: bool, says_start: bool) -> None:
+    """Offsets 0 to 4 are of a transaction whose marker goes; the log starts at 9, where
+    its producer's next one begins."""
+    start = 0 if says_start else None
+    one.records(5, producer=1)
+    one.world.produce(one.other, [Record()])  # keeps the segment
+    one.world.roll()
+    one.marker(1, commit, start)
+    one.records(3)
+    one.world.roll()
+    one.records(2, producer=1)
+    one.marker(1, commit=True, start=9 if says_start else None)
+    one.records(2)
+    one.world.roll()
+    start_at(one.world, one.topic, 9)
+    one.release(1)
+
+
+@pytest.mark.parametrize("says_start", [True, False])
+@pytest.mark.parametrize("commit", [True, False])
+def test_records_that_outlast_their_marker_wait_for_none(
+    one: Partition, *, commit: bool, says_start: bool
+) -> None:
+    """Nor count by that of their producer's next transaction."""
+    outlives_its_marker(one, commit=commit, says_start=says_start)
+    compactor = one.world.compactor()
+    one.world.flush(compactor)
+    assert (one.offsets, one.table_end) == ([9, 10, 12, 13], 14)
+    compactor.step()
+    status = compactor.status()
+    assert (status.problems, status.tables) == ((), ())
+    assert check_data_directory(one.world.data_dir).problems == []
+
+
+def test_what_is_whole_below_the_log_start_stands_in_the_table(one: Partition) -> None:
+    """Which may keep it for longer than the log does."""
+    one.records(2, producer=1)
+    one.records(1)
+    one.marker(1, commit=True)
+    one.records(1)
+    start_at(one.world, one.topic, 4)
+    one.world.flush(one.world.compactor())
+    assert one.offsets == [0, 1, 2, 4]
+
+
+def test_a_transaction_on_both_sides_of_the_log_start_is_decided_by_what_is_left(
+    one: Partition,
+) -> None:
+    one.records(2, producer=1)
+    one.world.produce(one.other, [Record()])
+    one.world.roll()
+    one.records(2)
+    one.world.roll()
+    one.records(2, producer=1)
+    start_at(one.world, one.topic, 4)
+    one.release(1)
+    compactor = one.world.compactor()
+    one.world.flush(compactor)
+    assert one.offsets == []
+    one.marker(1, commit=True)
+    one.world.flush(compactor)
+    assert (one.offsets, one.table_end) == ([4, 5], 7)
+
+
+def test_nothing_waits_where_all_that_is_left_lies_below_the_log_start(
+    one: Partition,
+) -> None:
+    one.records(1)
+    compactor = one.world.compactor()
+    one.world.flush(compactor)
+    one.records(2, producer=1)
+    one.world.flush(compactor)
+    start_at(one.world, one.topic, 3)
+    one.world.clock.advance(AGAIN_MS)
+    for _ in range(2):
+        one.world.flush(compactor)
+        status = compactor.status()
+        assert (status.tables, status.problems, status.oldest_pending_ms) == ((), (), 0)
+    assert (one.offsets, one.table_end) == ([0], 1)
+    one.records(1)
+    one.world.flush(compactor)
+    assert (one.offsets, one.table_end) == ([0, 3], 4)
+
+
+def flip(one: Partition, batch: bytes, at: int, bit: int) -> None:
+    """Damage a batch where it lies."""
+    paths = [path for path in (one.world.data_dir / "wal").iterdir() if path.is_file()]
+    [path] = [path for path in paths if batch in path.read_bytes()]
+    data = bytearray(path.read_bytes())
+    data[data.index(batch) + at] ^= bit
+    path.write_bytes(data)
+
+
+def checksum_fails(one: Partition) -> None:
+    one.records(5)
+    one.records(5)
+    one.world.roll()
+    flip(one, bytes(make_batch(values(5, 5), 5)), 80, 255)
+
+
+def place_is_torn(one: Partition) -> None:
+    """Of a segment without footer: which batches stood there cannot be told."""
+    one.records(5)
+    one.records(5)
+    one.records(5)
+    one.world.checkpoint()
+    one.world.wal.close()
+    flip(one, bytes(make_batch(values(5, 5), 5)), 80, 255)
+    flip(one, bytes(make_batch(values(5, 5), 5))[:80], -4, 255)
+    one.world.wal = one.world._open(is_whole=False)
+
+
+def marker_is_damaged(one: Partition) -> None:
+    one.records(5, producer=1)
+    marker = marker_batch(1, 0, Marker(commit=True), NOW_MS)
+    assign(marker, 5)
+    one.marker(1, commit=True)
+    flip(one, bytes(marker), 69, 1)
+
+
+def batch_looks_transactional(one: Partition) -> None:
+    one.records(5)
+    flip(one, bytes(make_batch(values(0, 5), 0)), 22, 16)
+
+
+def marker_is_lost(one: Partition) -> None:
+    one.records(5, producer=1)
+    one.records(3)
+    one.records(2, producer=1)
+    one.marker(1, commit=True, start=8)
+
+
+def values(first: int, count: int) -> list[Record]:
+    return [Record(b"k", b"%d" % (first + at)) for at in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("damage", "end", "left"),
+    [
+        (checksum_fails, 10, []),
+        (place_is_torn, 10, [10, 11, 12, 13, 14]),
+        (marker_is_damaged, 6, []),
+        (batch_looks_transactional, 5, []),
+        (marker_is_lost, 5, [5, 6, 7, 8, 9]),
+    ],
+)
+def test_whoever_gives_damage_up_as_its_reason_says_goes_on(
+    one: Partition, damage: Callable[[Partition], None], end: int, left: list[int]
+) -> None:
+    damage(one)
+    first = one.end
+    one.records(2)
+    compactor = one.world.compactor()
+    for _ in range(2):
+        one.world.flush(compactor)
+    [stuck, *_] = compactor.status().problems
+    assert "t-0 cannot be compacted" in stuck
+    assert stuck.endswith(f"give it up with DeleteRecords before {end}")
+    start_at(one.world, one.topic, end - 1)
+    for _ in range(2):
+        one.world.clock.advance(LOOK_AGAIN_MS)
+        one.world.flush(compactor)
+    assert not {*left, first} & set(one.offsets)
+    start_at(one.world, one.topic, end)
+    for _ in range(2):
+        one.world.clock.advance(LOOK_AGAIN_MS)
+        one.world.flush(compactor)
+    assert [at for at in one.offsets if at >= end] == [*left, first, first + 1]
+    compactor.step()
+    assert compactor.status().tables == ()
+    assert not any("cannot be" in problem for problem in compactor.status().problems)
+
+
+def test_damage_of_which_nothing_else_waits_is_not_tried_again(one: Partition) -> None:
+    checksum_fails(one)
+    compactor = one.world.compactor()
+    one.world.flush(compactor)
+    start_at(one.world, one.topic, 10)
+    one.world.clock.advance(LOOK_AGAIN_MS)
+    for _ in range(3):
+        one.world.flush(compactor)
+        assert compactor.status().tables == ()
+        assert compactor.status().problems == ()
