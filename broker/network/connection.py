@@ -104,7 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         self._advance()
 
     def eof_received(self) -> bool:
-        return False  # a peer that sends no more is gone, as in Kafka
+        return False  # a peer that sends no more is gone, unlike in Kafka
 
     def pause_writing(self) -> None:
         self.writing_paused = True
