@@ -18,7 +18,7 @@ from jobs.decided import decided
 from jobs.log_starts import AGAIN_MS
 from jobs.planner import Batches
 from lakehouse.log.delta_log import load, table_ends
-from tests.jobs.test_decided import Special, chunk_of, end_by_hand
+from tests.jobs.specials import Special, chunk_of, end_by_hand
 from tests.jobs.world import World, start_at
 from tests.support.batches import Record, make_batch, read_batch
 
