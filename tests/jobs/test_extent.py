@@ -153,11 +153,13 @@ def test_nor_is_another_of_its_name(world, extents):
     topic = world.topic("t")
     world.produce(topic, records(3))
 
-    def replace() -> None:
-        world.catalog.change(lambda c: stored.delete(c, topic.number, 1))
-        world.topic("t")
+    def replace(
+        c: object,
+    ) -> None:  # the name is never free: who looks then waits for none
+        stored.delete(c, topic.number, 1)
+        stored.create(c, "t", b"next" * 4, 1, {}, 1)
 
-    again = threading.Timer(0.2, replace)
+    again = threading.Timer(0.2, lambda: world.catalog.change(replace))
     again.start()
     [found] = extents.compact(["t"], 5)
     again.join()
