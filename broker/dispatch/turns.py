@@ -60,26 +60,63 @@ def at_once(steps: Steps[R]) -> R | None:
 
 
 def in_turns(steps: Steps[R | Awaitable[R]]) -> R | Awaitable[R]:
-    """Return what the steps return if they end before they yield, else a coroutine.
+    """Return what the steps return if they end before they yield, else `Underway`.
 
-    What they return may come later itself, and so may their first piece.
+    What they return may come later itself, and so may their first piece. Nothing has an
+    effect before the last one: who hangs up before that asked for nothing.
     """
     waiting = pieces()
     if waiting.is_full:
-        return _in_its_order(steps)
+        return Underway(steps, is_begun=False)
+    waiting.note_short()
     try:
         next(steps)
     except StopIteration as end:
         result: R | Awaitable[R] = end.value
         return result
     waiting.note_begun()
-    return to_the_end(steps)
+    return Underway(steps, is_begun=True)
 
 
-async def _in_its_order(steps: Steps[R | Awaitable[R]]) -> R:
-    """Return what the steps return; all begin in the order in which they came."""
-    result = await work_of_request().begun(steps)
-    return await result if isinstance(result, Awaitable) else result
+class Underway(asyncio.Future[R]):
+    """What steps come to that go on in turns, or have not begun; or what that comes to,
+    if it comes later itself."""
+
+    def __init__(self, steps: Steps[R | Awaitable[R]], *, is_begun: bool) -> None:
+        super().__init__(loop=asyncio.get_running_loop())
+        self._end: asyncio.Future[R | Awaitable[R]] = self.get_loop().create_future()
+        self._end.add_done_callback(self._ended)
+        work = work_of_request()
+        (work.go_on if is_begun else work.begin)(steps, self._end)
+
+    def abandon(self) -> None:
+        """Nobody hears of it: end it, unless the steps have ended."""
+        self._end.cancel()
+
+    def cancel(self, msg: Any = None) -> bool:
+        self._end.cancel(msg)
+        return super().cancel(msg)
+
+    def _ended(self, end: "asyncio.Future[R | Awaitable[R]]") -> None:
+        if end.cancelled():
+            self.cancel()
+        elif self.done():  # cancelled between
+            if asyncio.iscoroutine(later := end.exception() or end.result()):
+                later.close()
+        elif (error := end.exception()) is not None:
+            self.set_exception(error)
+        elif isinstance(result := end.result(), Awaitable):
+            asyncio.ensure_future(result).add_done_callback(self._come)
+        else:
+            self.set_result(result)
+
+    def _come(self, later: "asyncio.Future[R]") -> None:
+        if later.cancelled() or self.done():
+            self.cancel()
+        elif (error := later.exception()) is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(later.result())
 
 
 async def to_the_end(steps: Steps[R | Awaitable[R]]) -> R:
@@ -260,5 +297,8 @@ class Reading:
         remains = self._remains
         if remains and isinstance(result, CoroutineType):
             return remains.outlive(result)
+        if remains and isinstance(result, Underway):
+            result.add_done_callback(lambda _: remains.forget())
+            return result
         remains.forget()
         return result

@@ -355,10 +355,9 @@ class Connection(asyncio.BufferedProtocol):
             self._after_answer(exchange)
 
     def _abandon_pipeline(self) -> None:
-        """Nobody hears the answers any more. What only waited to be heard ends.
-
-        Everything else runs on, and weighs until it is done: of those who ask
-        and hang up no more is at work than of those who wait.
+        """Nobody hears the answers any more. What only waited to be heard ends, and
+        what goes on in turns and had no effect yet: it would have one on what came
+        after. Everything else runs on, and weighs until it is done.
         """
         if self._large is not None:
             self._large.abandon()

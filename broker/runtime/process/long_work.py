@@ -13,8 +13,8 @@ began at once, and showed to be long, a turn has as many; then what goes on so b
 its turn as well. A request has one place in all that is done for it but its answer
 (`work_of_request`): else all would be read before the first is answered, and what they
 became all be in memory. Nobody knows what is short before it began, so what comes when
-a turn has no room for more begins in its order in the turns that follow, as many as end
-at once and three that do not.
+a turn has no room for more begins in its order in the turns that follow: eight in each,
+or three that do not end at once.
 
 The price: of many, one whose pieces are few has at least a third of the turns' pieces,
 shared with all that wait, and no more.
@@ -33,8 +33,9 @@ from weakref import WeakKeyDictionary, ref
 
 R = TypeVar("R")
 PIECES_A_TURN: Final = 3
-BEGIN_A_TURN: Final = 20
-"""Of what waits to begin, at most, however short: a millisecond or two."""
+BEGIN_A_TURN: Final = 8
+"""So much begins in a turn, at most, however short: most takes microseconds, and none
+more than a piece does."""
 
 _GONE_MAX: Final = 64
 """So many tickets without a piece are kept, besides as many as have one."""
@@ -91,7 +92,8 @@ class Pieces:
     """The pieces that wait for a turn of one loop."""
 
     __slots__ = (
-        "_answers", "_begun", "_call_soon", "_called", "_new", "_number", "_work",
+        "_answers", "_begun", "_call_soon", "_called", "_new", "_number", "_short",
+        "_work",
     )  # fmt: skip
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
@@ -100,7 +102,7 @@ class Pieces:
         self._new: deque[Piece] = deque()
         self._number = count()
         self._called = False
-        self._begun = 0  # in this turn, and not done
+        self._begun = self._short = 0  # in this turn: and not done; at all
 
     def __iter__(self) -> Iterator[Piece]:
         yield from self._new
@@ -112,18 +114,30 @@ class Pieces:
 
     @property
     def is_full(self) -> bool:
-        """Whether who comes now has to wait: enough long work began in this turn, or
-        others wait to begin."""
-        return self._begun >= PIECES_A_TURN or bool(self._new)
+        """Whether who comes now has to wait: enough began in this turn, or others wait
+        to begin."""
+        return self._has_enough or bool(self._new)
+
+    @property
+    def _has_enough(self) -> bool:
+        return self._begun >= PIECES_A_TURN or self._short >= BEGIN_A_TURN
+
+    def note_short(self) -> None:
+        """Something begins in this turn."""
+        self._forget_next()
+        self._short += 1
 
     def note_begun(self) -> None:
-        """Work began in this turn that is long."""
-        if not self._begun:
-            self._call_soon(self._forget_begun)
+        """What began in this turn is long."""
+        self._forget_next()
         self._begun += 1
 
+    def _forget_next(self) -> None:
+        if not (self._begun or self._short):
+            self._call_soon(self._forget_begun)
+
     def _forget_begun(self) -> None:
-        self._begun = 0
+        self._begun = self._short = 0
 
     def ticket(self) -> int:
         """The place of work that begins now behind all that began before."""
@@ -160,9 +174,9 @@ class Pieces:
 
     def _beginning(self) -> Iterator[Piece]:
         """Of those that wait to begin the first, until enough of them are long."""
-        for _ in range(min(len(self._new), BEGIN_A_TURN)):
-            if self._begun < PIECES_A_TURN:
-                yield self._new.popleft()
+        while self._new and not self._has_enough:
+            self.note_short()
+            yield self._new.popleft()
 
     def _taken(self) -> list[Piece]:
         """The pieces of this turn."""
@@ -234,12 +248,19 @@ class LongWork:
         finally:
             _of_request.reset(token)
 
-    async def begun(self, steps: Generator[None, None, R]) -> R:
-        """Return what the steps return, of which none is done before others that wait
-        have begun; then others have a turn at each yield."""
-        result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+    def begin(
+        self, steps: Generator[None, None, R], result: "asyncio.Future[R]"
+    ) -> None:
+        """Have ``result`` what the steps return, of which none is done before others
+        that wait have begun; then others have a turn at each yield. Once it is
+        cancelled, no more of them are done."""
         self._pieces.begin(partial(self._begin, steps, result))
-        return await result
+
+    def go_on(
+        self, steps: Generator[None, None, R], result: "asyncio.Future[R]"
+    ) -> None:
+        """The same of steps that have begun."""
+        self.later(partial(self._step, steps, result))
 
     def _begin(
         self, steps: Generator[None, None, R], result: "asyncio.Future[R]"

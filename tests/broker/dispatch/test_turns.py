@@ -17,6 +17,7 @@ from broker.dispatch.turns import (
     Reading,
     Remains,
     Steps,
+    Underway,
     at_once,
     completed,
     counted_in_turns,
@@ -29,7 +30,12 @@ from broker.dispatch.turns import (
     to_the_end,
 )
 from broker.protocol.errors import ProtocolError
-from broker.runtime.process.long_work import PIECES_A_TURN, LongWork, pieces
+from broker.runtime.process.long_work import (
+    BEGIN_A_TURN,
+    PIECES_A_TURN,
+    LongWork,
+    pieces,
+)
 
 R = TypeVar("R")
 
@@ -160,6 +166,55 @@ def test_an_error_of_what_waited_to_begin_comes_out() -> None:
     asyncio.run(story())
 
 
+def test_who_hangs_up_before_the_steps_have_ended_asked_for_nothing() -> None:
+    async def story(*, begun: bool) -> None:
+        seen: list[int] = []
+        if not begun:
+            for _ in range(PIECES_A_TURN):
+                pieces().note_begun()
+        underway = in_turns(counted(3, seen))
+        assert isinstance(underway, Underway)
+        assert seen == [0] * begun
+        underway.abandon()
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert underway.cancelled()
+        assert seen == [0] * begun
+        assert not pieces()
+
+    asyncio.run(story(begun=True))
+    asyncio.run(story(begun=False))
+
+
+def test_what_took_effect_is_not_undone_by_who_hangs_up() -> None:
+    async def story() -> None:
+        durable = asyncio.get_running_loop().create_future()
+
+        def effective() -> Generator[None, None, Awaitable[str]]:
+            yield
+            return durable
+
+        underway = in_turns(effective())
+        assert isinstance(underway, Underway)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        underway.abandon()
+        durable.set_result("done")
+        assert await underway == "done"
+
+    asyncio.run(story())
+
+
+def test_a_turn_begins_only_so_many_however_short_they_are() -> None:
+    async def story() -> None:
+        results = [in_turns(counted(0, [])) for _ in range(BEGIN_A_TURN + 3)]
+        assert results[:BEGIN_A_TURN] == ["the end"] * BEGIN_A_TURN
+        later = [one for one in results if isinstance(one, Underway)]
+        assert await asyncio.gather(*later) == ["the end"] * 3
+
+    asyncio.run(story())
+
+
 def test_parts_side_by_side_are_forgotten_as_they_end() -> None:
     count, most = 50 * PARTS_A_TURN, 0
 
@@ -273,6 +328,25 @@ def test_a_large_request_is_held_until_its_handler_has_ended() -> None:
         ended.set()
         assert await handling == "the end"
         del reading
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert last() is None
+
+    asyncio.run(story())
+
+
+def test_so_is_one_that_is_underway() -> None:
+    async def story() -> None:
+        request = Named([Name() for _ in range(COUNTED_A_TURN + 1)])
+        last = weakref.ref(request.names[-1])
+        reading = Reading(given(request), lambda *_: in_turns(counted(5, [])), CONTEXT)
+        del request
+        underway = reading.step()
+        assert isinstance(underway, Underway)
+        del reading
+        await asyncio.sleep(0)
+        assert last() is not None
+        assert await underway == "the end"
         for _ in range(3):
             await asyncio.sleep(0)
         assert last() is None

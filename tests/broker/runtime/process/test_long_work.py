@@ -88,7 +88,7 @@ def test_what_waits_to_begin_does_so_in_its_order_before_what_has_begun_ends() -
         pieces.begin(partial(begin, number))
     turn_of(soon)
     assert begun == list(range(2 * PIECES_A_TURN)), "three of these are long"
-    for _ in range(9):
+    for _ in range(10):
         turn_of(soon)
     assert begun == list(range(60))
 
@@ -104,6 +104,7 @@ def test_a_turn_begins_no_more_than_so_many_short_ones() -> None:
     assert pieces.is_full, "who comes now is behind them"
     turn_of(soon)
     assert begun == list(range(2 * BEGIN_A_TURN))
+    turn_of(soon)
     assert not pieces.is_full
     assert not pieces
     assert not soon
