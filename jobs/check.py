@@ -4,10 +4,10 @@ The problem: what the parts promise each other (each offset once, statistics tha
 true, checksums that hold) can only be believed when it is read back as a whole, by
 code that trusts none of them. The idea: read everything and compare. A broker and a
 compactor may be running: so what only grows is read in the order in which it is used
-(durable ends, then segments, then tables, then log starts), and what is released
-meanwhile is not missed. Of a topic that is deleted meanwhile nothing is said: its table
-may have left its place, or be another topic's. So the topics are read again after the
-tables, which leave later than their topics.
+(committed offsets, then durable ends, then segments, then tables, then log starts), and
+what is released meanwhile is not missed. Of a topic that is deleted meanwhile nothing
+is said: its table may have left its place, or be another topic's. So the topics are
+read again after the tables, which leave later than their topics.
 
 How far a partition must reach is the checkpoint's to say: no segment is released before
 a checkpoint that lies behind it is durable. So what was acknowledged, released and is
@@ -34,6 +34,7 @@ from broker.catalog import offsets as catalog_offsets
 from broker.catalog import topics as catalog_topics
 from broker.catalog.catalog import Catalog
 from broker.catalog.errors import CatalogError
+from broker.catalog.offsets import CommittedOffset
 from broker.ids import TopicNumber, TopicPartition
 from broker.log.partition import LogSnapshot
 from broker.storage.manifest import ManifestDamaged
@@ -79,6 +80,7 @@ def _name_topics(report: Report, topics: list[Topic]) -> None:
 
 
 def _check(data_dir: Path, catalog: Catalog, report: Report) -> None:
+    committed = catalog.read(catalog_offsets.load)
     store = open_store(str(data_dir / "wal"))
     known = _checkpointed(store, report)
     segments = check_segments(store, report)
@@ -98,7 +100,7 @@ def _check(data_dir: Path, catalog: Catalog, report: Report) -> None:
                 topic, partition, segments, tables[topic.number].ends,
                 starts.get(key, 0), known.get(key, NOTHING_KNOWN), report,
             )  # fmt: skip
-    _check_committed(catalog, topics, ends, report)
+    _check_committed(committed, topics, ends, report)
 
 
 def _topics_and_starts(
@@ -149,14 +151,14 @@ def _checkpointed(store: SegmentStore, report: Report) -> Known:
 
 
 def _check_committed(
-    catalog: Catalog,
+    committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
     topics: list[Topic],
     ends: Mapping[TopicPartition, int],
     report: Report,
 ) -> None:
     """An offset beyond the end is legal, as in Kafka: its group waits for records."""
     names = {topic.number: topic.name for topic in topics}
-    for group, offsets in catalog.read(catalog_offsets.load).items():
+    for group, offsets in committed.items():
         for key, stored in offsets.items():
             report.count("committed_offsets")
             if key in ends and not 0 <= stored.offset <= ends[key]:

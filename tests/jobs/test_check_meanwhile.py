@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from broker.catalog import offsets
+from broker.catalog.offsets import CommittedOffset
 from broker.storage.files import PosixFiles
 from jobs import check as check_module
 from jobs import check_tables
@@ -124,3 +126,19 @@ def test_a_table_that_leaves_without_its_topic_while_it_is_read_is_told_once(
     report = check_data_directory(world.data_dir)
     assert report.problems == [f"t: {path} holds no Delta table"]
     assert "topics_deleted_meanwhile" not in report.counts
+
+
+def test_an_offset_that_is_committed_meanwhile_is_not_held_against_an_older_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a consumer that works beside the check: it is behind what is durable."""
+    [topic] = filled(world, world.compactor(), "t")
+
+    def consume() -> None:
+        world.produce(topic, RECORDS)
+        stored = {(topic.number, 0): CommittedOffset(30)}
+        world.catalog.change(lambda c: offsets.commit(c, "g", stored))
+
+    before(monkeypatch, check_module, "check_table", consume)
+    assert check_data_directory(world.data_dir).remarks == []
+    assert check_data_directory(world.data_dir).counts["committed_offsets"] == 1
