@@ -4,8 +4,10 @@ The problem: what the parts promise each other (each offset once, statistics tha
 true, checksums that hold) can only be believed when it is read back as a whole, by
 code that trusts none of them. The idea: read everything and compare. A broker and a
 compactor may be running: so what only grows is read in the order in which it is used
-(durable ends, then segments, then tables, then log starts), and what is released
-meanwhile is not missed.
+(committed offsets, then durable ends, then segments, then tables, then log starts), and
+what is released meanwhile is not missed. Of a topic that is deleted meanwhile nothing
+is said: its table may have left its place, or be another topic's. So the topics are
+read again after the tables, which leave later than their topics.
 
 How far a partition must reach is the checkpoint's to say: no segment is released before
 a checkpoint that lies behind it is durable. So what was acknowledged, released and is
@@ -26,10 +28,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from sqlalchemy import Connection
+
 from broker.catalog import offsets as catalog_offsets
 from broker.catalog import topics as catalog_topics
 from broker.catalog.catalog import Catalog
 from broker.catalog.errors import CatalogError
+from broker.catalog.offsets import CommittedOffset
 from broker.ids import TopicNumber, TopicPartition
 from broker.log.partition import LogSnapshot
 from broker.storage.manifest import ManifestDamaged
@@ -75,24 +80,46 @@ def _name_topics(report: Report, topics: list[Topic]) -> None:
 
 
 def _check(data_dir: Path, catalog: Catalog, report: Report) -> None:
+    committed = catalog.read(catalog_offsets.load)
     store = open_store(str(data_dir / "wal"))
     known = _checkpointed(store, report)
     segments = check_segments(store, report)
-    topics = catalog.read(catalog_topics.load)
-    report.count("topics", len(topics))
-    tables = _check_tables(data_dir, topics, report)
+    begun = catalog.read(catalog_topics.load)
+    tables = _check_tables(data_dir, begun, report)
+    alive, starts = catalog.read(_topics_and_starts)
+    topics = _still_there(begun, alive, report)
     if tables is None:
         return
-    starts = catalog.read(catalog_topics.load_log_starts)
+    for topic in topics:
+        report.add(tables[topic.number].report)
     ends: dict[TopicPartition, int] = {}
     for topic in topics:
         for partition in range(topic.partitions):
             key = topic.key(partition)
             ends[key] = _check_partition(
-                topic, partition, segments, tables[topic.number],
+                topic, partition, segments, tables[topic.number].ends,
                 starts.get(key, 0), known.get(key, NOTHING_KNOWN), report,
             )  # fmt: skip
-    _check_committed(catalog, topics, ends, report)
+    _check_committed(committed, topics, ends, report)
+
+
+def _topics_and_starts(
+    connection: Connection,
+) -> tuple[list[Topic], dict[TopicPartition, int]]:
+    """Both at once: the starts go with their topics."""
+    starts = catalog_topics.load_log_starts(connection)
+    return catalog_topics.load(connection), starts
+
+
+def _still_there(begun: list[Topic], alive: list[Topic], report: Report) -> list[Topic]:
+    """Those that were not deleted meanwhile. One that came back has another number: its
+    records in segments are no more its own."""
+    numbers = {topic.number for topic in alive}
+    topics = [topic for topic in begun if topic.number in numbers]
+    report.count("topics", len(topics))
+    if len(topics) < len(begun):
+        report.count("topics_deleted_meanwhile", len(begun) - len(topics))
+    return topics
 
 
 def _check_tables(
@@ -100,14 +127,13 @@ def _check_tables(
 ) -> dict[TopicNumber, TableFound] | None:
     """The tables by topic; None if their disk is not there, or went meanwhile: nobody
     knows then what they hold, and that alone is reported."""
-    before, found = len(report.problems), dict[TopicNumber, TableFound]()
+    found = dict[TopicNumber, TableFound]()
     try:
         check_warehouse(data_dir)
         for topic in topics:
-            found[topic.number] = check_table(data_dir / "tables", topic, report)
+            found[topic.number] = check_table(data_dir / "tables", topic)
         check_warehouse(data_dir)
     except (DirectoryRefused, OSError) as error:
-        del report.problems[before:]
         report.problems.append(f"no table was verified: {error}")
         return None
     return found
@@ -125,14 +151,14 @@ def _checkpointed(store: SegmentStore, report: Report) -> Known:
 
 
 def _check_committed(
-    catalog: Catalog,
+    committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
     topics: list[Topic],
     ends: Mapping[TopicPartition, int],
     report: Report,
 ) -> None:
     """An offset beyond the end is legal, as in Kafka: its group waits for records."""
     names = {topic.number: topic.name for topic in topics}
-    for group, offsets in catalog.read(catalog_offsets.load).items():
+    for group, offsets in committed.items():
         for key, stored in offsets.items():
             report.count("committed_offsets")
             if key in ends and not 0 <= stored.offset <= ends[key]:
@@ -146,7 +172,7 @@ def _check_partition(
     topic: Topic,
     partition: int,
     segments: SegmentsFound,
-    table: TableFound,
+    table_ends: Mapping[int, int],
     start: int,
     known: LogSnapshot,
     report: Report,
@@ -155,7 +181,7 @@ def _check_partition(
     report.count("partitions")
     name = f"{topic.name}-{partition}"
     ranges = segments.ranges.get(topic.key(partition), [])
-    reached = table.ends.get(partition)
+    reached = table_ends.get(partition)
     needed = past_holes(max(start, reached or 0), known)
     behind = known.durable if segments.is_whole else NO_OFFSET
     _check_seam(name, ranges, needed, behind, report)

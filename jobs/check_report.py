@@ -19,6 +19,13 @@ class Report:
         """Add to the count of ``name``."""
         self.counts[name] = self.counts.get(name, 0) + number
 
+    def add(self, other: "Report") -> None:
+        """Take over all that another one found."""
+        for name, number in other.counts.items():
+            self.count(name, number)
+        self.problems += other.problems
+        self.remarks += other.remarks
+
     @property
     def ok(self) -> bool:
         """Whether there is no problem."""

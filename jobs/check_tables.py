@@ -15,7 +15,7 @@ from jobs.check_commits import CommitAudit
 from jobs.check_files import Span, check_file, doubled
 from jobs.check_report import Report
 from jobs.merging.names import span_of
-from lakehouse.errors import FileVanished, TableMissing
+from lakehouse.errors import FileVanished, LakehouseError, TableMissing
 from lakehouse.index import OffsetIndex
 from lakehouse.location import table_path
 from lakehouse.log.actions import DataFile, parse_commit
@@ -34,14 +34,17 @@ from lakehouse.warehouse_names import name_of
 
 @dataclass(slots=True)
 class TableFound:
-    """``ends``: partition -> first offset that the table has not."""
+    """``ends``: partition -> first offset that the table has not. ``report``: what is
+    to be said of it, if its topic is still there when all tables were read."""
 
     ends: dict[int, int] = field(default_factory=dict)
+    report: Report = field(default_factory=Report)
 
 
-def check_table(warehouse: Path, topic: Topic, report: Report) -> TableFound:
+def check_table(warehouse: Path, topic: Topic) -> TableFound:
     """Verify the table of a topic, if it has one."""
     found = TableFound()
+    report = found.report
     try:
         snapshot = load(table_path(warehouse, topic.name))
         if snapshot.topic_id != topic.id.hex():
@@ -132,9 +135,17 @@ def _check_files(
 
 
 def _check_vanished(path: str, file: DataFile, topic: Topic, report: Report) -> None:
-    """A file that left the table while we looked is nobody's problem."""
-    if file.path in load(path).files:
-        report.problems.append(f"{topic.name}: {file.path} is missing")
+    """A file that left the table while we looked is nobody's problem; a table that left
+    its place is one, unless its topic was deleted."""
+    sentence = f"{topic.name}: {file.path} is missing"
+    try:
+        now = load(path)
+        if now.topic_id == topic.id.hex() and file.path not in now.files:
+            return
+    except LakehouseError as error:
+        sentence = f"{topic.name}: {error}"
+    if sentence not in report.problems:
+        report.problems.append(sentence)
 
 
 def _check_index(

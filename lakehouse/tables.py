@@ -13,6 +13,7 @@ is killed in between leaves a link that leads to nothing, and no table that none
 to.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -43,6 +44,7 @@ from lakehouse.topic_facts import TopicFacts, properties_of
 from lakehouse.warehouse_names import name_of
 
 _CREATE = 0
+_OCCUPIED: Final = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _UNBORN: Final = re.compile(r"0{20}\.json(#\d+|\.torn)")
 """A first entry that nobody has seen: as the library writes it, or put aside."""
 
@@ -198,8 +200,8 @@ def take_back(warehouse: str, topic: str, topic_id: str) -> str:
     """Put the table of a deleted topic back in its place, if it left it; its path.
 
     Raises TableMissing when there is none, LogDamaged when it cannot be told what it
-    has, CommitRefused as `create_table` does; LocationRefused if it may wait in a
-    further warehouse that is not there.
+    has, CommitRefused as `create_table` does, and if anything else stands in its place;
+    LocationRefused if it may wait in a further warehouse that is not there.
     """
     path = table_path(warehouse, topic)
     found = _present(path) if os.path.isdir(path) else None
@@ -211,9 +213,24 @@ def take_back(warehouse: str, topic: str, topic_id: str) -> str:
     _drop_unborn(path)
     further.lead(path, name)
     base = further.base_of(path, name)
-    os.rename(waiting, os.path.join(base, os.path.basename(path)))
+    _move_in(waiting, os.path.join(base, os.path.basename(path)))
     sync_directory(base)
     return path
+
+
+def _move_in(waiting: str, place: str) -> None:
+    """Put a table where nothing is but an empty directory. What else is there came
+    after the table had left (of an engine that had read it before, for example), and is
+    somebody's to look at: of no commit, and maybe the only copy."""
+    try:
+        os.rename(waiting, place)
+    except OSError as error:
+        if error.errno not in _OCCUPIED:
+            raise
+        raise CommitRefused(
+            f"{os.path.realpath(place)} is in the way, with files that no table has: "
+            "move it away, and do this again"
+        ) from error
 
 
 def _waiting(warehouse: str, topic_id: str, path: str) -> tuple[str, str]:

@@ -158,6 +158,18 @@ def test_a_table_whose_log_is_damaged_does_not_come_back(world: World) -> None:
     assert len(world.rows(bring_back(world))) == 10
 
 
+def test_what_a_late_engine_left_in_its_place_is_named(world: World) -> None:
+    topic = grown(world)
+    delete(world, topic)
+    later(world, world.compactor(), 2 * DELAY)
+    place = world.path(topic)
+    (place / "partition=0").mkdir(parents=True)
+    with pytest.raises(NotUndeleted, match=f"{place} is in the way"):
+        bring_back(world)
+    place.rename(place.with_name("moved"))
+    assert len(world.rows(bring_back(world))) == 10
+
+
 def test_nothing_else_may_run_meanwhile(world: World) -> None:
     delete(world, grown(world))
     keeper = LeaseKeeper(world.catalog, "a compactor", world.clock)

@@ -311,6 +311,28 @@ def test_a_deleted_topics_table_comes_back_where_a_creation_was_killed(
     assert seen(two) == {os.path.join(name, "t"): ONE}
 
 
+@pytest.mark.parametrize("name", ["fast", ""])
+@pytest.mark.parametrize("is_behind", [True, False])
+def test_a_deleted_topics_table_does_not_go_over_what_came_late_to_its_place(
+    two: Further, name: str, is_behind: bool
+) -> None:
+    """A file of an engine that had looked before the table left."""
+    path = Path(make(two, ONE, name))
+    place = Path(os.path.realpath(path)) if is_behind else path
+    leave_place(two.warehouse, "t", ONE, name)
+    late = place / "partition=0" / "late.parquet"
+    late.parent.mkdir(parents=True)
+    late.write_text("kept")
+    for _ in range(2):
+        with pytest.raises(CommitRefused, match=f"{place} is in the way.*move it away"):
+            take_back(two.warehouse, "t", ONE)
+    assert late.read_text() == "kept"
+    assert seen(two) == {os.path.join(name, ASIDE): ONE}
+    place.rename(place.with_name("moved"))
+    assert take_back(two.warehouse, "t", ONE) == str(path)
+    assert seen(two) == {os.path.join(name, "t"): ONE}
+
+
 @pytest.mark.parametrize("theirs", ["_delta_log/notes", "_delta_log/a/b", "notes"])
 def test_what_somebody_else_put_beside_it_stays(two: Further, theirs: str) -> None:
     log = Path(two.warehouse, "t", "_delta_log")
