@@ -16,9 +16,11 @@ Used by the compactor's process only; everything here blocks.
 """
 
 import os
+import re
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from lakehouse.durable import sync_directory
 from lakehouse.errors import CommitRefused
 from lakehouse.log import library
 from lakehouse.log.checkpoint import HINT
@@ -28,6 +30,7 @@ from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, checkpoints, read_v
 from lakehouse.log.tombstones import complete
 
 _REFUSED = (CommitRefused, ValueError)
+_BEGUN = re.compile(r"\.(\d{20})\.checkpoint\.begun")
 
 
 def make_checkpoint(snapshot: Snapshot, version: int) -> str | None:
@@ -59,17 +62,25 @@ def _make_without(snapshot: Snapshot, version: int, cause: Exception) -> str:
 
 
 def _make(snapshot: Snapshot, version: int) -> None:
-    path, before = snapshot.path, checkpoints(snapshot.path)
+    path = snapshot.path
+    _undo_begun(path)
+    before = checkpoints(path)
     _verify_newest(path, [one for one in before if one <= version])
+    if version in before:  # an owner's: it is as he wants it
+        _prove(snapshot, version, None)
+        return
     since_ms = int(datetime.now(UTC).timestamp() * 1000) - snapshot.time_travel_ms
-    library.checkpoint(path, version)
+    _begin(path, version)
     try:
-        complete(path, version, snapshot.removed, since_ms)
+        library.checkpoint(path, version)
+        complete(path, version, snapshot.removed, since_ms, followed=snapshot.version)
         _prove(snapshot, version, since_ms)
-    except _REFUSED:
-        if version not in before:
-            _delete(path, version)
+    except BaseException:
+        _delete(path, version)
         raise
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(_begun(path, version))
 
 
 def _verify_newest(path: str, below: list[int]) -> None:
@@ -81,16 +92,39 @@ def _verify_newest(path: str, below: list[int]) -> None:
             read_verified(os.path.join(directory, name), known[name])
 
 
-def _prove(snapshot: Snapshot, version: int, since_ms: int) -> None:
+def _begun(path: str, version: int) -> str:
+    return os.path.join(path, LOG_DIRECTORY, f".{version:020d}.checkpoint.begun")
+
+
+def _begin(path: str, version: int) -> None:
+    """Note that a checkpoint is being made: it is not complete before that is gone."""
+    place = _begun(path, version)
+    with open(place, "wb"):
+        pass
+    sync_directory(os.path.dirname(place))
+
+
+def _undo_begun(path: str) -> None:
+    """Delete what a process that was killed had not completed: entries that a
+    checkpoint has are there until it is proven."""
+    for name in os.listdir(os.path.join(path, LOG_DIRECTORY)):
+        if found := _BEGUN.fullmatch(name):
+            _delete(path, int(found[1]))
+            os.unlink(os.path.join(path, LOG_DIRECTORY, name))
+
+
+def _prove(snapshot: Snapshot, version: int, since_ms: int | None) -> None:
     """Note the checksum of what tells the followed state, and what left later than
-    this. Raises CommitRefused."""
+    this, if somebody asks for that. Raises CommitRefused."""
     path, name = snapshot.path, _name(version)
     directory = os.path.join(path, LOG_DIRECTORY)
     found = measure(os.path.join(directory, name))
     state = read_version(
         path, snapshot.version, [name], {name: found}, keep_removed=True
     )
-    differing = difference(state, snapshot) or _forgotten(state, snapshot, since_ms)
+    differing = difference(state, snapshot)
+    if differing is None and since_ms is not None:
+        differing = _forgotten(state, snapshot, since_ms)
     if differing is not None:
         raise CommitRefused(
             f"{path}: the checkpoint of version {version} does not tell what was "
@@ -107,9 +141,10 @@ def _forgotten(state: Snapshot, known: Snapshot, since_ms: int) -> str | None:
 
 
 def _delete(path: str, version: int) -> None:
-    for name in (HINT, _name(version)):
-        with suppress(FileNotFoundError):
-            os.unlink(os.path.join(path, LOG_DIRECTORY, name))
+    if os.path.exists(os.path.join(path, LOG_DIRECTORY, _name(version))):
+        for name in (HINT, _name(version)):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(path, LOG_DIRECTORY, name))
 
 
 def _name(version: int) -> str:

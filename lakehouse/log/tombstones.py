@@ -36,19 +36,21 @@ Removes = dict[_Key, dict[str, Any]]
 
 
 def complete(
-    path: str, version: int, known: Mapping[str, int], since_ms: int
+    path: str, version: int, known: Mapping[str, int], since_ms: int, *, followed: int
 ) -> int | None:
-    """See to it that the checkpoint of a version, one file, tells what left later than
-    ``since_ms``, as the log tells it or by what is ``known`` (path -> when). How many
-    files that had to be told; None: none.
+    """See to it that the checkpoint of a version, one file, tells what had left by then
+    and later than ``since_ms``, as the log tells it or by what is ``known`` (path ->
+    when) at the version that was ``followed``. How many files that had to be told;
+    None: none.
 
     Raises ValueError where the log cannot be read, and OSError.
     """
     try:
         wanted = _young(removes_at(path, version), since_ms)
-        paths = {one for one, _ in wanted}
+        told = {one for one, _ in wanted}
+        told |= _removed_later(path, version, followed)  # it was there at the version
         for one, when in known.items():
-            if when > since_ms and one not in paths:
+            if when > since_ms and one not in told:
                 wanted[one, None] = _remove(one, when)
         return _put_in(path, version, wanted) if wanted else None
     except (pa.ArrowException, LookupError, TypeError, AttributeError) as error:
@@ -84,14 +86,24 @@ def removes_at(path: str, version: int) -> Removes:
     return found
 
 
-def _apply(found: Removes, entry: bytes) -> None:
+def _removed_later(path: str, version: int, followed: int) -> set[str]:
+    """What the entries behind a version remove."""
+    found = Removes()
+    for following in range(version + 1, followed + 1):
+        removed = Removes()
+        _apply(removed, read_entry(path, following), with_adds=False)
+        found |= removed
+    return {one for one, _ in found}
+
+
+def _apply(found: Removes, entry: bytes, *, with_adds: bool = True) -> None:
     """Move on by one entry, whose actions have no order."""
     lines = [line for line in entry.split(b"\n") if any(a in line for a in _ACTIONS)]
     actions = [json.loads(line) for line in lines]
     for action in actions:
         if action.get("remove"):
             found[_key(action["remove"])] = action["remove"]
-    for action in actions:
+    for action in actions if with_adds else ():
         if action.get("add"):
             found.pop(_key(action["add"]), None)
 
@@ -129,12 +141,23 @@ def _in_file(place: str) -> Iterator[dict[str, Any]]:
     yield from table.column("remove").drop_null().to_pylist()
 
 
+def _live_in(place: str) -> Iterator[_Key]:
+    with pq.ParquetFile(place) as file:
+        table: Any = file.read(columns=["add"], use_threads=False)
+    yield from (_key(body) for body in table.column("add").drop_null().to_pylist())
+
+
 def _put_in(path: str, version: int, wanted: Removes) -> int | None:
     """Write the checkpoint anew with what it lacks, if it lacks any."""
     directory = os.path.join(path, LOG_DIRECTORY)
     place = os.path.join(directory, f"{version:020d}.checkpoint.parquet")
     there = {_key(body) for body in _in_file(place)}
-    lacking = [_row(body) for key, body in wanted.items() if key not in there]
+    live = set(_live_in(place))  # of one file it tells one thing
+    lacking = [
+        _row(body)
+        for key, body in wanted.items()
+        if key not in there and key not in live
+    ]
     if not lacking:
         return None
     with pq.ParquetFile(place) as file:
@@ -175,12 +198,15 @@ def _write(place: str, text: str) -> None:
 
 
 def _replace(place: str, write: Any) -> None:
-    """Put another file in the place of one, durably."""
+    """Put another file in the place of one, durably. What Hadoop noted of the one that
+    was there would make its readers refuse the other."""
     directory, name = os.path.split(place)
     written = os.path.join(directory, f".{name}.tmp")
     try:
         write(written)
         sync_file(written)
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(directory, f".{name}.crc"))
         os.replace(written, place)
     except BaseException:
         with suppress(FileNotFoundError):

@@ -1,5 +1,6 @@
 """A checkpoint of ours tells which files left for as long as the table's owner says."""
 
+import errno
 import json
 import os
 import time
@@ -12,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse.errors import CommitRefused
-from lakehouse.log import proven_checkpoint
-from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
+from lakehouse.log import library, proven_checkpoint
+from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, entry_path, follow, load
 from lakehouse.log.proven_checkpoint import make_checkpoint
 from lakehouse.log.tombstones import removes_at
 from tests.support.tables import Writer
@@ -135,7 +136,85 @@ def test_what_an_owners_checkpoint_forgot_and_we_know_is_told_again(
         os.unlink(entry_path(writer.path, version))
     assert load(writer.path).removed == {}
     assert make_checkpoint(followed, followed.version) is None
+    assert load(writer.path).removed == {}, "it is his"
+    writer.add(0, 30, 40)
+    assert follow(followed)
+    assert make_checkpoint(followed, followed.version) is None
     assert load(writer.path).removed.keys() == {first}
+
+
+def test_what_left_later_was_there(writer: Writer) -> None:
+    """A checkpoint is made behind further entries, of which merges are some."""
+    first, second, _ = load(writer.path).files
+    say(writer, "60 days")
+    remove(writer, first, 10)
+    remove(writer, second, 0)
+    snapshot = load(writer.path)
+    assert make_checkpoint(snapshot, snapshot.version - 1) is None
+    assert [row["path"] for row in rows_of(writer, snapshot.version - 1)] == [first]
+    assert load(writer.path).removed.keys() == {first, second}
+
+
+def test_an_owners_checkpoint_stays_as_he_wrote_it(writer: Writer) -> None:
+    """What his engine noted of it would make it refuse another."""
+    first, *_ = load(writer.path).files
+    say(writer, "60 days")
+    remove(writer, first, 10)
+    followed = load(writer.path)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    log = Path(writer.path) / LOG_DIRECTORY
+    place = log / f"{followed.version:020d}.checkpoint.parquet"
+    written = place.read_bytes()
+    assert make_checkpoint(followed, followed.version) is None
+    assert place.read_bytes() == written
+
+
+def test_what_is_noted_of_another_file_goes_with_it(writer: Writer) -> None:
+    first, *_ = load(writer.path).files
+    say(writer, "60 days")
+    remove(writer, first, 10)
+    log = Path(writer.path) / LOG_DIRECTORY
+    names = f".{load(writer.path).version:020d}.checkpoint.parquet", "._last_checkpoint"
+    for name in names:
+        (log / f"{name}.crc").touch()
+    checkpoint(writer)
+    assert not [name for name in names if (log / f"{name}.crc").exists()]
+
+
+def test_one_that_is_not_completed_does_not_stay(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *_ = load(writer.path).files
+    say(writer, "60 days")
+    remove(writer, first, 10)
+    snapshot = load(writer.path)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(proven_checkpoint, "complete", full)
+        with pytest.raises(OSError, match="no space left"):
+            make_checkpoint(snapshot, snapshot.version)
+    assert load(writer.path).checkpoint == -1
+    checkpoint(writer)
+
+
+def test_what_a_killed_process_had_not_completed_is_made_anew(writer: Writer) -> None:
+    """Its entries are there: nothing goes before a checkpoint is proven."""
+    first, *_ = load(writer.path).files
+    say(writer, "60 days")
+    remove(writer, first, 10)
+    version = load(writer.path).version
+    log = Path(writer.path) / LOG_DIRECTORY
+    (log / f".{version:020d}.checkpoint.begun").touch()
+    library.checkpoint(writer.path, version)
+    writer.add(0, 30, 40)
+    restarted = load(writer.path)
+    assert restarted.removed == {}
+    assert make_checkpoint(restarted, restarted.version) is None
+    assert load(writer.path).removed.keys() == {first}
+    assert not [name for name in os.listdir(log) if name.endswith(".begun")]
 
 
 @pytest.mark.parametrize("kind", ["json", "parquet"])
@@ -154,7 +233,7 @@ def test_one_that_does_not_tell_what_left_does_not_stay(
     first, *_ = load(writer.path).files
     say(writer, "60 days")
     remove(writer, first, 10)
-    monkeypatch.setattr(proven_checkpoint, "complete", lambda *_: None)
+    monkeypatch.setattr(proven_checkpoint, "complete", lambda *_, **__: None)
     snapshot = load(writer.path)
     with pytest.raises(CommitRefused, match=r"does not tell .*: that .* left"):
         make_checkpoint(snapshot, snapshot.version)
