@@ -47,10 +47,10 @@ def complete(
     """
     try:
         wanted = _young(removes_at(path, version), since_ms)
-        told = {one for one, _ in wanted}
-        told |= _removed_later(path, version, followed)  # it was there at the version
+        decided = {one for one, _ in wanted}
+        decided |= _removed_later(path, version, followed)  # it was there at the version
         for one, when in known.items():
-            if when > since_ms and one not in told:
+            if when > since_ms and one not in decided:
                 wanted[one, None] = _remove(one, when)
         return _put_in(path, version, wanted) if wanted else None
     except (pa.ArrowException, LookupError, TypeError, AttributeError) as error:
