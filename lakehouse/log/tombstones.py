@@ -48,7 +48,8 @@ def complete(
     try:
         wanted = _young(removes_at(path, version), since_ms)
         decided = {one for one, _ in wanted}
-        decided |= _removed_later(path, version, followed)  # it was there at the version
+        # What leaves later was there at the version.
+        decided |= _removed_later(path, version, followed)
         for one, when in known.items():
             if when > since_ms and one not in decided:
                 wanted[one, None] = _remove(one, when)
