@@ -31,8 +31,8 @@ def way_out(end: int) -> str:
     takes with it."""
     return (
         "Put back what is damaged or lost, or, with all before it for consumers (and "
-        "for the table, unless lake.retention.ms was set to -1 first), give it up with "
-        f"DeleteRecords before {end}"
+        "for the table, unless lake.retention.ms was set to -1 first), and once "
+        f"cleanup.policy has `delete`, give it up with DeleteRecords before {end}"
     )
 
 
