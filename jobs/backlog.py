@@ -19,7 +19,7 @@ Reads nothing itself: the segment store is handed in.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -35,10 +35,11 @@ from broker.storage.segment import SegmentInfo
 from broker.storage.store import SegmentStore
 from jobs.below_start import above, is_in_doubt
 from jobs.chain import Chain
-from jobs.decided import decided, open_from, undecidable
+from jobs.decided import decided, open_end, open_from, undecidable
 from jobs.holes import Hole, below, first_hole
 from jobs.missing import gaps
 from jobs.planner import Batches, Pending
+from jobs.rows import Failed
 from jobs.stuck import way_out
 
 MARKS_MAX = 256
@@ -49,6 +50,8 @@ _Chunk = tuple[int, int, int]
 """Segment, first offset, how many batches: it always has the same ones."""
 _Decided = tuple[list[_Chunk], list[Batches], str | None]
 """Of which chunks; what was decided of their transactions; and what damage ends it."""
+LogStart = Callable[[TopicPartition], int]
+"""Where a partition's log begins, or began a while ago."""
 _Found = dict[TopicPartition, Batches]
 """What one segment has."""
 
@@ -81,6 +84,22 @@ class _Judged(NamedTuple):
         return self.decided is self.chunks
 
 
+class _Stop(NamedTuple):
+    """What stops a partition, in words; below ``end`` it may be given up, if at all."""
+
+    what: str
+    end: int | None
+
+    def told(
+        self, chunks: Sequence[Batches] = (), judged: Sequence[Batches] = ()
+    ) -> str:
+        """With the way out: what is open before it goes first, and only that, since
+        whole records may lie behind it."""
+        if self.end is None:
+            return self.what
+        return f"{self.what}. {way_out(open_end(chunks, judged) or self.end)}"
+
+
 _NEW = _Looked(0, None, 0)
 
 log = structlog.get_logger("lakelog.compactor")
@@ -106,7 +125,8 @@ class Backlog:
         self._decided_of: dict[TopicPartition, _Decided] = {}
         self._left_out: dict[TopicPartition, int] = {}
         """Partition -> below which offset its batches are left out."""
-        self._failed_at: dict[TopicPartition, int] = {}
+        self._failed_at: dict[TopicPartition, tuple[int, int]] = {}
+        """Partition -> first and last offset of the batch that could not be written."""
         self._look_again_ms = 0
         self.newest_segment = 0
         self.live: Set[int] = frozenset()
@@ -268,10 +288,21 @@ class Backlog:
         ):  # fmt: skip
             of_each.pop(key, None)
 
-    def note_failed(self, key: TopicPartition, offset: int) -> None:
-        """A batch could not be written, ``offset`` is its last: it is left out once the
-        log begins behind it."""
-        self._failed_at[key] = offset
+    def note_failed(
+        self, key: TopicPartition, failed: Failed, log_start: LogStart
+    ) -> bool:
+        """Something could not be written; whether the next try gets further at once.
+
+        It does if it is known for which batch: what lies before that goes first, and
+        the batch is left out if it was given up. The reason says to give it up, with
+        all before it, and so is told only where the table ends right before it. Of a
+        batch that fails twice in a row this is not said.
+        """
+        if failed.last < 0:
+            return False
+        known, now = self._failed_at.get(key), (failed.offset, failed.last)
+        self._failed_at[key] = now
+        return known != now and (failed.is_behind or failed.last < log_start(key))
 
     def topics(self) -> set[TopicNumber]:
         """Numbers of the topics that have anything in live segments."""
@@ -290,11 +321,10 @@ class Backlog:
         self,
         table_ends: Mapping[TopicPartition, int],
         topics: Collection[TopicNumber],
-        log_start: Callable[[TopicPartition], int] = lambda key: 0,
+        log_start: LogStart = lambda key: 0,
     ) -> list[Pending]:
         """What the tables of ``topics`` lack; nothing for a partition that has all, or
-        of which all the rest is left out. ``log_start``: where its log begins, or began
-        a while ago."""
+        of which all the rest is left out."""
         found = []
         self.held = {}
         for key, end in self.ends.items():
@@ -309,18 +339,20 @@ class Backlog:
         self,
         key: TopicPartition,
         start: int | None,
-        log_start: Callable[[TopicPartition], int],
+        log_start: LogStart,
     ) -> Pending | None:
         chain = self._chains[key]
         first = int(chain.chunks[0].base[0]) if start is None else start
         from_ = max(first, self._left_out.get(key, 0))
         judged = self._judge(key, from_, start, log_start)
-        failed_at = self._failed_at.get(key, -1)
-        if (chain.specials and is_in_doubt(*judged[:2], log_start(key))) or (
-            from_ <= failed_at < log_start(key)
-        ):
+        if chain.specials and is_in_doubt(*judged[:2], log_start(key)):
             from_ = self._left_out[key] = log_start(key)
             judged = self._judge(key, from_, start, log_start)
+        if key in self._failed_at:
+            judged = self._before_failed(key, from_, judged, log_start)
+            if from_ < self._left_out.get(key, 0):
+                from_ = self._left_out[key]
+                judged = self._judge(key, from_, start, log_start)
         if from_ > first and from_ >= chain.end:
             return None
         if judged.why is not None:
@@ -332,26 +364,44 @@ class Backlog:
             goes_on=goes_on and chain.goes_on(first),
         )  # fmt: skip
 
+    def _before_failed(
+        self, key: TopicPartition, from_: int, judged: _Judged, log_start: LogStart
+    ) -> _Judged:
+        """What of the batches from an offset on lies before the one that could not be
+        written, if anything does: it goes first. If nothing does, the one, and no
+        other, is left out from now on if the log begins behind it."""
+        base, last = self._failed_at[key]
+        if last >= from_:
+            if before := below(judged.decided, base):
+                return judged._replace(decided=before, why=None)
+            if last >= log_start(key):
+                return judged
+            self._left_out[key] = last + 1
+        del self._failed_at[key]
+        return judged
+
     def _judge(
         self,
         key: TopicPartition,
         from_: int,
         start: int | None,
-        log_start: Callable[[TopicPartition], int],
+        log_start: LogStart,
     ) -> _Judged:
         """The batches of a partition from an offset on; its table ends at ``start``."""
         chain = self._chains[key]
-        why, size = None, -1
+        stop, size = None, -1
         if self.holes or chain.again:  # then all of it is looked at
             needed = max(start or 0, log_start(key))
-            chunks, why = self._whole(key, needed, chain.chunks)
+            chunks, stop = self._whole(key, needed, chain.chunks)
             chunks = above(chunks, from_)
         else:
             chunks, size = chain.above(from_)
         if not chain.specials:
-            return _Judged(chunks, chunks, size, why)
+            return _Judged(chunks, chunks, size, stop and stop.told())
         judged, damage = self._decided(key, chunks)
-        return _Judged(chunks, judged, size, damage or why)
+        return _Judged(
+            chunks, judged, size, damage or (stop and stop.told(chunks, judged))
+        )
 
     def _decided(
         self, key: TopicPartition, chunks: list[Batches]
@@ -390,17 +440,18 @@ class Backlog:
 
     def _whole(
         self, key: TopicPartition, start: int, chunks: list[Batches]
-    ) -> tuple[list[Batches], str | None]:
+    ) -> tuple[list[Batches], _Stop | None]:
         """The chunks up to a hole in which batches of this partition may have been, and
         what stops it there; none if offsets are in two of them, until a start tells
         which counts."""
         if again := self._chains[key].again:
-            return [], f"segment {again[0]}: offsets in it are in another one, too"
+            why = f"segment {again[0]}: offsets in it are in another one, too"
+            return [], _Stop(why, None)
         stop = first_hole(chunks, start, self.holes) if self.holes else None
         if stop is None:
             return chunks, None
         offset, hole, end = stop
-        return below(chunks, offset), f"{hole}. {way_out(end)}"
+        return below(chunks, offset), _Stop(str(hole), end)
 
     def _since(self, key: TopicPartition, start: int) -> int:
         marks = self._marks[key]

@@ -5,11 +5,12 @@ lies there. Another topic may keep an older one, and so records outlast the mark
 ended their transaction. They would wait for it for ever; or, where markers do not say
 what they decide, count by that of a later transaction. The idea: as long as all that
 lies below the start is there and decided, it goes into the table as anything else,
-which may keep it for longer than the log does. Once that is in doubt, what lies wholly
-below the start is left out, and no damage there, no open transaction and no gap
-matters any more. A transaction on both sides is decided by what is left of it. The
-range that is committed begins where the table ends all the same: a gap below the log's
-start is a legal one (`missing`).
+which may keep it for longer than the log does; and so does what is decided before a
+transaction that is open there. Once that is in doubt, what lies wholly below the start
+is left out, and no damage there, no open transaction and no gap matters any more. A
+transaction on both sides is decided by what is left of it. The range that is committed
+begins where the table ends all the same: a gap below the log's start is a legal one
+(`missing`).
 
 What was left out stays so, or the table would depend on when it is looked at.
 
@@ -20,7 +21,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jobs.decided import open_from
 from jobs.planner import Batches
 
 
@@ -33,15 +33,14 @@ def above(chunks: Sequence[Batches], offset: int) -> list[Batches]:
 def is_in_doubt(
     chunks: Sequence[Batches], judged: Sequence[Batches], log_start: int
 ) -> bool:
-    """Whether not all that begins below the log's start is decided for sure.
+    """Whether what is decided first does not begin below the log's start for sure.
 
     ``chunks`` are those of one partition from some offset on, ``judged`` what of them
     is decided.
     """
     if not chunks or int(chunks[0].base[0]) >= log_start:
         return False
-    waiting = open_from(chunks, judged)
-    if waiting is not None and int(waiting.base[0]) < log_start:
+    if not judged:  # it begins with what is open
         return True
     base = np.concatenate([chunk.base for chunk in chunks])
     ends = np.concatenate([chunk.last for chunk in chunks]) + 1

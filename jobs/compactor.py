@@ -410,8 +410,8 @@ class Compactor:
             self._stuck.clear(number)
             self._stuck.clear(number, partition)
         for key, failed in outcome.failed.items():
-            if not failed.stale:
-                self._backlog.note_failed(key, failed.offset)
+            goes_on = self._backlog.note_failed(key, failed, self._log_starts.of)
+            if not failed.stale and not goes_on:
                 self._fail(key, failed.why, certain=True)
         for key, why in outcome.blocked.items():
             if key[0] not in outcome.refused:

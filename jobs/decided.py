@@ -85,13 +85,27 @@ def undecidable(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | N
         if kinds is None:
             continue
         for at in np.flatnonzero(kinds.kind == DAMAGED):
-            if chunk.base[at] > end:
-                return (
-                    f"segment {chunk.sequence}: the batch at offset {chunk.base[at]} "
-                    "is damaged and may be a marker, so it is not known what ended "
-                    f"there. {way_out(int(chunk.last[at]) + 1)}"
+            base = int(chunk.base[at])
+            if base > end:
+                before = below(chunks, base)
+                way = way_out(open_end(before, judged) or int(chunk.last[at]) + 1)
+                return _lost_marker(before, judged) or (
+                    f"segment {chunk.sequence}: the batch at offset {base} is damaged "
+                    f"and may be a marker, so it is not known what ended there. {way}"
                 )
     return _lost_marker(chunks, judged)
+
+
+def open_end(chunks: Sequence[Batches], judged: Sequence[Batches]) -> int | None:
+    """Where in the chunks the last batch ends of the producer whose transaction ends
+    what is ``judged`` of them; None: none does."""
+    waiting = open_from(chunks, judged)
+    if waiting is None or waiting.kinds is None:
+        return None
+    kind, producer, *_ = waiting.kinds.cut(0)
+    if kind != TRANSACTIONAL:
+        return None
+    return _records_end(chunks, int(producer), int(chunks[-1].last[-1]) + 1)
 
 
 def _lost_marker(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | None:

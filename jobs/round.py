@@ -252,6 +252,8 @@ def whole_prefixes(
     whole: list[tuple[Item, Written]] = []
     for item, result in sorted(done, key=lambda one: (one[0].key, one[0].start)):
         if isinstance(result, Failed):
+            if whole and whole[-1][0].key == item.key:
+                result = result._replace(is_behind=True)
             failed.setdefault(item.key, result)
         elif item.key not in failed:
             whole.append((item, result))
@@ -272,16 +274,18 @@ def _judged(item: Item, result: Written | Failed) -> Written | Failed:
 
 
 def _placed(item: Item, failed: Failed) -> Failed:
-    """The same failure with the last offset of the batch for which it is (the first, if
-    nobody knows which), and what can be done if that is known."""
+    """The same failure, and if it is known for which batch it is, that and what can be
+    done. What fails for another reason may pass: there is nothing to give up."""
     for chunk in item.chunks:
         at = int(np.searchsorted(chunk.base, failed.offset))
         if at < len(chunk) and int(chunk.base[at]) == failed.offset:
             last = int(chunk.last[at])
             return failed._replace(
-                why=f"{failed.why}. {way_out(last + 1)}", offset=last
+                why=f"{failed.why}. {way_out(last + 1)}",
+                last=last,
+                is_behind=int(item.chunks[0].base[0]) < failed.offset,
             )
-    return failed._replace(offset=int(item.chunks[0].last[0]))
+    return failed
 
 
 def _records(whole: list[tuple[Item, Written]]) -> dict[int, int]:

@@ -66,12 +66,16 @@ class Written(NamedTuple):
 
 class Failed(NamedTuple):
     """A file that could not be written; ``stale``: plan again, the data are fine.
-    ``offset``: one of the batch for which it could not be, -1: not known."""
+    ``offset``, ``last``: the first and the last one of the batch for which it could not
+    be, -1: not known. ``is_behind``: others of what was to be written come before it.
+    """
 
     path: str
     why: str
     stale: bool
     offset: int = -1
+    last: int = -1
+    is_behind: bool = False
 
 
 def work(tasks: Sequence[FileTask]) -> list[Written | Failed]:

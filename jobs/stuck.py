@@ -27,10 +27,12 @@ WHOLE_TOPIC: Final = PartitionNumber(-1)
 
 
 def way_out(end: int) -> str:
-    """What can be done where records below ``end`` are damaged or lost."""
+    """What can be done where records below ``end`` are damaged or lost, and what that
+    takes with it."""
     return (
-        "Put back what is damaged or lost, or give it up with DeleteRecords before "
-        f"{end}"
+        "Put back what is damaged or lost, or, with all before it for consumers (and "
+        "for the table, unless lake.retention.ms was set to -1 first), and once "
+        f"cleanup.policy has `delete`, give it up with DeleteRecords before {end}"
     )
 
 

@@ -1,5 +1,7 @@
 """What lies below a log's start stops nothing, and decides nothing wrongly."""
 
+import errno
+import os
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -14,9 +16,11 @@ from broker.records.markers import Marker, marker_batch
 from jobs.backlog import LOOK_AGAIN_MS
 from jobs.below_start import above, is_in_doubt
 from jobs.check import check_data_directory
+from jobs.compactor import Compactor
 from jobs.decided import decided
 from jobs.log_starts import AGAIN_MS
 from jobs.planner import Batches
+from jobs.stuck import way_out
 from lakehouse.log.delta_log import load, table_ends
 from tests.jobs.specials import Special, chunk_of, end_by_hand
 from tests.jobs.world import World, start_at
@@ -39,6 +43,21 @@ def segments_of(specials: list[Special], cuts: set[int]) -> list[Batches]:
     ]
 
 
+def taken(chunks: list[Batches], log_start: int) -> list[Batches]:
+    """What goes into the table, one look after the other."""
+    found: list[Batches] = []
+    while chunks:
+        judged = decided(chunks)
+        if is_in_doubt(chunks, judged, log_start):
+            chunks = above(chunks, log_start)
+        elif judged:
+            found += judged
+            chunks = above(chunks, int(judged[-1].last[-1]) + 1)
+        else:
+            break
+    return found
+
+
 @given(
     st.lists(SPECIALS, min_size=1, max_size=24),
     st.sets(st.integers(1, 23)),
@@ -56,9 +75,7 @@ def test_whatever_was_released_only_what_was_committed_counts(
         for one in segments_of(specials, cuts)
         if one.sequence not in released or int(one.last[-1]) >= log_start
     ]
-    judged = decided(chunks)
-    if is_in_doubt(chunks, judged, log_start):
-        judged = decided(above(chunks, log_start))
+    judged = taken(chunks, log_start)
     counted = {offset for one in judged for offset in one.counted().base.tolist()}
     ends = {
         at: end_by_hand(one, at, specials[at + 1 :]) if one[0] else COMMIT
@@ -75,11 +92,12 @@ def test_whatever_was_released_only_what_was_committed_counts(
 
 
 class Partition:
-    """A partition of one batch after the other."""
+    """A partition of one batch after the other, whose table keeps all."""
 
     def __init__(self, world: World) -> None:
         self.world, self.end = world, 0
-        self.topic, self.other = world.topic("t"), world.topic("other")
+        self.topic = world.topic("t", configs={"lake.retention.ms": "-1"})
+        self.other = world.topic("other")
 
     def records(self, count: int, producer: int = 0, epoch: int = 0) -> None:
         more = {"producer": (producer, epoch, 0), "attributes": TRANSACTIONAL_BIT}
@@ -215,31 +233,23 @@ def flip(one: Partition, batch: bytes, at: int, bit: int) -> None:
     path.write_bytes(data)
 
 
-def checksum_fails(one: Partition) -> None:
+def checksum_fails(one: Partition, at: int = 5) -> None:
     one.records(5)
     one.records(5)
     one.world.roll()
-    flip(one, bytes(make_batch(values(5, 5), 5)), 80, 255)
+    flip(one, bytes(make_batch(values(at, 5), at)), 80, 255)
 
 
-def place_is_torn(one: Partition) -> None:
+def place_is_torn(one: Partition, at: int = 5) -> None:
     """Of a segment without footer: which batches stood there cannot be told."""
     one.records(5)
     one.records(5)
     one.records(5)
     one.world.checkpoint()
     one.world.wal.close()
-    flip(one, bytes(make_batch(values(5, 5), 5)), 80, 255)
-    flip(one, bytes(make_batch(values(5, 5), 5))[:80], -4, 255)
+    flip(one, bytes(make_batch(values(at, 5), at)), 80, 255)
+    flip(one, bytes(make_batch(values(at, 5), at))[:80], -4, 255)
     one.world.wal = one.world._open(is_whole=False)
-
-
-def marker_is_damaged(one: Partition) -> None:
-    one.records(5, producer=1)
-    marker = marker_batch(1, 0, Marker(commit=True), NOW_MS)
-    assign(marker, 5)
-    one.marker(1, commit=True)
-    flip(one, bytes(marker), 69, 1)
 
 
 def batch_looks_transactional(one: Partition) -> None:
@@ -261,9 +271,8 @@ def values(first: int, count: int) -> list[Record]:
 @pytest.mark.parametrize(
     ("damage", "end", "left"),
     [
-        (checksum_fails, 10, []),
-        (place_is_torn, 10, [10, 11, 12, 13, 14]),
-        (marker_is_damaged, 6, []),
+        (checksum_fails, 10, [0, 1, 2, 3, 4]),
+        (place_is_torn, 10, [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]),
         (batch_looks_transactional, 5, []),
         (marker_is_lost, 5, [5, 6, 7, 8, 9]),
     ],
@@ -275,24 +284,172 @@ def test_whoever_gives_damage_up_as_its_reason_says_goes_on(
     first = one.end
     one.records(2)
     compactor = one.world.compactor()
-    for _ in range(2):
+    for _ in range(3):
         one.world.flush(compactor)
     [stuck, *_] = compactor.status().problems
     assert "t-0 cannot be compacted" in stuck
-    assert stuck.endswith(f"give it up with DeleteRecords before {end}")
+    assert stuck.endswith(f". {way_out(end)}")
     start_at(one.world, one.topic, end - 1)
     for _ in range(2):
         one.world.clock.advance(LOOK_AGAIN_MS)
         one.world.flush(compactor)
-    assert not {*left, first} & set(one.offsets)
+    assert one.offsets == [at for at in left if at < end]
     start_at(one.world, one.topic, end)
     for _ in range(2):
         one.world.clock.advance(LOOK_AGAIN_MS)
         one.world.flush(compactor)
-    assert [at for at in one.offsets if at >= end] == [*left, first, first + 1]
+    assert one.offsets == [*left, first, first + 1]
+    assert_goes_on(compactor)
+
+
+def assert_goes_on(compactor: Compactor) -> None:
     compactor.step()
     assert compactor.status().tables == ()
     assert not any("cannot be" in problem for problem in compactor.status().problems)
+
+
+def told(compactor: Compactor) -> int:
+    """Before which offset the records are to be given up."""
+    [problem] = [one for one in compactor.status().problems if "cannot be" in one]
+    return int(problem.rsplit("DeleteRecords before ", 1)[1])
+
+
+def give_up(one: Partition, compactor: Compactor, end: int) -> None:
+    start_at(one.world, one.topic, end)
+    for _ in range(2):
+        one.world.clock.advance(LOOK_AGAIN_MS)
+        one.world.flush(compactor)
+    compactor.step()
+
+
+def looked(one: Partition) -> Compactor:
+    """A compactor that has done all that it can."""
+    compactor = one.world.compactor()
+    for _ in range(3):
+        one.world.flush(compactor)
+    return compactor
+
+
+def test_what_is_whole_before_a_damaged_batch_goes_first(one: Partition) -> None:
+    """All of it at once, before anybody is told to give it up."""
+    for _ in range(40):
+        one.world.produce(one.topic, [Record(b"k", os.urandom(4_000))])
+    one.end = 40
+    checksum_fails(one, 45)
+    compactor = one.world.compactor()
+    for _ in range(3):
+        compactor.step()
+        advice = [p for p in compactor.status().problems if "DeleteRecords" in p]
+        assert not advice or one.offsets == list(range(45))
+        one.world.flush(compactor)
+    assert told(compactor) == 50
+
+
+def test_two_damaged_batches_are_given_up_one_after_the_other(one: Partition) -> None:
+    checksum_fails(one)
+    checksum_fails(one, 15)
+    one.records(1)
+    compactor = looked(one)
+    assert told(compactor) == 10
+    give_up(one, compactor, 10)
+    compactor.step()
+    assert (told(compactor), one.offsets) == (20, [*range(5), *range(10, 15)])
+    give_up(one, compactor, 20)
+    assert one.offsets == [*range(5), *range(10, 15), 20]
+    assert_goes_on(compactor)
+
+
+def test_a_damaged_batch_far_below_the_log_start_alone_is_left_out(
+    one: Partition,
+) -> None:
+    checksum_fails(one)
+    one.records(5)
+    one.records(5)
+    compactor = looked(one)
+    give_up(one, compactor, 20)
+    assert one.offsets == [*range(5), *range(10, 20)]
+    assert_goes_on(compactor)
+
+
+def test_what_was_given_up_is_not_told_by_the_next_compactor(one: Partition) -> None:
+    checksum_fails(one)
+    one.records(1)
+    compactor = looked(one)
+    assert told(compactor) == 10
+    start_at(one.world, one.topic, 10)
+    compactor = one.world.compactor()
+    for _ in range(3):
+        one.world.flush(compactor)
+        compactor.step()
+        assert not any("cannot be" in p for p in compactor.status().problems)
+    assert one.offsets == [*range(5), 10]
+
+
+def test_a_write_that_failed_once_costs_no_row(
+    one: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one.records(5)
+    one.records(5)
+    compactor = one.world.compactor()
+
+    def is_full(*_: object) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jobs.rows._write", is_full)
+        one.world.flush(compactor)
+        compactor.step()
+    [problem] = compactor.status().problems
+    assert problem.endswith("Disk quota exceeded")
+    give_up(one, compactor, 10)
+    assert one.offsets == list(range(10))
+    assert_goes_on(compactor)
+
+
+def test_of_a_damaged_marker_the_open_records_are_given_up_first(
+    one: Partition,
+) -> None:
+    """What lies between them and the marker is whole, and stays."""
+    one.records(2)
+    one.records(3, producer=1)
+    one.records(5)
+    marker = marker_batch(1, 0, Marker(commit=True), NOW_MS)
+    assign(marker, 10)
+    one.marker(1, commit=True)
+    flip(one, bytes(marker), 69, 1)
+    one.records(2)
+    compactor = looked(one)
+    assert (told(compactor), one.offsets) == (5, [0, 1])
+    give_up(one, compactor, 5)
+    assert (told(compactor), one.offsets) == (11, [0, 1, *range(5, 10)])
+    give_up(one, compactor, 11)
+    assert one.offsets == [0, 1, *range(5, 10), 11, 12]
+    assert_goes_on(compactor)
+
+
+def test_of_a_hole_behind_open_records_these_are_given_up_first(
+    one: Partition,
+) -> None:
+    one.records(2)
+    one.records(3, producer=1)
+    place_is_torn(one, 10)
+    compactor = looked(one)
+    assert (told(compactor), one.offsets) == (5, [0, 1])
+    give_up(one, compactor, 5)
+    assert (told(compactor), one.offsets) == (15, [0, 1, *range(5, 10)])
+    give_up(one, compactor, 15)
+    assert one.offsets == [0, 1, *range(5, 10), *range(15, 20)]
+    assert_goes_on(compactor)
+
+
+def test_advice_that_is_followed_early_costs_nothing_that_is_decided(
+    one: Partition,
+) -> None:
+    one.records(2)
+    one.records(3, producer=1)
+    start_at(one.world, one.topic, 5)
+    looked(one)
+    assert one.offsets == [0, 1]
 
 
 def test_damage_of_which_nothing_else_waits_is_not_tried_again(one: Partition) -> None:

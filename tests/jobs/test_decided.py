@@ -13,6 +13,7 @@ from broker.records.kinds import (
     TRANSACTIONAL,
 )
 from jobs.decided import decided, undecidable
+from jobs.stuck import way_out
 from tests.jobs.specials import Special, chunk_of, end_by_hand
 
 
@@ -99,9 +100,28 @@ def test_a_marker_that_is_lost_without_a_trace_ends_what_is_decided(next_one) ->
     assert [one.base.tolist() for one in judged] == [[0]]
     assert undecidable([chunk], judged) == (
         "segment 4: the marker of the transaction that begins at offset 1 is lost, so "
-        "it is not known whether its records count. Put back what is damaged or lost, "
-        "or give it up with DeleteRecords before 2"
+        "it is not known whether its records count. " + way_out(2)
     )
+
+
+@pytest.mark.parametrize(
+    ("specials", "end"),
+    [
+        ([(TRANSACTIONAL, 1), (PLAIN, -1), (PLAIN, -1)], 2),
+        ([(TRANSACTIONAL, 1), (TRANSACTIONAL, 1), (PLAIN, -1)], 3),
+        ([(TRANSACTIONAL, 1), (TRANSACTIONAL, 2), (PLAIN, -1)], 2),
+        ([(TRANSACTIONAL, 1), (COMMIT, 1), (PLAIN, -1)], 5),
+        ([(TRANSACTIONAL, 1, 0), (COMMIT, 1, 2), (TRANSACTIONAL, 2)], 2),
+    ],
+)
+def test_before_a_damaged_marker_the_open_records_are_given_up(specials, end) -> None:
+    """Those of the first that is open, as far as they come before it; if none is, the
+    marker."""
+    later = [(DAMAGED, -1), (TRANSACTIONAL, 1), (TRANSACTIONAL, 2)]
+    chunk = chunk_of([(PLAIN, -1), *specials, *later], 0, 1)
+    told = undecidable([chunk], decided([chunk]))
+    assert told is not None
+    assert told.endswith(f"DeleteRecords before {end}")
 
 
 @pytest.mark.parametrize("may_come", [(TRANSACTIONAL, 1, 0), (COMMIT, 2, 5)])

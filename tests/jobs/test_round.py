@@ -42,6 +42,18 @@ def test_only_what_is_whole_from_the_start() -> None:
     }
 
 
+def test_what_fails_behind_others_of_its_partition_is_told_so() -> None:
+    items = [item(0, 0), item(0, 10), item(0, 20), item(1, 0)]
+    done = [
+        (one, written(one) if at == 0 else Failed("x", f"{at}", stale=False))
+        for at, one in enumerate(items)
+    ]
+    failed: dict[tuple[int, int], Failed] = {}
+    whole_prefixes(done, failed)
+    said = {key[1]: (one.why, one.is_behind) for key, one in failed.items()}
+    assert said == {0: ("1", True), 1: ("3", False)}
+
+
 def test_what_a_round_did_is_counted(world: World) -> None:
     topic, compactor = world.topic("t", 2), world.compactor()
     world.produce(topic, [Record(b"k", b"v")], 0)
