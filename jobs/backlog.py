@@ -90,7 +90,7 @@ class _Stop(NamedTuple):
     what: str
     end: int | None
 
-    def told(
+    def sentence(
         self, chunks: Sequence[Batches] = (), judged: Sequence[Batches] = ()
     ) -> str:
         """With the way out: what is open before it goes first, and only that, since
@@ -397,10 +397,10 @@ class Backlog:
         else:
             chunks, size = chain.above(from_)
         if not chain.specials:
-            return _Judged(chunks, chunks, size, stop and stop.told())
+            return _Judged(chunks, chunks, size, stop and stop.sentence())
         judged, damage = self._decided(key, chunks)
         return _Judged(
-            chunks, judged, size, damage or (stop and stop.told(chunks, judged))
+            chunks, judged, size, damage or (stop and stop.sentence(chunks, judged))
         )
 
     def _decided(

@@ -86,12 +86,16 @@ class Underway(asyncio.Future[R]):
         super().__init__(loop=asyncio.get_running_loop())
         self._end: asyncio.Future[R | Awaitable[R]] = self.get_loop().create_future()
         self._end.add_done_callback(self._ended)
+        self._steps = steps
         work = work_of_request()
         (work.go_on if is_begun else work.begin)(steps, self._end)
 
-    def abandon(self) -> None:
-        """Nobody hears of it: end it, unless the steps have ended."""
-        self._end.cancel()
+    def abandon(self) -> bool:
+        """Nobody hears of it: end it, unless the steps have ended; whether it did."""
+        is_ended = self._end.cancel()
+        if is_ended:
+            self._steps.close()  # it may wait for its turn for long
+        return is_ended
 
     def cancel(self, msg: Any = None) -> bool:
         self._end.cancel(msg)

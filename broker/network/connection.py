@@ -355,9 +355,9 @@ class Connection(asyncio.BufferedProtocol):
             self._after_answer(exchange)
 
     def _abandon_pipeline(self) -> None:
-        """Nobody hears the answers any more. What only waited to be heard ends, and
-        what goes on in turns and had no effect yet: it would have one on what came
-        after. Everything else runs on, and weighs until it is done.
+        """Nobody hears the answers any more. What only waited to be heard ends, and so
+        does what is `Underway`: it would have its effect on what came after. All else
+        runs on, and weighs until it is done.
         """
         if self._large is not None:
             self._large.abandon()
@@ -367,9 +367,8 @@ class Connection(asyncio.BufferedProtocol):
             exchange.abandon()
             if exchange.reservation is not None:
                 exchange.reservation.release()
-            if abandon is not None:
+            if abandon is not None and abandon() is not False:
                 self._give_back(exchange)
-                abandon()
 
     # Answers
 

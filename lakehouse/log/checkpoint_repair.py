@@ -108,6 +108,8 @@ def prove_checkpoint(snapshot: Snapshot) -> str | None:
     closed = library.why_closed(path)
     try:
         differing = _differing(snapshot, version, names, found)
+        if differing is None and os.path.exists(begun(path, version)):
+            differing = "it was not completed"  # it may lack what left
         if differing is None and closed is None:
             _keep(path, found)
             return None
@@ -119,6 +121,11 @@ def prove_checkpoint(snapshot: Snapshot) -> str | None:
         unstash(path, moved)
         return None
     return f"{', '.join(names)}: {closed or differing}"
+
+
+def begun(path: str, version: int) -> str:
+    """What says that we have not completed the checkpoint of a version."""
+    return os.path.join(_log(path), f".{version:020d}.checkpoint.begun")
 
 
 def _keep(path: str, found: dict[str, Checksum]) -> None:

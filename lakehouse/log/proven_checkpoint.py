@@ -24,7 +24,12 @@ from lakehouse.durable import sync_directory
 from lakehouse.errors import CommitRefused
 from lakehouse.log import library
 from lakehouse.log.checkpoint import HINT
-from lakehouse.log.checkpoint_repair import difference, stash_checkpoint, unstash
+from lakehouse.log.checkpoint_repair import (
+    begun,
+    difference,
+    stash_checkpoint,
+    unstash,
+)
 from lakehouse.log.checksums import measure, note, noted, read_verified
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, checkpoints, read_version
 from lakehouse.log.tombstones import complete
@@ -63,16 +68,18 @@ def _make_without(snapshot: Snapshot, version: int, cause: Exception) -> str:
 
 def _make(snapshot: Snapshot, version: int) -> None:
     path = snapshot.path
-    _undo_begun(path)
+    _undo_begun(snapshot)
     before = checkpoints(path)
     _verify_newest(path, [one for one in before if one <= version])
     if version in before:  # an owner's: it is as he wants it
-        _prove(snapshot, version, None)
+        if before[version] == [_name(version)]:
+            _prove(snapshot, version, None)
         return
     since_ms = int(datetime.now(UTC).timestamp() * 1000) - snapshot.time_travel_ms
     _begin(path, version)
     try:
         library.checkpoint(path, version)
+        _forget_sums(path, version)
         complete(path, version, snapshot.removed, since_ms, followed=snapshot.version)
         _prove(snapshot, version, since_ms)
     except BaseException:
@@ -80,7 +87,7 @@ def _make(snapshot: Snapshot, version: int) -> None:
         raise
     finally:
         with suppress(FileNotFoundError):
-            os.unlink(_begun(path, version))
+            os.unlink(begun(path, version))
 
 
 def _verify_newest(path: str, below: list[int]) -> None:
@@ -92,25 +99,32 @@ def _verify_newest(path: str, below: list[int]) -> None:
             read_verified(os.path.join(directory, name), known[name])
 
 
-def _begun(path: str, version: int) -> str:
-    return os.path.join(path, LOG_DIRECTORY, f".{version:020d}.checkpoint.begun")
-
-
 def _begin(path: str, version: int) -> None:
     """Note that a checkpoint is being made: it is not complete before that is gone."""
-    place = _begun(path, version)
+    place = begun(path, version)
     with open(place, "wb"):
         pass
     sync_directory(os.path.dirname(place))
 
 
-def _undo_begun(path: str) -> None:
-    """Delete what a process that was killed had not completed: entries that a
-    checkpoint has are there until it is proven."""
-    for name in os.listdir(os.path.join(path, LOG_DIRECTORY)):
+def _undo_begun(snapshot: Snapshot) -> None:
+    """Put aside what a process that was killed had not completed, if the log tells the
+    same without it: else it stays, being all that tells it."""
+    directory = os.path.join(snapshot.path, LOG_DIRECTORY)
+    for name in os.listdir(directory):
         if found := _BEGUN.fullmatch(name):
-            _delete(path, int(found[1]))
-            os.unlink(os.path.join(path, LOG_DIRECTORY, name))
+            version = int(found[1])
+            if _name(version) not in noted(directory):
+                stash_checkpoint(snapshot, version)
+            os.unlink(os.path.join(directory, name))
+
+
+def _forget_sums(path: str, version: int) -> None:
+    """What Hadoop noted of files that were there before would make its readers refuse
+    these."""
+    for name in (HINT, _name(version)):
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(path, LOG_DIRECTORY, f".{name}.crc"))
 
 
 def _prove(snapshot: Snapshot, version: int, since_ms: int | None) -> None:

@@ -13,8 +13,8 @@ began at once, and showed to be long, a turn has as many; then what goes on so b
 its turn as well. A request has one place in all that is done for it but its answer
 (`work_of_request`): else all would be read before the first is answered, and what they
 became all be in memory. Nobody knows what is short before it began, so what comes when
-a turn has no room for more begins in its order in the turns that follow: eight in each,
-or three that do not end at once.
+a turn has no room for more begins in its order in the turns that follow: sixteen in
+each, or three that do not end at once.
 
 The price: of many, one whose pieces are few has at least a third of the turns' pieces,
 shared with all that wait, and no more.
@@ -33,9 +33,12 @@ from weakref import WeakKeyDictionary, ref
 
 R = TypeVar("R")
 PIECES_A_TURN: Final = 3
-BEGIN_A_TURN: Final = 8
+BEGIN_A_TURN: Final = 16
 """So much begins in a turn, at most, however short: most takes microseconds, and none
 more than a piece does."""
+
+LOOKED_AT_A_TURN: Final = 1_000
+"""Of what waits to begin, with what was abandoned meanwhile."""
 
 _GONE_MAX: Final = 64
 """So many tickets without a piece are kept, besides as many as have one."""
@@ -150,7 +153,7 @@ class Pieces:
 
     def begin(self, piece: Piece) -> None:
         """Do the first piece of what may be short or long, behind those that wait to
-        begin."""
+        begin; it notes what it is."""
         self._new.append(piece)
         self._call_next()
 
@@ -174,8 +177,9 @@ class Pieces:
 
     def _beginning(self) -> Iterator[Piece]:
         """Of those that wait to begin the first, until enough of them are long."""
-        while self._new and not self._has_enough:
-            self.note_short()
+        for _ in range(min(len(self._new), LOOKED_AT_A_TURN)):
+            if self._has_enough:
+                break
             yield self._new.popleft()
 
     def _taken(self) -> list[Piece]:
@@ -265,6 +269,8 @@ class LongWork:
     def _begin(
         self, steps: Generator[None, None, R], result: "asyncio.Future[R]"
     ) -> None:
+        if not result.done():  # somebody waits for it
+            self._pieces.note_short()
         self._step(steps, result)
         if not result.done():
             self._pieces.note_begun()

@@ -14,6 +14,7 @@ import pytest
 
 from lakehouse.errors import CommitRefused
 from lakehouse.log import library, proven_checkpoint
+from lakehouse.log.checkpoint_repair import prove_checkpoint
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, entry_path, follow, load
 from lakehouse.log.proven_checkpoint import make_checkpoint
 from lakehouse.log.tombstones import removes_at
@@ -201,19 +202,13 @@ def test_one_that_is_not_completed_does_not_stay(
 
 
 def test_what_a_killed_process_had_not_completed_is_made_anew(writer: Writer) -> None:
-    """Its entries are there: nothing goes before a checkpoint is proven."""
-    first, *_ = load(writer.path).files
-    say(writer, "60 days")
-    remove(writer, first, 10)
-    version = load(writer.path).version
-    log = Path(writer.path) / LOG_DIRECTORY
-    (log / f".{version:020d}.checkpoint.begun").touch()
-    library.checkpoint(writer.path, version)
+    first, _ = killed_in(writer)
     writer.add(0, 30, 40)
     restarted = load(writer.path)
     assert restarted.removed == {}
     assert make_checkpoint(restarted, restarted.version) is None
     assert load(writer.path).removed.keys() == {first}
+    log = Path(writer.path) / LOG_DIRECTORY
     assert not [name for name in os.listdir(log) if name.endswith(".begun")]
 
 
@@ -238,3 +233,39 @@ def test_one_that_does_not_tell_what_left_does_not_stay(
     with pytest.raises(CommitRefused, match=r"does not tell .*: that .* left"):
         make_checkpoint(snapshot, snapshot.version)
     assert load(writer.path).checkpoint == -1
+
+
+def killed_in(writer: Writer) -> tuple[str, int]:
+    """A process was killed before it completed a checkpoint: what left, and of when."""
+    first, *_ = load(writer.path).files
+    say(writer, "60 days")
+    remove(writer, first, 10)
+    version = load(writer.path).version
+    log = Path(writer.path) / LOG_DIRECTORY
+    (log / f".{version:020d}.checkpoint.begun").touch()
+    library.checkpoint(writer.path, version)
+    return first, version
+
+
+def test_one_that_is_not_completed_is_put_aside_at_the_start(writer: Writer) -> None:
+    first, version = killed_in(writer)
+    restarted = load(writer.path)
+    assert (restarted.checkpoint, restarted.removed) == (version, {})
+    assert "not completed" in (prove_checkpoint(restarted) or "")
+    assert load(writer.path).removed.keys() == {first}
+
+
+def test_one_that_alone_tells_the_table_stays(writer: Writer) -> None:
+    """Its owner cleaned the log by it: nothing of it was wrong for him."""
+    _, version = killed_in(writer)
+    for before in range(version):
+        os.unlink(entry_path(writer.path, before))
+    restarted = load(writer.path)
+    assert prove_checkpoint(restarted) is None
+    writer.add(0, 30, 40)
+    assert follow(restarted)
+    assert make_checkpoint(restarted, restarted.version) is None
+    assert load(writer.path).files.keys() == restarted.files.keys()
+    assert deltalake.DeltaTable(writer.path).to_pyarrow_table().num_rows == 30
+    log = Path(writer.path) / LOG_DIRECTORY
+    assert (log / f"{version:020d}.checkpoint.parquet").exists()

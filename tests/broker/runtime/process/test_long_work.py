@@ -80,6 +80,7 @@ def test_what_waits_to_begin_does_so_in_its_order_before_what_has_begun_ends() -
     begun: list[int] = []
 
     def begin(number: int) -> None:
+        pieces.note_short()
         begun.append(number)
         if number % 2:
             pieces.note_begun()
@@ -97,8 +98,13 @@ def test_a_turn_begins_no_more_than_so_many_short_ones() -> None:
     soon: deque[Callable[[], None]] = deque()
     pieces = Pieces(soon.append)
     begun: list[int] = []
+
+    def begin(number: int) -> None:
+        pieces.note_short()
+        begun.append(number)
+
     for number in range(2 * BEGIN_A_TURN):
-        pieces.begin(partial(begun.append, number))
+        pieces.begin(partial(begin, number))
     turn_of(soon)
     assert begun == list(range(BEGIN_A_TURN))
     assert pieces.is_full, "who comes now is behind them"
