@@ -19,7 +19,7 @@ from broker.dispatch.turns import (
     side_by_side,
 )
 from broker.protocol.api_keys import ApiKey
-from broker.protocol.errors import ErrorCode, KafkaError
+from broker.protocol.errors import ErrorCode, KafkaError, unknown_partition
 from broker.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -47,38 +47,46 @@ async def _delete_all(
 ) -> DeleteTopicsResponse:
     named = grouped_in_turns(asked, lambda one: (one.name, one.topic_id))
     each = await completed(named)
-    ids = set(await completed(_ids_that_are_named(each, broker)))
+    meant, ids = await completed(_meant(each, broker))
     for topic_id in ids:
         each.pop((None, topic_id), None)  # its name is refused, for both
     results = await side_by_side(
-        _delete(one, times > 1, ids, broker) for one, times in drained(each)
+        _delete(one, times > 1, ids, meant, broker) for one, times in drained(each)
     )
     return DeleteTopicsResponse(responses=results)
 
 
-def _ids_that_are_named(
+def _meant(
     each: Mapping[tuple[str | None, bytes], object], broker: Broker
-) -> Steps[list[bytes]]:
-    """Ids of the request whose topics it names as well."""
-    found: list[bytes] = []
+) -> Steps[tuple[dict[str, bytes], set[bytes]]]:
+    """Which topics are named now, by their ids: one that is made while others are
+    deleted is not meant. And ids of the request whose topics it names as well."""
+    meant: dict[str, bytes] = {}
+    twice: set[bytes] = set()
     for count, (name, topic_id) in enumerate(each, 1):
         topic = None if name is None else broker.topics.get(name)
-        if topic is not None and topic_id == NO_ID and (None, topic.id) in each:
-            found.append(topic.id)
+        if topic is not None and topic_id == NO_ID:
+            meant[topic.name] = topic.id
+            if (None, topic.id) in each:
+                twice.add(topic.id)
         if count % COUNTED_A_TURN == 0:
             yield
-    return found
+    return meant, twice
 
 
 async def _delete(
-    asked: DeleteTopicState, repeated: bool, ids: Set[bytes], broker: Broker
+    asked: DeleteTopicState,
+    repeated: bool,
+    ids: Set[bytes],
+    meant: Mapping[str, bytes],
+    broker: Broker,
 ) -> DeletableTopicResult:
     result = DeletableTopicResult(name=asked.name, topic_id=asked.topic_id)
     try:
         if repeated:
             what = "id" if asked.name is None else "name"
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
-        topic = _find(asked, broker)
+        topic = _find(asked, meant, broker)
         if topic.id in ids:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
@@ -91,7 +99,7 @@ async def _delete(
     return result
 
 
-def _find(asked: DeleteTopicState, broker: Broker) -> Topic:
+def _find(asked: DeleteTopicState, meant: Mapping[str, bytes], broker: Broker) -> Topic:
     by_id = asked.topic_id != NO_ID
     if by_id and asked.name is not None:
         raise KafkaError(
@@ -104,4 +112,7 @@ def _find(asked: DeleteTopicState, broker: Broker) -> Topic:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."
         )
-    return broker.topics.named(asked.name)
+    topic = broker.topics.named(asked.name)
+    if topic.id != meant.get(asked.name):
+        raise unknown_partition()
+    return topic

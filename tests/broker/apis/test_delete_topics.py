@@ -1,12 +1,16 @@
 """DeleteTopics: by name and by id, gone at once, made again as another."""
 
+import asyncio
+from functools import partial
 from pathlib import Path
 
 from broker.apis.delete_topics import delete_topics
 from broker.apis.metadata import metadata
+from broker.dispatch.turns import PARTS_A_TURN
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.metadata import MetadataRequest
+from broker.runtime.process.long_work import LongWork
 from tests.support.rig import (
     batch_of,
     call,
@@ -54,6 +58,36 @@ def test_a_topic_made_again_is_another_and_starts_at_0(tmp_path: Path) -> None:
             assert (await produce_one(broker, "t", batch_of(b"new"))).base_offset == 0
         async with rig(tmp_path) as broker:
             assert values_in(await fetch_one(broker, "t", 0)) == [b"new"]
+
+    run(scenario)
+
+
+def test_a_topic_made_while_others_are_deleted_is_not_meant(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            many = [DeleteTopicState(f"none-{n}") for n in range(PARTS_A_TURN)]
+            request = DeleteTopicsRequest([*many, DeleteTopicState("t")])
+            others = [LongWork() for _ in range(50_000)]
+            is_held = True
+
+            def go_on(work: LongWork) -> None:
+                if is_held:
+                    work.later(partial(go_on, work))
+
+            for work in others:  # so that it waits for its turns
+                go_on(work)
+            late = asyncio.ensure_future(call(delete_topics, request, broker))
+            await asyncio.sleep(0)
+            await call(
+                delete_topics, DeleteTopicsRequest([DeleteTopicState("t")]), broker
+            )
+            await create(broker, "t")
+            assert not late.done()
+            is_held = False
+            *_, result = (await late).responses
+            assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert broker.topics.get("t") is not None
 
     run(scenario)
 
