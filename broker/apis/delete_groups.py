@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import Steps, in_turns
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import KafkaError
 from broker.protocol.messages.delete_groups import (
@@ -18,7 +19,6 @@ from broker.protocol.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from broker.runtime.coordination.coordinator import Coordinator
-from broker.runtime.process.long_work import work_of_request
 
 GROUPS_A_TURN = 50
 """So many are deleted before others have their turn on the loop."""
@@ -29,19 +29,19 @@ _Pending = list[tuple[DeletableGroupResult, "asyncio.Future[None]"]]
 @serves(ApiKey.DELETE_GROUPS, versions=(0, 2))
 def delete_groups(
     request: DeleteGroupsRequest, context: Context
-) -> Awaitable[DeleteGroupsResponse]:
-    return _delete(request, context.broker.groups)
+) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
+    return in_turns(_delete(request, context.broker.groups))
 
 
-async def _delete(
+def _delete(
     request: DeleteGroupsRequest, groups: Coordinator
-) -> DeleteGroupsResponse:
+) -> Steps[DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]]:
+    """Each by itself: those that are left when the connection is lost stay."""
     results, pending = [], _Pending()
     named: set[str] = set()
-    long_work = work_of_request()
     for count, group_id in enumerate(request.groups_names, 1):
         if count % GROUPS_A_TURN == 0:
-            await long_work.others_first()
+            yield
         if group_id in named:
             continue
         named.add(group_id)
@@ -49,7 +49,7 @@ async def _delete(
         results.append(result)
         if not result.error_code:
             pending.append((result, groups.delete(group_id)))
-    return await _when_durable(pending, DeleteGroupsResponse(results=results))
+    return _when_durable(pending, DeleteGroupsResponse(results=results))
 
 
 async def _when_durable(

@@ -62,8 +62,9 @@ def at_once(steps: Steps[R]) -> R | None:
 def in_turns(steps: Steps[R | Awaitable[R]]) -> R | Awaitable[R]:
     """Return what the steps return if they end before they yield, else `Underway`.
 
-    What they return may come later itself, and so may their first piece. Nothing has an
-    effect before the last one: who hangs up before that asked for nothing.
+    What they return may come later itself, and so may their first piece. An effect is
+    that of the last piece, or each piece has its own: what is left when somebody hangs
+    up was not asked for.
     """
     waiting = pieces()
     if waiting.is_full:

@@ -1,7 +1,11 @@
 """DeleteGroups, over the wire."""
 
+import asyncio
+
 import pytest
 
+from broker.apis.delete_groups import GROUPS_A_TURN, delete_groups
+from broker.dispatch.context import Context
 from broker.groups.offsets import Committed
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -26,6 +30,22 @@ def test_empty_groups_go_others_stay(tmp_path, version):
             assert not house.groups.exists("simple")
         async with housed(tmp_path) as house:
             assert not house.groups.exists("simple")
+
+    story(play)
+
+
+def test_who_hangs_up_amid_many_groups_deletes_no_more_of_them(tmp_path):
+    async def play():
+        async with housed(tmp_path) as house:
+            await house.groups.commit("simple", {(1, 0): Committed(1)})
+            nobody = [f"nobody-{n}" for n in range(GROUPS_A_TURN)]
+            context = Context(2, "c", 42, "h", house.broker)
+            asked = DeleteGroupsRequest([*nobody, "simple"])
+            underway = delete_groups(asked, context)
+            assert underway.abandon()
+            for _ in range(9):
+                await asyncio.sleep(0)
+            assert house.groups.exists("simple")
 
     story(play)
 
