@@ -4,7 +4,7 @@ The problem: a request may name ten thousand partitions, and each costs microsec
 to read, to look up and to answer. While one client's request is at work nobody else is
 served. The idea: such work is a generator that yields now and then; small work ends
 before it yields once and is done at once, as if it were a function (or, where enough
-long work began in that turn, in its order in the turns that follow); what does not end
+began in that turn, in its order in the turns that follow); what does not end
 goes on a piece at a time, and between two pieces everybody else has a turn.
 
 The price: between two pieces the broker may change. What the answer says of each
@@ -103,25 +103,21 @@ class Underway(asyncio.Future[R]):
         return super().cancel(msg)
 
     def _ended(self, end: "asyncio.Future[R | Awaitable[R]]") -> None:
-        if end.cancelled():
-            self.cancel()
-        elif self.done():  # cancelled between
-            if asyncio.iscoroutine(later := end.exception() or end.result()):
-                later.close()
-        elif (error := end.exception()) is not None:
-            self.set_exception(error)
-        elif isinstance(result := end.result(), Awaitable):
-            asyncio.ensure_future(result).add_done_callback(self._come)
-        else:
-            self.set_result(result)
+        came = None if end.cancelled() or end.exception() else end.result()
+        if not isinstance(came, Awaitable):
+            self._take(end)
+        elif not self.done():
+            asyncio.ensure_future(came).add_done_callback(self._take)
+        elif asyncio.iscoroutine(came):  # cancelled between
+            came.close()
 
-    def _come(self, later: "asyncio.Future[R]") -> None:
-        if later.cancelled() or self.done():
+    def _take(self, of: "asyncio.Future[Any]") -> None:
+        if of.cancelled() or self.done():
             self.cancel()
-        elif (error := later.exception()) is not None:
+        elif (error := of.exception()) is not None:
             self.set_exception(error)
         else:
-            self.set_result(later.result())
+            self.set_result(of.result())
 
 
 async def to_the_end(steps: Steps[R | Awaitable[R]]) -> R:
