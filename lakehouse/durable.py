@@ -17,6 +17,7 @@ Source: sync_file_range(2). It promises nothing by itself; the fsync does.
 import ctypes
 import errno
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -60,6 +61,23 @@ def _sync(descriptor: int, path: str, *, in_pieces: bool = False) -> None:
         raise SyncFailed(error.errno, error.strerror, path) from error
     finally:
         os.close(descriptor)
+
+
+def put_in_place(path: str, write: Callable[[str], object]) -> None:
+    """Have what ``write`` makes, which gets the name of a hidden file, in the place of
+    a file, synced with its directory, or leave all as it was. Raises as `sync_file`,
+    and what ``write`` does."""
+    directory, name = os.path.split(path)
+    written = os.path.join(directory, f".{name.lstrip('.')}.tmp")
+    try:
+        write(written)
+        sync_file(written)
+        os.replace(written, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(written)
+        raise
+    sync_directory(directory)
 
 
 def write_anew(path: str) -> None:

@@ -19,10 +19,10 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from lakehouse.durable import sync_directory, sync_file
+from lakehouse.durable import put_in_place
 from lakehouse.regular import open_file
 
 NAME: Final = ".lakelog_checkpoints"
@@ -130,15 +130,6 @@ def forget(log_directory: str, names: Iterable[str]) -> None:
 
 def _replace(log_directory: str, known: Mapping[str, Any]) -> None:
     text = json.dumps(known, sort_keys=True).encode()
+    whole = hashlib.sha256(text).hexdigest().encode() + b"\n" + text
     path = os.path.join(log_directory, NAME)
-    written = f"{path}.tmp"
-    try:
-        with open(written, "wb") as file:
-            file.write(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
-        sync_file(written)
-        os.replace(written, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(written)
-        raise
-    sync_directory(log_directory)
+    put_in_place(path, lambda written: Path(written).write_bytes(whole))

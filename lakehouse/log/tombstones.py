@@ -18,12 +18,13 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse.durable import sync_directory, sync_file
+from lakehouse.durable import put_in_place
 from lakehouse.log.checkpoint import HINT, SIDECARS, sidecars_of
 from lakehouse.log.delta_log import LOG_DIRECTORY, checkpoints, read_entry
 from lakehouse.regular import check_file, open_file
@@ -169,7 +170,7 @@ def _put_in(path: str, version: int, wanted: Removes) -> int | None:
         for field in table.schema
     ]
     whole = pa.concat_tables([table, pa.table(more, schema=table.schema)])
-    _replace(place, lambda written: pq.write_table(whole, written))
+    put_in_place(place, lambda written: pq.write_table(whole, written))
     _hint(directory, version, len(whole), os.path.getsize(place))
     return len(lacking)
 
@@ -190,27 +191,4 @@ def _hint(directory: str, version: int, rows: int, size: int) -> None:
             return
         said.pop("checksum", None)  # of what it said before
         text = json.dumps(said | {"size": rows, "sizeInBytes": size})
-        _replace(place, lambda written: _write(written, text))
-
-
-def _write(place: str, text: str) -> None:
-    with open(place, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
-def _replace(place: str, write: Any) -> None:
-    """Put another file in the place of one, durably. What Hadoop noted of the one that
-    was there would make its readers refuse the other."""
-    directory, name = os.path.split(place)
-    written = os.path.join(directory, f".{name}.tmp")
-    try:
-        write(written)
-        sync_file(written)
-        with suppress(FileNotFoundError):
-            os.unlink(os.path.join(directory, f".{name}.crc"))
-        os.replace(written, place)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(written)
-        raise
-    sync_directory(directory)
+        put_in_place(place, lambda written: Path(written).write_text(text, "utf-8"))

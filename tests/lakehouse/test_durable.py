@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from lakehouse import durable
-from lakehouse.durable import PIECE_BYTES, SyncFailed, sync_file, sync_files
+from lakehouse.durable import (
+    PIECE_BYTES,
+    SyncFailed,
+    put_in_place,
+    sync_file,
+    sync_files,
+)
 from lakehouse.log.commit import commit_files, create_table, remove_files
 from lakehouse.log.delta_log import load
 from lakehouse.regular import NotAFile
@@ -124,6 +130,20 @@ def test_an_entry_that_cannot_be_written_anew_is_told(
         commit_files(str(path), TOPIC_ID, 1, {0: (0, 10)}, [file])
     assert not list((path / "_delta_log").glob("*.anew"))
     assert (path / ENTRY).exists()
+
+
+def test_a_file_is_in_the_place_of_another_or_all_is_as_it_was(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    put_in_place(str(place), lambda written: Path(written).write_text("one"))
+    assert place.read_text() == "one"
+
+    def full(written: str) -> None:
+        Path(written).write_text("tw")
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        put_in_place(str(place), full)
+    assert (place.read_text(), os.listdir(tmp_path)) == ("one", ["file"])
 
 
 def test_a_large_file_goes_to_the_disk_in_pieces_before_its_sync(
