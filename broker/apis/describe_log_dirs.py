@@ -19,7 +19,13 @@ from typing import Final
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import ITEMS_A_TURN, Steps, completed, in_turns
+from broker.dispatch.turns import (
+    ITEMS_A_TURN,
+    Steps,
+    WhileHeard,
+    completed,
+    in_turns,
+)
 from broker.ids import PartitionNumber
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode
@@ -48,7 +54,7 @@ def describe_log_dirs(
     broker = context.broker
     tables = broker.settings.data_dir / "tables"
     if tables.is_symlink() or further.names(str(tables)):
-        return _several_directories(request, broker)
+        return WhileHeard(_several_directories(request, broker))
     return in_turns(_one_directory(request, broker))
 
 

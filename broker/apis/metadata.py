@@ -15,7 +15,14 @@ from collections.abc import Awaitable, Iterable
 from broker.dispatch.context import Context
 from broker.dispatch.encoded import Encoded
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import COUNTED_A_TURN, Steps, in_turns, to_the_end
+from broker.dispatch.turns import (
+    COUNTED_A_TURN,
+    ITEMS_A_TURN,
+    Steps,
+    WhileHeard,
+    in_turns,
+    to_the_end,
+)
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.codec import response_encoder
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -39,7 +46,7 @@ BY_ID_SINCE = 12
 PARTITIONS_A_TURN = 500
 """Described before others have their turn on the loop: some milliseconds."""
 REFUSED_A_TURN = 100
-"""Names that no topic may have: each takes some ten microseconds."""
+"""Names that no topic may have now: each takes some ten microseconds."""
 _KEPT_FOR_ONE_NEW = 10  # parts that are looked up in the time that one is made in
 
 
@@ -57,11 +64,12 @@ def _looked_up(
     if asked is None:
         topics = list(context.broker.topics.all())
         if sum(topic.partitions for topic in topics) > PARTITIONS_A_TURN:
-            return _all_in_turns(topics, request, context)
+            return (yield from _all_in_turns(topics, request, context))
         return (yield from _all_at_once(topics, request, context))
     missing = yield from _to_create(asked, request, context)
     if missing:
-        return _create_then_answer(asked, missing, request, context)
+        answer = _create_then_answer(asked, missing, request, context)
+        return WhileHeard(answer)
     return (yield from _topics(asked, {}, request, context))
 
 
@@ -84,6 +92,7 @@ def _asked(
 def _to_create(
     asked: Iterable[MetadataRequestTopic], request: MetadataRequest, context: Context
 ) -> Steps[list[str]]:
+    """The names of those that may be made, if any may."""
     broker = context.broker
     willing = context.version < 4 or request.allow_auto_topic_creation
     if not (willing and broker.settings.broker.auto_create_topics):
@@ -95,9 +104,10 @@ def _to_create(
             and not (context.version >= 10 and topic.topic_id != NO_ID)
             and topic.name not in INTERNAL
             and broker.topics.get(topic.name) is None
+            and broker.topics.is_valid_name(topic.name)
         ):
             missing.append(topic.name)
-        if count % COUNTED_A_TURN == 0:
+        if count % ITEMS_A_TURN == 0:
             yield
     return missing
 
@@ -193,20 +203,19 @@ def _refused(
     )
 
 
-async def _all_in_turns(
+def _all_in_turns(
     topics: list[Topic], request: MetadataRequest, context: Context
-) -> Encoded:
+) -> Steps[Encoded]:
     """The answer about all topics, of parts that are encoded once and kept."""
     envelope = _Envelope(context.version)
     operations = request.include_topic_authorized_operations
     kept = context.broker.topics.derived(("metadata", context.version, operations))
     parts: list[bytes] = []
-    work, long_work = 0, work_of_request()
+    work = 0
     for topic in topics:
         known = kept.get(topic.number)
         if known is None or known[0] is not topic:
-            steps = _described(topic, request, context.broker)
-            described = await long_work.completed(steps)
+            described = yield from _described(topic, request, context.broker)
             part = envelope.encoded(described)
             known = topic, part
             if context.broker.topics.by_number(topic.number) is topic:
@@ -216,7 +225,7 @@ async def _all_in_turns(
         work += 1
         if work > PARTITIONS_A_TURN * _KEPT_FOR_ONE_NEW:
             work = 0
-            await long_work.others_first()
+            yield
     return Encoded([envelope.joined(_answer(request, context, []), parts)])
 
 

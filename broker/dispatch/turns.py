@@ -64,7 +64,7 @@ def in_turns(steps: Steps[R | Awaitable[R]]) -> R | Awaitable[R]:
 
     What they return may come later itself, and so may their first piece. An effect is
     that of the last piece, or each piece has its own: what is left when somebody hangs
-    up was not asked for.
+    up was not asked for. What comes later goes on then, unless it is `WhileHeard`.
     """
     waiting = pieces()
     if waiting.is_full:
@@ -77,6 +77,15 @@ def in_turns(steps: Steps[R | Awaitable[R]]) -> R | Awaitable[R]:
         return result
     waiting.note_begun()
     return Underway(steps, is_begun=True)
+
+
+class WhileHeard(asyncio.Task[R]):
+    """What goes on only while somebody waits for it: it looks, or begins nothing that
+    must be ended."""
+
+    def abandon(self) -> bool:
+        """Nobody hears of it: end it; whether it had not ended."""
+        return self.cancel()
 
 
 class Underway(asyncio.Future[R]):
@@ -92,18 +101,20 @@ class Underway(asyncio.Future[R]):
         (work.go_on if is_begun else work.begin)(steps, self._end)
 
     def abandon(self) -> bool:
-        """Nobody hears of it: end it, unless the steps have ended; whether it did."""
-        is_ended = self._end.cancel()
-        if is_ended:
+        """Nobody hears of it: end it, unless the steps have ended and what they came
+        to goes on; whether it did."""
+        if self._end.cancel():
             self._steps.close()  # it may wait for its turn for long
-        return is_ended
+            return True
+        came = _result_of(self._end)
+        return isinstance(came, WhileHeard) and came.abandon()
 
     def cancel(self, msg: Any = None) -> bool:
         self._end.cancel(msg)
         return super().cancel(msg)
 
     def _ended(self, end: "asyncio.Future[R | Awaitable[R]]") -> None:
-        came = None if end.cancelled() or end.exception() else end.result()
+        came = _result_of(end)
         if not isinstance(came, Awaitable):
             self._take(end)
         elif not self.done():
@@ -118,6 +129,10 @@ class Underway(asyncio.Future[R]):
             self.set_exception(error)
         else:
             self.set_result(of.result())
+
+
+def _result_of(end: "asyncio.Future[R]") -> R | None:
+    return None if end.cancelled() or end.exception() else end.result()
 
 
 async def to_the_end(steps: Steps[R | Awaitable[R]]) -> R:
@@ -298,7 +313,7 @@ class Reading:
         remains = self._remains
         if remains and isinstance(result, CoroutineType):
             return remains.outlive(result)
-        if remains and isinstance(result, Underway):
+        if remains and isinstance(result, Underway | WhileHeard):
             result.add_done_callback(lambda _: remains.forget())
             return result
         remains.forget()

@@ -278,8 +278,11 @@ class LongWork:
     async def completed(self, steps: Generator[None, None, R]) -> R:
         """Return what the steps return; others have a turn at each yield."""
         result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._step(steps, result)
-        return await result
+        try:
+            self._step(steps, result)
+            return await result
+        finally:  # cancelled: they may wait for their turn for long
+            steps.close()
 
     def _step(
         self, steps: Generator[None, None, R], result: "asyncio.Future[R]"
@@ -289,7 +292,8 @@ class LongWork:
             steps.close()
             return
         try:
-            next(steps)
+            with self.of_request():
+                next(steps)
         except StopIteration as end:
             result.set_result(end.value)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001

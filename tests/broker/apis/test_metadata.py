@@ -9,8 +9,10 @@ import pytest
 
 from broker.apis import metadata as module
 from broker.apis.metadata import metadata
+from broker.dispatch.context import Context
 from broker.dispatch.dispatcher import Route
 from broker.dispatch.encoded import Encoded
+from broker.dispatch.turns import Underway, WhileHeard
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.describe_cluster import DescribeClusterRequest
 from broker.protocol.messages.describe_quorum import (
@@ -25,6 +27,7 @@ from broker.protocol.messages.describe_topic_partitions import (
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.runtime.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from broker.runtime.process.long_work import pieces
 from broker.runtime.services import Broker
 from tests.support.coordinating import House, housed, story
 from tests.support.rig import NODE_ID, call, create, rig, run
@@ -353,5 +356,36 @@ def test_a_topic_named_by_its_id_is_told_once_whatever_its_name(tmp_path: Path) 
             ]
             response = await call(metadata, MetadataRequest(asked), broker, 12)
             assert [topic.name for topic in response.topics] == ["t"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("first", ["no/name", "t"])
+def test_who_hangs_up_asks_for_no_more_of_many_topics(
+    tmp_path: Path, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither to be told of them, nor to make them, but for what is being made."""
+    monkeypatch.setattr(module, "PARTITIONS_A_TURN", 10)
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "large", 1_000)
+            asked = names(first, "large", *["u"] * (first == "t"))
+            context = Context(12, "c", 3, "h", broker)
+            underway = metadata(MetadataRequest(asked), context)
+            assert isinstance(underway, Underway | WhileHeard)
+            await asyncio.sleep(0)
+            assert underway.abandon()
+            for _ in range(9):
+                await asyncio.sleep(0)
+            assert underway.cancelled()
+            assert not pieces()
+            await create(broker, "later")  # behind what was being made
+            made = {topic.name for topic in broker.topics.all() if not topic.internal}
+            assert made == {
+                *(["t"] if first == "t" else []),
+                "large",
+                "later",
+            }
 
     run(scenario)

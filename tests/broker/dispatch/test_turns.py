@@ -18,6 +18,7 @@ from broker.dispatch.turns import (
     Remains,
     Steps,
     Underway,
+    WhileHeard,
     at_once,
     completed,
     counted_in_turns,
@@ -35,6 +36,7 @@ from broker.runtime.process.long_work import (
     PIECES_A_TURN,
     LongWork,
     pieces,
+    work_of_request,
 )
 
 R = TypeVar("R")
@@ -201,6 +203,76 @@ def test_what_took_effect_is_not_undone_by_who_hangs_up() -> None:
         underway.abandon()
         durable.set_result("done")
         assert await underway == "done"
+
+    asyncio.run(story())
+
+
+def test_what_only_looks_ends_with_who_hangs_up_after_the_steps() -> None:
+    looked: list[str] = []
+
+    async def looking() -> str:
+        try:
+            await completed(counted(99, []))
+        finally:
+            looked.append("ended")
+        return "seen"
+
+    def steps() -> Generator[None, None, Awaitable[str]]:
+        yield
+        return WhileHeard(looking())
+
+    async def story() -> None:
+        underway = in_turns(steps())
+        assert isinstance(underway, Underway)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert looked == []
+        assert underway.abandon()
+        await asyncio.sleep(0)
+        assert looked == ["ended"]
+        await asyncio.sleep(0)
+        assert underway.cancelled()
+        assert not underway.abandon()
+
+    asyncio.run(story())
+
+
+def test_what_goes_on_in_turns_is_part_of_its_request() -> None:
+    async def story() -> None:
+        of_request = LongWork()
+        found: list[LongWork] = []
+
+        def steps() -> Generator[None, None, None]:
+            found.append(work_of_request())
+            yield
+            found.append(work_of_request())
+
+        with of_request.of_request():
+            underway = in_turns(steps())
+        assert isinstance(underway, Underway)
+        await underway
+        assert found == [of_request, of_request]
+
+    asyncio.run(story())
+
+
+def test_steps_of_who_is_cancelled_are_closed_at_once() -> None:
+    closed: list[str] = []
+
+    def steps() -> Generator[None, None, None]:
+        try:
+            yield
+        finally:
+            closed.append("closed")
+
+    async def story() -> None:
+        waits = asyncio.ensure_future(completed(steps()))
+        await asyncio.sleep(0)
+        for _ in range(9 * PIECES_A_TURN):
+            LongWork().later(lambda: None)
+        waits.cancel()
+        await asyncio.sleep(0)
+        assert closed == ["closed"]
 
     asyncio.run(story())
 
