@@ -9,13 +9,20 @@ each other (KIP-890), and Kafka answers whoever may do anything; v5
 TRANSACTION_ABORTABLE for one that is not, INVALID_TXN_STATE before.
 """
 
+import asyncio
 from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from broker.apis._transactions import known_since
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import ITEMS_A_TURN, Steps, completed
+from broker.dispatch.turns import (
+    ITEMS_A_TURN,
+    Steps,
+    WhileHeard,
+    completed,
+    in_turns,
+)
 from broker.ids import PartitionNumber, ProducerId, TopicPartition
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -29,7 +36,7 @@ from broker.protocol.messages.add_partitions_to_txn import (
 )
 from broker.runtime.process.long_work import work_of_request
 from broker.runtime.services import Broker
-from broker.transactions.commands import Add, Added
+from broker.transactions.commands import Add, Added, Refused
 
 MANY_SINCE = 4
 FENCED_SINCE = 2
@@ -57,29 +64,51 @@ class _Looked:
 def add_partitions_to_txn(
     request: AddPartitionsToTxnRequest, context: Context
 ) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
-    return _answer(request, context)
-
-
-async def _answer(
-    request: AddPartitionsToTxnRequest, context: Context
-) -> AddPartitionsToTxnResponse:
     if context.version >= MANY_SINCE:
-        results: list[AddPartitionsToTxnResult] = []
-        long_work = work_of_request()
-        for count, one in enumerate(request.transactions, 1):
-            topics = await _one(one, context)
-            results.append(AddPartitionsToTxnResult(one.transactional_id, topics))
-            if count % TRANSACTIONS_A_TURN == 0:
-                await long_work.others_first()
-        return AddPartitionsToTxnResponse(results_by_transaction=results)
+        return WhileHeard(_many(request, context))
     only = AddPartitionsToTxnTransaction(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
         request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    topics = await _one(only, context)
+    return in_turns(_only(only, context))
+
+
+def _only(
+    asked: AddPartitionsToTxnTransaction, context: Context
+) -> Steps[AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]]:
+    """Who hangs up while they are looked up adds none: the producer may be further."""
+    looked = yield from _look(asked, context.broker)
+    if not looked.refused:
+        return _when_added(asked, looked, _add(asked, looked, context), context)
+    looked.not_attempted()
+    topics = yield from _results(asked, looked.refused)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+
+
+async def _when_added(
+    asked: AddPartitionsToTxnTransaction,
+    looked: _Looked,
+    adding: "asyncio.Future[Added | Refused]",
+    context: Context,
+) -> AddPartitionsToTxnResponse:
+    codes = dict.fromkeys(looked.keys, await _code(adding, context))
+    topics = await completed(_results(asked, codes))
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+
+
+async def _many(
+    request: AddPartitionsToTxnRequest, context: Context
+) -> AddPartitionsToTxnResponse:
+    results: list[AddPartitionsToTxnResult] = []
+    long_work = work_of_request()
+    for count, one in enumerate(request.transactions, 1):
+        topics = await _one(one, context)
+        results.append(AddPartitionsToTxnResult(one.transactional_id, topics))
+        if count % TRANSACTIONS_A_TURN == 0:
+            await long_work.others_first()
+    return AddPartitionsToTxnResponse(results_by_transaction=results)
 
 
 async def _one(
@@ -93,7 +122,7 @@ async def _one(
     elif asked.verify_only:
         codes = await completed(_verified(asked, looked, context))
     else:
-        code = await _add(asked, looked, context)
+        code = await _code(_add(asked, looked, context), context)
         codes = dict.fromkeys(looked.keys, code)
     return await completed(_results(asked, codes))
 
@@ -126,15 +155,21 @@ def _named(asked: AddPartitionsToTxnTransaction) -> Iterator[Named | None]:
             yield topic.name, index
 
 
-async def _add(
+def _add(
     asked: AddPartitionsToTxnTransaction, looked: _Looked, context: Context
-) -> ErrorCode:
+) -> "asyncio.Future[Added | Refused]":
     command = Add(
         ProducerId(asked.producer_id),
         asked.producer_epoch,
         frozenset(looked.keys.values()),
     )
-    reply = await context.broker.transactions.add(asked.transactional_id, command)
+    return context.broker.transactions.add(asked.transactional_id, command)
+
+
+async def _code(
+    adding: "asyncio.Future[Added | Refused]", context: Context
+) -> ErrorCode:
+    reply = await asyncio.shield(adding)  # it is durable, whoever hangs up
     if isinstance(reply, Added):
         return ErrorCode.NONE
     return known_since(reply.code, context.version, fenced=FENCED_SINCE)

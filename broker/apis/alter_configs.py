@@ -6,11 +6,13 @@ favour of the incremental form, and still what older clients send.
 Version notes: none that changes behavior.
 """
 
+from collections.abc import Awaitable
+
 from broker.apis._alter_each import alter_each
 from broker.apis._resources import replace_configs
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import COUNTED_A_TURN, Steps, completed
+from broker.dispatch.turns import COUNTED_A_TURN, Steps, completed, while_heard
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.alter_configs import (
@@ -27,7 +29,13 @@ from broker.topics.warehouses import check_kept
 
 
 @serves(ApiKey.ALTER_CONFIGS, versions=(0, 2))
-async def alter_configs(
+def alter_configs(
+    request: AlterConfigsRequest, context: Context
+) -> Awaitable[AlterConfigsResponse]:
+    return while_heard(_alter_all(request, context), len(request.resources))
+
+
+async def _alter_all(
     request: AlterConfigsRequest, context: Context
 ) -> AlterConfigsResponse:
     return AlterConfigsResponse(

@@ -24,7 +24,7 @@ _WHY: Final = (
 )
 
 
-@serves(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1))
+@serves(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), keeps_alive=True)
 def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, context: Context
 ) -> ConsumerGroupHeartbeatResponse:

@@ -10,7 +10,13 @@ from collections.abc import Awaitable
 from broker.apis._assignment import check_assignment
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import completed, drained, grouped_in_turns, side_by_side
+from broker.dispatch.turns import (
+    completed,
+    drained,
+    grouped_in_turns,
+    side_by_side,
+    while_heard,
+)
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.create_partitions import (
@@ -26,7 +32,7 @@ from broker.runtime.services import Broker
 def create_partitions(
     request: CreatePartitionsRequest, context: Context
 ) -> Awaitable[CreatePartitionsResponse]:
-    return _grow_all(request, context.broker)
+    return while_heard(_grow_all(request, context.broker), len(request.topics))
 
 
 async def _grow_all(

@@ -23,6 +23,7 @@ from broker.dispatch.turns import (
     grouped_in_turns,
     listed_in_turns,
     side_by_side,
+    while_heard,
 )
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
@@ -45,7 +46,7 @@ DEFAULT = -1
 def create_topics(
     request: CreateTopicsRequest, context: Context
 ) -> Awaitable[CreateTopicsResponse]:
-    return _create_all(request, context.broker)
+    return while_heard(_create_all(request, context.broker), len(request.topics))
 
 
 async def _create_all(

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import ITEMS_A_TURN
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.delete_records import (
@@ -31,17 +31,19 @@ Results = list[tuple[Partition, DeleteRecordsPartitionResult]]
 @serves(ApiKey.DELETE_RECORDS, versions=(0, 2))
 def delete_records(
     request: DeleteRecordsRequest, context: Context
-) -> Awaitable[DeleteRecordsResponse]:
-    return _delete(request, context.broker)
+) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
+    return in_turns(_delete(request, context.broker))
 
 
-async def _delete(
+def _delete(
     request: DeleteRecordsRequest, broker: Broker
-) -> DeleteRecordsResponse:
+) -> Steps[Awaitable[DeleteRecordsResponse]]:
+    """Find out what is meant, and then delete that: who hangs up before has asked for
+    nothing."""
     answer = DeleteRecordsResponse()
     moves: Moves = {}
     moved: Results = []
-    looked_at, long_work = 0, work_of_request()
+    looked_at = 0
     for topic in request.topics:
         result = DeleteRecordsTopicResult(name=topic.name)
         answer.topics.append(result)
@@ -58,13 +60,20 @@ async def _delete(
                 one.error_code = error.code
             looked_at += 1
             if looked_at % ITEMS_A_TURN == 0:
-                await long_work.others_first()
+                yield
+    return _when_moved(moves, moved, answer, broker)
+
+
+async def _when_moved(
+    moves: Moves, moved: Results, answer: DeleteRecordsResponse, broker: Broker
+) -> DeleteRecordsResponse:
     try:
         await broker.partitions.raise_log_starts(moves)
     except KafkaError as error:
         for _, one in moved:
             one.error_code = error.code
         return answer
+    long_work = work_of_request()
     for count, (partition, one) in enumerate(moved, 1):
         one.low_watermark = partition.log_start
         if count % ITEMS_A_TURN == 0:

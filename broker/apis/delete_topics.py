@@ -2,24 +2,29 @@
 
 Behavior: when the catalog has committed, the partitions vanish and waiting fetches are
 answered; a deletion that fails changes nothing. The table goes after a delay, by a job.
-A topic made again under the name has another id.
+A topic made again under the name has another id, and is not meant.
 Version notes: v5 messages; v6 by id (KIP-516).
 """
 
-from collections.abc import Awaitable, Iterable, Mapping, Set
+from collections.abc import Awaitable, Iterable, Set
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.dispatch.turns import (
     COUNTED_A_TURN,
+    ITEMS_A_TURN,
     Steps,
-    completed,
     drained,
-    grouped_in_turns,
+    in_turns,
     side_by_side,
 )
 from broker.protocol.api_keys import ApiKey
-from broker.protocol.errors import ErrorCode, KafkaError, unknown_partition
+from broker.protocol.errors import (
+    ErrorCode,
+    KafkaError,
+    unknown_partition,
+    unknown_topic_id,
+)
 from broker.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -30,89 +35,117 @@ from broker.runtime.services import Broker
 from broker.topics.topic import Topic
 
 NO_ID = bytes(16)
+_Name = tuple[str | None, bytes]
+_Named = tuple[DeleteTopicState, int, Topic | None]
+_Found = list[tuple[Topic, DeletableTopicResult]]
 
 
 @serves(ApiKey.DELETE_TOPICS, versions=(0, 6))
 def delete_topics(
     request: DeleteTopicsRequest, context: Context
-) -> Awaitable[DeleteTopicsResponse]:
+) -> DeleteTopicsResponse | Awaitable[DeleteTopicsResponse]:
     asked: Iterable[DeleteTopicState] = request.topics
     if context.version < 6:
         asked = (DeleteTopicState(name=name) for name in request.topic_names)
-    return _delete_all(asked, context.broker)
+    return in_turns(_delete_all(asked, context.broker))
 
 
-async def _delete_all(
+def _delete_all(
     asked: Iterable[DeleteTopicState], broker: Broker
-) -> DeleteTopicsResponse:
-    named = grouped_in_turns(asked, lambda one: (one.name, one.topic_id))
-    each = await completed(named)
-    meant, ids = await completed(_meant(each, broker))
-    for topic_id in ids:
-        each.pop((None, topic_id), None)  # its name is refused, for both
-    results = await side_by_side(
-        _delete(one, times > 1, ids, meant, broker) for one, times in drained(each)
-    )
-    return DeleteTopicsResponse(responses=results)
+) -> Steps[DeleteTopicsResponse | Awaitable[DeleteTopicsResponse]]:
+    """Find out which topics are meant, and then delete these: who hangs up before that
+    has asked for nothing, and a topic that is made after it is not meant."""
+    each = yield from _meant(asked, broker)
+    ids = yield from _named_too(each)
+    response, found = DeleteTopicsResponse(), _Found()
+    for count, (one, times, topic) in enumerate(drained(each), 1):
+        result = DeletableTopicResult(name=one.name, topic_id=one.topic_id)
+        response.responses.append(result)
+        try:
+            topic = _checked(one, times > 1, ids, topic)
+        except KafkaError as error:
+            result.error_code, result.error_message = error.code, error.message
+        else:
+            found.append((topic, result))
+        if count % ITEMS_A_TURN == 0:
+            yield
+    return _when_deleted(found, response, broker) if found else response
 
 
 def _meant(
-    each: Mapping[tuple[str | None, bytes], object], broker: Broker
-) -> Steps[tuple[dict[str, bytes], set[bytes]]]:
-    """Which topics are named now, by their ids: one that is made while others are
-    deleted is not meant. And ids of the request whose topics it names as well."""
-    meant: dict[str, bytes] = {}
-    twice: set[bytes] = set()
-    for count, (name, topic_id) in enumerate(each, 1):
-        topic = None if name is None else broker.topics.get(name)
-        if topic is not None and topic_id == NO_ID:
-            meant[topic.name] = topic.id
-            if (None, topic.id) in each:
-                twice.add(topic.id)
+    asked: Iterable[DeleteTopicState], broker: Broker
+) -> Steps[dict[_Name, _Named]]:
+    """What is named, how often, and which topic that is now, if any."""
+    each: dict[_Name, _Named] = {}
+    for count, one in enumerate(asked, 1):
+        key = one.name, one.topic_id
+        before = each.get(key)
+        if before is None:
+            each[key] = one, 1, _topic_of(one, broker)
+        else:
+            each[key] = before[0], before[1] + 1, before[2]
         if count % COUNTED_A_TURN == 0:
             yield
-    return meant, twice
+    return each
 
 
-async def _delete(
-    asked: DeleteTopicState,
-    repeated: bool,
-    ids: Set[bytes],
-    meant: Mapping[str, bytes],
-    broker: Broker,
-) -> DeletableTopicResult:
-    result = DeletableTopicResult(name=asked.name, topic_id=asked.topic_id)
-    try:
-        if repeated:
-            what = "id" if asked.name is None else "name"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
-        topic = _find(asked, meant, broker)
-        if topic.id in ids:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                "The provided topic name maps to an ID that was already supplied.",
-            )
-        result.name, result.topic_id = topic.name, topic.id
-        await broker.topics.delete(topic)
-    except KafkaError as error:
-        result.error_code, result.error_message = error.code, error.message
-    return result
+def _topic_of(asked: DeleteTopicState, broker: Broker) -> Topic | None:
+    if asked.topic_id != NO_ID:
+        return broker.topics.by_id(asked.topic_id)
+    return None if asked.name is None else broker.topics.get(asked.name)
 
 
-def _find(asked: DeleteTopicState, meant: Mapping[str, bytes], broker: Broker) -> Topic:
+def _named_too(each: dict[_Name, _Named]) -> Steps[set[bytes]]:
+    """Take the ids out whose topics are named as well: the name is refused, for both.
+    Returns them."""
+    twice: set[bytes] = set()
+    for count, (name, topic_id) in enumerate(tuple(each), 1):
+        topic = each[name, topic_id][2] if (name, topic_id) in each else None
+        if topic_id == NO_ID and topic is not None and (None, topic.id) in each:
+            del each[None, topic.id]
+            twice.add(topic.id)
+        if count % COUNTED_A_TURN == 0:
+            yield
+    return twice
+
+
+def _checked(
+    asked: DeleteTopicState, repeated: bool, ids: Set[bytes], topic: Topic | None
+) -> Topic:
+    """The topic that is to go. Raises KafkaError."""
+    if repeated:
+        what = "id" if asked.name is None else "name"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
     by_id = asked.topic_id != NO_ID
     if by_id and asked.name is not None:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             "You may not specify both topic name and topic id.",
         )
-    if by_id:
-        return broker.topics.identified(asked.topic_id)
-    if asked.name is None:
+    if not by_id and asked.name is None:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."
         )
-    topic = broker.topics.named(asked.name)
-    if topic.id != meant.get(asked.name):
-        raise unknown_partition()
+    if topic is None:
+        raise unknown_topic_id() if by_id else unknown_partition()
+    if topic.id in ids:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "The provided topic name maps to an ID that was already supplied.",
+        )
     return topic
+
+
+async def _when_deleted(
+    found: _Found, response: DeleteTopicsResponse, broker: Broker
+) -> DeleteTopicsResponse:
+    await side_by_side(_delete(topic, result, broker) for topic, result in found)
+    return response
+
+
+async def _delete(topic: Topic, result: DeletableTopicResult, broker: Broker) -> None:
+    result.name, result.topic_id = topic.name, topic.id
+    try:
+        await broker.topics.delete(topic)
+    except KafkaError as error:
+        result.error_code, result.error_message = error.code, error.message

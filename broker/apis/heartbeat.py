@@ -12,7 +12,7 @@ from broker.protocol.api_keys import ApiKey
 from broker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-@serves(ApiKey.HEARTBEAT, versions=(0, 4))
+@serves(ApiKey.HEARTBEAT, versions=(0, 4), keeps_alive=True)
 def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
     command = Heartbeat(
         request.member_id, request.generation_id, request.group_instance_id

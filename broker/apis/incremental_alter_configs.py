@@ -6,13 +6,13 @@ before the answer; that of a logger's level holds as long as the process lives.
 Version notes: none that changes behavior (KIP-339).
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 from broker.apis._alter_each import alter_each
 from broker.apis._resources import alter_resource
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import completed
+from broker.dispatch.turns import completed, while_heard
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -29,7 +29,13 @@ from broker.topics.warehouses import check_kept
 
 
 @serves(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1))
-async def incremental_alter_configs(
+def incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, context: Context
+) -> Awaitable[IncrementalAlterConfigsResponse]:
+    return while_heard(_alter_all(request, context), len(request.resources))
+
+
+async def _alter_all(
     request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(

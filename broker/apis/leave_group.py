@@ -12,6 +12,7 @@ from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import WhileHeard
 from broker.groups.commands import Leaver, Left, Refused
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.messages.leave_group import (
@@ -34,7 +35,14 @@ def leave_group(
     groups, group_id = context.broker.groups, request.group_id
     if context.version < 3:
         return _when_one_left(groups.leave(group_id, [Leaver(request.member_id)]))
-    return _all_left(groups, group_id, request.members)
+    if len(request.members) <= LEAVERS_A_TURN:
+        leavers = _leavers(request.members)
+        return _when_left(leavers, groups.leave(group_id, leavers))
+    return WhileHeard(_all_left(groups, group_id, request.members))
+
+
+def _leavers(members: list[MemberIdentity]) -> list[Leaver]:
+    return [Leaver(one.member_id, one.group_instance_id) for one in members]
 
 
 async def _when_one_left(left: "asyncio.Future[Left | Refused]") -> LeaveGroupResponse:
@@ -43,21 +51,31 @@ async def _when_one_left(left: "asyncio.Future[Left | Refused]") -> LeaveGroupRe
     return LeaveGroupResponse(error_code=code)
 
 
-async def _all_left(
-    groups: Coordinator, group_id: str, members: list[MemberIdentity]
+async def _when_left(
+    leavers: list[Leaver], left: "asyncio.Future[Left | Refused]"
 ) -> LeaveGroupResponse:
-    """The answer to many: some of them go, then others have a turn."""
-    response, long_work = LeaveGroupResponse(), work_of_request()
-    for first in range(0, max(len(members), 1), LEAVERS_A_TURN):
-        some = members[first : first + LEAVERS_A_TURN]
-        leavers = [Leaver(one.member_id, one.group_instance_id) for one in some]
-        reply = await groups.leave(group_id, leavers)
-        if isinstance(reply, Refused):
-            return LeaveGroupResponse(error_code=reply.code)
-        response.members += [
+    reply = await asyncio.shield(left)  # they are gone, whoever hangs up
+    if isinstance(reply, Refused):
+        return LeaveGroupResponse(error_code=reply.code)
+    return LeaveGroupResponse(
+        members=[
             MemberResponse(leaver.member_id, leaver.instance_id, code)
             for leaver, code in zip(leavers, reply.codes, strict=True)
         ]
-        if first:
-            await long_work.others_first()
+    )
+
+
+async def _all_left(
+    groups: Coordinator, group_id: str, members: list[MemberIdentity]
+) -> LeaveGroupResponse:
+    """The answer to many: some of them go, then others have a turn. Those that are left
+    when the connection is lost stay: they may have come back."""
+    response, long_work = LeaveGroupResponse(), work_of_request()
+    for first in range(0, len(members), LEAVERS_A_TURN):
+        leavers = _leavers(members[first : first + LEAVERS_A_TURN])
+        some = await _when_left(leavers, groups.leave(group_id, leavers))
+        if some.error_code:
+            return some
+        response.members += some.members
+        await long_work.others_first()
     return response

@@ -6,6 +6,8 @@ that hangs (`kafka-transactions abort`, KIP-664): the coordinator is in this pro
 INVALID_PRODUCER_EPOCH if a newer epoch has written; any coordinator's epoch is taken,
 so that nobody can shut out our own. Refused for Kafka's own topics, which hold nothing.
 A partition that a marker names again is answered once (Kafka never answers then).
+What has not begun when the connection is lost is not written: it might end what was
+begun after.
 Version notes: v1 flexible; v2 the version of the transaction (KIP-1228): from 2 on the
 marker's epoch must be higher than that of an open transaction.
 """
@@ -15,6 +17,7 @@ from collections.abc import Awaitable, Iterator
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
+from broker.dispatch.turns import WhileHeard
 from broker.ids import ProducerId
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError, storage_error_since
@@ -45,7 +48,7 @@ _Places = dict[int, tuple[list[WritableTxnMarkerTopicResult], dict[str, list[_Re
 def write_txn_markers(
     request: WriteTxnMarkersRequest, context: Context
 ) -> Awaitable[WriteTxnMarkersResponse]:
-    return _write(request, context)
+    return WhileHeard(_write(request, context))
 
 
 async def _write(

@@ -145,7 +145,7 @@ class Dispatcher:
         self.broker = broker
         self.listener = listener
         self.listed = registry.listed()
-        self.pipelined = registry.pipelined
+        self.pipelined, self.urgent = registry.pipelined, registry.urgent
         self._routes: dict[tuple[int, int], Route] = {}
 
     def session(self, peer_host: str) -> "Session":

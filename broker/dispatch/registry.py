@@ -28,7 +28,7 @@ or coroutine of it, or None when nothing is to be sent. An awaitable may have
 HandlerInTurns = Callable[..., Any]
 """As a `Handler`; it may also return a generator that yields where others may have
 their turn, and returns what a handler does. Nothing behind the request starts before
-that, and it goes on to its end when its connection is lost."""
+that. When its connection is lost it ends, unless it is a write: that goes on."""
 
 H = TypeVar("H", bound=Handler)
 
@@ -72,6 +72,9 @@ class Served:
     ``awaits_others``: an answer may wait for other clients' requests. So it holds none
     of the memory that these have to wait for, or nobody could go on.
 
+    ``keeps_alive``: whoever sends none is taken for dead. So these start, and so do
+    those that may wait for others, while no memory is left for the others' answers.
+
     ``in_turns``: the handler of large requests, if one of many elements takes longer to
     take effect than the loop may be held.
 
@@ -85,6 +88,7 @@ class Served:
     pipelined: bool = False
     repeat: RepeatOf | None = None
     awaits_others: bool = False
+    keeps_alive: bool = False
     pipelined_since: int = 0
     in_turns: HandlerInTurns | None = None
     switch: str = ""
@@ -102,21 +106,21 @@ def serves(
     pipelined_since: int = 0,
     repeat: RepeatOf | None = None,
     awaits_others: bool = False,
+    keeps_alive: bool = False,
     in_turns: HandlerInTurns | None = None,
     switch: str = "",
 ) -> Callable[[H], H]:
     """Mark a function as the handler of an API in versions first to last, inclusive.
 
-    ``pipelined``, ``pipelined_since``, ``awaits_others``, ``in_turns`` and ``switch``
-    are those of ``Served``. ``repeat`` may keep of a request what lets later ones like
-    it be started faster.
+    ``repeat`` may keep of a request what lets later ones like it be started faster; all
+    others are those of ``Served``.
     """
     first, last = versions
     assert 0 <= first <= last, f"{key.name}: versions {versions} are no range"
 
     def mark(handler: H) -> H:
         handler.__dict__["served"] = Served(
-            key, first, last, handler, pipelined, repeat, awaits_others,
+            key, first, last, handler, pipelined, repeat, awaits_others, keeps_alive,
             pipelined_since, in_turns, switch,
         )  # fmt: skip
         return handler
@@ -134,6 +138,9 @@ class Registry:
             table[int(api.key)] = api
         self.by_key: Mapping[int, Served] = MappingProxyType(table)
         self.pipelined = frozenset(key for key, api in table.items() if api.pipelined)
+        self.urgent = frozenset(
+            key for key, api in table.items() if api.keeps_alive or api.awaits_others
+        )
 
     @classmethod
     def discover(

@@ -88,6 +88,17 @@ class WhileHeard(asyncio.Task[R]):
         return self.cancel()
 
 
+def while_heard(
+    result: Coroutine[Any, Any, R], parts: int
+) -> Coroutine[Any, Any, R] | WhileHeard[R]:
+    """What is done in so many parts: if they are more than begin in a turn, it ends
+    with its connection, but for those that have begun, which must end by themselves.
+
+    Few take their effect even if nobody waits for the answer, as in Kafka.
+    """
+    return result if parts <= PARTS_A_TURN else WhileHeard(result)
+
+
 class Underway(asyncio.Future[R]):
     """What steps come to that go on in turns, or have not begun; or what that comes to,
     if it comes later itself."""
@@ -103,8 +114,8 @@ class Underway(asyncio.Future[R]):
     def abandon(self) -> bool:
         """Nobody hears of it: end it, unless the steps have ended and what they came
         to goes on; whether it did."""
-        if self._end.cancel():
-            self._steps.close()  # it may wait for its turn for long
+        if self._end.cancel():  # no more of them is done
+            pieces().give_up(self._steps.close)  # they may wait for long
             return True
         came = _result_of(self._end)
         return isinstance(came, WhileHeard) and came.abandon()

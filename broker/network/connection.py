@@ -426,8 +426,8 @@ class Connection(asyncio.BufferedProtocol):
         if not self._hub.is_short:
             return None
         key = self._receiver.next_key()
-        if key is None:  # it shows when it is whole
-            return None
+        if key is None or key in self._hub.dispatcher.urgent:
+            return None  # the former shows when it is whole
         budget = self._hub.budget_of(key in self._pipelined)
         return budget if budget.spent else None
 

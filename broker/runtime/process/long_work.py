@@ -95,14 +95,15 @@ class Pieces:
     """The pieces that wait for a turn of one loop."""
 
     __slots__ = (
-        "_answers", "_begun", "_call_soon", "_called", "_new", "_number", "_short",
-        "_work",
+        "_answers", "_begun", "_call_soon", "_called", "_given_up", "_new", "_number",
+        "_short", "_work",
     )  # fmt: skip
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
         self._work, self._answers = _Waiting(), _Waiting()
         self._new: deque[Piece] = deque()
+        self._given_up: deque[Piece] = deque()
         self._number = count()
         self._called = False
         self._begun = self._short = 0  # in this turn: and not done; at all
@@ -111,9 +112,10 @@ class Pieces:
         yield from self._new
         yield from self._answers
         yield from self._work
+        yield from self._given_up
 
     def __bool__(self) -> bool:
-        return bool(self._new or self._answers or self._work)
+        return bool(self._new or self._answers or self._work or self._given_up)
 
     @property
     def is_full(self) -> bool:
@@ -157,6 +159,11 @@ class Pieces:
         self._new.append(piece)
         self._call_next()
 
+    def give_up(self, close: Piece) -> None:
+        """Free what is half done, one in a turn: many may hang up in the same."""
+        self._given_up.append(close)
+        self._call_next()
+
     def _call_next(self) -> None:
         if not self._called:
             self._called = True
@@ -164,6 +171,8 @@ class Pieces:
 
     def _go_on(self) -> None:
         rest = chain(self._beginning(), self._taken())
+        if self._given_up:
+            rest = chain(rest, (self._given_up.popleft(),))
         try:
             for piece in rest:
                 piece()
@@ -289,7 +298,7 @@ class LongWork:
     ) -> None:
         """Do a piece of it, within the turn of pieces: a task would go on after it."""
         if result.done():  # nobody waits for it any more
-            steps.close()
+            self._pieces.give_up(steps.close)
             return
         try:
             with self.of_request():

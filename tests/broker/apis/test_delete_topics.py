@@ -4,9 +4,13 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
+import pytest
+
+from broker.apis import delete_topics as module
 from broker.apis.delete_topics import delete_topics
 from broker.apis.metadata import metadata
-from broker.dispatch.turns import PARTS_A_TURN
+from broker.dispatch.context import Context
+from broker.dispatch.turns import PARTS_A_TURN, Underway
 from broker.protocol.errors import ErrorCode
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.metadata import MetadataRequest
@@ -66,7 +70,9 @@ def test_a_topic_made_while_others_are_deleted_is_not_meant(tmp_path: Path) -> N
     async def scenario() -> None:
         async with rig(tmp_path) as broker:
             await create(broker, "t")
-            many = [DeleteTopicState(f"none-{n}") for n in range(PARTS_A_TURN)]
+            many = [DeleteTopicState(f"first-{n}") for n in range(PARTS_A_TURN)]
+            for one in many:
+                await create(broker, str(one.name))
             request = DeleteTopicsRequest([*many, DeleteTopicState("t")])
             others = [LongWork() for _ in range(50_000)]
             is_held = True
@@ -88,6 +94,40 @@ def test_a_topic_made_while_others_are_deleted_is_not_meant(tmp_path: Path) -> N
             *_, result = (await late).responses
             assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             assert broker.topics.get("t") is not None
+
+    run(scenario)
+
+
+def test_who_hangs_up_while_many_names_are_looked_up_deletes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "COUNTED_A_TURN", 5)
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            asked = [DeleteTopicState(f"none-{n}") for n in range(9)]
+            request = DeleteTopicsRequest([DeleteTopicState("t"), *asked])
+            underway = delete_topics(request, Context(6, "c", 20, "h", broker))
+            assert isinstance(underway, Underway)
+            assert underway.abandon()
+            for _ in range(9):
+                await asyncio.sleep(0)
+            await create(broker, "later")  # behind what the catalog was asked for
+            assert broker.topics.get("t") is not None
+
+    run(scenario)
+
+
+def test_of_what_is_asked_at_once_all_goes_whoever_hangs_up(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            request = DeleteTopicsRequest([DeleteTopicState("t")])
+            deleting = delete_topics(request, Context(6, "c", 20, "h", broker))
+            assert not hasattr(deleting, "abandon")
+            await deleting
+            assert broker.topics.get("t") is None
 
     run(scenario)
 

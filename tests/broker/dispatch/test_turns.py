@@ -207,6 +207,54 @@ def test_what_took_effect_is_not_undone_by_who_hangs_up() -> None:
     asyncio.run(story())
 
 
+def test_what_many_left_half_done_is_freed_one_in_a_turn() -> None:
+    freed: list[int] = []
+
+    def steps(number: int) -> Generator[None, None, None]:
+        try:
+            while True:
+                yield
+        finally:
+            freed.append(number)
+
+    async def story() -> None:
+        underway = [in_turns(steps(number)) for number in range(3)]
+        for _ in range(99):  # they have their turns first
+            LongWork().later(lambda: None)
+        for one in underway:
+            assert isinstance(one, Underway)
+            assert one.abandon()
+        assert freed == []
+        for number in range(3):
+            await asyncio.sleep(0)
+            assert freed == list(range(number + 1))
+
+    asyncio.run(story())
+
+
+def test_a_result_that_comes_of_what_was_cancelled_meanwhile_is_let_go() -> None:
+    async def later() -> str:
+        return "nobody waits"
+
+    async def story() -> None:
+        end: asyncio.Future[Awaitable[str]] | None = None
+
+        def steps() -> Generator[None, None, Awaitable[str]]:
+            yield
+            return later()
+
+        underway = in_turns(steps())
+        assert isinstance(underway, Underway)
+        end = underway._end
+        while not end.done():
+            await asyncio.sleep(0)
+        underway.cancel()  # its result is there, and nobody has heard of it yet
+        await asyncio.sleep(0)
+        assert underway.cancelled()
+
+    asyncio.run(story())  # a coroutine that nobody awaits is an error of this test
+
+
 def test_what_only_looks_ends_with_who_hangs_up_after_the_steps() -> None:
     looked: list[str] = []
 
@@ -266,10 +314,10 @@ def test_steps_of_who_is_cancelled_are_closed_at_once() -> None:
             closed.append("closed")
 
     async def story() -> None:
+        for _ in range(9 * PIECES_A_TURN):  # they have their turns first
+            LongWork().later(lambda: None)
         waits = asyncio.ensure_future(completed(steps()))
         await asyncio.sleep(0)
-        for _ in range(9 * PIECES_A_TURN):
-            LongWork().later(lambda: None)
         waits.cancel()
         await asyncio.sleep(0)
         assert closed == ["closed"]

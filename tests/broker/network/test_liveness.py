@@ -8,10 +8,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from broker.dispatch.context import Context
-from broker.dispatch.registry import serves
+from broker.dispatch.registry import Registry, serves
 from broker.network.liveness import LOOKS
 from broker.protocol.api_keys import ApiKey
-from broker.protocol.messages.heartbeat import HeartbeatResponse
+from broker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from broker.protocol.messages.produce import (
     PartitionProduceData,
@@ -140,6 +140,30 @@ def test_whoever_waits_for_memory_of_others_is_not_idle() -> None:
             assert (await wire.ask(PING, 3)).error_code == 0
 
     on_loop(story)
+
+
+def test_what_keeps_a_member_alive_waits_for_no_memory_of_others() -> None:
+    async def story() -> None:
+        @serves(ApiKey.HEARTBEAT, versions=(0, 4), keeps_alive=True)
+        def heartbeat(_: HeartbeatRequest, __: Context) -> HeartbeatResponse:
+            return HeartbeatResponse()
+
+        async with serving([heartbeat]) as server:
+            member, other = [await Wire.open(server.address) for _ in range(2)]
+            server.hub.answering.take(taken := 1 << 40)
+            other.send(frame_of(PING, 3))
+            await until(lambda: any(c.reading_paused for c in server.hub.connections))
+            assert (await member.ask(HeartbeatRequest("g", 1, "m"), 4)).error_code == 0
+            server.hub.answering.give(taken)
+            assert (await other.response(PING.API_KEY, 3))[1].error_code == 0
+
+    on_loop(story)
+
+
+def test_those_are_asked_by_all_that_are_members() -> None:
+    keys = {ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT}
+    keys |= {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
+    assert Registry.discover().urgent == keys
 
 
 def test_a_peer_that_takes_no_answers_cannot_stay_for_ever() -> None:
