@@ -223,7 +223,7 @@ def bring_segment_retention(broker: Broker, tables: Tables) -> SegmentRetention:
         verified_ends=tables.verified_ends,
         lacking=tables.lacking,
         unverified=tables.unverified,
-        log_start=broker.partitions.log_start,
+        log_start=broker.partitions.needed_from,
         note_ends=broker.partitions.released_ends.note,
         before_release=broker.partitions.segment_released,
         clock=broker.clock,

@@ -335,6 +335,7 @@ class TopicConfig:
     cleanup_policy: tuple[str, ...]
     file_delete_delay_ms: int
     lake_flush_max_ms: int
+    lake_retention_ms: int = AS_THE_LOG
     compression_type: str = PRODUCER
     compression_gzip_level: int = -1
     compression_lz4_level: int = 9
@@ -360,6 +361,11 @@ class TopicConfig:
     def compacted(self) -> bool:
         """Whether records need a key."""
         return "compact" in self.cleanup_policy
+
+    @property
+    def waits_for_table(self) -> bool:
+        """Whether the table keeps what the log does not: it has to go there first."""
+        return self.lake_retention_ms != AS_THE_LOG
 
     @property
     def compression_level(self) -> int | None:

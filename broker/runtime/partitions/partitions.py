@@ -155,6 +155,14 @@ class Partitions:
         partition = self.get(number, index)
         return 0 if partition is None else partition.log_start
 
+    def needed_from(self, number: TopicNumber, index: PartitionNumber) -> int:
+        """Below it no record is needed, durably: a topic's table that is to keep what
+        the log does not gets it first."""
+        partition = self.get(number, index)
+        if partition is None or partition.config.waits_for_table:
+            return 0
+        return partition.log_start
+
     def named(self, name: str, index: int) -> Partition:
         """By topic name. Raises UNKNOWN_TOPIC_OR_PARTITION; KAFKA_STORAGE_ERROR while
         nobody knows where it ends."""

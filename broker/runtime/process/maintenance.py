@@ -239,7 +239,10 @@ class MaintenanceScheduler:
     def _left_in_segments(
         self, partition: Partition, table_end: int, now_ms: int
     ) -> Iterator[InSegment]:
-        """What stays in sealed segments although it is long due for the table."""
+        """What stays in sealed segments although it is long due for the table; nothing
+        if the table is to keep it for longer than the log."""
+        if partition.config.waits_for_table:
+            return
         waits_ms = partition.config.lake_flush_max_ms
         stuck_ms = stuck_after_ms(self._broker.settings.lake, waits_ms)
         ages_ms, number = self._segment_retention.ages_ms, partition.number

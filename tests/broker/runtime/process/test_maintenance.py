@@ -488,6 +488,41 @@ def test_retention_takes_from_segments_only_what_nobody_compacts_for_long(
     story(play)
 
 
+def test_what_the_table_is_to_keep_for_longer_waits_for_it_in_segments(
+    tmp_path: Path,
+) -> None:
+    """Whether nobody compacts, or DeleteRecords gave it up for consumers."""
+
+    async def play() -> None:
+        async with maintained(tmp_path) as (house, maintenance):
+            broker = house.broker
+            tables: Any = broker.lake
+            limits = {"retention_ms": "1", "lake_retention_ms": "-1"}
+            partition = await create(broker, "t", **limits)
+            await produce_one(broker, "t", batch_of(b"a"))
+            broker.wal.roll()
+            while not all(info.sealed for info in broker.wal.segments()):
+                await asyncio.sleep(0.001)
+
+            async def released_after(ms: int) -> bool:
+                for _ in range(3):  # ages, and that nothing happens, are seen first
+                    await maintenance.release()
+                    await maintenance.apply_retention()
+                    house.clock.advance(ms)
+                await maintenance.release()
+                return not broker.wal.segments()
+
+            stuck_ms = stuck_after_ms(broker.settings.lake)
+            assert not await released_after(9 * stuck_ms)
+            assert partition.log_start == 0
+            await broker.partitions.raise_log_starts({partition: 1})
+            assert not await released_after(9 * stuck_ms)
+            tables.compact(broker, partition)
+            assert await released_after(9 * stuck_ms)
+
+    story(play)
+
+
 def test_who_lets_records_wait_for_the_table_for_long_loses_none_before(
     tmp_path: Path,
 ) -> None:
