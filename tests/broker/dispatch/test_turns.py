@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -455,14 +455,25 @@ def test_a_large_request_is_held_until_its_handler_has_ended() -> None:
     asyncio.run(story())
 
 
-def test_so_is_one_that_is_underway() -> None:
+async def a_while() -> str:
+    for _ in range(9):
+        await asyncio.sleep(0)
+    return "the end"
+
+
+@pytest.mark.parametrize(
+    "handled", [lambda: in_turns(counted(5, [])), lambda: WhileHeard(a_while())]
+)
+def test_so_is_one_that_ends_with_its_connection(
+    handled: Callable[[], Underway[str] | WhileHeard[str]],
+) -> None:
     async def story() -> None:
         request = Named([Name() for _ in range(COUNTED_A_TURN + 1)])
         last = weakref.ref(request.names[-1])
-        reading = Reading(given(request), lambda *_: in_turns(counted(5, [])), CONTEXT)
+        reading = Reading(given(request), lambda *_: handled(), CONTEXT)
         del request
         underway = reading.step()
-        assert isinstance(underway, Underway)
+        assert isinstance(underway, Underway | WhileHeard)
         del reading
         await asyncio.sleep(0)
         assert last() is not None
