@@ -10,7 +10,7 @@ AT_ONCE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 .PHONY: help demo up test test-long test-all test-clients coverage check crash sim bench soak lint-infra fuzz-rest lock clean
 
 help:  ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 demo: .venv/ready  ## the whole story on real data: flights in, a Delta table, SQL, and back
 	@$(BIN)/python -m infra.demo
