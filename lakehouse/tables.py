@@ -39,6 +39,7 @@ from lakehouse.location import (
     table_place,
 )
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
+from lakehouse.log.log_store import drop_checksums
 from lakehouse.schema import DESCRIBED, PARTITION_COLUMN
 from lakehouse.topic_facts import TopicFacts, properties_of
 from lakehouse.warehouse_names import name_of
@@ -74,6 +75,7 @@ def create_table(
         if found is not None:
             _make_room(warehouse, path, topic, found)
         _take_place(path, name)
+    drop_checksums(path, _CREATE)
     _create(path, TopicFacts(topic, topic_id, partitions, number, configs))
     sync_file(entry_path(path, _CREATE))
     for directory in (os.path.join(path, LOG_DIRECTORY), path, warehouse):
@@ -299,7 +301,8 @@ def _drop_log(path: str) -> None:
 
 
 def repair(path: str) -> str | None:
-    """Move a torn last log entry aside; one sentence if there was one.
+    """Move a torn last log entry aside, without what its writer noted of it; one
+    sentence if there was one.
 
     Such an entry was never synced, so nothing relied on it: the segments behind it are
     still there, and the next round commits their records again.
@@ -313,5 +316,6 @@ def repair(path: str) -> str | None:
     if torn is None or not os.path.exists(entry):
         return None
     os.replace(entry, f"{entry}.torn")
+    drop_checksums(path, version)
     sync_directory(os.path.join(path, LOG_DIRECTORY))
     return torn

@@ -10,9 +10,10 @@ a conditional PUT takes its place.
 
 The price: whoever is killed in between leaves a file that nobody reads (`sweep`).
 Spark's own LocalLogStore renames, and may so replace an entry of anybody's: whoever put
-one reads it back.
+one reads it back. And what writers left beside an entry that went is to go first.
 
-Source: the Delta transaction log protocol, "Delta Log Entries"; link(2).
+Source: the Delta transaction log protocol, "Delta Log Entries", "Version Checksum
+File"; Hadoop's ``ChecksumFileSystem``; link(2).
 """
 
 import os
@@ -82,6 +83,23 @@ def _sync_name(directory: str, entry: str) -> None:
         sync_directory(directory)
     except SyncFailed:
         write_anew(entry)
+        sync_directory(directory)
+
+
+def drop_checksums(path: str, version: int) -> None:
+    """Delete, durably, what is left of an entry that is not there: what its writer said
+    of the version, and Hadoop's checksums. Readers would take them for those of the
+    next entry, and refuse that, or take the metadata of the one before. Raises OSError.
+    """
+    if os.path.lexists(entry_path(path, version)):
+        return
+    directory, gone = os.path.join(path, LOG_DIRECTORY), 0
+    of_entry, of_version = f"{version:020d}.json", f"{version:020d}.crc"
+    for name in (of_version, f".{of_version}.crc", f".{of_entry}.crc"):
+        with suppress(FileNotFoundError, IsADirectoryError):
+            os.unlink(os.path.join(directory, name))
+            gone += 1
+    if gone:
         sync_directory(directory)
 
 

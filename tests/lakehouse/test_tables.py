@@ -1,12 +1,15 @@
 """What a new table says of itself, to whoever asks the Delta log."""
 
 import json
+import os
+from pathlib import Path
 
 import deltalake
 
 from lakehouse.log import delta_log
+from lakehouse.log.delta_log import entry_path
 from lakehouse.schema import COMMENTS, WRITE
-from lakehouse.tables import create_table
+from lakehouse.tables import create_table, repair
 from tests.support.tables import TOPIC_ID, Writer
 
 
@@ -30,3 +33,54 @@ def test_what_an_owner_said_of_a_column_stays(tmp_path):
     found = {one["name"]: one for one in json.loads(metadata.schema_string)["fields"]}
     assert found["value"]["metadata"] == {"comment": "in grams"}
     assert found["key"]["metadata"] == {"comment": COMMENTS["key"]}
+
+
+def noted_beside(path: str, version: int) -> list[Path]:
+    """What Spark keeps beside an entry on a local disk: what it says of the version,
+    from which Spark and the library take the metadata, and Hadoop's checksums."""
+    entry = Path(entry_path(path, version))
+    said = {
+        name: action[name]
+        for action in map(json.loads, entry.read_text().splitlines())
+        for name in action
+    }
+    of_version = entry.with_suffix(".crc")
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 2}
+    counts = {"tableSizeBytes": 0, "numFiles": 0, "numMetadata": 1, "numProtocol": 1}
+    told = {**counts, "metadata": said["metaData"], "protocol": protocol}
+    of_version.write_text(json.dumps(told))
+    sums = [entry.with_name(f".{one.name}.crc") for one in (entry, of_version)]
+    for one in sums:
+        one.write_bytes(b"crc\0\0\0\2\0aaaa")
+    return [of_version, *sums]
+
+
+def columns(path: str) -> list[str]:
+    return [field.name for field in deltalake.DeltaTable(path).schema().fields]
+
+
+def test_what_its_writer_noted_of_a_torn_entry_goes_with_it(tmp_path: Path) -> None:
+    """Or readers take it for that of our entry at the same version: they refuse this,
+    or see columns that no entry has added."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    theirs = deltalake.Field("theirs", deltalake.schema.PrimitiveType("string"))
+    deltalake.DeltaTable(writer.path).alter.add_columns(theirs)
+    noted = noted_beside(writer.path, 2)
+    assert columns(writer.path)[-1] == "theirs"
+    entry = Path(entry_path(writer.path, 2))
+    entry.write_bytes(entry.read_bytes()[:-40])
+    assert repair(writer.path) is not None
+    assert [one.name for one in noted if one.exists()] == []
+    assert writer.add(0, 10, 20).version == 2
+    assert columns(writer.path) == WRITE.names
+
+
+def test_what_was_noted_of_a_first_entry_that_went_is_not_the_new_ones(
+    tmp_path: Path,
+) -> None:
+    writer = Writer(str(tmp_path))
+    noted = noted_beside(writer.path, 0)
+    os.unlink(entry_path(writer.path, 0))
+    create_table(str(tmp_path), writer.topic, TOPIC_ID, 2)
+    assert [one.name for one in noted if one.exists()] == []

@@ -1,10 +1,14 @@
 """A commit is judged on what the table is when its entry is put."""
 
+import os
+from pathlib import Path
+
+import deltalake
 import pytest
 
 from lakehouse.errors import CommitRefused
 from lakehouse.log.attempts import COMMIT_ATTEMPTS, commit_judged, current
-from lakehouse.log.delta_log import load
+from lakehouse.log.delta_log import LOG_DIRECTORY, load
 from tests.support.tables import TOPIC_ID, Writer
 
 
@@ -53,3 +57,18 @@ def test_the_table_of_another_topic_is_refused(writer):
     with pytest.raises(CommitRefused, match="belongs to topic id"):
         current(writer.path, "f" * 32, None)
     assert current(writer.path, TOPIC_ID, None).version == 0
+
+
+@pytest.mark.parametrize("is_librarys", [False, True])
+def test_what_was_noted_of_an_entry_that_went_is_not_of_the_next_one(
+    writer, is_librarys
+):
+    """Its owner put an older state of the log back, say, and not all of it."""
+    if is_librarys:
+        deltalake.DeltaTable(writer.path).alter.add_constraint({"sane": "offset >= 0"})
+    log, version = Path(writer.path) / LOG_DIRECTORY, load(writer.path).version + 1
+    first = f"{version:020d}"
+    for name in (f"{first}.crc", f".{first}.crc.crc", f".{first}.json.crc"):
+        (log / name).write_text("{}")
+    assert writer.add(0, 0, 10).version == version
+    assert [name for name in os.listdir(log) if first in name] == [f"{first}.json"]

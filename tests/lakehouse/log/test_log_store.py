@@ -10,7 +10,7 @@ import pytest
 from lakehouse.durable import SyncFailed
 from lakehouse.errors import CommitRefused
 from lakehouse.log.delta_log import entry_path, read_entry
-from lakehouse.log.log_store import put_if_absent, sweep
+from lakehouse.log.log_store import drop_checksums, put_if_absent, sweep
 
 
 @pytest.fixture
@@ -135,3 +135,18 @@ def test_who_is_swept_at_work_is_refused_and_nothing_is_there(path: str) -> None
     with pytest.raises(CommitRefused):
         put_if_absent(path, 0, b"mine", on_written=lambda: sweep(path) and None)
     assert left(path) == []
+
+
+def test_checksums_go_where_their_entry_went_and_stay_where_it_is(path: str) -> None:
+    log = Path(path) / "_delta_log"
+    names = [f".{7:020d}.crc.crc", f".{7:020d}.json.crc", f"{7:020d}.crc"]
+    for name in names:
+        (log / name).touch()
+    (log / f"{8:020d}.crc").mkdir()
+    put_if_absent(path, 7, b"theirs")
+    drop_checksums(path, 7)
+    assert left(path) == [*names, f"{7:020d}.json", f"{8:020d}.crc"]
+    os.unlink(entry_path(path, 7))
+    drop_checksums(path, 7)
+    drop_checksums(path, 8)  # what is no file is none
+    assert left(path) == [f"{8:020d}.crc"]
