@@ -156,18 +156,32 @@ def _differing(
 
 
 def stash_checkpoint(snapshot: Snapshot, version: int) -> list[str]:
-    """Move a checkpoint aside, if the log without it tells what was followed; the names
-    of what was moved."""
+    """Move a checkpoint aside, if the log without it tells its version, and what was
+    followed; the names of what was moved."""
     names = checkpoints(snapshot.path).get(version)
-    if names is None:
-        return []
     try:
-        other = load_version(snapshot.path, snapshot.version, without=version)
+        if names is None or not _is_known_without(snapshot, version, names):
+            return []
     except _UNREADABLE:
         return []
-    if difference(other, snapshot) is not None:
-        return []
     return _stash(snapshot.path, {*names, HINT})
+
+
+def _is_known_without(snapshot: Snapshot, version: int, names: list[str]) -> bool:
+    """Whether the log without a checkpoint tells its version, and what was followed.
+    Raises LakehouseError and OSError where it tells none."""
+    other = load_version(snapshot.path, snapshot.version, without=version)
+    if difference(other, snapshot) is not None:
+        return False
+    if other.checkpoint < version:
+        return True  # by way of that version
+    # What a newer one tells says nothing of those before.
+    before = load_version(snapshot.path, version, without=version)
+    try:
+        state = read_version(snapshot.path, version, names, {})
+    except ValueError:
+        return True
+    return difference(state, before) is None
 
 
 def difference(state: Snapshot, known: Snapshot) -> str | None:

@@ -40,15 +40,17 @@ _BEGUN = re.compile(r"\.(\d{20})\.checkpoint\.begun")
 
 def make_checkpoint(snapshot: Snapshot, version: int) -> str | None:
     """Make the checkpoint of a version that was followed, durably; one sentence if
-    another was put aside for it.
+    others were put aside for it.
 
     Raises CommitRefused, LogDamaged, ValueError and OSError: there is none then.
     """
+    stashed = _undo_begun(snapshot)
+    why = [f"{', '.join(stashed)}: it was not completed"] if stashed else []
     try:
         _make(snapshot, version)
     except _REFUSED as error:
-        return _make_without(snapshot, version, error)
-    return None
+        why.append(_make_without(snapshot, version, error))
+    return "; ".join(why) or None
 
 
 def _make_without(snapshot: Snapshot, version: int, cause: Exception) -> str:
@@ -68,7 +70,6 @@ def _make_without(snapshot: Snapshot, version: int, cause: Exception) -> str:
 
 def _make(snapshot: Snapshot, version: int) -> None:
     path = snapshot.path
-    _undo_begun(snapshot)
     before = checkpoints(path)
     _verify_newest(path, [one for one in before if one <= version])
     if version in before:  # an owner's: it is as he wants it
@@ -107,16 +108,18 @@ def _begin(path: str, version: int) -> None:
     sync_directory(os.path.dirname(place))
 
 
-def _undo_begun(snapshot: Snapshot) -> None:
+def _undo_begun(snapshot: Snapshot) -> list[str]:
     """Put aside what a process that was killed had not completed, if the log tells the
-    same without it: else it stays, being all that tells it."""
+    same without it: else it stays, being all that tells it. The names of what moved."""
     directory = os.path.join(snapshot.path, LOG_DIRECTORY)
+    moved: list[str] = []
     for name in os.listdir(directory):
         if found := _BEGUN.fullmatch(name):
             version = int(found[1])
             if _name(version) not in noted(directory):
-                stash_checkpoint(snapshot, version)
+                moved += stash_checkpoint(snapshot, version)
             os.unlink(os.path.join(directory, name))
+    return moved
 
 
 def _forget_sums(path: str, version: int) -> None:

@@ -161,6 +161,47 @@ def test_what_was_put_aside_comes_back_as_it_was(writer: Writer) -> None:
     assert stash_checkpoint(before, 3) == []
 
 
+def behind_another(writer: Writer) -> None:
+    """Its checkpoint is not the newest: its owner made one more, of version 5."""
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    writer.add(0, 50, 60)
+
+
+def rows_at(writer: Writer, version: int) -> int:
+    table = deltalake.DeltaTable(writer.path, version=version)
+    return table.to_pyarrow_table().num_rows
+
+
+def test_one_that_alone_tells_older_versions_stays_behind_a_newer_one(
+    writer: Writer,
+) -> None:
+    behind_another(writer)
+    for version in range(4):
+        os.unlink(entry_path(writer.path, version))
+    assert stash_checkpoint(load(writer.path), 4) == []
+    assert rows_at(writer, 4) == 40
+
+
+def test_one_that_tells_otherwise_than_entries_stays_behind_a_newer_one(
+    writer: Writer,
+) -> None:
+    """The newer one does not say which of them is wrong."""
+    thin(writer)
+    behind_another(writer)
+    assert stash_checkpoint(load(writer.path), 4) == []
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_one_goes_from_behind_a_newer_one_where_entries_tell_its_version(
+    writer: Writer, is_readable: bool
+) -> None:
+    behind_another(writer)
+    if not is_readable:
+        place(writer).write_bytes(b"")
+    assert place(writer).name in stash_checkpoint(load(writer.path), 4)
+    assert rows_at(writer, 4) == 40
+
+
 def test_only_what_was_proven_is_known(writer: Writer) -> None:
     assert not is_known(load(writer.path))
     make_checkpoint(load(writer.path), 5)

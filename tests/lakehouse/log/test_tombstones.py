@@ -206,7 +206,7 @@ def test_what_a_killed_process_had_not_completed_is_made_anew(writer: Writer) ->
     writer.add(0, 30, 40)
     restarted = load(writer.path)
     assert restarted.removed == {}
-    assert make_checkpoint(restarted, restarted.version) is None
+    assert "not completed" in (make_checkpoint(restarted, restarted.version) or "")
     assert load(writer.path).removed.keys() == {first}
     log = Path(writer.path) / LOG_DIRECTORY
     assert not [name for name in os.listdir(log) if name.endswith(".begun")]
