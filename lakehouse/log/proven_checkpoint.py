@@ -85,10 +85,9 @@ def _make(snapshot: Snapshot, version: int) -> None:
         _prove(snapshot, version, since_ms)
     except BaseException:
         _delete(path, version)
+        _end(path, version)
         raise
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(begun(path, version))
+    _end(path, version)
 
 
 def _verify_newest(path: str, below: list[int]) -> None:
@@ -108,6 +107,11 @@ def _begin(path: str, version: int) -> None:
     sync_directory(os.path.dirname(place))
 
 
+def _end(path: str, version: int) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(begun(path, version))
+
+
 def _undo_begun(snapshot: Snapshot) -> list[str]:
     """Put aside what a process that was killed had not completed, if the log tells the
     same without it: else it stays, being all that tells it. The names of what moved."""
@@ -118,6 +122,7 @@ def _undo_begun(snapshot: Snapshot) -> list[str]:
             version = int(found[1])
             if _name(version) not in noted(directory):
                 moved += stash_checkpoint(snapshot, version)
+            sync_directory(directory)  # what was deleted may come back till then
             os.unlink(os.path.join(directory, name))
     return moved
 
@@ -158,10 +163,14 @@ def _forgotten(state: Snapshot, known: Snapshot, since_ms: int) -> str | None:
 
 
 def _delete(path: str, version: int) -> None:
-    if os.path.exists(os.path.join(path, LOG_DIRECTORY, _name(version))):
+    """Delete a checkpoint and the hint to it, durably. Raises OSError: it may come back
+    then."""
+    directory = os.path.join(path, LOG_DIRECTORY)
+    if os.path.exists(os.path.join(directory, _name(version))):
         for name in (HINT, _name(version)):
             with suppress(FileNotFoundError):
-                os.unlink(os.path.join(path, LOG_DIRECTORY, name))
+                os.unlink(os.path.join(directory, name))
+        sync_directory(directory)
 
 
 def _name(version: int) -> str:

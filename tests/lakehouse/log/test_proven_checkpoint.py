@@ -1,5 +1,6 @@
 """A checkpoint of ours tells what was followed, and is known by its bytes from then."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -8,8 +9,9 @@ import deltalake
 import pyarrow.parquet as pq
 import pytest
 
+from lakehouse.durable import SyncFailed
 from lakehouse.errors import CommitRefused, LogDamaged
-from lakehouse.log import library
+from lakehouse.log import library, proven_checkpoint
 from lakehouse.log.checkpoint_repair import repair_checkpoint
 from lakehouse.log.checksums import noted
 from lakehouse.log.delta_log import (
@@ -20,6 +22,7 @@ from lakehouse.log.delta_log import (
     table_ends,
 )
 from lakehouse.log.proven_checkpoint import make_checkpoint
+from tests.support.syscalls import SystemCalls, in_order
 from tests.support.tables import Writer
 
 
@@ -175,3 +178,58 @@ def test_one_that_its_owner_made_meanwhile_is_proven_and_known(writer: Writer) -
     rows(writer, 4, 1)
     make_checkpoint(followed, 4)
     assert noted(str(place(writer, 4).parent)).keys() == {place(writer, 4).name}
+
+
+def fill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full when a checkpoint is to be completed."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(proven_checkpoint, "complete", full)
+
+
+def begun(writer: Writer, version: int) -> Path:
+    return place(writer, version).parent / f".{version:020d}.checkpoint.begun"
+
+
+def test_one_that_was_not_completed_is_gone_before_what_says_so(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a power cut brings it back, and nobody knows."""
+    followed = rows(writer, 0, 4)
+    fill(monkeypatch)
+    calls = SystemCalls(monkeypatch, place(writer, 4).parent)
+    with pytest.raises(OSError, match="no space left"):
+        make_checkpoint(followed, 4)
+    assert in_order(
+        calls.events,
+        [
+            f"remove {place(writer, 4).name}",
+            "sync directory .",
+            f"remove {begun(writer, 4).name}",
+        ],
+    )
+    assert not begun(writer, 4).exists()
+
+
+def test_one_that_may_come_back_stays_marked_as_not_completed(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed, mark = rows(writer, 0, 4), begun(writer, 4)
+
+    def refuse(path: str) -> None:
+        if not place(writer, 4).exists():
+            raise SyncFailed(errno.EIO, "a dead disk", path)
+
+    with monkeypatch.context() as patch:
+        fill(patch)
+        patch.setattr(proven_checkpoint, "_begin", lambda path, _: mark.touch())
+        patch.setattr(proven_checkpoint, "sync_directory", refuse)
+        with pytest.raises(OSError, match="a dead disk"):
+            make_checkpoint(followed, 4)
+    assert mark.exists()
+    calls = SystemCalls(monkeypatch, mark.parent)
+    assert make_checkpoint(followed, 4) is None
+    assert calls.events[:2] == ["sync directory .", f"remove {mark.name}"]
+    assert not mark.exists()
