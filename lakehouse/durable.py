@@ -66,7 +66,8 @@ def _sync(descriptor: int, path: str, *, in_pieces: bool = False) -> None:
 def put_in_place(path: str, write: Callable[[str], object]) -> None:
     """Have what ``write`` makes, which gets the name of a hidden file, in the place of
     a file, synced with its directory, or leave all as it was. Raises as `sync_file`,
-    and what ``write`` does."""
+    and what ``write`` does. Where the sync of the directory alone fails the new file is
+    in the place already, and a power cut may bring the other back."""
     directory, name = os.path.split(path)
     written = os.path.join(directory, f".{name.lstrip('.')}.tmp")
     try:

@@ -146,6 +146,21 @@ def test_a_file_is_in_the_place_of_another_or_all_is_as_it_was(tmp_path: Path) -
     assert (place.read_text(), os.listdir(tmp_path)) == ("one", ["file"])
 
 
+def test_a_file_whose_directory_is_not_synced_is_in_the_place_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "file"
+    place.write_text("one")
+
+    def refuse(path: str) -> None:
+        raise SyncFailed(errno.EIO, "the disk refused", path)
+
+    monkeypatch.setattr(durable, "sync_directory", refuse)
+    with pytest.raises(SyncFailed):
+        put_in_place(str(place), lambda written: Path(written).write_text("two"))
+    assert place.read_text() == "two"
+
+
 def test_a_large_file_goes_to_the_disk_in_pieces_before_its_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
