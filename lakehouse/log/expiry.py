@@ -11,7 +11,8 @@ retention is no length of time that we know, nothing is.
 
 The price: that checkpoint is read, half a second of 20,000 files; no more than
 `GONE_MAX` files go at a time. And what an owner copied or touched lately is not old,
-nor is what came behind it.
+nor is what came behind it. What lies beside an entry goes with it: what its writer
+noted, and what was put aside or a killed process left there.
 
 Source: the Delta transaction log protocol, "Metadata Cleanup", "Checkpoint Protection";
 ``io.delta`` ``MetadataCleanup``. Used by the compactor's process only; blocks.
@@ -48,6 +49,13 @@ GONE_MAX: Final = 10_000
 _DAY_MS: Final = 86_400_000
 _ENTRY: Final = re.compile(r"\d{20}\.json")
 _CHECKSUM: Final = re.compile(r"\d{20}\.crc")
+_LEFT: Final = re.compile(
+    r"\d{20}\.json(\.torn|\.anew|#\d+)"
+    r"|\.\d{20}\.checkpoint\.parquet\.tmp|\d{20}\.checkpoint\.parquet#\d+"
+)
+"""What a repair put aside, or a process that was killed was writing."""
+_HADOOPS: Final = re.compile(r"\.(\d{20}\..+)\.crc")
+"""The checksum of another file."""
 _OF_VERSIONS: Final = re.compile(r"\d{20}\.(\d{20})\.compacted\.json")
 
 
@@ -135,13 +143,17 @@ class _Log:
 
 def _version_of(name: str) -> int | None:
     """The version that a file of the log is of, the last if it is of several; None: it
-    is none of Delta's, nor one that we put aside."""
+    is none of Delta's, nor one that was put aside, left, or noted of one of these."""
+    hadoops = _HADOOPS.fullmatch(name)
+    name = hadoops[1] if hadoops is not None else name
     merged = _OF_VERSIONS.fullmatch(name)
     if merged is not None:
         return int(merged[1])
     is_of_one = _ENTRY.fullmatch(name) or _CHECKSUM.fullmatch(name)
     if is_of_one or is_of_checkpoint(name.removesuffix(".damaged")):
         return int(name[:20])
+    if _LEFT.fullmatch(name):
+        return int(name.removeprefix(".")[:20])
     return None
 
 

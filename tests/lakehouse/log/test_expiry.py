@@ -99,6 +99,35 @@ def test_what_is_older_than_the_retention_goes_below_a_checkpoint(old: Old) -> N
     assert old.cleaned() == 8, "and nothing more"
 
 
+BESIDE = (
+    ".{}.json.crc",
+    ".{}.crc.crc",
+    ".{}.checkpoint.parquet.crc",
+    ".{}.checkpoint.parquet.tmp",
+    "{}.checkpoint.parquet#1",
+    "{}.json#12",
+    "{}.json.torn",
+    "{}.json.anew",
+)
+"""What Hadoop notes, and what a killed process leaves, or a repair."""
+THEIRS = "{}.json.theirs", "..{}.json.crc.crc", ".{}.txt.crc"
+
+
+def test_what_lies_beside_an_entry_goes_with_it(old: Old) -> None:
+    def there(version: int) -> set[str]:
+        first = f"{version:020d}"
+        return {
+            one for one in (*BESIDE, *THEIRS) if (old.log / one.format(first)).exists()
+        }
+
+    for name in (*BESIDE, *THEIRS):
+        for version in (7, 8):
+            (old.log / name.format(f"{version:020d}")).write_text("{}")
+    assert old.cleaned() == 8
+    assert there(7) == {*THEIRS}
+    assert there(8) == {*BESIDE, *THEIRS}
+
+
 @pytest.mark.parametrize(
     ("said", "oldest"),
     [
