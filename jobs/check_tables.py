@@ -71,6 +71,8 @@ def check_table(warehouse: Path, topic: Topic) -> TableFound:
             f"{topic.name}: {name} of its log cannot be read, is not as it was "
             "written, or names what is missing"
         )
+    if snapshot.unclear:
+        report.remarks.append(f"{topic.name}: {snapshot.unclear}")
     report.count("tables")
     if snapshot.torn:
         report.count("torn_log_entries")

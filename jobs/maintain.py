@@ -275,6 +275,8 @@ class Maintenance:
         self._rests: dict[TopicNumber, int] = {}
         self._sweep = Sweep()
         self._describer = Describer()
+        self._unclear: dict[TopicNumber, str] = {}
+        """What was logged of tables whose owners say nothing clear."""
         self._aside: set[TopicNumber] = set()
         """Deleted topics whose tables left their place: a look loads what is there."""
 
@@ -296,6 +298,7 @@ class Maintenance:
         self._sweep.forget(self._sweep.topics - known)
         self._describer.keep(known)
         self._rests = {n: ms for n, ms in self._rests.items() if n in known}
+        self._unclear = {n: why for n, why in self._unclear.items() if n in known}
         is_short = cache(self._look_at_space)
         self._tables.keep(known)
         for table in self._tables.known(topics):
@@ -306,6 +309,7 @@ class Maintenance:
                 continue
             try:
                 self._describer.describe(table, starts, now_ms)
+                self._report_unclear(table)
                 done = maintain_table(
                     table, starts, self._in_log, now_ms, self._delays.file_ms,
                     self._sweep, writing=self._writing(),
@@ -326,6 +330,13 @@ class Maintenance:
             table_ms = aside_ms if is_short(name_of(topic.configs)) else kept_ms
             if age_ms >= min(table_ms, aside_ms) and go_on():
                 self._end(topic, is_over=age_ms >= table_ms)
+
+    def _report_unclear(self, table: Table) -> None:
+        """Log, once, why nothing of a table is deleted for its age."""
+        number, why = table.topic.number, table.snapshot.unclear or ""
+        if why and why != self._unclear.get(number):
+            log.warning("files stay", topic=table.topic.name, why=why)
+        self._unclear[number] = why
 
     def _look_at_space(self, name: str) -> bool:
         """Whether there is little space in a warehouse; if so that is logged."""

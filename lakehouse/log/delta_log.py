@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from lakehouse.ends import LOOKED_BACK, counted, ends_of, looked_back, uncounted
 from lakehouse.errors import LogDamaged, TableMissing
 from lakehouse.index import OffsetIndex
-from lakehouse.intervals import interval_ms
+from lakehouse.intervals import FOR_EVER_MS, interval_ms
 from lakehouse.log.actions import (
     Commit,
     DataFile,
@@ -105,12 +105,24 @@ class Snapshot:
 
     @property
     def time_travel_ms(self) -> int:
-        """For how long files that left stay for older versions: as its owner says, or
-        as we do where that cannot be understood.
+        """For how long files that left stay for older versions: as its owner says, and
+        for ever where that cannot be understood.
         """
         ours = DELTA[_DELETED_FILE_RETENTION]
         said = interval_ms(self.configuration.get(_DELETED_FILE_RETENTION, ours))
-        return (interval_ms(ours) or 0) if said is None else said
+        return FOR_EVER_MS if said is None else said
+
+    @property
+    def unclear(self) -> str | None:
+        """One sentence if nobody can say for how long files that left stay."""
+        if self.time_travel_ms < FOR_EVER_MS:
+            return None
+        said = self.configuration[_DELETED_FILE_RETENTION]
+        return (
+            "nothing that left it is deleted for its age: its "
+            f"{_DELETED_FILE_RETENTION} is {said!r}, which Delta does not take for a "
+            "length of time"
+        )
 
     @property
     def unreadable(self) -> str | None:

@@ -338,6 +338,20 @@ def test_a_refused_batch_between_the_table_and_the_segments_is_no_loss(
     assert check(world).problems == []
 
 
+def test_words_for_a_time_that_nobody_understands_are_a_remark(
+    world: World, topic: Any
+) -> None:
+    table = load(str(world.path(topic)))
+    assert table.metadata is not None
+    said = {**table.configuration, "delta.deletedFileRetentionDuration": "a while"}
+    body = {**table.metadata.body, "configuration": said}
+    entry = Path(entry_path(table.path, table.version + 1))
+    entry.write_text(json.dumps({"metaData": body}))
+    report = check(world)
+    assert (len(report.problems), len(report.remarks)) == (0, 1)
+    assert "'a while'" in report.remarks[0]
+
+
 def test_a_table_that_its_owner_made_unreadable_is_a_remark(
     world: World, topic: Any
 ) -> None:

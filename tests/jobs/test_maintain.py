@@ -9,6 +9,7 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
+from structlog.testing import capture_logs
 
 from broker.catalog import topics as catalog_topics
 from jobs.rows import Failed, FileTask, Written
@@ -318,6 +319,63 @@ def test_a_young_file_of_which_a_checkpoint_forgot_that_it_left_is_no_orphan(
     for _ in range(3):
         later(world, compactor)
     assert len(files_of(world, topic)) == 2
+
+
+def say(world: World, topic: Any, duration: str) -> None:
+    """Its owner says how long what left his table stays."""
+    table = load(str(world.path(topic)))
+    assert table.metadata is not None
+    said = {**table.configuration, "delta.deletedFileRetentionDuration": duration}
+    body = {**table.metadata.body, "configuration": said}
+    entry = Path(entry_path(table.path, table.version + 1))
+    entry.write_text(json.dumps({"metaData": body}))
+
+
+@pytest.mark.parametrize(
+    ("said", "is_clear"),
+    [
+        ("interval +60 days", True),
+        ("interval 60 days 0 microseconds", True),
+        ("interval 5184000.0 seconds", True),
+        ("interval '60' day", False),
+        ("interval 2 months", False),
+    ],
+)
+def test_what_left_stays_as_long_as_delta_takes_its_owners_words_for(
+    world: World, said: str, is_clear: bool
+) -> None:
+    """And for ever where it takes them for nothing, which is logged once."""
+    topic, compactor = world.topic("t"), world.compactor()
+    for _ in range(2):
+        world.produce(topic, [Record(b"k", b"v")] * 10)
+        world.flush(compactor)
+    say(world, topic, said)
+    start_at(world, topic, 10)
+    with capture_logs() as logs:
+        later(world, compactor)
+        for ms in (WEEK, 60 * DAY - WEEK - 1):
+            later(world, compactor, ms)
+            assert len(files_of(world, topic)) == 2
+        later(world, compactor)
+    assert len(files_of(world, topic)) == (1 if is_clear else 2)
+    whys = [line["why"] for line in logs if line["event"] == "files stay"]
+    assert len(whys) == (0 if is_clear else 1)
+    assert all(repr(said) in why for why in whys)
+
+
+def test_where_its_owner_speaks_clearly_again_what_left_goes(world: World) -> None:
+    topic, compactor = world.topic("t"), world.compactor()
+    for _ in range(2):
+        world.produce(topic, [Record(b"k", b"v")] * 10)
+        world.flush(compactor)
+    say(world, topic, "a while")
+    start_at(world, topic, 10)
+    for _ in range(2):
+        later(world, compactor, 10 * WEEK)
+    assert len(files_of(world, topic)) == 2
+    say(world, topic, "interval 7 days")
+    later(world, compactor)
+    assert len(files_of(world, topic)) == 1
 
 
 def test_what_was_deleted_is_remembered_no_longer(world: World) -> None:

@@ -10,6 +10,7 @@ import deltalake
 import pytest
 
 from lakehouse.errors import LogDamaged, TableMissing
+from lakehouse.intervals import FOR_EVER_MS
 from lakehouse.log.actions import UNKNOWN_MAX, data_file, parse_commit
 from lakehouse.log.checkpoint_repair import repair_checkpoint
 from lakehouse.log.commit import commit_files
@@ -423,3 +424,22 @@ def test_for_how_long_the_log_tells_what_left(
     changed = {**snapshot.configuration, "delta.deletedFileRetentionDuration": text}
     snapshot.metadata = replace(snapshot.metadata, configuration=changed)
     assert snapshot.deleted_file_retention_ms == ms
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("interval +60 days", 60 * 86_400_000),
+        ("interval 0 days", 0),
+        ("interval '60' day", FOR_EVER_MS),
+        ("interval 2 months", FOR_EVER_MS),
+    ],
+)
+def test_for_how_long_what_left_stays(writer: Writer, text: str, ms: int) -> None:
+    snapshot = load(writer.path)
+    assert (snapshot.time_travel_ms, snapshot.unclear) == (7 * 86_400_000, None)
+    assert snapshot.metadata is not None
+    changed = {**snapshot.configuration, "delta.deletedFileRetentionDuration": text}
+    snapshot.metadata = replace(snapshot.metadata, configuration=changed)
+    assert snapshot.time_travel_ms == ms
+    assert (repr(text) in (snapshot.unclear or "")) == (ms == FOR_EVER_MS)

@@ -23,7 +23,11 @@ from tests.support.v2_checkpoint import as_v2
 
 DAY_MS = 86_400_000
 RETENTION = "delta.deletedFileRetentionDuration"
-SAID = ["interval 60 days", "60 days", "INTERVAL 60 DAYS", "interval 8 weeks 4 days"]
+SAID = [
+    "interval 60 days", "60 days", "INTERVAL 60 DAYS", "interval 8 weeks 4 days",
+    "interval +60 days", "interval 60 days 0 microseconds",
+    "interval 5184000.0 seconds",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -83,6 +87,16 @@ def test_it_tells_what_left_in_whatever_words_the_owner_says_for_how_long(
     assert dict(row["partitionValues"]) == {"partition": "0"}
     writer.add(0, 30, 40)
     assert checkpoint(writer).removed.keys() == {first}  # out of the one before
+
+
+def test_where_nobody_understands_the_owners_words_it_tells_all_that_left(
+    writer: Writer,
+) -> None:
+    first, second, _ = load(writer.path).files
+    say(writer, "interval '60' day")
+    remove(writer, first, 10)
+    remove(writer, second, 10_000)
+    assert checkpoint(writer).removed.keys() == {first, second}
 
 
 def test_the_hint_is_of_what_was_written(writer: Writer) -> None:
