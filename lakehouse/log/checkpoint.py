@@ -112,8 +112,8 @@ def read_checkpoint(
     """The state at ``version``, told as one commit that adds everything.
 
     ``checksums`` are those that are known of its files. Raises FileNotFoundError when
-    it was cleaned away, ValueError when it is damaged, or is not what a checkpoint
-    should be.
+    it was cleaned away, ValueError when it is damaged, lacks a sidecar, or is not what
+    a checkpoint should be.
     """
     try:
         return _read(log_directory, version, names, checksums)
@@ -159,10 +159,24 @@ def _read(
     for name in map(unquote, sidecars):
         if os.path.basename(name) != name:
             raise ValueError(f"checkpoint {version} names the sidecar {name!r}")
-        _read_part(os.path.join(log_directory, SIDECARS, name), state)
+        _read_sidecar(log_directory, name, names, state)
     if state.protocol is None or state.metadata is None:
         raise ValueError(f"checkpoint {version} lacks protocol or metaData")
     return state
+
+
+def _read_sidecar(
+    log_directory: str, name: str, named_by: Iterable[str], state: Commit
+) -> None:
+    """Add what a sidecar says. Raises FileNotFoundError where it was cleaned away with
+    the checkpoint that names it, and ValueError where it alone is missing: no listing
+    of the log will have another one."""
+    try:
+        _read_part(os.path.join(log_directory, SIDECARS, name), state)
+    except FileNotFoundError:
+        if all(os.path.exists(os.path.join(log_directory, one)) for one in named_by):
+            raise ValueError(f"its sidecar {name} is missing") from None
+        raise
 
 
 def _read_json(path: str, state: Commit) -> list[str]:

@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse.errors import LogDamaged
-from lakehouse.log.checkpoint import complete_checkpoints, read_checkpoint
-from lakehouse.log.delta_log import Snapshot, entry_path, load
+from lakehouse.log import checkpoint
+from lakehouse.log.checkpoint import SIDECARS, complete_checkpoints, read_checkpoint
+from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, entry_path, load
 from tests.support.tables import Writer
 from tests.support.v2_checkpoint import UUID, as_v2
 
@@ -47,6 +48,42 @@ def test_a_v2_checkpoint_without_its_sidecars_is_damage(writer: Writer) -> None:
     path.write_text("{}{")
     with pytest.raises(LogDamaged):
         load(writer.path)
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+def test_a_v2_checkpoint_of_which_a_sidecar_is_missing_is_passed_over(
+    writer: Writer, kind: str
+) -> None:
+    """A power cut took it: nobody syncs them."""
+    before = load(writer.path)
+    entries = {
+        path: path.read_bytes()
+        for path in Path(writer.path, LOG_DIRECTORY).glob("*.json")
+    }
+    path = as_v2(writer, kind)
+    (path.parent / SIDECARS / "part-0.parquet").unlink()
+    with pytest.raises(LogDamaged, match=r"sidecar part-0\.parquet is missing"):
+        load(writer.path)
+    for entry, text in entries.items():
+        entry.write_bytes(text)
+    found = load(writer.path)
+    assert same(found, before)
+    assert found.damaged == (path.name,)
+
+
+def test_a_v2_checkpoint_that_goes_with_its_sidecars_was_cleaned_away(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = as_v2(writer, "json")
+
+    def vanish(place: str) -> None:
+        path.unlink()
+        os.unlink(place)
+        raise FileNotFoundError(place)
+
+    monkeypatch.setattr(checkpoint, "check_file", vanish)
+    with pytest.raises(FileNotFoundError):
+        read_checkpoint(str(path.parent), int(path.name[:20]), [path.name], {})
 
 
 def test_a_checkpoint_counts_when_all_its_parts_are_there() -> None:
