@@ -31,11 +31,13 @@ KEPT: Final = 100
 
 
 class Checksum(NamedTuple):
-    """What a file was when it was proven."""
+    """What a file was when it was proven. ``is_ours``: we made it, so it tells what had
+    left for as long as its table's owner says."""
 
     size: int
     sha256: str
     modified_ns: int
+    is_ours: bool = False
 
 
 class NotAsWritten(ValueError):

@@ -5,10 +5,12 @@ have left; who finds no trace of that in the log, a VACUUM or we, takes their ag
 the time since. The library leaves out of a checkpoint what left a week ago if the owner
 says that time in other words than its own ('60 days', 'INTERVAL 60 DAYS'). The idea: by
 our own reading of his words, what left is collected from where the library had it (the
-checkpoint before, the entries since), and what its checkpoint lacks is put in.
+checkpoint before, the entries since), and what its checkpoint lacks is put in. The
+checkpoint before may be an owner's, which forgot as much: so the last of ours is where
+it begins.
 
-The price: the entries since the checkpoint before are read once more, and where
-something lacks the checkpoint is written twice.
+The price: the entries since that one are read once more, and where something lacks the
+checkpoint is written twice.
 
 Source: the Delta transaction log protocol, "Add File and Remove File", "Action
 Reconciliation". Used by the compactor's process only; everything here blocks.
@@ -25,11 +27,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse.durable import put_in_place
+from lakehouse.errors import LakehouseError
 from lakehouse.log.checkpoint import HINT, SIDECARS, sidecars_of
+from lakehouse.log.checksums import NotAsWritten, noted, read_verified
 from lakehouse.log.delta_log import LOG_DIRECTORY, checkpoints, read_entry
 from lakehouse.regular import check_file, open_file
 
+REACH: Final = 10_000
+"""So many entries are read before an owner's checkpoint, back to the last of ours: half
+a second. What left earlier is told as far as these two checkpoints tell it."""
+
 _ACTIONS: Final = (b'"remove"', b'"add"')
+_UNREADABLE: Final = (
+    OSError, LakehouseError, ValueError, LookupError, TypeError, AttributeError,
+)  # fmt: skip
+"""What an entry may be below a checkpoint, which is there in its place."""
 _MAPS: Final = "partitionValues", "tags"
 _Key = tuple[str, str | None]
 """A file's path, and what its deletion vector is called."""
@@ -72,20 +84,52 @@ def _young(removes: Removes, since_ms: int) -> Removes:
 
 
 def removes_at(path: str, version: int) -> Removes:
-    """What the log tells to have left up to a version; nothing where it does not reach
-    back to the checkpoint before: then that of the version is an owner's, and all there
-    is. Raises ValueError."""
-    found, at = Removes(), -1
-    for before, names in checkpoints(path).items():
-        if before < version:
-            found, at = _in_checkpoint(os.path.join(path, LOG_DIRECTORY), names), before
-            break
-    for following in range(at + 1, version + 1):
+    """What the log tells to have left up to a version, others' checkpoints on the way
+    or not; nothing where it does not reach back to the checkpoint before: then that of
+    the version is an owner's, and all there is. Raises ValueError.
+
+    What came back where no entry is read may be in it too.
+    """
+    directory = os.path.join(path, LOG_DIRECTORY)
+    below = {at: names for at, names in checkpoints(path).items() if at < version}
+    newest = max(below, default=-1)
+    at, found = _in_ours(directory, below) or (-1, Removes())
+    after = max(at, newest - REACH)
+    if not _follow(found, path, after, newest, _UNREADABLE) or after > at:
+        found |= _in_checkpoint(directory, below.get(newest, ()))
+    return found if _follow(found, path, newest, version) else Removes()
+
+
+def _in_ours(
+    directory: str, below: Mapping[int, list[str]]
+) -> tuple[int, Removes] | None:
+    """The version of the newest checkpoint of ours that is as it was written, and what
+    it tells."""
+    known = noted(directory)
+    for at, (name, *parts) in below.items():
+        if parts or name not in known or not known[name].is_ours:
+            continue
+        with suppress(NotAsWritten, OSError):
+            data = read_verified(os.path.join(directory, name), known[name])
+            return at, {_key(body): body for body in _rows(pa.BufferReader(data))}
+    return None
+
+
+def _follow(
+    found: Removes,
+    path: str,
+    after: int,
+    to: int,
+    passed_over: tuple[type[Exception], ...] = (FileNotFoundError,),
+) -> bool:
+    """Move on by the entries behind a version; whether none had to be passed over."""
+    is_whole = True
+    for version in range(after + 1, to + 1):
         try:
-            _apply(found, read_entry(path, following))
-        except FileNotFoundError:
-            return Removes()
-    return found
+            _apply(found, read_entry(path, version))
+        except passed_over:
+            is_whole = False
+    return is_whole
 
 
 def _removed_later(path: str, version: int, followed: int) -> set[str]:
@@ -136,7 +180,12 @@ def _in_file(place: str) -> Iterator[dict[str, Any]]:
         yield from (one["remove"] for one in said if one.get("remove"))
         return
     check_file(place)
-    with pq.ParquetFile(place) as file:
+    yield from _rows(place)
+
+
+def _rows(source: Any) -> Iterator[dict[str, Any]]:
+    """What a file in Parquet tells to have left."""
+    with pq.ParquetFile(source) as file:
         if "remove" not in file.schema_arrow.names:
             return
         table: Any = file.read(columns=["remove"], use_threads=False)

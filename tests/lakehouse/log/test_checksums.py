@@ -1,5 +1,7 @@
 """What a checkpoint was when it was proven, and what becomes of one that differs."""
 
+import hashlib
+import json
 import os
 from pathlib import Path
 
@@ -76,6 +78,20 @@ def test_only_the_newest_that_are_there_are_kept(log: Path) -> None:
     os.unlink(log / f"{50:020d}")
     note(str(log), "a", found[f"{51:020d}"])
     assert f"{50:020d}" not in noted(str(log))
+
+
+def test_what_was_noted_before_somebody_asked_whose_it_is_is_nobodys(
+    log: Path,
+) -> None:
+    """As the version before noted it."""
+    found = noted(str(log))["a"]
+    text = json.dumps({"a": found[:3]}).encode()
+    digest = hashlib.sha256(text).hexdigest().encode()
+    (log / NAME).write_bytes(digest + b"\n" + text)
+    assert noted(str(log)) == {"a": found}
+    assert not found.is_ours
+    note(str(log), "a", found._replace(is_ours=True))
+    assert noted(str(log))["a"].is_ours
 
 
 def test_what_is_forgotten_is_read_as_it_is(log: Path) -> None:

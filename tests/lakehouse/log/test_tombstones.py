@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse.errors import CommitRefused
-from lakehouse.log import library, proven_checkpoint
+from lakehouse.log import library, proven_checkpoint, tombstones
 from lakehouse.log.checkpoint_repair import prove_checkpoint
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, entry_path, follow, load
 from lakehouse.log.proven_checkpoint import make_checkpoint
@@ -156,6 +156,102 @@ def test_what_an_owners_checkpoint_forgot_and_we_know_is_told_again(
     assert follow(followed)
     assert make_checkpoint(followed, followed.version) is None
     assert load(writer.path).removed.keys() == {first}
+
+
+def behind_an_owners(writer: Writer) -> tuple[str, Snapshot]:
+    """Ours tells what left, an owner's behind it does not: that, and a new process."""
+    first, *_ = load(writer.path).files
+    say(writer, "60 days")
+    remove(writer, first, 10)
+    assert checkpoint(writer).removed.keys() == {first}
+    writer.add(0, 30, 40)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    restarted = load(writer.path)
+    assert restarted.removed == {}
+    assert prove_checkpoint(restarted) is None, "it tells the same state"
+    return first, restarted
+
+
+def test_what_an_owners_checkpoint_forgot_one_of_ours_before_it_tells(
+    writer: Writer,
+) -> None:
+    first, _ = behind_an_owners(writer)
+    long_ago_s = time.time() - 100 * 86_400
+    os.utime(Path(writer.path) / first, (long_ago_s, long_ago_s))
+    for start in (40, 50):
+        writer.add(0, start, start + 10)
+        assert checkpoint(writer).removed.keys() == {first}
+    table = deltalake.DeltaTable(writer.path)
+    assert table.vacuum(retention_hours=60 * 24, dry_run=True, full=True) == []
+
+
+def test_what_an_owners_checkpoint_forgot_the_entries_tell(writer: Writer) -> None:
+    """There is none of ours yet."""
+    first, second, _ = load(writer.path).files
+    say(writer, "60 days")
+    remove(writer, first, 10)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    assert load(writer.path).removed == {}
+    remove(writer, second, 1)
+    assert checkpoint(writer).removed.keys() == {first, second}
+
+
+def test_what_left_between_ours_and_an_owners_is_told(writer: Writer) -> None:
+    """Which comes so late that it takes a week for over."""
+    first, second, _ = load(writer.path).files
+    say(writer, "60 days")
+    remove(writer, first, 10)
+    checkpoint(writer)
+    remove(writer, second, 9)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    writer.add(0, 30, 40)
+    assert checkpoint(writer).removed.keys() == {first, second}
+
+
+@pytest.mark.parametrize("gap", ["cleaned", "torn", "no file", "too long"])
+def test_where_not_all_entries_between_are_read_both_are_believed(
+    writer: Writer, gap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what came back on the way is there."""
+    first, second, third = load(writer.path).files
+    size = os.path.getsize(Path(writer.path) / second)
+    back = {"path": second, "size": size, "partitionValues": {"partition": "0"},
+            "modificationTime": 1, "dataChange": True}  # fmt: skip
+    say(writer, "60 days")
+    remove(writer, first, 10)
+    remove(writer, second, 10)
+    ours = checkpoint(writer).version
+    commit(writer, {"add": back})
+    remove(writer, third, 1)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    writer.add(0, 30, 40)
+    entry = Path(entry_path(writer.path, ours + 1))
+    if gap == "torn":
+        entry.write_text(entry.read_text()[:-9])
+    elif gap == "too long":
+        monkeypatch.setattr(tombstones, "REACH", 1)
+    else:
+        entry.unlink()
+    if gap == "no file":
+        os.mkfifo(entry)
+    found = checkpoint(writer)
+    assert (found.removed.keys(), second in found.files) == ({first, third}, True)
+
+
+def test_one_of_ours_that_is_damaged_is_passed_over(writer: Writer) -> None:
+    """For the one before it; without any, entries and an owner's are all there is."""
+    first, restarted = behind_an_owners(writer)
+    log = Path(writer.path) / LOG_DIRECTORY
+    own = log / f"{restarted.version - 1:020d}.checkpoint.parquet"
+    writer.add(0, 40, 50)
+    newer = log / f"{checkpoint(writer).version:020d}.checkpoint.parquet"
+    writer.add(0, 50, 60)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    version = writer.add(0, 60, 70).version
+    os.unlink(entry_path(writer.path, restarted.version - 1))
+    for damaged, told in ((newer, {(first, None)}), (own, set())):
+        damaged.write_bytes(damaged.read_bytes()[:-1])
+        assert removes_at(writer.path, version).keys() == told
 
 
 def test_what_left_later_was_there(writer: Writer) -> None:
