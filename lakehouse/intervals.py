@@ -35,7 +35,7 @@ FOR_EVER_MS: Final = 1 << 62
 
 def interval_ms(text: str) -> int | None:
     """``interval 2 days 3.5 seconds`` in milliseconds; None: Delta does not take it."""
-    terms = text.lower().strip(_BLANKS).removeprefix("interval ").lstrip(_BLANKS)
+    terms = _terms(text)
     if _TERMS.fullmatch(terms) is None:
         return None
     totals = dict.fromkeys(_LIMITS, 0)
@@ -50,6 +50,19 @@ def interval_ms(text: str) -> int | None:
     if totals["months"] or totals["days"] < 0 or totals["us"] < 0:
         return None
     return totals["days"] * _DAY_MS + totals["us"] // 1_000
+
+
+def first_ms(text: str) -> int | None:
+    """The same of its first number and unit alone, beyond which the library does not
+    read; all of it where that takes a week for such words."""
+    first = _TERM.match(_terms(text))
+    if first is None or not text.startswith("interval "):
+        return interval_ms(text)
+    return interval_ms(first[0])
+
+
+def _terms(text: str) -> str:
+    return text.lower().strip(_BLANKS).removeprefix("interval ").lstrip(_BLANKS)
 
 
 def _times(number: str, factor: int, *, has_fractions: bool) -> int | None:

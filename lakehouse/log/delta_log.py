@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from lakehouse.ends import LOOKED_BACK, counted, ends_of, looked_back, uncounted
 from lakehouse.errors import LogDamaged, TableMissing
 from lakehouse.index import OffsetIndex
-from lakehouse.intervals import FOR_EVER_MS, interval_ms
+from lakehouse.intervals import FOR_EVER_MS, first_ms, interval_ms
 from lakehouse.log.actions import (
     Commit,
     DataFile,
@@ -97,11 +97,13 @@ class Snapshot:
     def deleted_file_retention_ms(self) -> int:
         """For how long the log tells which files left, at the least: checkpoints drop
         what left before, and those of a library that does not know its owner's words
-        for a time drop it after a week. 0 where nobody can understand them.
+        for a time drop it after a week, or after the first of several units. 0 where
+        nobody can understand them.
         """
         ours = DELTA[_DELETED_FILE_RETENTION]
-        said = interval_ms(self.configuration.get(_DELETED_FILE_RETENTION, ours)) or 0
-        return min(said, interval_ms(ours) or 0)
+        said = self.configuration.get(_DELETED_FILE_RETENTION, ours)
+        known = interval_ms(said), first_ms(said), interval_ms(ours)
+        return min(ms or 0 for ms in known)
 
     @property
     def time_travel_ms(self) -> int:

@@ -297,12 +297,16 @@ def test_what_left_before_the_log_forgot_it_stays_as_long_again(
     assert len(files_of(world, topic)) == 1
 
 
+@pytest.mark.parametrize(
+    ("said", "ago"), [("60 days", 9), ("interval 1 hours 60 days", 3)]
+)
 def test_a_young_file_of_which_a_checkpoint_forgot_that_it_left_is_no_orphan(
-    world: World,
+    world: World, said: str, ago: int
 ) -> None:
-    """deltalake takes '60 days' for a week, and its checkpoints drop what left then."""
+    """deltalake takes '60 days' for a week, and of several units the first: and its
+    checkpoints drop what left then."""
     topic, compactor = world.topic("t"), world.compactor()
-    world.clock.wall_ms = time.time_ns() // 1_000_000 - 10 * DAY
+    world.clock.wall_ms = time.time_ns() // 1_000_000 - (ago + 1) * DAY
     for _ in range(2):
         world.produce(topic, [Record(b"k", b"v")] * 10)
         world.flush(compactor)
@@ -310,10 +314,10 @@ def test_a_young_file_of_which_a_checkpoint_forgot_that_it_left_is_no_orphan(
     for path in files_of(world, topic):
         os.utime(path, (written_s, written_s))
     owners = deltalake.DeltaTable(str(world.path(topic)))
-    owners.alter.set_table_properties({"delta.deletedFileRetentionDuration": "60 days"})
+    owners.alter.set_table_properties({"delta.deletedFileRetentionDuration": said})
     start_at(world, topic, 10)
     later(world, compactor)
-    world.clock.advance(9 * DAY)
+    world.clock.advance(ago * DAY)
     deltalake.DeltaTable(str(world.path(topic))).create_checkpoint()
     compactor = world.compactor()
     for _ in range(3):

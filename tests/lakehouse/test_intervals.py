@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakehouse.intervals import interval_ms
+from lakehouse.intervals import first_ms, interval_ms
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,19 @@ from lakehouse.intervals import interval_ms
 )
 def test_a_length_of_time_is_understood_or_not(text: str, found: int | None) -> None:
     assert interval_ms(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("interval 1 hours 60 days", 3_600_000),
+        ("INTERVAL 1 hours 1 days", 90_000_000),
+        ("60 days", 5_184_000_000),
+        ("interval -1 hours 60 days", None),
+        ("a while", None),
+    ],
+)
+def test_its_first_unit_is_a_length_of_time_or_none(
+    text: str, found: int | None
+) -> None:
+    assert first_ms(text) == found
