@@ -38,6 +38,7 @@ from broker.runtime.coordination.coordinator import Coordinator
 from broker.runtime.coordination.markers import Markers
 from broker.runtime.coordination.producer_ids import ProducerIds
 from broker.runtime.coordination.transactions import TransactionCoordinator, limits_of
+from broker.runtime.partitions.coverage import may_hold_missing
 from broker.runtime.partitions.fetch_sessions import ServedSessions
 from broker.runtime.partitions.inspector import Inspector
 from broker.runtime.partitions.overdue import Overdue
@@ -215,7 +216,13 @@ def bring_maintenance(
 
 def bring_segment_retention(broker: Broker, tables: Tables) -> SegmentRetention:
     """What lets segments go; who makes it closes it."""
-    wal_settings = broker.settings.wal
+    wal_settings, partitions = broker.settings.wal, broker.partitions
+
+    async def may_hold(sequence: int) -> bool:
+        if not partitions.is_all_known():
+            return True  # nobody could tell what those lack that wait for their tables
+        return await may_hold_missing(sequence, partitions, tables)
+
     return SegmentRetention(
         broker.wal,
         table_end=tables.table_end,
@@ -223,9 +230,10 @@ def bring_segment_retention(broker: Broker, tables: Tables) -> SegmentRetention:
         verified_ends=tables.verified_ends,
         lacking=tables.lacking,
         unverified=tables.unverified,
-        log_start=broker.partitions.needed_from,
-        note_ends=broker.partitions.released_ends.note,
-        before_release=broker.partitions.segment_released,
+        log_start=partitions.needed_from,
+        may_hold_missing=may_hold,
+        note_ends=partitions.released_ends.note,
+        before_release=partitions.segment_released,
         clock=broker.clock,
         keep_ms=wal_settings.keep_ms,
         idle_seal_ms=wal_settings.idle_seal_ms,

@@ -15,6 +15,9 @@ reads what was produced a minute ago then need not decode Parquet. The oldest go
 when the cache is full or the log wants files. What an earlier process left is no cache:
 nobody knows what owners did to the tables meanwhile.
 
+What a damaged segment held is not in its ranges. So it stays as long as a partition
+lacks offsets that may have been in it: with it goes what tells that damage took them.
+
 The price: a record exists twice while its segment is a cache.
 """
 
@@ -47,7 +50,10 @@ of its partition, and 2 GiB may hold eleven million of the smallest."""
 NOTHING_HELD: Final = 1 << 63
 
 LOOK_AGAIN_MS: Final = 5_000
-"""Between looks at tables that could not be verified as a whole."""
+"""Between looks at tables that could not be verified as a whole, and at whether what a
+damaged segment may have held is still missing."""
+
+STAYS: Final = "records that are missing may have been in it"
 
 NoteEnds = Callable[[Mapping[TopicPartition, int]], Awaitable[object]]
 """Notes durably how far partitions were released."""
@@ -174,6 +180,10 @@ class Ages:
         return self.last
 
 
+async def _holds_nothing_more(_: int) -> bool:
+    return False
+
+
 class SegmentRetention:
     """Releases what is due; `tick` is called on the loop, every half second or so.
 
@@ -182,7 +192,9 @@ class SegmentRetention:
     thread (`Lake.verified_ends`), and ``lacking`` tells which ranges below these ends
     it has not got all the same; ``unverified`` names the topics of which either has a
     problem to tell; ``log_start`` is durable, and nothing below it is
-    needed; ``note_ends`` is awaited with the ends of what segments hold before they go,
+    needed; ``may_hold_missing`` tells of a damaged segment whether offsets may have
+    been in it that nobody has; ``note_ends`` is awaited with the ends of what segments
+    hold before they go,
     ``before_release`` with the sequence of the one that goes next.
     """
 
@@ -196,6 +208,7 @@ class SegmentRetention:
         lacking: Callable[[TopicNumber], Lacking] = lambda _: {},
         unverified: Callable[[], Iterable[TopicNumber]] = tuple,
         log_start: Callable[[TopicNumber, PartitionNumber], int] = lambda *_: 0,
+        may_hold_missing: Callable[[int], Awaitable[bool]] = _holds_nothing_more,
         note_ends: NoteEnds,
         before_release: Callable[[int], Awaitable[object]],
         clock: Clock,
@@ -210,6 +223,8 @@ class SegmentRetention:
         self._lacking = lacking
         self._unverified, self._again_ms = unverified, 0
         self._log_start = log_start
+        self._may_hold_missing = may_hold_missing
+        self._kept_damaged = dict[int, int]()  # and when each was looked at last
         self._note_ends = note_ends
         self._before_release = before_release
         self._ages = Ages(clock)
@@ -354,7 +369,8 @@ class SegmentRetention:
             for s in segments
             if s.sealed and (ages_ms[s.sequence] >= keep_ms or s.sequence in to_evict)
         ]
-        wanted = self._beyond_cache(await self._coverage.covered(old), slots)
+        covered = await self._coverage.covered(old)
+        wanted = self._beyond_cache(await self._without_missing(covered), slots)
         if not wanted:
             return []
         numbers = await _topics_of(wanted)
@@ -374,6 +390,21 @@ class SegmentRetention:
                     released.append(segment.sequence)
                     await asyncio.sleep(0)
         return released
+
+    async def _without_missing(self, covered: Sequence[Segment]) -> list[Segment]:
+        """Those but for damaged ones that offsets may have been in that nobody has."""
+        known, self._kept_damaged = self._kept_damaged, {}
+        now_ms = self._clock.monotonic_ms()
+        for sequence in [each.sequence for each in covered if not each.intact]:
+            looked_ms = known.get(sequence, now_ms - LOOK_AGAIN_MS)
+            if now_ms >= looked_ms + LOOK_AGAIN_MS:
+                if not await self._may_hold_missing(sequence):
+                    continue
+                looked_ms = now_ms
+            self._kept_damaged[sequence] = looked_ms
+            if sequence not in known:
+                log.warning("a damaged segment stays", sequence=sequence, why=STAYS)
+        return [each for each in covered if each.sequence not in self._kept_damaged]
 
     async def note_released(self, segments: Iterable[Segment], sure: End) -> bool:
         """Have it noted how far ``sure`` covers these: what lies below may be in tables

@@ -169,6 +169,14 @@ class BatchIndex:
             return len(self._last)
         return bisect_left(self._last, offset)
 
+    def may_lie_in(self, sequence: int, offset: int) -> bool:
+        """Whether an offset that no batch has may have been in a segment: it is not
+        before that of the batch below it, nor behind that of the one above."""
+        at = self.find(offset)
+        if at and sequence < self._location[at - 1] >> SEQUENCE_SHIFT:
+            return False
+        return at == len(self) or sequence <= self._location[at] >> SEQUENCE_SHIFT
+
     def holds(self, base_offset: int) -> bool:
         """Whether a batch starts exactly there."""
         at = bisect_left(self._base, base_offset)

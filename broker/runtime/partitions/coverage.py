@@ -10,12 +10,16 @@ memory, where an offset between the first and the last batch of the index is all
 asked, as long as a start found nothing lost between them.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.ports import Tables
+
+PARTITIONS_A_TURN: Final = 500
+"""So many are looked at in one turn of the loop: a few microseconds each."""
 
 
 class Missing(NamedTuple):
@@ -79,14 +83,42 @@ def hidden(partitions: Iterable[Partition], lake: Tables) -> list[Missing]:
 
 def missing_of(partition: Partition, table_end: int) -> Missing | None:
     """The first offsets that neither segments nor the table's commits cover."""
+    return next(_all_missing_of(partition, table_end), None)
+
+
+def may_have_been_in(sequence: int, partition: Partition, table_end: int) -> bool:
+    """Whether a segment may have held any of a partition's offsets that neither
+    segments nor the table's commits cover."""
+    may_lie_in = partition.log.index.may_lie_in
+    found = _all_missing_of(partition, table_end)
+    return any(may_lie_in(sequence, each.first) for each in found)
+
+
+async def may_hold_missing(
+    sequence: int, partitions: Iterable[Partition], lake: Tables
+) -> bool:
+    """The same of any of these partitions; of thousands that is milliseconds, so the
+    loop has its turn now and then."""
+    for count, partition in enumerate(partitions, 1):
+        if may_have_been_in(sequence, partition, lake.table_end(*partition.key)):
+            return True
+        if count % PARTITIONS_A_TURN == 0:
+            await asyncio.sleep(0)
+    return False
+
+
+def _all_missing_of(partition: Partition, table_end: int) -> Iterator[Missing]:
+    """The offsets between batches, and around them, that nobody has."""
     log = partition.log
     first, behind = log.index.first_offset, log.index.end_offset
     start = max(log.start, table_end)
     if first is None or behind is None:
-        return _uncovered(partition, start, log.durable)
-    spans = [(start, first), *(lost[:2] for lost in log.lost), (behind, log.durable)]
+        spans = [(start, log.durable)]
+    else:
+        lost = (each[:2] for each in log.lost)
+        spans = [(start, first), *lost, (behind, log.durable)]
     found = (_uncovered(partition, max(start, low), high) for low, high in spans)
-    return next((each for each in found if each is not None), None)
+    return filter(None, found)
 
 
 def _uncovered(partition: Partition, start: int, end: int) -> Missing | None:

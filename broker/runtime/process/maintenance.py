@@ -213,10 +213,22 @@ class MaintenanceScheduler:
         name, why = self._name(missing.partition), self._lake.why_missing(number, index)
         return (
             f"offsets {missing.first} to {missing.end - 1} of {name} are in no "
-            f"segment: {why}. Put back what was "
+            f"segment: {why}. {self._kept_for(missing)}Put back what was "
             "taken from the table, or give them up with DeleteRecords before "
             f"{missing.end}"
         )
+
+    def _kept_for(self, missing: Missing) -> str:
+        """Which damaged segment does not go before these offsets are found or given
+        up; empty: none."""
+        may_lie_in = missing.partition.log.index.may_lie_in
+        for segment in self._broker.wal.segments():
+            if not segment.intact and may_lie_in(segment.sequence, missing.first):
+                return (
+                    f"Segment {segment.sequence} is damaged, may have held them, and "
+                    "is kept as long as they are missing. "
+                )
+        return ""
 
     def _kept_from(self, partition: Partition, now_ms: int) -> int:
         config = partition.config

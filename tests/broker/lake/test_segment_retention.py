@@ -10,6 +10,7 @@ import deltalake
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from broker.ids import TopicPartition
 from broker.lake.lake import Lake
@@ -75,6 +76,7 @@ class Scene:
         self.noted: dict[TopicPartition, int] = {}
         self.released_when_noted: list[int] = []
         self.refuses = False
+        self.sought_in: set[int] = set()
         self.lake = Lake(warehouse, call_soon=lambda _: None, follow_ms=60_000)
         self.lake.start([TOPIC])
         self.segment_retention = SegmentRetention(
@@ -84,6 +86,7 @@ class Scene:
             verified_ends=self.lake.verified_ends,
             lacking=self.lake.lacking,
             unverified=self.lake.unverified,
+            may_hold_missing=self._may_hold_missing,
             note_ends=self._note_ends,
             before_release=self._note,
             clock=self.clock,
@@ -93,6 +96,9 @@ class Scene:
 
     async def _note(self, sequence: int) -> None:
         self.told.append(sequence)
+
+    async def _may_hold_missing(self, sequence: int) -> bool:
+        return sequence in self.sought_in
 
     async def _note_ends(self, ends: Mapping[TopicPartition, int]) -> None:
         if self.refuses:
@@ -133,6 +139,25 @@ def test_a_segment_stays_for_a_while_after_it_was_sealed(scene: Scene) -> None:
     scene.clock.advance(KEEP_MS - 1)
     assert scene.tick() == []
     scene.clock.advance(1)
+    assert scene.tick() == [1]
+
+
+def test_a_damaged_segment_stays_while_records_are_missing_that_it_may_have_held(
+    scene: Scene,
+) -> None:
+    scene.wal.held = [
+        ASegment(1, {(7, 0): (0, 60)}, intact=False),
+        ASegment(2, {(7, 0): (60, 100)}, intact=False),
+        ASegment(3, {(7, 0): (90, 100)}),
+    ]
+    scene.sought_in = {1, 3}  # what is whole has nothing but its ranges
+    with capture_logs() as logs:
+        assert scene.tick() == [2, 3]
+        assert scene.tick() == []
+    assert [one["sequence"] for one in logs if "damaged" in one["event"]] == [1]
+    scene.sought_in = set()
+    assert scene.tick() == []
+    scene.clock.advance(LOOK_AGAIN_MS)
     assert scene.tick() == [1]
 
 

@@ -247,3 +247,15 @@ def test_a_part_is_told_from_an_offset_on() -> None:
     assert index.part_of(4, 20) == index.part_of(3, 0) == (0, 0)
     index.trim_below(5)
     assert index.part_of(2, 0) == (100, 1)
+
+
+def test_an_offset_of_no_batch_may_have_been_in_a_segment_between_its_neighbours() -> (
+    None
+):
+    index = spaced((0, 4), (10, 14), (20, 24), (30, 34))  # two in 2, two in 4
+    assert [n for n in range(8) if index.may_lie_in(n, 5)] == [2]
+    assert [n for n in range(8) if index.may_lie_in(n, 15)] == [2, 3, 4]
+    assert [n for n in range(8) if index.may_lie_in(n, 35)] == [4, 5, 6, 7]
+    index.trim_below(20)
+    assert [n for n in range(8) if index.may_lie_in(n, 15)] == [0, 1, 2, 3, 4]
+    assert BatchIndex().may_lie_in(6, 0)

@@ -3,14 +3,17 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from broker.apis.list_offsets import list_offsets
+from broker.assembly import bring_segment_retention
 from broker.lake.lake import Lake
+from broker.log.lost import Lost
 from broker.log.partition import PartitionLog
 from broker.log.restoring import restore_log
 from broker.protocol.errors import ErrorCode
@@ -21,13 +24,21 @@ from broker.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from broker.records.batch import read_header
-from broker.runtime.partitions.coverage import Missing, hidden, missing, missing_of
+from broker.runtime.partitions.coverage import (
+    Missing,
+    hidden,
+    may_have_been_in,
+    missing,
+    missing_of,
+)
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.services import Broker
 from lakehouse.log.commit import create_table
 from lakehouse.log.delta_log import entry_path
 from tests.support.batches import Record, make_batch, read_batch
+from tests.support.damage import tear_batch
 from tests.support.rig import (
+    Tables,
     batches_in,
     call,
     create,
@@ -340,6 +351,100 @@ def test_only_what_neither_place_has_is_missing() -> None:
     assert lost(log, 20) == (30, 40)
     log.move_start(40)
     assert lost(log, 0) is None
+
+
+def test_a_segment_may_have_held_each_offset_that_is_missing_where_it_lies() -> None:
+    log = a_log((0, 9), (10, 19), (30, 39), (40, 49))
+    log.lost = [Lost(20, 30)]
+    partition: Partition = APartition(log)  # type: ignore[assignment]
+    assert sequences_of_missing(partition, 20) == []  # [20, 30) was refused
+    log.holes.clear()
+    assert sequences_of_missing(partition, 20) == [2, 3]
+    log.release(2)
+    assert sequences_of_missing(partition, 20) == [0, 1, 2, 3]
+    assert sequences_of_missing(partition, 30) == []
+    log.move_start(30)
+    assert sequences_of_missing(partition, 20) == []
+
+
+def sequences_of_missing(partition: Partition, table_end: int) -> list[int]:
+    return [n for n in range(6) if may_have_been_in(n, partition, table_end)]
+
+
+def test_a_damaged_segment_stays_until_what_it_held_is_given_up(tmp_path: Path) -> None:
+    """The hole lies behind the last whole batch that the segment has."""
+    tables, paths = Tables(), list[Path]()
+
+    async def before() -> None:
+        async with rig(tmp_path, tables=tables) as broker:
+            await create(broker, "t")
+            for first in (0, 5):
+                await produce(broker, first, 5)
+            paths.extend(segment.path for segment in broker.wal.segments())
+
+    async def after() -> None:
+        async with rig(tmp_path, tables=tables) as broker:
+            [damaged] = broker.wal.segments()
+            await produce(broker, 10, 5)
+            partition = broker.partitions.named("t", 0)
+            tables.ends[partition.key] = 5
+            assert await released(broker, damaged.sequence) == []
+            assert missing([partition], tables) == [(partition, 5, 10)]
+            await broker.partitions.raise_log_starts({partition: 10})
+            assert await released(broker, damaged.sequence) == [damaged.sequence]
+
+    run(before)
+    tear_batch(*paths, base=5)
+    run(after)
+
+
+async def released(broker: Broker, sequence: int) -> list[int]:
+    """What goes, where this segment is to go as soon as it may."""
+    retention = bring_segment_retention(broker, broker.lake)
+    retention.to_evict = {sequence}
+    try:
+        return await retention.tick()
+    finally:
+        retention.close()
+
+
+def test_a_sealed_segment_is_put_back_when_the_table_has_all_before_its_damage(
+    tmp_path: Path,
+) -> None:
+    tables, paths = Tables(), list[Path]()
+
+    async def before() -> None:
+        async with rig(tmp_path, tables=tables) as broker:
+            await create(broker, "t")
+            for first in (0, 5):
+                await produce(broker, first, 5)
+            broker.wal.roll()
+            await produce(broker, 10, 5)
+            paths.append(broker.wal.segments()[0].path)
+
+    async def damaged(broker: Broker, partition: Partition) -> None:
+        tables.ends[partition.key] = 5
+        first = broker.wal.segments()[0]
+        assert (first.intact, first.ranges[partition.key]) == (False, (0, 5))
+        assert await released(broker, first.sequence) == []
+
+    async def put_back(broker: Broker, partition: Partition) -> None:
+        assert missing([partition], tables) == []
+        assert await readable_from(broker, 5, 15) == 15
+
+    async def started(
+        story: Callable[[Broker, Partition], Coroutine[Any, Any, None]],
+    ) -> None:
+        async with rig(tmp_path, tables=tables) as broker:
+            await story(broker, broker.partitions.named("t", 0))
+
+    run(before)
+    whole = paths[0].read_bytes()
+    tear_batch(*paths, base=5)
+    the_checkpoint(tmp_path)  # else that would be found by who reads there
+    run(lambda: started(damaged))
+    paths[0].write_bytes(whole)
+    run(lambda: started(put_back))
 
 
 def without_the_last(log: PartitionLog, table_end: int) -> PartitionLog:

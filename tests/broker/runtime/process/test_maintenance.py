@@ -35,6 +35,7 @@ from broker.storage.recovery import Recovery
 from tests.support.batches import read_batch
 from tests.support.clock import ManualClock
 from tests.support.coordinating import House, housed, story
+from tests.support.damage import tear_batch
 from tests.support.patience import STUCK_S
 from tests.support.rig import (
     Unread,
@@ -172,6 +173,30 @@ def test_records_that_nobody_has_are_a_problem_in_the_status(tmp_path: Path) -> 
 
     with_node(tmp_path, before)
     table.rename(table.with_suffix(".moved"))
+    with_node(tmp_path, after)
+
+
+def test_a_damaged_segment_that_may_have_held_what_is_missing_is_named(
+    tmp_path: Path,
+) -> None:
+    paths: list[Path] = []
+
+    async def before(node: Node) -> None:
+        await create(node.broker, "orders")
+        for value in (b"x", b"y"):
+            await produce_one(node.broker, "orders", batch_of(value))
+        paths.extend(segment.path for segment in node.broker.wal.segments())
+
+    async def after(node: Node) -> None:
+        await until(lambda: any("orders-0" in each for each in node._problems()))
+        [problem] = [each for each in node._problems() if "orders-0" in each]
+        [segment] = node.broker.wal.segments()
+        assert "offsets 1 to 1 of orders-0 are in no segment" in problem
+        assert f"Segment {segment.sequence} is damaged, may have held them" in problem
+        assert problem.endswith("with DeleteRecords before 2")
+
+    with_node(tmp_path, before)
+    tear_batch(*paths, base=1)
     with_node(tmp_path, after)
 
 
