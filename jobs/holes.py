@@ -32,7 +32,10 @@ class Hole(NamedTuple):
         what = f"bytes {self.start} to {self.end} are damaged and"
         if not self.end:
             what = "it is lost and"
-        return f"segment {self.sequence}: {what} may have held its next records"
+        return (
+            f"segment {self.sequence}: {what} may have held its next records; once a "
+            "start of the broker has found that, it takes nothing back there"
+        )
 
 
 def first_hole(

@@ -157,3 +157,43 @@ def test_a_damaged_segment_is_named_and_put_back(tmp_path, running):
     assert "checksum" not in system.health()
     system.up.stop()
     assert "all is well" in lakelog(*check)
+
+
+@pytest.mark.shared_out("pages of the guide", 6)
+def test_damage_in_the_last_segment_is_put_back_before_a_start(tmp_path, running):
+    said = section("A damaged segment")
+    system = running(tmp_path / "lakelog-data", *SEGMENTS)
+    system.says("topic", "create", "orders")
+    for _ in range(2):
+        assert system.produced(3, 2000) == 0
+    before = system.consumed()
+    system.up.stop()
+    value = b"%02000d" % 0
+    [segment] = [
+        path
+        for path in (system.data_dir / "wal").iterdir()
+        if value in path.read_bytes()
+    ]
+    whole = segment.read_bytes()
+    at = whole.rindex(value)
+    damaged = whole[:at] + b"x" + whole[at + 1 :]
+    check = ["check", "--data-dir", str(system.data_dir)]
+
+    assert "run `lakelog check` before you start the broker" in said
+    segment.write_bytes(damaged)
+    assert re.search(r"bytes \d+ to \d+ were durable and are", told(*check).output)
+    segment.write_bytes(whole)
+    system.start()
+    assert system.consumed() == before
+    system.up.stop()
+
+    assert "the place stays lost, whatever is put back later" in said
+    segment.write_bytes(damaged)
+    system.start()
+    system.up.stop()
+    segment.write_bytes(whole)
+    system.start()
+    _, refused = system.asked("/v1/topics/orders/records?limit=6")
+    assert "orders-0 is damaged from offset 3" in refused
+    assert "could not be read by an earlier start" in told(*check).output
+    assert segment.read_bytes() == whole
