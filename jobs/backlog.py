@@ -36,7 +36,7 @@ from broker.storage.store import SegmentStore
 from jobs.below_start import above, is_in_doubt
 from jobs.chain import Chain
 from jobs.decided import decided, open_end, open_from, undecidable
-from jobs.holes import Hole, below, first_hole
+from jobs.holes import Hole, below, first_hole, gaps_at
 from jobs.missing import gaps
 from jobs.planner import Batches, Pending
 from jobs.rows import Failed
@@ -48,8 +48,8 @@ LOOK_AGAIN_MS = 60_000
 _POSITION_MASK = 0xFFFFFFFF
 _Chunk = tuple[int, int, int]
 """Segment, first offset, how many batches: it always has the same ones."""
-_Decided = tuple[list[_Chunk], list[Batches], str | None]
-"""Of which chunks; what was decided of their transactions; and what damage ends it."""
+_Decided = tuple[object, list[Batches], str | None]
+"""Of what; what was decided of its transactions; and what damage ends it."""
 LogStart = Callable[[TopicPartition], int]
 """Where a partition's log begins, or began a while ago."""
 _Found = dict[TopicPartition, Batches]
@@ -392,29 +392,33 @@ class Backlog:
         stop, size = None, -1
         if self.holes or chain.again:  # then all of it is looked at
             needed = max(start or 0, log_start(key))
-            chunks, stop = self._whole(key, needed, chain.chunks)
-            chunks = above(chunks, from_)
+            whole, stop = self._whole(key, needed, chain.chunks)
+            whole, all_ = above(whole, from_), above(chain.chunks, from_)
         else:
-            chunks, size = chain.above(from_)
+            all_, size = chain.above(from_)
+            whole = all_
         if not chain.specials:
-            return _Judged(chunks, chunks, size, stop and stop.sentence())
-        judged, damage = self._decided(key, chunks)
+            return _Judged(whole, whole, size, stop and stop.sentence())
+        judged, damage = self._decided(key, whole, all_)
         return _Judged(
-            chunks, judged, size, damage or (stop and stop.sentence(chunks, judged))
+            whole, judged, size, damage or (stop and stop.sentence(whole, judged))
         )
 
     def _decided(
-        self, key: TopicPartition, chunks: list[Batches]
+        self, key: TopicPartition, whole: list[Batches], all_: list[Batches]
     ) -> tuple[list[Batches], str | None]:
-        """What of them is decided, and which damage ends that, in words; looked at anew
-        only where something has changed."""
-        if all(chunk.kinds is None for chunk in chunks):
-            return chunks, None  # the same list
-        looked_at = [(c.sequence, int(c.base[0]), len(c)) for c in chunks]
+        """What of those before a hole is decided, also by what lies behind it, and
+        which damage ends that, in words; looked at anew only where something has
+        changed."""
+        if all(chunk.kinds is None for chunk in whole):
+            return whole, None  # the same list
+        gaps = gaps_at(self._chains[key].chunks, self.holes) if self.holes else ()
+        lost = [(base, base - before) for before, _, base in gaps]
+        looked_at = _names(whole), _names(all_), lost
         known = self._decided_of.get(key)
         if known is None or known[0] != looked_at:
-            judged = decided(chunks)
-            damage = undecidable(chunks, judged) or self._no_transaction(chunks, judged)
+            judged = below(decided(all_, lost), int(whole[-1].last[-1]) + 1)
+            damage = undecidable(whole, judged) or self._no_transaction(whole, judged)
             known = self._decided_of[key] = looked_at, judged, damage
         return known[1], known[2]
 
@@ -458,6 +462,10 @@ class Backlog:
         while len(marks) > 1 and marks[0][0] <= start:
             marks.popleft()
         return marks[0][1]
+
+
+def _names(chunks: Iterable[Batches]) -> list[_Chunk]:
+    return [(c.sequence, int(c.base[0]), len(c)) for c in chunks]
 
 
 def _are_damaged(found: Iterable[Batches | _Looked]) -> bool:

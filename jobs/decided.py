@@ -10,10 +10,13 @@ of an aborted one that did, the part below was left out before.
 A marker that is damaged ended a transaction, and nobody knows whose or how. What was
 open then is as good as open: the next marker of its producer is of another one. So is
 the damaged one itself: it may be no marker, but records whose head could not be read.
-A marker may also be lost with nothing to show where: then epochs may tell. That of a
-marker is at most one above its transaction's, and all records of one have the same.
-In version 1 of transactions, where many have one epoch, a marker says from which offset
-on it decides.
+The same holds at a hole. A marker may also be lost with nothing to show where: then
+epochs may tell. That of a marker is at most one above its transaction's, and all
+records of one have the same. In version 1 of transactions, where many have one epoch, a
+marker says from which offset on it decides, and none of this is asked: it decides all
+that is there. So does one that was written again, behind a single lost offset. The
+broker decides by the same rules (`broker.log.undecided`): what it serves as committed
+must not be called lost.
 
 Batches that do not count stay in their chunks, so that a range has no gap; they have no
 rows. Pure.
@@ -38,11 +41,14 @@ from broker.records.kinds import (
     join,
 )
 from jobs.holes import below
-from jobs.planner import Batches, Ints
+from jobs.planner import Batches, Bools, Ints
 from jobs.stuck import way_out
 
+Lost = Sequence[tuple[int, int]]
+"""Offset of a batch, ascending, and how many offsets were lost right before it."""
 
-def decided(chunks: Sequence[Batches]) -> list[Batches]:
+
+def decided(chunks: Sequence[Batches], lost: Lost = ()) -> list[Batches]:
     """The batches before the first that is open or damaged, with what of them counts.
 
     ``chunks`` are those of one partition from the end of its table on.
@@ -52,7 +58,8 @@ def decided(chunks: Sequence[Batches]) -> list[Batches]:
     kinds = _specials(chunks)
     of_transactions = np.flatnonzero(kinds.kind != PLAIN)
     bases = np.concatenate([chunk.base for chunk in chunks])
-    ends = _ended_by(kinds.cut(of_transactions), bases[of_transactions])
+    lost_below = _lost_below(chunks, kinds, lost)[of_transactions]
+    ends = _ended_by(kinds.cut(of_transactions), bases[of_transactions], lost_below)
     counts = np.ones(len(kinds.kind), np.bool_)
     counts[of_transactions] = ends == COMMIT
     first_open = of_transactions[ends == TRANSACTIONAL][:1]
@@ -153,27 +160,33 @@ def _specials(chunks: Sequence[Batches]) -> Kinds:
     return found or Kinds(*np.zeros((4, sum(map(len, chunks))), np.int16))
 
 
-def _ended_by(kinds: Kinds, bases: Ints) -> npt.NDArray[np.uint8]:
+def _lost_below(chunks: Sequence[Batches], kinds: Kinds, lost: Lost) -> Ints:
+    """How many offsets were lost before each batch, with its own if it is damaged."""
+    base = np.concatenate([chunk.base for chunk in chunks])
+    last = np.concatenate([chunk.last for chunk in chunks])
+    damaged = np.cumsum(np.where(kinds.kind == DAMAGED, last - base + 1, 0))
+    places = np.array([offset for offset, _ in lost], np.int64)
+    sums = np.cumsum([0, *(count for _, count in lost)])
+    found: Ints = damaged + sums[np.searchsorted(places, base, "right")]
+    return found
+
+
+def _ended_by(kinds: Kinds, bases: Ints, lost_below: Ints) -> npt.NDArray[np.uint8]:
     """For each record batch the kind of its producer's next marker, COMMIT or ABORT;
-    TRANSACTIONAL if there is none yet, if a damaged one lies in between, if the epochs
-    or that marker say that one is lost, and for a damaged one. A marker, or another
-    control batch: ABORT."""
+    TRANSACTIONAL if there is none yet, or if that one does not decide it, and for a
+    damaged one. A marker, or another control batch: ABORT."""
     count = len(kinds.kind)
-    by_producer = np.argsort(kinds.producer, kind="stable")
-    kind, producer, epoch, start = kinds.cut(by_producer)
+    whose = np.where(kinds.kind == DAMAGED, -1, kinds.producer)
+    by_producer = np.argsort(whose, kind="stable")
+    kind, producer, *_ = ordered = kinds._replace(producer=whose).cut(by_producer)
     is_marker = (kind == COMMIT) | (kind == ABORT)
     places = np.where(is_marker, np.arange(count), count)
     following = np.minimum.accumulate(places[::-1])[::-1]
     there = np.minimum(following, count - 1)
-    newest = np.maximum(there - 1, 0)
-    damaged = np.cumsum(kinds.kind == DAMAGED)[by_producer]
     is_ended = (
         (following < count)
         & (producer[there] == producer)
-        & (damaged[there] == damaged)
-        & (epoch[newest] == epoch)
-        & (epoch[there] - epoch <= 1)
-        & (bases[by_producer] >= start[there])
+        & _decides(ordered, bases[by_producer], lost_below[by_producer], there)
     )
     ended = np.where(is_ended, kind[there], TRANSACTIONAL).astype(np.uint8)
     ended[kind != TRANSACTIONAL] = ABORT
@@ -181,3 +194,15 @@ def _ended_by(kinds: Kinds, bases: Ints) -> npt.NDArray[np.uint8]:
     result = np.empty(count, np.uint8)
     result[by_producer] = ended
     return result
+
+
+def _decides(kinds: Kinds, bases: Ints, lost_below: Ints, there: Ints) -> Bools:
+    """Of batches by producer, whether the marker that stands ``there`` decides each,
+    should it be of the same producer."""
+    newest, epoch, start = np.maximum(there - 1, 0), kinds.epoch, kinds.start[there]
+    between = lost_below[there] - lost_below
+    is_again = (between == 1) & (lost_below[newest] == lost_below)
+    is_its = ((between == 0) | is_again) & (epoch[there] - epoch <= 1)
+    decides: Bools = np.where(start >= 0, bases >= start, is_its)
+    decides &= epoch[newest] == epoch
+    return decides

@@ -12,7 +12,7 @@ The price: a lawful gap (a batch that was refused) right at a hole stops its par
 too. Pure.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +46,16 @@ def first_hole(
 
     ``chunks`` are all live batches of a partition, in order.
     """
+    for before, hole, base in gaps_at(chunks, holes):
+        if base > table_end:
+            return max(before, table_end), hole, base
+    return None
+
+
+def gaps_at(
+    chunks: Iterable[Batches], holes: Sequence[Hole]
+) -> Iterator[tuple[int, Hole, int]]:
+    """The same of each hole at which the offsets of ``chunks`` have a gap."""
     expected, place = 0, (0, 0)
     for chunk in chunks:
         for at in _gaps(chunk, expected):
@@ -55,11 +65,10 @@ def first_hole(
                 before = int(chunk.last[at - 1]) + 1
                 place = chunk.sequence, int(chunk.position[at - 1])
             hole = next((h for h in holes if place < h[:2] < here), None)
-            if hole is not None and int(chunk.base[at]) > table_end:
-                return max(before, table_end), hole, int(chunk.base[at])
+            if hole is not None:
+                yield before, hole, int(chunk.base[at])
         expected = int(chunk.last[-1]) + 1
         place = chunk.sequence, int(chunk.position[-1])
-    return None
 
 
 def _gaps(chunk: Batches, expected: int) -> list[int]:

@@ -53,7 +53,7 @@ Ints = npt.NDArray[np.int64]
 
 class Kinds(NamedTuple):
     """Of each batch its kind, and its producer and epoch if that is not plain; of a
-    marker the first offset that it decides, 0 if it does not say."""
+    marker the first offset that it decides, -1 if it does not say."""
 
     kind: npt.NDArray[np.uint8]
     producer: Ints
@@ -66,8 +66,9 @@ class Kinds(NamedTuple):
 
 
 def _all_plain(count: int) -> Kinds:
-    none, zeros = np.full(count, -1, np.int64), np.zeros(count, np.int64)
-    return Kinds(zeros.astype(np.uint8), none, none.astype(np.int16), zeros)
+    none = np.full(count, -1, np.int64)
+    kind = np.zeros(count, np.uint8)
+    return Kinds(kind, none, none.astype(np.int16), none.copy())
 
 
 def kinds_of(view: memoryview, positions: Ints) -> Kinds | None:
@@ -94,7 +95,7 @@ def _starts(data: Any, at: Ints) -> Ints:
     """Of markers, as ``Marker.start`` has it."""
     epoch = _numbers(data, at + COORDINATOR_EPOCH_AT, ">i4")
     start = _numbers(data, at, ">i8") + epoch - DECIDES_NOTHING
-    return np.where(epoch > DECIDES_NOTHING, 0, start)
+    return np.where(epoch > DECIDES_NOTHING, -1, start)
 
 
 def verified_kinds_of(

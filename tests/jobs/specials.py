@@ -7,7 +7,7 @@ from jobs.planner import Batches
 
 Special = tuple[int, ...]
 """Kind, producer, epoch (else 0), and of a marker the first offset that it decides
-(else 0: it does not say)."""
+(else -1: it does not say)."""
 
 
 def epoch_of(special: Special) -> int:
@@ -16,7 +16,7 @@ def epoch_of(special: Special) -> int:
 
 def start_of(special: Special) -> int:
     is_marker = len(special) > 3 and special[0] in (ABORT, COMMIT)
-    return special[3] if is_marker else 0
+    return special[3] if is_marker else -1
 
 
 def chunk_of(specials: list[Special], first: int, sequence: int) -> Batches:
@@ -33,15 +33,32 @@ def chunk_of(specials: list[Special], first: int, sequence: int) -> Batches:
     return Batches(sequence, "s", base, base, base, one, None if is_plain else kinds)
 
 
-def end_by_hand(record: Special, at: int, later: list[Special]) -> int | None:
-    """Which marker ends its transaction; None: none does, or none is known."""
-    epoch = newest = epoch_of(record)
-    for one in later:
-        if one[0] == DAMAGED:
-            return None
-        if one[1] == record[1] and one[0] in (ABORT, COMMIT):
-            is_its = newest == epoch and epoch_of(one) <= epoch + 1
-            return one[0] if is_its and at >= start_of(one) else None
-        if one[1] == record[1]:
-            newest = epoch_of(one)
-    return None
+def end_by_hand(
+    at: int, specials: list[Special], lost: frozenset[int] = frozenset()
+) -> int | None:
+    """Which marker ends the transaction of the record at an offset; None: none does, or
+    none is known. ``lost``: of which of them nothing is known."""
+    there = [n for n, one in enumerate(specials) if one[0] != DAMAGED and n not in lost]
+    its = [n for n in there if specials[n][1] == specials[at][1]]
+    markers = [n for n in its if specials[n][0] in (ABORT, COMMIT)]
+    before = max((n for n in markers if n < at), default=-1)
+    end = min((n for n in markers if n > at), default=None)
+    if end is None:
+        return None
+    mates = [n for n in its if before < n < end]
+    epochs = [epoch_of(specials[n]) for n in mates]
+    if epochs[-1] != epoch_of(specials[at]):
+        return None
+    decides = start_of(specials[end]) <= at
+    if start_of(specials[end]) < 0:
+        last_of_other = [
+            n
+            for n, epoch in zip(mates, epochs, strict=True)
+            if epoch != epochs[-1] and n < at
+        ]
+        first = min(n for n in mates if n > max(last_of_other, default=-1))
+        gone = [n for n in range(first, end) if n not in there]
+        is_again = len(gone) == 1 and mates[-1] < gone[0]
+        is_near = is_again or not any(n > at for n in gone)
+        decides = is_near and epoch_of(specials[end]) <= epochs[-1] + 1
+    return specials[end][0] if decides else None

@@ -78,7 +78,7 @@ def test_whatever_was_released_only_what_was_committed_counts(
     judged = taken(chunks, log_start)
     counted = {offset for one in judged for offset in one.counted().base.tolist()}
     ends = {
-        at: end_by_hand(one, at, specials[at + 1 :]) if one[0] else COMMIT
+        at: end_by_hand(at, specials) if one[0] else COMMIT
         for at, one in enumerate(specials)
         if one[0] in (PLAIN, TRANSACTIONAL)
     }
@@ -439,6 +439,48 @@ def test_of_a_hole_behind_open_records_these_are_given_up_first(
     assert (told(compactor), one.offsets) == (15, [0, 1, *range(5, 10)])
     give_up(one, compactor, 15)
     assert one.offsets == [0, 1, *range(5, 10), *range(15, 20)]
+    assert_goes_on(compactor)
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_marker_behind_a_hole_that_says_its_start_decides_before_it(
+    one: Partition, start: int
+) -> None:
+    """The broker serves these records as committed; the hole alone is given up."""
+    if start:
+        one.records(start)
+    one.records(4, producer=1)
+    place_is_torn(one, one.end + 5)
+    gone = range(start + 9, start + 14)
+    one.marker(1, commit=True, start=start)
+    marker = one.end - 1
+    one.records(2)
+    compactor = looked(one)
+    assert (told(compactor), one.offsets) == (gone.stop, [*range(gone.start)])
+    give_up(one, compactor, gone.stop)
+    left = [at for at in range(one.end) if at not in {*gone, marker}]
+    assert one.offsets == left
+    assert_goes_on(compactor)
+
+
+def test_a_marker_that_says_its_start_decides_behind_a_damaged_one(
+    one: Partition,
+) -> None:
+    one.records(1)
+    one.records(4, producer=1)
+    one.records(1, producer=2)
+    marker = marker_batch(2, 0, Marker(commit=True).starting(5, 6), NOW_MS)
+    assign(marker, 6)
+    one.marker(2, commit=True, start=5)
+    one.marker(1, commit=True, start=1)
+    one.records(2)
+    one.world.roll()
+    flip(one, bytes(marker), 69, 1)
+    compactor = looked(one)
+    assert (told(compactor), one.offsets) == (6, [0, 1, 2, 3, 4])
+    for end in (6, 7):
+        give_up(one, compactor, end)
+    assert one.offsets == [0, 1, 2, 3, 4, 8, 9]
     assert_goes_on(compactor)
 
 

@@ -1,9 +1,13 @@
 """What counts of a partition's batches, against a walk over all of them."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.log.lost import Lost
+from broker.log.partition import PartitionLog
+from broker.records.batch import assign, read_header
 from broker.records.kinds import (
     ABORT,
     COMMIT,
@@ -12,35 +16,54 @@ from broker.records.kinds import (
     PLAIN,
     TRANSACTIONAL,
 )
+from broker.records.layout import TRANSACTIONAL_BIT
+from broker.records.markers import Marker, marker_batch
 from jobs.decided import decided, undecidable
 from jobs.stuck import way_out
-from tests.jobs.specials import Special, chunk_of, end_by_hand
+from tests.jobs.specials import Special, chunk_of, end_by_hand, epoch_of, start_of
+from tests.support.batches import Record, make_batch
 
 
-def found_in(specials: list[Special], cuts: list[int]) -> tuple[int, list[int]]:
+def found_in(
+    specials: list[Special], cuts: list[int], lost: frozenset[int] = frozenset()
+) -> tuple[int, list[int]]:
     """Where the stable part ends, and the offsets that count in it."""
     chunks, first = [], 0
     for sequence, end in enumerate([*sorted(cuts), len(specials)]):
         if first < end:
             chunks.append(chunk_of(specials[first:end], first, sequence))
         first = max(first, end)
-    result = decided(chunks)
+    there = np.array([at not in lost for at in range(len(specials))], np.bool_)
+    chunks = [one._some(there[one.base]) for one in chunks]
+    chunks = [one for one in chunks if len(one)]
+    result = decided(chunks, holes_of(lost))
     counted = [offset for one in result for offset in one.counted().base.tolist()]
     ends = [int(one.last[-1]) + 1 for one in result]
     return max(ends, default=0), counted
 
 
-def by_hand(specials: list[Special]) -> tuple[int, list[int]]:
+def holes_of(lost: frozenset[int]) -> list[tuple[int, int]]:
+    """Behind which offset each run of these ends, and how long it is."""
+    firsts = sorted(at for at in lost if at - 1 not in lost)
+    ends = sorted(at + 1 for at in lost if at + 1 not in lost)
+    return [(end, end - first) for first, end in zip(firsts, ends, strict=True)]
+
+
+def by_hand(
+    specials: list[Special], lost: frozenset[int] = frozenset()
+) -> tuple[int, list[int]]:
     """For each batch, look ahead for its producer's next marker."""
     counted, stop = [], len(specials)
     for at, one in enumerate(specials):
+        if at in lost:
+            continue
         kind = one[0]
         if kind == PLAIN:
             counted.append(at)
         elif kind == DAMAGED:  # it may be anything
             stop = min(stop, at)
         elif kind == TRANSACTIONAL:
-            end = end_by_hand(one, at, specials[at + 1 :])
+            end = end_by_hand(at, specials, lost)
             if end is None:
                 stop = min(stop, at)
             elif end == COMMIT:
@@ -55,16 +78,132 @@ SPECIALS = st.lists(
         st.sampled_from([TRANSACTIONAL, TRANSACTIONAL, ABORT, COMMIT, CONTROL]),
         st.integers(1, 3),
         st.sampled_from([0, 0, 0, 1, 2]),
-        st.sampled_from([0, 0, 0]) | st.integers(1, 25),
+        st.sampled_from([-1, -1, -1]) | st.integers(0, 25),
     ),
     max_size=25,
 )
 
 
-@given(SPECIALS, st.lists(st.integers(0, 25), max_size=3))
-def test_agrees_with_a_look_ahead_from_each_batch(specials, cuts) -> None:
+@given(
+    SPECIALS,
+    st.lists(st.integers(0, 25), max_size=3),
+    st.frozensets(st.integers(0, 25), max_size=3),
+)
+def test_agrees_with_a_look_ahead_from_each_batch(specials, cuts, lost) -> None:
     cuts = [min(cut, len(specials)) for cut in cuts]
-    assert found_in(specials, cuts) == by_hand(specials)
+    stop, counted = by_hand(specials, lost)
+    there = [at for at in range(stop) if at not in lost]
+    end = there[-1] + 1 if there else 0
+    assert found_in(specials, cuts, lost) == (end, counted)
+
+
+T1 = (TRANSACTIONAL, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("later", "counted"),
+    [
+        ([(DAMAGED, -1), (COMMIT, 1, 0, 0)], [0, 1]),
+        ([(DAMAGED, -1), (DAMAGED, 1), (COMMIT, 1, 0, 0)], [0, 1]),
+        ([(DAMAGED, 1, 7), T1, (COMMIT, 1, 0, 0)], [0, 1]),
+        ([(DAMAGED, -1), (COMMIT, 1, 5, 0)], [0, 1]),
+        ([(DAMAGED, -1), (COMMIT, 1, 1)], [0, 1]),
+        ([(DAMAGED, -1), (PLAIN, -1), (COMMIT, 1, 1)], [0, 1]),
+        ([(DAMAGED, -1), (COMMIT, 1, 0, 2)], []),
+        ([(DAMAGED, -1), (COMMIT, 1, 2)], []),
+        ([(DAMAGED, -1), (DAMAGED, -1), (COMMIT, 1, 1)], []),
+        ([(DAMAGED, -1), T1, (COMMIT, 1, 1)], []),
+        ([(DAMAGED, -1), T1, (DAMAGED, -1), (COMMIT, 1, 1)], []),
+    ],
+)
+def test_a_marker_that_says_its_start_or_was_written_again_decides_across_damage(
+    later, counted
+) -> None:
+    """As in the broker, which serves what it commits."""
+    assert found_in([T1, T1, *later], [])[1] == counted
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["record", "record", "commit", "abort", "plain"]),
+        st.integers(1, 2),
+        st.booleans(),  # a marker says where its transaction begins
+        st.sampled_from([False, False, False, True]),  # it is damaged
+    ),
+    max_size=20,
+)
+
+
+def laid_out(steps, *, bumps: bool) -> list[Special]:
+    """As producers write that end each transaction before the next; ``bumps``: by
+    version 2, where each has an epoch."""
+    found: list[Special] = []
+    open_: dict[int, int] = {}
+    epochs = {1: 0, 2: 0}
+    for what, producer, says, _ in steps:
+        epoch = epochs[producer]
+        if what == "plain":
+            found.append((PLAIN, -1))
+        elif what == "record":
+            open_.setdefault(producer, len(found))
+            found.append((TRANSACTIONAL, producer, epoch))
+        elif producer in open_:
+            epochs[producer] = epoch = epoch + bumps
+            start = open_.pop(producer)
+            kind = COMMIT if what == "commit" else ABORT
+            found.append((kind, producer, epoch, start if says else -1))
+    return found
+
+
+def served(specials: list[Special], lost: set[int]) -> tuple[set[int], set[int]]:
+    """Of the records those that a broker which started with these serves as committed,
+    and those of which it does not know or that are open."""
+    log = PartitionLog(0, len(specials))
+    log.lost = [Lost(at, at + 1, damaged=True) for at in sorted(lost)]
+    for at, one in enumerate(specials):
+        if at not in lost:
+            replay(log, at, one)
+    transactions, end = log.transactions, len(specials)
+    aborted, gone, committed = log.aborted(0, end), set[int](), set[int]()
+    unknown = {
+        at for first in transactions.undecided for at in range(first.first, first.end)
+    }
+    unknown |= {*range(min(transactions.open.values(), default=end), end)}
+    for at, (kind, producer, *_) in enumerate(specials):
+        gone |= {who for who, first in aborted if first == at}
+        if kind == ABORT and at not in lost:
+            gone.discard(producer)
+        is_record = kind == PLAIN or (kind == TRANSACTIONAL and producer not in gone)
+        if is_record and at not in lost | unknown:
+            committed.add(at)
+    return committed, unknown - lost
+
+
+def replay(log: PartitionLog, at: int, special: Special) -> None:
+    kind, producer, marker = special[0], special[1], None
+    epoch = epoch_of(special)
+    if kind in (PLAIN, TRANSACTIONAL):
+        more = {"producer": (producer, epoch, at), "attributes": TRANSACTIONAL_BIT}
+        batch = make_batch([Record()], at, **more if kind else {})
+    else:
+        start = start_of(special)
+        marker = Marker(kind == COMMIT).starting(None if start < 0 else start, at)
+        batch = marker_batch(producer, epoch, marker, 0)
+        assign(batch, at)
+    log.replay(read_header(batch), 0, marker)
+
+
+@given(STEPS, st.booleans())
+def test_what_the_broker_serves_as_committed_counts(steps, bumps) -> None:
+    """And what ends the part that is decided, the broker does not know either."""
+    specials = laid_out(steps, bumps=bumps)
+    lost = {at for at, step in enumerate(steps[: len(specials)]) if step[3]}
+    damaged = [(DAMAGED, *one[1:]) for one in specials]
+    read = [damaged[at] if at in lost else one for at, one in enumerate(specials)]
+    stop, counted = found_in(read, [])
+    committed, unknown = served(specials, lost)
+    assert {at for at in committed if at < stop} == set(counted)
+    assert stop == len(specials) or stop in lost | unknown
 
 
 def test_plain_batches_are_handed_back_as_they_are() -> None:

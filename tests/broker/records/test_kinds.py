@@ -114,7 +114,7 @@ def test_runs_are_joined_and_plain_ones_stay_nothing() -> None:
     assert joined.kind.tolist() == [PLAIN, PLAIN, ABORT, PLAIN]
     assert joined.producer.tolist() == [-1, -1, 7, -1]
     assert joined.epoch.tolist() == [-1, -1, 5, -1]
-    assert joined.start.tolist() == [0, 0, 9, 0]
+    assert joined.start.tolist() == [-1, -1, 9, -1]
     assert joined.kind.dtype == np.uint8
 
 
@@ -130,7 +130,8 @@ def test_a_marker_says_from_which_offset_on_it_decides() -> None:
     batches = [marker_at(base, start) for base, start in MARKED]
     found = kinds_of(*laid_out([*batches, transactional(1), marker(1, True)]))
     assert found is not None
-    assert found.start.tolist() == [start or 0 for _, start in MARKED] + [0, 0]
+    said = [-1 if start is None else start for _, start in MARKED]
+    assert found.start.tolist() == [*said, -1, -1]
 
 
 def test_a_record_of_another_epoch_than_the_one_before_is_looked_at() -> None:
