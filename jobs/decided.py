@@ -104,15 +104,11 @@ def undecidable(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | N
 
 
 def open_end(chunks: Sequence[Batches], judged: Sequence[Batches]) -> int | None:
-    """Where in the chunks the last batch ends of the producer whose transaction ends
-    what is ``judged`` of them; None: none does."""
+    """Where in the chunks the first batch ends that waits for a marker. None: none
+    does. What its transaction has behind it is not meant: whole records of others may
+    stand between."""
     waiting = open_from(chunks, judged)
-    if waiting is None or waiting.kinds is None:
-        return None
-    kind, producer, *_ = waiting.kinds.cut(0)
-    if kind != TRANSACTIONAL:
-        return None
-    return _records_end(chunks, int(producer), int(chunks[-1].last[-1]) + 1)
+    return None if waiting is None else int(waiting.last[0]) + 1
 
 
 def _lost_marker(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | None:
@@ -128,30 +124,13 @@ def _lost_marker(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | 
             continue
         is_above = kinds.epoch - epoch + (kinds.kind == TRANSACTIONAL) > 1
         is_said = kinds.start > base
-        later = np.flatnonzero((is_above | is_said) & (kinds.producer == producer))
-        if len(later):
-            at = later[0]
-            bound = int((kinds.start if is_said[at] else chunk.base)[at])
-            end = _records_end(chunks, int(producer), bound)
+        if ((is_above | is_said) & (kinds.producer == producer)).any():
             return (
                 f"segment {waiting.sequence}: the marker of the transaction that "
                 f"begins at offset {base} is lost, so it is not known whether its "
-                f"records count. {way_out(end)}"
+                f"records count. {way_out(int(waiting.last[0]) + 1)}"
             )
     return None
-
-
-def _records_end(chunks: Sequence[Batches], producer: int, bound: int) -> int:
-    """Where the last batch ends that a transaction of the producer's has before an
-    offset."""
-    end = 0
-    for chunk in chunks:
-        kinds = chunk.kinds
-        if kinds is not None:
-            is_its = (kinds.kind == TRANSACTIONAL) & (kinds.producer == producer)
-            found = chunk.last[is_its & (chunk.base < bound)]
-            end = max(end, int(found[-1]) + 1) if len(found) else end
-    return end
 
 
 def _specials(chunks: Sequence[Batches]) -> Kinds:

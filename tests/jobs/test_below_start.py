@@ -413,17 +413,48 @@ def test_of_a_damaged_marker_the_open_records_are_given_up_first(
     one.records(2)
     one.records(3, producer=1)
     one.records(5)
-    marker = marker_batch(1, 0, Marker(commit=True), NOW_MS)
-    assign(marker, 10)
-    one.marker(1, commit=True)
-    flip(one, bytes(marker), 69, 1)
-    one.records(2)
+    marker_is_damaged(one)
     compactor = looked(one)
     assert (told(compactor), one.offsets) == (5, [0, 1])
     give_up(one, compactor, 5)
     assert (told(compactor), one.offsets) == (11, [0, 1, *range(5, 10)])
     give_up(one, compactor, 11)
     assert one.offsets == [0, 1, *range(5, 10), 11, 12]
+    assert_goes_on(compactor)
+
+
+def marker_is_damaged(one: Partition) -> None:
+    marker = marker_batch(1, 0, Marker(commit=True), NOW_MS)
+    assign(marker, one.end)
+    one.marker(1, commit=True)
+    flip(one, bytes(marker), 69, 1)
+    one.records(2)
+
+
+def next_one_begins(one: Partition) -> None:
+    start = one.end
+    one.records(1, producer=1)
+    one.marker(1, commit=True, start=start)
+
+
+@pytest.mark.parametrize(
+    ("end", "ends", "left"),
+    [(marker_is_damaged, [3, 8, 9], [3, 4, 5, 9, 10]), (next_one_begins, [3, 8], [8])],
+)
+def test_what_is_committed_between_open_records_is_not_given_up(
+    one: Partition, end: Callable[[Partition], None], ends: list[int], left: list[int]
+) -> None:
+    one.records(3, producer=1)
+    one.records(2)
+    one.records(1, producer=2)
+    one.marker(2, commit=True)
+    one.records(1, producer=1)
+    end(one)
+    compactor = looked(one)
+    for at in ends:
+        assert told(compactor) == at
+        give_up(one, compactor, at)
+    assert one.offsets == sorted({3, 4, 5, *left})
     assert_goes_on(compactor)
 
 

@@ -227,6 +227,7 @@ def test_nothing_is_left_of_what_begins_with_an_open_transaction() -> None:
 @pytest.mark.parametrize(
     "next_one",
     [
+        [(PLAIN, -1), (TRANSACTIONAL, 1, 0), (COMMIT, 1, 0, 4)],
         [(TRANSACTIONAL, 1, 1)],
         [(COMMIT, 1, 2)],
         [(COMMIT, 1, 0, 2)],
@@ -247,15 +248,16 @@ def test_a_marker_that_is_lost_without_a_trace_ends_what_is_decided(next_one) ->
     ("specials", "end"),
     [
         ([(TRANSACTIONAL, 1), (PLAIN, -1), (PLAIN, -1)], 2),
-        ([(TRANSACTIONAL, 1), (TRANSACTIONAL, 1), (PLAIN, -1)], 3),
+        ([(TRANSACTIONAL, 1), (TRANSACTIONAL, 1), (PLAIN, -1)], 2),
+        ([(TRANSACTIONAL, 1), (PLAIN, -1), (TRANSACTIONAL, 1)], 2),
         ([(TRANSACTIONAL, 1), (TRANSACTIONAL, 2), (PLAIN, -1)], 2),
         ([(TRANSACTIONAL, 1), (COMMIT, 1), (PLAIN, -1)], 5),
         ([(TRANSACTIONAL, 1, 0), (COMMIT, 1, 2), (TRANSACTIONAL, 2)], 2),
     ],
 )
 def test_before_a_damaged_marker_the_open_records_are_given_up(specials, end) -> None:
-    """Those of the first that is open, as far as they come before it; if none is, the
-    marker."""
+    """The first batch that is open, if it comes before the marker: whole ones may stand
+    between it and the next. If none is, the marker."""
     later = [(DAMAGED, -1), (TRANSACTIONAL, 1), (TRANSACTIONAL, 2)]
     chunk = chunk_of([(PLAIN, -1), *specials, *later], 0, 1)
     told = undecidable([chunk], decided([chunk]))
