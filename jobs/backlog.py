@@ -19,7 +19,7 @@ Reads nothing itself: the segment store is handed in.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -33,14 +33,14 @@ from broker.storage.columns import EntryColumns
 from broker.storage.missing_segments import runs_of
 from broker.storage.segment import SegmentInfo
 from broker.storage.store import SegmentStore
-from jobs.below_start import above, is_in_doubt
+from jobs.below_start import above, gaps_below, is_in_doubt
 from jobs.chain import Chain
 from jobs.decided import decided, open_end, open_from, undecidable
 from jobs.holes import Hole, below, first_hole, gaps_at
 from jobs.missing import gaps
 from jobs.planner import Batches, Pending
 from jobs.rows import Failed
-from jobs.stuck import way_out
+from jobs.stuck import Stop
 
 MARKS_MAX = 256
 """For each partition: at five looks a second, exact for most of a minute."""
@@ -48,7 +48,7 @@ LOOK_AGAIN_MS = 60_000
 _POSITION_MASK = 0xFFFFFFFF
 _Chunk = tuple[int, int, int]
 """Segment, first offset, how many batches: it always has the same ones."""
-_Decided = tuple[object, list[Batches], str | None]
+_Decided = tuple[object, list[Batches], Stop | None]
 """Of what; what was decided of its transactions; and what damage ends it."""
 LogStart = Callable[[TopicPartition], int]
 """Where a partition's log begins, or began a while ago."""
@@ -71,33 +71,17 @@ class _Looked(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    """Batches of a partition from some offset on, and what of them is decided; ``why``:
-    what stops it, in words. ``bytes``: of all of them, -1: not known."""
+    """Batches of a partition from some offset on, and what of them is decided;
+    ``stop``: what ends that. ``bytes``: of all of them, -1: not known."""
 
     chunks: list[Batches]
     decided: list[Batches]
     bytes: int
-    why: str | None
+    stop: Stop | None
 
     @property
     def is_all(self) -> bool:
         return self.decided is self.chunks
-
-
-class _Stop(NamedTuple):
-    """What stops a partition, in words; below ``end`` it may be given up, if at all."""
-
-    what: str
-    end: int | None
-
-    def sentence(
-        self, chunks: Sequence[Batches] = (), judged: Sequence[Batches] = ()
-    ) -> str:
-        """With the way out: what is open before it goes first, and only that, since
-        whole records may lie behind it."""
-        if self.end is None:
-            return self.what
-        return f"{self.what}. {way_out(open_end(chunks, judged) or self.end)}"
 
 
 _NEW = _Looked(0, None, 0)
@@ -355,8 +339,9 @@ class Backlog:
                 judged = self._judge(key, from_, start, log_start)
         if from_ > first and from_ >= chain.end:
             return None
-        if judged.why is not None:
-            self.held[key] = judged.why
+        if judged.stop is not None:
+            is_next = not judged.decided  # giving up takes all before, if it waits
+            self.held[key] = judged.stop.reason(log_start(key), is_next=is_next)
         goes_on = judged.is_all and judged.bytes >= 0 and from_ == first
         return Pending(
             key, first, judged.decided, self._since(key, from_),
@@ -373,7 +358,7 @@ class Backlog:
         base, last = self._failed_at[key]
         if last >= from_:
             if before := below(judged.decided, base):
-                return judged._replace(decided=before, why=None)
+                return judged._replace(decided=before, stop=None)
             if last >= log_start(key):
                 return judged
             self._left_out[key] = last + 1
@@ -398,22 +383,27 @@ class Backlog:
             all_, size = chain.above(from_)
             whole = all_
         if not chain.specials:
-            return _Judged(whole, whole, size, stop and stop.sentence())
-        judged, damage = self._decided(key, whole, all_)
-        return _Judged(
-            whole, judged, size, damage or (stop and stop.sentence(whole, judged))
-        )
+            return _Judged(whole, whole, size, stop)
+        released = gaps_below(all_, log_start(key))
+        judged, damage = self._decided(key, whole, all_, released)
+        if stop is not None and stop.end is not None:  # what is open before goes first
+            stop = stop._replace(end=open_end(whole, judged) or stop.end)
+        return _Judged(whole, judged, size, damage or stop)
 
     def _decided(
-        self, key: TopicPartition, whole: list[Batches], all_: list[Batches]
-    ) -> tuple[list[Batches], str | None]:
+        self,
+        key: TopicPartition,
+        whole: list[Batches],
+        all_: list[Batches],
+        released: list[tuple[int, int]],
+    ) -> tuple[list[Batches], Stop | None]:
         """What of those before a hole is decided, also by what lies behind it, and
-        which damage ends that, in words; looked at anew only where something has
-        changed."""
+        which damage ends that; looked at anew only where something has changed."""
         if all(chunk.kinds is None for chunk in whole):
             return whole, None  # the same list
         gaps = gaps_at(self._chains[key].chunks, self.holes) if self.holes else ()
-        lost = [(base, base - before) for before, _, base in gaps]
+        damaged = [(base, base - before) for before, _, base in gaps]
+        lost = sorted([*damaged, *released])
         looked_at = _names(whole), _names(all_), lost
         known = self._decided_of.get(key)
         if known is None or known[0] != looked_at:
@@ -424,8 +414,8 @@ class Backlog:
 
     def _no_transaction(
         self, chunks: list[Batches], judged: list[Batches]
-    ) -> str | None:
-        """In words, that the first batch which waits for a marker is damaged, and may
+    ) -> Stop | None:
+        """Says that the first batch which waits for a marker is damaged, and may
         wait for one that never comes; None: it is whole, or none waits."""
         waiting = open_from(chunks, judged)
         if waiting is None:
@@ -436,26 +426,26 @@ class Backlog:
         header = read_header(batch)
         if header.size == len(batch) and header.crc == checksum(batch):
             return None
-        return (
+        return Stop(
             f"segment {waiting.sequence}: the batch at offset {waiting.base[0]} is "
-            "damaged, so it is not known whether and when its records count. "
-            + way_out(int(waiting.last[0]) + 1)
+            "damaged, so it is not known whether and when its records count",
+            int(waiting.last[0]) + 1,
         )
 
     def _whole(
         self, key: TopicPartition, start: int, chunks: list[Batches]
-    ) -> tuple[list[Batches], _Stop | None]:
+    ) -> tuple[list[Batches], Stop | None]:
         """The chunks up to a hole in which batches of this partition may have been, and
         what stops it there; none if offsets are in two of them, until a start tells
         which counts."""
         if again := self._chains[key].again:
             why = f"segment {again[0]}: offsets in it are in another one, too"
-            return [], _Stop(why, None)
+            return [], Stop(why)
         stop = first_hole(chunks, start, self.holes) if self.holes else None
         if stop is None:
             return chunks, None
         offset, hole, end = stop
-        return below(chunks, offset), _Stop(str(hole), end)
+        return below(chunks, offset), Stop(str(hole), end)
 
     def _since(self, key: TopicPartition, start: int) -> int:
         marks = self._marks[key]

@@ -3,25 +3,29 @@
 The problem: nothing below a log's start is needed, so a segment goes when all of it
 lies there. Another topic may keep an older one, and so records outlast the marker that
 ended their transaction. They would wait for it for ever; or, where markers do not say
-what they decide, count by that of a later transaction. The idea: as long as all that
-lies below the start is there and decided, it goes into the table as anything else,
-which may keep it for longer than the log does; and so does what is decided before a
-transaction that is open there. Once that is in doubt, what lies wholly below the start
-is left out, and no damage there, no open transaction and no gap matters any more. A
-transaction on both sides is decided by what is left of it. The range that is committed
-begins where the table ends all the same: a gap below the log's start is a legal one
-(`missing`).
+what they decide, count by that of a later transaction. The idea: a gap there is one in
+which any marker may have been (`gaps_below`). What is decided all the same goes into
+the table as anything else, which may keep it for longer than the log does. Once the
+first that is left is open, what lies wholly below the start is left out, and no damage
+there, no open transaction and no gap matters any more. A transaction on both sides is
+decided by what is left of it. The range that is committed begins where the table ends
+all the same: a gap below the log's start is a legal one (`missing`).
 
 What was left out stays so, or the table would depend on when it is looked at.
 
-The price: a refused batch is such a gap, too, where a partition has transactions.
+The price: a refused batch is such a gap, too, where a partition has transactions; and
+what is decided behind one that is open is left out with it.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from jobs.planner import Batches
+
+_MANY: Final = 2
+"""Offsets: behind a single one a marker may have been written again."""
 
 
 def above(chunks: Sequence[Batches], offset: int) -> list[Batches]:
@@ -33,15 +37,20 @@ def above(chunks: Sequence[Batches], offset: int) -> list[Batches]:
 def is_in_doubt(
     chunks: Sequence[Batches], judged: Sequence[Batches], log_start: int
 ) -> bool:
-    """Whether what is decided first does not begin below the log's start for sure.
+    """Whether the first of them lies below the log's start and is open.
 
     ``chunks`` are those of one partition from some offset on, ``judged`` what of them
     is decided.
     """
+    return bool(chunks) and not judged and int(chunks[0].base[0]) < log_start
+
+
+def gaps_below(chunks: Sequence[Batches], log_start: int) -> list[tuple[int, int]]:
+    """As `decided.Lost`, where any marker may have been released: each gap that begins
+    below the log's start."""
     if not chunks or int(chunks[0].base[0]) >= log_start:
-        return False
-    if not judged:  # it begins with what is open
-        return True
+        return []
     base = np.concatenate([chunk.base for chunk in chunks])
     ends = np.concatenate([chunk.last for chunk in chunks]) + 1
-    return bool((ends[:-1] < np.minimum(base[1:], log_start)).any())
+    at = np.flatnonzero(ends[:-1] < np.minimum(base[1:], log_start)) + 1
+    return [(int(offset), _MANY) for offset in base[at]]

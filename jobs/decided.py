@@ -42,7 +42,7 @@ from broker.records.kinds import (
 )
 from jobs.holes import below
 from jobs.planner import Batches, Bools, Ints
-from jobs.stuck import way_out
+from jobs.stuck import Stop
 
 Lost = Sequence[tuple[int, int]]
 """Offset of a batch, ascending, and how many offsets were lost right before it."""
@@ -84,8 +84,8 @@ def open_from(chunks: Sequence[Batches], judged: Sequence[Batches]) -> Batches |
     return None
 
 
-def undecidable(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | None:
-    """Which damage ends what is ``judged`` of the chunks, in words; None: none does."""
+def undecidable(chunks: Sequence[Batches], judged: Sequence[Batches]) -> Stop | None:
+    """Which damage ends what is ``judged`` of the chunks; None: none does."""
     end = judged[-1].base[-1] if judged else -1
     for chunk in chunks:
         kinds = chunk.kinds
@@ -95,10 +95,10 @@ def undecidable(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | N
             base = int(chunk.base[at])
             if base > end:
                 before = below(chunks, base)
-                way = way_out(open_end(before, judged) or int(chunk.last[at]) + 1)
-                return _lost_marker(before, judged) or (
+                return _lost_marker(before, judged) or Stop(
                     f"segment {chunk.sequence}: the batch at offset {base} is damaged "
-                    f"and may be a marker, so it is not known what ended there. {way}"
+                    "and may be a marker, so it is not known what ended there",
+                    open_end(before, judged) or int(chunk.last[at]) + 1,
                 )
     return _lost_marker(chunks, judged)
 
@@ -111,8 +111,8 @@ def open_end(chunks: Sequence[Batches], judged: Sequence[Batches]) -> int | None
     return None if waiting is None else int(waiting.last[0]) + 1
 
 
-def _lost_marker(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | None:
-    """In words, that the transaction which ends what is ``judged`` lost its marker: its
+def _lost_marker(chunks: Sequence[Batches], judged: Sequence[Batches]) -> Stop | None:
+    """Says that the transaction which ends what is ``judged`` lost its marker: its
     producer has begun another; None: it may come."""
     waiting = open_from(chunks, judged)
     if waiting is None or waiting.kinds is None:
@@ -125,10 +125,11 @@ def _lost_marker(chunks: Sequence[Batches], judged: Sequence[Batches]) -> str | 
         is_above = kinds.epoch - epoch + (kinds.kind == TRANSACTIONAL) > 1
         is_said = kinds.start > base
         if ((is_above | is_said) & (kinds.producer == producer)).any():
-            return (
+            return Stop(
                 f"segment {waiting.sequence}: the marker of the transaction that "
                 f"begins at offset {base} is lost, so it is not known whether its "
-                f"records count. {way_out(int(waiting.last[0]) + 1)}"
+                "records count",
+                int(waiting.last[0]) + 1,
             )
     return None
 

@@ -14,7 +14,7 @@ A success clears what it concerns.
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
 
@@ -34,6 +34,22 @@ def way_out(end: int) -> str:
         "for the table, unless lake.retention.ms was set to -1 first), and once "
         f"cleanup.policy has `delete`, give it up with DeleteRecords before {end}"
     )
+
+
+class Stop(NamedTuple):
+    """What stops a partition, in words; what lies below ``end`` may be given up, if
+    anything may."""
+
+    what: str
+    end: int | None = None
+
+    def reason(self, log_start: int, *, is_next: bool) -> str:
+        """In words, with the way out once nothing that is whole and decided lies before
+        it and is not in the table (``is_next``); if the log begins behind that, it is
+        taken."""
+        if self.end is None or self.end <= log_start or not is_next:
+            return self.what
+        return f"{self.what}. {way_out(self.end)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from broker.records.kinds import ABORT, COMMIT, PLAIN, TRANSACTIONAL
 from broker.records.layout import TRANSACTIONAL_BIT
 from broker.records.markers import Marker, marker_batch
 from jobs.backlog import LOOK_AGAIN_MS
-from jobs.below_start import above, is_in_doubt
+from jobs.below_start import above, gaps_below, is_in_doubt
 from jobs.check import check_data_directory
 from jobs.compactor import Compactor
 from jobs.decided import decided
@@ -47,7 +47,7 @@ def taken(chunks: list[Batches], log_start: int) -> list[Batches]:
     """What goes into the table, one look after the other."""
     found: list[Batches] = []
     while chunks:
-        judged = decided(chunks)
+        judged = decided(chunks, gaps_below(chunks, log_start))
         if is_in_doubt(chunks, judged, log_start):
             chunks = above(chunks, log_start)
         elif judged:
@@ -523,6 +523,69 @@ def test_advice_that_is_followed_early_costs_nothing_that_is_decided(
     start_at(one.world, one.topic, 5)
     looked(one)
     assert one.offsets == [0, 1]
+
+
+def refused_before_open_records(one: Partition) -> None:
+    """The log begins to be open at offset 10."""
+    one.records(5)
+    one.world.holes[one.topic.number, 0] = [(5, 7)]
+    one.end += 2
+    one.records(3)
+    one.records(3, producer=1)
+    marker_is_damaged(one)
+
+
+def test_no_way_out_is_told_while_anything_that_is_decided_waits(
+    one: Partition,
+) -> None:
+    """It would take that as well: for consumers, and with its segment for the table."""
+    refused_before_open_records(one)
+    compactor = one.world.compactor()
+    for _ in range(2):
+        compactor.step()
+        [problem] = [p for p in compactor.status().problems if "cannot be" in p]
+        assert "may have held its next records" in problem
+        assert "DeleteRecords" not in problem
+    compactor = looked(one)
+    assert (told(compactor), one.offsets) == (13, [*range(5), *range(7, 10)])
+
+
+def test_nor_is_one_told_that_was_taken(one: Partition) -> None:
+    refused_before_open_records(one)
+    start_at(one.world, one.topic, 13)
+    compactor = one.world.compactor()
+    compactor.step()
+    [problem] = [p for p in compactor.status().problems if "cannot be" in p]
+    assert "DeleteRecords" not in problem
+
+
+@pytest.mark.parametrize("end", [13, 14])
+def test_what_is_decided_before_a_gap_below_the_log_start_is_not_left_out(
+    one: Partition, end: int
+) -> None:
+    refused_before_open_records(one)
+    start_at(one.world, one.topic, end)
+    compactor = looked(one)
+    if end == 13:
+        assert told(compactor) == 14
+        give_up(one, compactor, 14)
+    assert one.offsets == [*range(5), *range(7, 10), 14, 15]
+    assert_goes_on(compactor)
+
+
+def test_a_hole_is_given_up_once_what_is_before_it_stands_in_the_table(
+    one: Partition,
+) -> None:
+    one.records(1, producer=1)
+    one.marker(1, commit=True)
+    place_is_torn(one, 7)
+    compactor = one.world.compactor()
+    compactor.step()
+    assert not any("DeleteRecords" in p for p in compactor.status().problems)
+    start_at(one.world, one.topic, 12)
+    compactor = looked(one)
+    assert one.offsets == [0, *range(2, 7), *range(12, 17)]
+    assert_goes_on(compactor)
 
 
 def test_damage_of_which_nothing_else_waits_is_not_tried_again(one: Partition) -> None:
