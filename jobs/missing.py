@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from broker.ids import TopicNumber, TopicPartition
 from broker.log import checkpoint
 from broker.log.partition import LogSnapshot
+from broker.status.schema import LOST_OR_TAKEN, way_out
 from broker.storage.manifest import read_manifest
 from broker.storage.objects import Objects
 from jobs.holes import below
@@ -113,10 +114,8 @@ def front(pending: Pending, first: int) -> Pending:
 def _sentence(partition: int, gap: Gap, why: str) -> str:
     """What is missing, why, and what its owner or the operator can do."""
     return (
-        f"offsets {gap[0]} to {gap[1]} of partition {partition} were released from the "
-        f"log and are not in the table: {why}. Put back what was taken from the table "
-        "(a log entry only if its version is still free), or give these offsets up "
-        f"with DeleteRecords before {gap[1]}"
+        f"offsets {gap[0]} to {gap[1]} of partition {partition} are in no segment and "
+        f"not in the table: {why}. {way_out(gap[1], LOST_OR_TAKEN)}"
     )
 
 

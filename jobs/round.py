@@ -24,11 +24,11 @@ import structlog
 from broker.clock import ticks_ns
 from broker.failpoints import passing
 from broker.ids import TopicNumber, TopicPartition
+from broker.status.schema import way_out
 from jobs.isolate import Spread, spread_isolated
 from jobs.planner import Batches, Item, Round
 from jobs.rows import Failed, FileTask, Written, work
 from jobs.slices import Slice
-from jobs.stuck import way_out
 from jobs.tables import Table
 from lakehouse.errors import CommitRefused, RowsInTheWay
 from lakehouse.log.commit import commit_files

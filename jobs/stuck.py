@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from broker.ids import PartitionNumber, TopicNumber, TopicPartition
+from broker.status.schema import way_out
 
 PAUSE_MIN_MS: Final = 1_000
 PAUSE_MAX_MS: Final = 60_000
@@ -24,16 +25,6 @@ MOVED_PAUSE_MS: Final = 4_000
 """The longest pause of a topic whose table's log has moved since the last try."""
 WHOLE_TOPIC: Final = PartitionNumber(-1)
 """As a partition: all of the topic."""
-
-
-def way_out(end: int) -> str:
-    """What can be done where records below ``end`` are damaged or lost, and what that
-    takes with it."""
-    return (
-        "Put back what is damaged or lost, or, with all before it for consumers (and "
-        "for the table, unless lake.retention.ms was set to -1 first), and once "
-        f"cleanup.policy has `delete`, give it up with DeleteRecords before {end}"
-    )
 
 
 class Stop(NamedTuple):

@@ -12,7 +12,7 @@ What only grows stands in ``counters`` under a name that ends in ``_total``.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from broker.status.histogram import HistogramState
 
@@ -209,6 +209,24 @@ def held_sentence(topic: str, until_ms: int) -> str:
     return (
         f"its owner holds its table until {until}, and records wait in the log "
         f"(lakelog table {topic} --release)"
+    )
+
+
+LOST_OR_TAKEN: Final = (
+    "what is damaged or lost, or was taken from the table (a log entry only if its "
+    "version is still free)"
+)
+"""As ``lost``, where records are in no segment and not in the table either: nobody
+knows who had them last."""
+
+
+def way_out(end: int, lost: str = "what is damaged or lost") -> str:
+    """What can be done where records below ``end`` are lost, and what that takes with
+    it."""
+    return (
+        f"Put back {lost}, or, with all before it for consumers (and for the table, "
+        "unless lake.retention.ms was set to -1 first), and once cleanup.policy has "
+        f"`delete`, give it up with DeleteRecords before {end}"
     )
 
 

@@ -13,6 +13,7 @@ from broker.records.batch import assign
 from broker.records.kinds import ABORT, COMMIT, PLAIN, TRANSACTIONAL
 from broker.records.layout import TRANSACTIONAL_BIT
 from broker.records.markers import Marker, marker_batch
+from broker.status.schema import way_out
 from jobs.backlog import LOOK_AGAIN_MS
 from jobs.below_start import above, gaps_below, is_in_doubt
 from jobs.check import check_data_directory
@@ -20,7 +21,6 @@ from jobs.compactor import Compactor
 from jobs.decided import decided
 from jobs.log_starts import AGAIN_MS
 from jobs.planner import Batches
-from jobs.stuck import way_out
 from lakehouse.log.delta_log import load, table_ends
 from tests.jobs.specials import Special, chunk_of, end_by_hand
 from tests.jobs.world import World, start_at

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker.catalog import topics as catalog_topics
+from broker.status.schema import LOST_OR_TAKEN, way_out
 from jobs.check import check_data_directory
 from jobs.compactor import Compactor
 from lakehouse.errors import CommitRefused
@@ -94,7 +95,7 @@ def test_the_files_of_a_lost_commit_are_nobodys_to_delete(world: World) -> None:
     world.flush(compactor)
     world.clock.advance(120_000)
     world.flush(compactor)
-    assert "were released" in only_problem(compactor)
+    assert "are in no segment" in only_problem(compactor)
     assert not superfluous.exists()
     entry.write_bytes(kept)
     world.clock.advance(60_000)
@@ -128,7 +129,7 @@ def test_a_table_that_is_gone_is_not_made_anew(
     world.produce(theirs, RECORDS, partition)
     go_on(world, compactor, other)
     assert not (path / "_delta_log").exists()
-    assert "offsets 0 to 20 of partition 0 were released" in only_problem(compactor)
+    assert "offsets 0 to 20 of partition 0 are in no segment" in only_problem(compactor)
     assert len(world.rows(other)) == 10
     shutil.rmtree(path, ignore_errors=True)
     away.rename(path)
@@ -163,10 +164,11 @@ def test_who_gives_up_what_was_lost_goes_on(world: World, all_of_it: bool) -> No
         (world.path(theirs) / entry_path("", 2)).unlink()
     compactor = world.compactor()
     go_on(world, compactor, theirs)
-    assert "were released" in only_problem(compactor)
-    assert "give these offsets up with DeleteRecords before 20" in only_problem(
-        compactor
-    )
+    assert "are in no segment" in only_problem(compactor)
+    problem = only_problem(compactor)
+    assert problem.endswith(f". {way_out(20, LOST_OR_TAKEN)}")
+    assert "Put back what is damaged or lost, or was taken from the table" in problem
+    assert "with all before it for consumers (and for the table" in problem
     starts = {(theirs.number, 0): 20}  # as DeleteRecords moves it
     world.catalog.change(lambda c: catalog_topics.set_log_start(c, starts))
     world.clock.advance(60_000)

@@ -121,6 +121,13 @@ def _all_missing_of(partition: Partition, table_end: int) -> Iterator[Missing]:
     return filter(None, found)
 
 
+def is_reached(partition: Partition, offset: int, table_end: int) -> bool:
+    """Whether all below an offset is in the table or deleted, but for refused
+    batches."""
+    start = max(partition.log.start, table_end)
+    return _uncovered(partition, start, offset) is None
+
+
 def _uncovered(partition: Partition, start: int, end: int) -> Missing | None:
     """The first of the offsets [start, end) that is not of a refused batch."""
     while start < end:

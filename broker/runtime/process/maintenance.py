@@ -19,7 +19,13 @@ import structlog
 from broker.lake.retention import UNLIMITED, InSegment, Kept, new_log_start
 from broker.lake.segment_carry import SegmentCarry
 from broker.lake.segment_retention import SegmentRetention
-from broker.runtime.partitions.coverage import Missing, hidden, missing, undecided
+from broker.runtime.partitions.coverage import (
+    Missing,
+    hidden,
+    is_reached,
+    missing,
+    undecided,
+)
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.ports import Tables
 from broker.runtime.process.held_tables import HeldTables
@@ -27,6 +33,7 @@ from broker.runtime.process.segment_renewal import SegmentRenewal
 from broker.runtime.process.table_progress import TableProgress
 from broker.runtime.services import Broker
 from broker.settings import LakeSettings
+from broker.status.schema import LOST_OR_TAKEN, way_out
 
 log = structlog.get_logger("lakelog.maintenance")
 
@@ -197,8 +204,8 @@ class MaintenanceScheduler:
         return (
             f"whether transactions at offsets {undecided.first} to {undecided.end - 1} "
             f"of {self._name(undecided.partition)} were committed is not known: a "
-            "marker may be lost there. Give them up with DeleteRecords before "
-            f"{undecided.end}"
+            "marker may be lost there, and other records may stand among them, which "
+            f"the compactor's reason spares{self._way_out(undecided)}"
         )
 
     def _hidden(self, hidden: Missing) -> str:
@@ -213,9 +220,8 @@ class MaintenanceScheduler:
         name, why = self._name(missing.partition), self._lake.why_missing(number, index)
         return (
             f"offsets {missing.first} to {missing.end - 1} of {name} are in no "
-            f"segment: {why}. {self._kept_for(missing)}Put back what was "
-            "taken from the table, or give them up with DeleteRecords before "
-            f"{missing.end}"
+            f"segment: {why}{self._kept_for(missing)}"
+            f"{self._way_out(missing, LOST_OR_TAKEN)}"
         )
 
     def _kept_for(self, missing: Missing) -> str:
@@ -225,10 +231,18 @@ class MaintenanceScheduler:
         for segment in self._broker.wal.segments():
             if not segment.intact and may_lie_in(segment.sequence, missing.first):
                 return (
-                    f"Segment {segment.sequence} is damaged, may have held them, and "
-                    "is kept as long as they are missing. "
+                    f". Segment {segment.sequence} is damaged, may have held them, and "
+                    "is kept as long as they are missing"
                 )
         return ""
+
+    def _way_out(self, missing: Missing, *lost: str) -> str:
+        """Nothing while anything before it is not in the table: it would go, too."""
+        partition = missing.partition
+        table_end = self._lake.table_end(*partition.key)
+        if not is_reached(partition, missing.first, table_end):
+            return ""
+        return f". {way_out(missing.end, *lost)}"
 
     def _kept_from(self, partition: Partition, now_ms: int) -> int:
         config = partition.config

@@ -16,6 +16,7 @@ from broker.assembly import Assembly, bring_maintenance
 from broker.catalog import holds, renewals
 from broker.configuration.loading import load
 from broker.lake.lake import Lake
+from broker.log.lost import Lost
 from broker.log.undecided import Undecided
 from broker.node import Node
 from broker.protocol.errors import ErrorCode
@@ -31,6 +32,7 @@ from broker.runtime.process.maintenance import (
     MaintenanceScheduler,
     stuck_after_ms,
 )
+from broker.status.schema import LOST_OR_TAKEN, way_out
 from broker.storage.recovery import Recovery
 from tests.support.batches import read_batch
 from tests.support.clock import ManualClock
@@ -416,6 +418,37 @@ def test_what_no_marker_decides_is_told_with_the_way_out(tmp_path: Path) -> None
             await broker.partitions.raise_log_starts({partition: 2})
             await maintenance.look_for_missing()
             assert maintenance.missing == []
+
+    story(play)
+
+
+def test_what_is_lost_is_told_without_the_way_out_while_anything_before_it_waits(
+    tmp_path: Path,
+) -> None:
+    """DeleteRecords would take that as well, before its table has it."""
+
+    async def play() -> None:
+        async with maintained(tmp_path) as (house, maintenance):
+            broker = house.broker
+            for _ in range(5):
+                await produce_one(broker, "flights", batch_of(b"x"))
+            partition = broker.partitions.named("flights", 0)
+            partition.log.lost.append(Lost(2, 3))
+            partition.log.transactions.undecided.append(Undecided(3, 4))
+            for start in (0, 1):
+                await broker.partitions.raise_log_starts({partition: start})
+                await maintenance.look_for_missing()
+                lost, unsaid = maintenance.missing
+                assert lost.startswith("offsets 2 to 2 of flights-0 are in no segment")
+                assert "offsets 3 to 3 of flights-0" in unsaid
+                assert "DeleteRecords" not in lost + unsaid
+            await broker.partitions.raise_log_starts({partition: 2})
+            await maintenance.look_for_missing()
+            lost, unsaid = maintenance.missing
+            assert lost.endswith(f". {way_out(3, LOST_OR_TAKEN)}")
+            await broker.partitions.raise_log_starts({partition: 3})
+            await maintenance.look_for_missing()
+            assert maintenance.missing[0].endswith(f". {way_out(4)}")
 
     story(play)
 
