@@ -33,7 +33,7 @@ from broker.storage.columns import EntryColumns
 from broker.storage.missing_segments import runs_of
 from broker.storage.segment import SegmentInfo
 from broker.storage.store import SegmentStore
-from jobs.below_start import above, gaps_below, is_in_doubt
+from jobs.below_start import above, gaps_below, is_in_doubt, left_out
 from jobs.chain import Chain
 from jobs.decided import decided, open_end, open_from, undecidable
 from jobs.holes import Hole, below, first_hole, gaps_at
@@ -307,16 +307,13 @@ class Backlog:
         topics: Collection[TopicNumber],
         log_start: LogStart = lambda key: 0,
     ) -> list[Pending]:
-        """What the tables of ``topics`` lack; nothing for a partition that has all, or
-        of which all the rest is left out."""
+        """What the tables of ``topics`` lack; nothing for a partition that has all."""
         found = []
         self.held = {}
         for key, end in self.ends.items():
             start = table_ends.get(key)
             if key[0] in topics and (start is None or start < end):
-                one = self._pending(key, start, log_start)
-                if one is not None:
-                    found.append(one)
+                found.append(self._pending(key, start, log_start))
         return found
 
     def _pending(
@@ -324,7 +321,7 @@ class Backlog:
         key: TopicPartition,
         start: int | None,
         log_start: LogStart,
-    ) -> Pending | None:
+    ) -> Pending:
         chain = self._chains[key]
         first = int(chain.chunks[0].base[0]) if start is None else start
         from_ = max(first, self._left_out.get(key, 0))
@@ -338,7 +335,8 @@ class Backlog:
                 from_ = self._left_out[key]
                 judged = self._judge(key, from_, start, log_start)
         if from_ > first and from_ >= chain.end:
-            return None
+            rest = left_out(chain.chunks[0].sequence, first, chain.end)
+            return Pending(key, first, [rest], self._since(key, first))
         if judged.stop is not None:
             is_next = not judged.decided  # giving up takes all before, if it waits
             self.held[key] = judged.stop.reason(log_start(key), is_next=is_next)

@@ -9,7 +9,9 @@ the table as anything else, which may keep it for longer than the log does. Once
 first that is left is open, what lies wholly below the start is left out, and no damage
 there, no open transaction and no gap matters any more. A transaction on both sides is
 decided by what is left of it. The range that is committed begins where the table ends
-all the same: a gap below the log's start is a legal one (`missing`).
+all the same: a gap below the log's start is a legal one (`missing`). Where nothing
+follows what is left out, its range is committed by itself, without a row: a table that
+is to keep what the log does not holds up its segments until then.
 
 What was left out stays so, or the table would depend on when it is looked at.
 
@@ -32,6 +34,13 @@ def above(chunks: Sequence[Batches], offset: int) -> list[Batches]:
     """What of the chunks holds anything at ``offset`` or above."""
     cut = (chunk.above(offset) for chunk in chunks)
     return [chunk for chunk in cut if len(chunk)]
+
+
+def left_out(sequence: int, first: int, end: int) -> Batches:
+    """The offsets [first, end) as one batch that has no rows and is not read."""
+    base, last, nowhere, size = (np.array([n]) for n in (first, end - 1, 0, 1))
+    none = np.zeros(1, np.bool_)
+    return Batches(sequence, "", base, last, nowhere, size, counts=none)
 
 
 def is_in_doubt(

@@ -37,8 +37,9 @@ Bools = npt.NDArray[np.bool_]
 class Batches:
     """Batches of one partition in one segment, in order of offset.
 
-    ``store``: the address of the segment's store. ``kinds``: what they are, None if all
-    are plain. ``counts``: which of them have rows (`decided`), None if all have.
+    ``store``: the address of the segment's store, empty if they are not to be read,
+    since they are left out (`below_start`). ``kinds``: what they are, None if all are
+    plain. ``counts``: which of them have rows (`decided`), None if all have.
     """
 
     sequence: int

@@ -132,7 +132,7 @@ def file_task(item: Item, table: Table, attempt: str, niceness: int = 0) -> File
         partition,
         item.start,
         item.end,
-        [_slice(chunk) for chunk in item.chunks],
+        [_slice(chunk) for chunk in item.chunks if chunk.store],
         niceness,
     )
 
