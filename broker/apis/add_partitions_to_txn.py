@@ -5,8 +5,8 @@ OPERATION_NOT_ATTEMPTED. The answer follows when it is durable that they are par
 so what is written there after is never forgotten.
 Version notes: v2 PRODUCER_FENCED, which is INVALID_PRODUCER_EPOCH before (KIP-588); v4
 many transactions, and asking only whether partitions are part of one: what brokers ask
-each other (KIP-890), and Kafka answers whoever may do anything; v5
-TRANSACTION_ABORTABLE for one that is not, INVALID_TXN_STATE before.
+each other (KIP-890), and Kafka answers whoever may do anything: with
+TRANSACTION_ABORTABLE for one that is not.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from broker.dispatch.turns import (
     ITEMS_A_TURN,
     Steps,
     WhileHeard,
+    are_few,
     completed,
     in_turns,
 )
@@ -40,9 +41,13 @@ from broker.transactions.commands import Add, Added, Refused
 
 MANY_SINCE = 4
 FENCED_SINCE = 2
-ABORTABLE_SINCE = 5
 TRANSACTIONS_A_TURN = 100
 """Of one request: each may be answered at once."""
+
+_TO_CLIENTS = {
+    ErrorCode.INVALID_TOPIC_EXCEPTION: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+}
+"""Nobody is allowed to write to Kafka's own topics, as Kafka says it there."""
 
 Named = tuple[str, int]
 """A topic's name and a partition's number."""
@@ -72,7 +77,7 @@ def add_partitions_to_txn(
         request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    return in_turns(_only(only, context))
+    return in_turns(_only(only, context), at_once=are_few(only.topics))
 
 
 def _only(
@@ -82,6 +87,8 @@ def _only(
     looked = yield from _look(asked, context.broker)
     if not looked.refused:
         return _when_added(asked, looked, _add(asked, looked, context), context)
+    for name, code in looked.refused.items():
+        looked.refused[name] = _TO_CLIENTS.get(code, code)
     looked.not_attempted()
     topics = yield from _results(asked, looked.refused)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
@@ -180,13 +187,12 @@ def _verified(
 ) -> Steps[dict[Named, ErrorCode]]:
     codes: dict[Named, ErrorCode] = {}
     for count, (name, key) in enumerate(looked.keys.items(), 1):
-        code = context.broker.transactions.verify(
+        codes[name] = context.broker.transactions.verify(
             asked.transactional_id,
             ProducerId(asked.producer_id),
             asked.producer_epoch,
             key,
         )
-        codes[name] = known_since(code, context.version, abortable=ABORTABLE_SINCE)
         if count % ITEMS_A_TURN == 0:
             yield
     return codes

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
-from broker.dispatch.turns import ITEMS_A_TURN, Steps, in_turns
+from broker.dispatch.turns import ITEMS_A_TURN, Steps, are_few, in_turns
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.errors import ErrorCode, KafkaError
 from broker.protocol.messages.delete_records import (
@@ -32,7 +32,7 @@ Results = list[tuple[Partition, DeleteRecordsPartitionResult]]
 def delete_records(
     request: DeleteRecordsRequest, context: Context
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
-    return in_turns(_delete(request, context.broker))
+    return in_turns(_delete(request, context.broker), at_once=are_few(request.topics))
 
 
 def _delete(

@@ -6,13 +6,14 @@ A topic made again under the name has another id, and is not meant.
 Version notes: v5 messages; v6 by id (KIP-516).
 """
 
-from collections.abc import Awaitable, Iterable, Set
+from collections.abc import Awaitable, Iterable
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
 from broker.dispatch.turns import (
     COUNTED_A_TURN,
     ITEMS_A_TURN,
+    PARTS_A_TURN,
     Steps,
     drained,
     in_turns,
@@ -37,6 +38,8 @@ from broker.topics.topic import Topic
 NO_ID = bytes(16)
 _Name = tuple[str | None, bytes]
 _Named = tuple[DeleteTopicState, int, Topic | None]
+_NONE: _Named = DeleteTopicState(), 0, None
+_TWICE = "The provided topic name maps to an ID that was already supplied."
 _Found = list[tuple[Topic, DeletableTopicResult]]
 
 
@@ -47,7 +50,8 @@ def delete_topics(
     asked: Iterable[DeleteTopicState] = request.topics
     if context.version < 6:
         asked = (DeleteTopicState(name=name) for name in request.topic_names)
-    return in_turns(_delete_all(asked, context.broker))
+    is_short = len(request.topics) + len(request.topic_names) <= PARTS_A_TURN
+    return in_turns(_delete_all(asked, context.broker), at_once=is_short)
 
 
 def _delete_all(
@@ -62,7 +66,10 @@ def _delete_all(
         result = DeletableTopicResult(name=one.name, topic_id=one.topic_id)
         response.responses.append(result)
         try:
-            topic = _checked(one, times > 1, ids, topic)
+            topic = _checked(one, times > 1, topic)
+            if topic.id in ids and one.topic_id == NO_ID:
+                result.topic_id = topic.id
+                raise KafkaError(ErrorCode.INVALID_REQUEST, _TWICE)
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
         else:
@@ -96,26 +103,23 @@ def _topic_of(asked: DeleteTopicState, broker: Broker) -> Topic | None:
 
 
 def _named_too(each: dict[_Name, _Named]) -> Steps[set[bytes]]:
-    """Take the ids out whose topics are named as well: the name is refused, for both.
-    Returns them."""
+    """Take the ids out whose topics are named as well, both once: the name is refused,
+    for both. Returns those of which the name is."""
     twice: set[bytes] = set()
-    for count, (name, topic_id) in enumerate(tuple(each), 1):
-        topic = each[name, topic_id][2] if (name, topic_id) in each else None
-        if topic_id == NO_ID and topic is not None and (None, topic.id) in each:
-            del each[None, topic.id]
+    for count, key in enumerate(tuple(each), 1):
+        _, times, topic = each.get(key, _NONE)
+        by_id = None if topic is None else each.get((None, topic.id))
+        if topic is not None and by_id is not None and key[1] == NO_ID and times == 1:
             twice.add(topic.id)
+            if by_id[1] == 1:
+                del each[None, topic.id]
         if count % COUNTED_A_TURN == 0:
             yield
     return twice
 
 
-def _checked(
-    asked: DeleteTopicState, repeated: bool, ids: Set[bytes], topic: Topic | None
-) -> Topic:
+def _checked(asked: DeleteTopicState, repeated: bool, topic: Topic | None) -> Topic:
     """The topic that is to go. Raises KafkaError."""
-    if repeated:
-        what = "id" if asked.name is None else "name"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
     by_id = asked.topic_id != NO_ID
     if by_id and asked.name is not None:
         raise KafkaError(
@@ -126,13 +130,11 @@ def _checked(
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."
         )
+    if repeated:
+        what = "id" if asked.name is None else "name"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
     if topic is None:
         raise unknown_topic_id() if by_id else unknown_partition()
-    if topic.id in ids:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            "The provided topic name maps to an ID that was already supplied.",
-        )
     return topic
 
 

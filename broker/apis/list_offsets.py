@@ -18,7 +18,8 @@ timeout for remote storage: none is here.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 
 from broker.dispatch.context import Context
 from broker.dispatch.registry import serves
@@ -55,7 +56,8 @@ ISOLATION_LEVELS = (0, READ_COMMITTED)
 STORAGE_ERROR_SINCE = 3
 SEARCHES_MAX = 200
 """Of one request side by side: each is a task, which takes a moment to begin."""
-Search = Awaitable[None]
+Search = Callable[[], Awaitable[None]]
+"""Begins when it is called: who hangs up before that leaves nothing behind."""
 
 
 @serves(ApiKey.LIST_OFFSETS, versions=(0, 11))
@@ -95,7 +97,7 @@ def _listed(
                 answer.error_code = error.code
                 continue
             if search is not None:
-                searches.append(_searched(search, answer, context.version))
+                searches.append(partial(_searched, search, answer, context.version))
         if answers:
             response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
     return _after(searches, response) if searches else response
@@ -114,7 +116,7 @@ async def _searched(
 ) -> None:
     """Search; a failure is reported in a code that the client's version knows."""
     try:
-        await search
+        await search()
     except KafkaError as error:
         code = storage_error_since(STORAGE_ERROR_SINCE, error.code, version)
         answer.error_code = code
@@ -124,7 +126,8 @@ async def _after(
     searches: list[Search], response: ListOffsetsResponse
 ) -> ListOffsetsResponse:
     for first in range(0, len(searches), SEARCHES_MAX):
-        await asyncio.gather(*searches[first : first + SEARCHES_MAX])
+        some = searches[first : first + SEARCHES_MAX]
+        await asyncio.gather(*(search() for search in some))
     return response
 
 
@@ -145,7 +148,9 @@ def _look(
     committed = request.isolation_level == READ_COMMITTED
     check_leader_epoch(asked.current_leader_epoch)
     if timestamp >= 0 or timestamp == MAX_TIMESTAMP:
-        return _search(partition, timestamp, answer, broker, committed=committed)
+        return partial(
+            _search, partition, timestamp, answer, broker, committed=committed
+        )
     offset = _end(partition, timestamp, committed=committed)
     if offset is not None:
         answer.offset, answer.leader_epoch = offset, LEADER_EPOCH
@@ -164,7 +169,7 @@ def _look_old(
     if asked.timestamp not in (LATEST, EARLIEST) and asked.timestamp < 0:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp}")
     if asked.timestamp >= 0:
-        return _search_old(partition, asked, answer, context.broker)
+        return partial(_search_old, partition, asked, answer, context.broker)
     end = _end(partition, asked.timestamp, committed=False)
     assert end is not None
     answer.old_style_offsets = _newest_first(partition, end, asked.max_num_offsets)

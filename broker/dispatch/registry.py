@@ -22,8 +22,9 @@ Handler = Callable[..., Any]
 """``handler(request, context)``: a plain function. It returns the response, or a future
 or coroutine of it, or None when nothing is to be sent. An awaitable may have
 ``retained_bytes``, what it keeps in memory if that is not the request's length, and
-``abandon()``, which ends it when its connection is lost before it is answered, and
-``cut_short()``, which ends its waiting: what waits must not keep all others out."""
+``abandon()``, which ends it when its connection is lost before it is answered (False:
+it weighs until it is done), and ``cut_short()``, which ends its waiting: what waits
+must not keep all others out."""
 
 HandlerInTurns = Callable[..., Any]
 """As a `Handler`; it may also return a generator that yields where others may have
@@ -73,7 +74,8 @@ class Served:
     of the memory that these have to wait for, or nobody could go on.
 
     ``keeps_alive``: whoever sends none is taken for dead. So these start, and so do
-    those that may wait for others, while no memory is left for the others' answers.
+    those that may wait for others, while no memory is left for the others' answers, if
+    they are small.
 
     ``in_turns``: the handler of large requests, if one of many elements takes longer to
     take effect than the loop may be held.

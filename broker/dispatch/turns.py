@@ -22,9 +22,11 @@ from collections.abc import (
     Hashable,
     Iterable,
     Iterator,
+    Sequence,
+    Sized,
 )
 from types import CoroutineType, GeneratorType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from broker.dispatch.context import Context
 from broker.runtime.process.long_work import pieces, work_of_request
@@ -34,6 +36,14 @@ K = TypeVar("K", bound=Hashable)
 
 Steps = Generator[None, None, R]
 """Yields where others may have their turn; returns what came of it."""
+
+
+class OfPartitions(Protocol):
+    """A topic that a request names, with some of its partitions."""
+
+    @property
+    def partitions(self) -> Sized: ...
+
 
 ITEMS_A_TURN: Final = 500
 """So many partitions, topics or groups are looked at in a turn: a millisecond or two,
@@ -59,15 +69,19 @@ def at_once(steps: Steps[R]) -> R | None:
     return None
 
 
-def in_turns(steps: Steps[R | Awaitable[R]]) -> R | Awaitable[R]:
+def in_turns(
+    steps: Steps[R | Awaitable[R]], *, at_once: bool = False
+) -> R | Awaitable[R]:
     """Return what the steps return if they end before they yield, else `Underway`.
 
-    What they return may come later itself, and so may their first piece. An effect is
-    that of the last piece, or each piece has its own: what is left when somebody hangs
-    up was not asked for. What comes later goes on then, unless it is `WhileHeard`.
+    ``at_once``: they are so few that they begin now, whatever else does: what came
+    whole then has its effect, whoever hangs up. What they return may come later itself,
+    and so may the first piece of those that are not. An effect is that of the last
+    piece, or each piece has its own: what is left when somebody hangs up was not asked
+    for. What comes later goes on then, unless it is `WhileHeard`.
     """
     waiting = pieces()
-    if waiting.is_full:
+    if waiting.is_full and not at_once:
         return Underway(steps, is_begun=False)
     waiting.note_short()
     try:
@@ -84,8 +98,16 @@ class WhileHeard(asyncio.Task[R]):
     must be ended."""
 
     def abandon(self) -> bool:
-        """Nobody hears of it: end it; whether it had not ended."""
-        return self.cancel()
+        """Nobody hears of it: end it. False: it weighs until it is done."""
+        self.cancel()
+        return False
+
+
+def are_few(topics: Sequence[OfPartitions]) -> bool:
+    """Whether they, and their partitions, are no more than begin in a turn."""
+    return len(topics) <= PARTS_A_TURN and (
+        sum(len(topic.partitions) for topic in topics) <= PARTS_A_TURN
+    )
 
 
 def while_heard(
@@ -108,23 +130,35 @@ class Underway(asyncio.Future[R]):
         self._end: asyncio.Future[R | Awaitable[R]] = self.get_loop().create_future()
         self._end.add_done_callback(self._ended)
         self._steps = steps
+        self._is_given_up = False
         work = work_of_request()
         (work.go_on if is_begun else work.begin)(steps, self._end)
 
     def abandon(self) -> bool:
         """Nobody hears of it: end it, unless the steps have ended and what they came
-        to goes on; whether it did."""
-        if self._end.cancel():  # no more of them is done
-            pieces().give_up(self._steps.close)  # they may wait for long
-            return True
-        came = _result_of(self._end)
-        return isinstance(came, WhileHeard) and came.abandon()
+        to goes on. False: it weighs until it is done."""
+        if self._end.done():
+            came = _result_of(self._end)
+            if isinstance(came, WhileHeard):
+                came.abandon()
+        else:
+            self._is_given_up = True
+            self._end.cancel()  # no more of them is done
+            pieces().give_up(self._free)
+        return False
+
+    def _free(self) -> None:
+        self._steps.close()
+        super().cancel()
 
     def cancel(self, msg: Any = None) -> bool:
-        self._end.cancel(msg)
+        if self._end.cancel(msg):
+            pieces().give_up(self._steps.close)
         return super().cancel(msg)
 
     def _ended(self, end: "asyncio.Future[R | Awaitable[R]]") -> None:
+        if self._is_given_up:
+            return
         came = _result_of(end)
         if not isinstance(came, Awaitable):
             self._take(end)
@@ -209,8 +243,22 @@ def listed_in_turns(items: Iterable[R]) -> Steps[list[R]]:
 
 
 async def side_by_side(parts: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
-    """Run the parts of a request together, a few more in each turn; their results."""
+    """Run the parts of a request together, a few more in each turn; their results.
+
+    Cancelled, it begins no more of them, and ends when those that have begun did.
+    """
     tasks: deque[asyncio.Task[R]] = deque()
+    try:
+        return await _side_by_side(parts, tasks)
+    except asyncio.CancelledError:
+        if tasks:
+            await asyncio.wait(tasks)
+        raise
+
+
+async def _side_by_side(
+    parts: Iterable[Coroutine[Any, Any, R]], tasks: deque[asyncio.Task[R]]
+) -> list[R]:
     results: list[R] = []
     long_work = work_of_request()
     for count, part in enumerate(parts, 1):
@@ -220,7 +268,8 @@ async def side_by_side(parts: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
             while tasks and tasks[0].done():  # it takes more than what it gave
                 results.append(tasks.popleft().result())
     while tasks:  # each is forgotten, which takes its time as well
-        results.append(await tasks.popleft())
+        results.append(await asyncio.shield(tasks[0]))
+        tasks.popleft()
         if len(results) % COUNTED_A_TURN == 0:
             await long_work.others_first()
     return results

@@ -31,7 +31,7 @@ import structlog
 from broker.clock import ticks_ns
 from broker.dispatch.dispatcher import Route
 from broker.dispatch.pending import PendingBytes
-from broker.dispatch.turns import Reading
+from broker.dispatch.turns import LARGE_BYTES, Reading
 from broker.network.exchange import OPEN_BYTES, Exchange
 from broker.network.hub import Hub
 from broker.network.large import LargeRequest
@@ -425,9 +425,11 @@ class Connection(asyncio.BufferedProtocol):
         """The budget that the next request has to wait for; None: it has not."""
         if not self._hub.is_short:
             return None
-        key = self._receiver.next_key()
-        if key is None or key in self._hub.dispatcher.urgent:
-            return None  # the former shows when it is whole
+        key, urgent = self._receiver.next_key(), self._hub.dispatcher.urgent
+        if key is None:  # it shows when it is whole
+            return None
+        if key in urgent and self._receiver.next_length <= LARGE_BYTES:
+            return None
         budget = self._hub.budget_of(key in self._pipelined)
         return budget if budget.spent else None
 

@@ -145,6 +145,13 @@ class Receiver:
         key: int = _KEY.unpack_from(self._view, start)[0]
         return key
 
+    @property
+    def next_length(self) -> int:
+        """Of the next frame, which is there."""
+        assert self._view is not None
+        length: int = _LENGTH.unpack_from(self._view, self._position)[0]
+        return length
+
     def next_frame(self) -> memoryview | None:
         """The next whole frame, without its length; None if it is not whole.
 

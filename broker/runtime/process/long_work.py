@@ -40,6 +40,9 @@ more than a piece does."""
 LOOKED_AT_A_TURN: Final = 1_000
 """Of what waits to begin, with what was abandoned meanwhile."""
 
+FREED_A_TURN: Final = 32
+"""Of so much that was given up one is freed in a turn, however many hang up."""
+
 _GONE_MAX: Final = 64
 """So many tickets without a piece are kept, besides as many as have one."""
 
@@ -160,7 +163,7 @@ class Pieces:
         self._call_next()
 
     def give_up(self, close: Piece) -> None:
-        """Free what is half done, one in a turn: many may hang up in the same."""
+        """Free what is half done, some in a turn: many may hang up in the same."""
         self._given_up.append(close)
         self._call_next()
 
@@ -170,9 +173,7 @@ class Pieces:
             self._call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        rest = chain(self._beginning(), self._taken())
-        if self._given_up:
-            rest = chain(rest, (self._given_up.popleft(),))
+        rest = chain(self._beginning(), self._taken(), self._freeing())
         try:
             for piece in rest:
                 piece()
@@ -183,6 +184,11 @@ class Pieces:
             self._called = False
             if self:
                 self._call_next()
+
+    def _freeing(self) -> Iterator[Piece]:
+        given_up = self._given_up
+        for _ in range(-(-len(given_up) // FREED_A_TURN)):
+            yield given_up.popleft()
 
     def _beginning(self) -> Iterator[Piece]:
         """Of those that wait to begin the first, until enough of them are long."""
@@ -266,7 +272,7 @@ class LongWork:
     ) -> None:
         """Have ``result`` what the steps return, of which none is done before others
         that wait have begun; then others have a turn at each yield. Once it is
-        cancelled, no more of them are done."""
+        cancelled, no more of them are done: who cancels it closes them."""
         self._pieces.begin(partial(self._begin, steps, result))
 
     def go_on(
@@ -298,7 +304,6 @@ class LongWork:
     ) -> None:
         """Do a piece of it, within the turn of pieces: a task would go on after it."""
         if result.done():  # nobody waits for it any more
-            self._pieces.give_up(steps.close)
             return
         try:
             with self.of_request():

@@ -42,7 +42,7 @@ def test_who_hangs_up_amid_many_groups_deletes_no_more_of_them(tmp_path):
             context = Context(2, "c", 42, "h", house.broker)
             asked = DeleteGroupsRequest([*nobody, "simple"])
             underway = delete_groups(asked, context)
-            assert underway.abandon()
+            underway.abandon()
             for _ in range(9):
                 await asyncio.sleep(0)
             assert house.groups.exists("simple")

@@ -3,6 +3,7 @@
 import asyncio
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,7 +111,7 @@ def test_who_hangs_up_while_many_names_are_looked_up_deletes_nothing(
             request = DeleteTopicsRequest([DeleteTopicState("t"), *asked])
             underway = delete_topics(request, Context(6, "c", 20, "h", broker))
             assert isinstance(underway, Underway)
-            assert underway.abandon()
+            underway.abandon()
             for _ in range(9):
                 await asyncio.sleep(0)
             await create(broker, "later")  # behind what the catalog was asked for
@@ -194,6 +195,47 @@ def test_a_topic_that_is_named_by_name_and_by_id_stays(tmp_path: Path) -> None:
             assert found == {"t": ErrorCode.INVALID_REQUEST, "u": 0}
             assert len(response.responses) == 2
             assert broker.topics.get("t") is t
+
+    run(scenario)
+
+
+def test_names_and_ids_beside_each_other_are_answered_as_kafka_answers_them(
+    tmp_path: Path,
+) -> None:
+    """Each was asked of Apache Kafka 4.3.1; but what names a topic in no way, or two,
+    is answered once."""
+    invalid = ErrorCode.INVALID_REQUEST
+
+    async def scenario() -> None:
+        async with rig(tmp_path) as broker:
+            await create(broker, "t")
+            topic_id = broker.topics.named("t").id
+            by_name, by_id = DeleteTopicState("t"), DeleteTopicState(None, topic_id)
+            both, neither = DeleteTopicState("t", topic_id), DeleteTopicState(None)
+
+            async def answers(*asked: DeleteTopicState) -> list[tuple[Any, ...]]:
+                request = DeleteTopicsRequest(list(asked))
+                told = (await call(delete_topics, request, broker)).responses
+                return [
+                    (one.name, one.topic_id, one.error_code, one.error_message)
+                    for one in told
+                ]
+
+            maps = "The provided topic name maps to an ID that was already supplied."
+            assert await answers(by_name, by_id) == [("t", topic_id, invalid, maps)]
+            assert await answers(by_id, by_id, by_name) == [
+                (None, topic_id, invalid, "Duplicate topic id."),
+                ("t", topic_id, invalid, maps),
+            ]
+            why = "Neither topic name nor id were specified."
+            assert await answers(neither, neither) == [(None, bytes(16), invalid, why)]
+            why = "You may not specify both topic name and topic id."
+            assert await answers(both, both) == [("t", topic_id, invalid, why)]
+            assert await answers(by_name, by_name, by_id) == [
+                ("t", bytes(16), invalid, "Duplicate topic name."),
+                ("t", topic_id, 0, None),
+            ]
+            assert broker.topics.get("t") is None
 
     run(scenario)
 

@@ -5,7 +5,8 @@ import struct
 
 import pytest
 
-from broker.dispatch.turns import ITEMS_A_TURN
+from broker.apis.offset_commit import offset_commit
+from broker.dispatch.turns import ITEMS_A_TURN, PARTS_A_TURN
 from broker.groups.offsets import NO_EXPIRY, Committed
 from broker.protocol.api_keys import ApiKey
 from broker.protocol.codec import request_decoder
@@ -20,6 +21,7 @@ from broker.runtime.coordination.coordinator_offsets import CHANGED_A_TURN
 from broker.runtime.process.long_work import PIECES_A_TURN, pieces
 from tests.support.coordinating import FLIGHTS, House, housed, story
 from tests.support.members import a_join, joined, stable
+from tests.support.rig import start
 
 VERSIONS = range(11)
 NOWHERE = b"\x09" * 16
@@ -260,7 +262,9 @@ def test_who_is_fenced_while_a_large_commit_is_looked_at_commits_nothing(
     story(play)
 
 
-def test_who_is_fenced_while_a_small_commit_waits_to_begin_commits_nothing(tmp_path):
+def test_who_is_fenced_while_a_commit_waits_to_begin_commits_nothing(tmp_path):
+    asked = [at(number) for number in range(PARTS_A_TURN + 1)]
+
     async def play():
         async with housed(tmp_path) as house:
             member = await stable(house)
@@ -269,15 +273,32 @@ def test_who_is_fenced_while_a_small_commit_waits_to_begin_commits_nothing(tmp_p
             async def in_a_full_turn() -> list:
                 for _ in range(PIECES_A_TURN):
                     pieces().note_begun()
-                return await codes(house, a_commit(at(0), **named), 7)
+                return await codes(house, a_commit(*asked, **named), 7)
 
             waits = asyncio.ensure_future(in_a_full_turn())
             await asyncio.sleep(0)
             assert not waits.done()
             left = [MemberIdentity(member)]
             await house.ask(LeaveGroupRequest("g", "", left), 4)
-            assert await waits == [ErrorCode.UNKNOWN_MEMBER_ID]
+            assert (await waits)[0] == ErrorCode.UNKNOWN_MEMBER_ID
             assert not house.groups.fetch("g")
+
+    story(play)
+
+
+def test_a_small_commit_is_made_although_the_turn_is_full_and_its_member_hangs_up(
+    tmp_path,
+):
+    async def play():
+        async with housed(tmp_path) as house:
+            member = await stable(house)
+            named = {"generation_id_or_member_epoch": 1, "member_id": member}
+            for _ in range(PIECES_A_TURN):
+                pieces().note_begun()
+            made = start(offset_commit, a_commit(at(0), **named), house.broker, 7)
+            assert not hasattr(made, "abandon")
+            await made
+            assert house.groups.fetch("g")
 
     story(play)
 

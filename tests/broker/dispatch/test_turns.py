@@ -33,6 +33,7 @@ from broker.dispatch.turns import (
 from broker.protocol.errors import ProtocolError
 from broker.runtime.process.long_work import (
     BEGIN_A_TURN,
+    FREED_A_TURN,
     PIECES_A_TURN,
     LongWork,
     pieces,
@@ -207,7 +208,9 @@ def test_what_took_effect_is_not_undone_by_who_hangs_up() -> None:
     asyncio.run(story())
 
 
-def test_what_many_left_half_done_is_freed_one_in_a_turn() -> None:
+def test_what_many_left_half_done_is_freed_some_in_a_turn_and_weighs_until_then() -> (
+    None
+):
     freed: list[int] = []
 
     def steps(number: int) -> Generator[None, None, None]:
@@ -218,16 +221,59 @@ def test_what_many_left_half_done_is_freed_one_in_a_turn() -> None:
             freed.append(number)
 
     async def story() -> None:
-        underway = [in_turns(steps(number)) for number in range(3)]
-        for _ in range(99):  # they have their turns first
-            LongWork().later(lambda: None)
+        many = 2 * FREED_A_TURN
+        underway = [in_turns(steps(number)) for number in range(many)]
+        while pieces().is_full:  # the last of them have not begun
+            await asyncio.sleep(0)
         for one in underway:
             assert isinstance(one, Underway)
-            assert one.abandon()
+            one.abandon()
         assert freed == []
-        for number in range(3):
+        for turn in range(1, many):
             await asyncio.sleep(0)
-            assert freed == list(range(number + 1))
+            assert len(freed) <= 2 * turn
+            assert sum(one.done() for one in underway) <= len(freed)
+        await asyncio.sleep(0)
+        assert freed == list(range(many))
+        assert all(one.cancelled() for one in underway)
+        assert not pieces()
+
+    asyncio.run(story())
+
+
+def test_what_is_small_begins_whatever_else_does() -> None:
+    async def story() -> None:
+        for _ in range(PIECES_A_TURN):
+            pieces().note_begun()
+        assert isinstance(in_turns(counted(0, [])), Underway)
+        assert in_turns(counted(0, []), at_once=True) == "the end"
+
+    asyncio.run(story())
+
+
+def test_parts_that_have_begun_end_before_what_is_cancelled_does() -> None:
+    began, ended = [], []
+
+    async def story() -> None:
+        goes_on = asyncio.Event()
+
+        async def part(number: int) -> None:
+            began.append(number)
+            await goes_on.wait()
+            ended.append(number)
+
+        whole = WhileHeard(side_by_side(part(n) for n in range(9 * PARTS_A_TURN)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert whole.abandon() is False  # it weighs on
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert 0 < len(began) < 9 * PARTS_A_TURN
+        assert not whole.done()
+        goes_on.set()
+        await asyncio.wait([whole])
+        assert whole.cancelled()
+        assert ended == began
 
     asyncio.run(story())
 
@@ -275,12 +321,12 @@ def test_what_only_looks_ends_with_who_hangs_up_after_the_steps() -> None:
         for _ in range(5):
             await asyncio.sleep(0)
         assert looked == []
-        assert underway.abandon()
+        underway.abandon()
         await asyncio.sleep(0)
         assert looked == ["ended"]
         await asyncio.sleep(0)
         assert underway.cancelled()
-        assert not underway.abandon()
+        underway.abandon()
 
     asyncio.run(story())
 
@@ -341,8 +387,9 @@ def test_parts_side_by_side_are_forgotten_as_they_end() -> None:
     async def part(number: int) -> int:
         nonlocal most
         if number == count - 1:
-            held = gc.get_objects()
-            most = sum(isinstance(one, asyncio.Task) for one in held)
+            loop = asyncio.get_running_loop()
+            held = (one for one in gc.get_objects() if isinstance(one, asyncio.Task))
+            most = sum(one.get_loop() is loop for one in held)
         return number
 
     async def story() -> list[int]:

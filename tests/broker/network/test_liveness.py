@@ -19,6 +19,11 @@ from broker.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from broker.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
 from tests.support.beats import PING, Beats, beat
 from tests.support.clock import ManualClock
 from tests.support.patience import STUCK_S
@@ -156,6 +161,24 @@ def test_what_keeps_a_member_alive_waits_for_no_memory_of_others() -> None:
             assert (await member.ask(HeartbeatRequest("g", 1, "m"), 4)).error_code == 0
             server.hub.answering.give(taken)
             assert (await other.response(PING.API_KEY, 3))[1].error_code == 0
+
+    on_loop(story)
+
+
+def test_a_large_one_of_these_waits_for_memory_all_the_same() -> None:
+    async def story() -> None:
+        @serves(ApiKey.SYNC_GROUP, versions=(0, 5), awaits_others=True)
+        def sync_group(_: SyncGroupRequest, __: Context) -> SyncGroupResponse:
+            return SyncGroupResponse()
+
+        async with serving([sync_group]) as server:
+            given = [SyncGroupRequestAssignment(str(n), b"x") for n in range(2_000)]
+            member = await Wire.open(server.address)
+            server.hub.answering.take(taken := 1 << 40)
+            member.send(frame_of(SyncGroupRequest("g", 1, "m", assignments=given), 4))
+            await until(lambda: any(c.reading_paused for c in server.hub.connections))
+            server.hub.answering.give(taken)
+            assert (await member.response(ApiKey.SYNC_GROUP, 4))[1].error_code == 0
 
     on_loop(story)
 

@@ -195,7 +195,7 @@ def test_a_damaged_segment_that_may_have_held_what_is_missing_is_named(
         [segment] = node.broker.wal.segments()
         assert "offsets 1 to 1 of orders-0 are in no segment" in problem
         assert f"Segment {segment.sequence} is damaged, may have held them" in problem
-        assert problem.endswith("with DeleteRecords before 2")
+        assert "DeleteRecords" not in problem  # the table lacks what is whole before it
 
     with_node(tmp_path, before)
     tear_batch(*paths, base=1)
