@@ -109,6 +109,8 @@ class Backlog:
         self._decided_of: dict[TopicPartition, _Decided] = {}
         self._left_out: dict[TopicPartition, int] = {}
         """Partition -> below which offset its batches are left out."""
+        self._reached: dict[TopicPartition, int] = {}
+        """Of these: where the table ended at the last look."""
         self._failed_at: dict[TopicPartition, tuple[int, int]] = {}
         """Partition -> first and last offset of the batch that could not be written."""
         self._look_again_ms = 0
@@ -310,11 +312,22 @@ class Backlog:
         """What the tables of ``topics`` lack; nothing for a partition that has all."""
         found = []
         self.held = {}
+        self._take_in_again(
+            {k: table_ends.get(k, 0) for k in self._left_out if k[0] in topics}
+        )
         for key, end in self.ends.items():
             start = table_ends.get(key)
             if key[0] in topics and (start is None or start < end):
                 found.append(self._pending(key, start, log_start))
         return found
+
+    def _take_in_again(self, table_ends: Mapping[TopicPartition, int]) -> None:
+        """Leave nothing out any more where the table went back: it is made anew."""
+        for key, end in table_ends.items():
+            if end < self._reached.get(key, 0):
+                del self._left_out[key]
+        reached = self._reached | dict(table_ends)
+        self._reached = {key: reached[key] for key in self._left_out.keys() & reached}
 
     def _pending(
         self,
@@ -384,8 +397,8 @@ class Backlog:
             return _Judged(whole, whole, size, stop)
         released = gaps_below(all_, log_start(key))
         judged, damage = self._decided(key, whole, all_, released)
-        if stop is not None and stop.end is not None:  # what is open before goes first
-            stop = stop._replace(end=open_end(whole, judged) or stop.end)
+        if stop is not None:  # what is open before goes first
+            stop = stop.before_open(open_end(whole, judged))
         return _Judged(whole, judged, size, damage or stop)
 
     def _decided(

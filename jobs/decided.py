@@ -95,11 +95,13 @@ def undecidable(chunks: Sequence[Batches], judged: Sequence[Batches]) -> Stop | 
             base = int(chunk.base[at])
             if base > end:
                 before = below(chunks, base)
-                return _lost_marker(before, judged) or Stop(
+                stop = Stop(
                     f"segment {chunk.sequence}: the batch at offset {base} is damaged "
                     "and may be a marker, so it is not known what ended there",
-                    open_end(before, judged) or int(chunk.last[at]) + 1,
+                    int(chunk.last[at]) + 1,
                 )
+                stop = stop.before_open(open_end(before, judged))
+                return _lost_marker(before, judged) or stop
     return _lost_marker(chunks, judged)
 
 

@@ -27,12 +27,26 @@ WHOLE_TOPIC: Final = PartitionNumber(-1)
 """As a partition: all of the topic."""
 
 
+_OPEN: Final = (
+    "A transaction is open before that: wait until its producer has ended it, or it "
+    "timed out, or its records go with it. "
+)
+
+
 class Stop(NamedTuple):
     """What stops a partition, in words; what lies below ``end`` may be given up, if
-    anything may."""
+    anything may; ``is_open``: that is of a transaction whose marker may yet come."""
 
     what: str
     end: int | None = None
+    is_open: bool = False
+
+    def before_open(self, end: int | None) -> "Stop":
+        """The same, behind a transaction that is open, whose first batch ends there;
+        None: none is."""
+        if end is None or self.end is None:
+            return self
+        return self._replace(end=end, is_open=True)
 
     def reason(self, log_start: int, *, is_next: bool) -> str:
         """In words, with the way out once nothing that is whole and decided lies before
@@ -40,7 +54,8 @@ class Stop(NamedTuple):
         taken."""
         if self.end is None or self.end <= log_start or not is_next:
             return self.what
-        return f"{self.what}. {way_out(self.end)}"
+        first = _OPEN if self.is_open else ""
+        return f"{self.what}. {first}{way_out(self.end)}"
 
 
 @dataclass(frozen=True, slots=True)

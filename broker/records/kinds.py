@@ -109,7 +109,8 @@ def verified_kinds_of(
 
     ``lengths``: what the segment says of them. What is as long as a marker and looks
     like a whole header of something else is believed: one bit does not make it so.
-    What is of another epoch than its producer's batch before it is looked at as well.
+    The first of each producer, and what is of another epoch than its batch before it,
+    are looked at as well: by their epochs a marker decides, or not.
     ``unread``: the [start, end) that zeros stand for; these would pass for a plain one.
     """
     found = kinds_of(view, positions)
@@ -141,11 +142,12 @@ def _no_headers(view: memoryview, positions: Ints, lengths: Ints) -> Ints:
 
 
 def _of_other_epochs(found: Kinds) -> Ints:
-    """Those whose epoch is not that of the batch of their producer before them."""
+    """Those whose epoch is not that of the batch of their producer before them, if
+    there is one."""
     by_producer = np.argsort(found.producer, kind="stable")
     _, producer, epoch, _ = found.cut(by_producer)
-    is_other = (np.diff(producer) == 0) & (np.diff(epoch) != 0)
-    others: Ints = by_producer[1:][is_other]
+    is_other = (np.diff(producer, prepend=-1) != 0) | (np.diff(epoch, prepend=0) != 0)
+    others: Ints = by_producer[is_other & (producer >= 0)]
     return others
 
 

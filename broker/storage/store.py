@@ -28,6 +28,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from broker.ids import TopicPartition
 from broker.records.kinds import Kinds, verified_kinds_of
 from broker.records.markers import MARKER_BYTES
@@ -141,7 +143,8 @@ class _OpenSegment:
             return None
         files, file = self.file.files, self.file.file
         start = int(positions.min()) - ENTRY_HEADER_BYTES
-        end = min(int(positions.max()) + MARKER_BYTES, files.size(file))
+        ends = positions + np.maximum(lengths, MARKER_BYTES)
+        end = min(int(ends.max()), files.size(file))
         with readable.view(files, file, end, start) as view:
             data, unread = view
             is_whole = partial(self._is_whole, data)

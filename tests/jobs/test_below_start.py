@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -601,3 +602,21 @@ def test_damage_of_which_nothing_else_waits_is_not_tried_again(one: Partition) -
         one.world.flush(compactor)
         assert compactor.status().tables == ()
         assert compactor.status().problems == ()
+
+
+def test_a_table_that_is_made_anew_gets_what_was_left_out_since(one: Partition) -> None:
+    """Only what cannot be written stays out of it."""
+    checksum_fails(one)
+    compactor = one.world.compactor()
+    one.world.flush(compactor)
+    start_at(one.world, one.topic, 10)
+    one.records(1)
+    for _ in range(2):
+        one.world.clock.advance(LOOK_AGAIN_MS)
+        one.world.flush(compactor)
+    assert one.offsets == [*range(5), 10]
+    shutil.rmtree(one.world.path(one.topic))
+    for _ in range(4):
+        one.world.clock.advance(LOOK_AGAIN_MS)
+        one.world.flush(compactor)
+    assert one.offsets == [*range(5), 10]

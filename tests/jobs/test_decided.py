@@ -270,3 +270,16 @@ def test_before_a_damaged_marker_the_open_records_are_given_up(specials, end) ->
 def test_a_marker_that_may_come_is_not_lost(may_come) -> None:
     chunk = chunk_of([(TRANSACTIONAL, 1, 0), may_come], 0, 1)
     assert undecidable([chunk], decided([chunk])) is None
+
+
+def test_what_is_open_before_damage_is_named_beside_the_advice() -> None:
+    specials = [(PLAIN, -1), (TRANSACTIONAL, 1, 0), (PLAIN, -1), (DAMAGED, 2, 0)]
+    chunk = chunk_of(specials, 0, 4)
+    stop = undecidable([chunk], decided([chunk]))
+    assert stop is not None
+    assert (stop.end, stop.is_open) == (2, True)
+    assert "wait until its producer has ended it" in stop.reason(0, is_next=True)
+    alone = chunk_of([(PLAIN, -1), (DAMAGED, 2, 0)], 0, 4)
+    stop = undecidable([alone], decided([alone]))
+    assert stop is not None
+    assert (stop.end, stop.is_open) == (2, False)

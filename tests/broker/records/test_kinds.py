@@ -134,20 +134,17 @@ def test_a_marker_says_from_which_offset_on_it_decides() -> None:
     assert found.start.tolist() == [*said, -1, -1]
 
 
-def test_a_record_of_another_epoch_than_the_one_before_is_looked_at() -> None:
+def test_the_first_of_a_producer_and_of_each_epoch_is_looked_at() -> None:
     """A damaged epoch would make of one transaction two, of which one never ends."""
     batches = [transactional(producer, epoch) for producer, epoch in LOOKED_AT]
     view, positions = laid_out(batches)
     asked = []
     lengths = np.full(len(batches), 500)  # none is as long as a marker
     found = verified_kinds_of(view, positions, lengths, lambda at: asked.append(at))
-    assert asked == [positions[2], positions[4]]
+    first, other = [positions[0], positions[1]], [positions[2], positions[4]]
+    assert sorted(asked) == sorted(first + other)
     assert found is not None
-    assert found.kind.tolist() == [TRANSACTIONAL] * 2 + [
-        DAMAGED,
-        TRANSACTIONAL,
-        DAMAGED,
-    ]
+    assert (found.kind == DAMAGED).tolist() == [True, True, True, False, True]
 
 
 LOOKED_AT = ((7, 3), (8, 1), (7, 4), (8, 1), (7, 3))

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from broker.records.kinds import COMMIT, DAMAGED
+from broker.records.batch import TRANSACTIONAL_BIT
+from broker.records.kinds import COMMIT, DAMAGED, TRANSACTIONAL
 from broker.records.markers import Marker, marker_batch
 from broker.storage.entry import (
     ENTRY_HEADER_BYTES,
@@ -34,6 +35,7 @@ from tests.broker.storage.driver import (
     an_append,
     damaged_last_group,
 )
+from tests.support.batches import Record, make_batch
 from tests.support.files import ForgetfulFiles
 
 
@@ -426,4 +428,33 @@ def test_a_marker_that_does_not_verify_says_nothing(files, damaged: bool) -> Non
     assert found is not None
     assert found.kind.tolist() == [DAMAGED if damaged else COMMIT]
     assert found.producer.tolist() == [7]
+    driver.close()
+
+
+@pytest.mark.parametrize("size", [100, 5_000])
+def test_a_whole_batch_at_the_end_of_what_is_looked_at_is_none_that_is_damaged(
+    files, size: int
+) -> None:
+    """It is longer than a marker, which is all that is asked of most."""
+    driver = Driver(files)
+    records = [Record(value=b"v" * size)]
+    batches = [
+        bytes(
+            make_batch(
+                records, base, producer=(7, base, 0), attributes=TRANSACTIONAL_BIT
+            )
+        )
+        for base in range(2)
+    ]
+    appends = [an_append(one, done=driver.finished.append) for one in batches]
+    for one in appends:
+        driver.wal.append(one)
+    driver.finish(appends)
+    with LocalSegmentStore(files, WAL).opened(
+        sequence_of(appends[0].location)
+    ) as segment:
+        at = np.array([position_of(one.location) for one in appends])
+        found = segment.kinds(at, np.array([len(batch) for batch in batches]))
+    assert found is not None
+    assert found.kind.tolist() == [TRANSACTIONAL, TRANSACTIONAL]
     driver.close()
