@@ -6,7 +6,9 @@ there. The idea: of segments that are held for long and of which little is neede
 little is *carried* into one segment, which replaces them. What is needed is decided as
 for a release: all that is not in its table for sure. Nobody asks why it is not there.
 
-Which segments: a *run* of at least four that fit into one (`segment_run.py`).
+Which segments: a *run* of at least four that fit into one (`segment_run.py`). How much
+is needed of each the partitions' indexes say. They have nothing below where a log
+starts: what a table is to get all the same is measured in the segment's file.
 
 The price: at most one segment is written in each step, for three or more that go; and
 what stays held is up to four times as large as what is needed.
@@ -40,8 +42,9 @@ AGAIN_MS: Final = 300_000
 """After so long a segment of which too much was needed is looked at again."""
 NOT_NEEDED: Final = 1 << 62
 
-PartOf = Callable[[TopicPartition, int, int], tuple[int, int]]
-"""Bytes and batches of a partition in a segment from an offset on."""
+PartOf = Callable[[TopicPartition, int, int], tuple[int, int] | None]
+"""Bytes and batches of a partition in a segment from an offset on; None: its file has
+to be asked."""
 
 
 class Carried(Protocol):
@@ -62,6 +65,9 @@ class Segments(Protocol):
     def failed(self) -> Any: ...
     def segments(self) -> Sequence[Segment]: ...
     def takes_behind(self, sequence: int) -> bool: ...
+    def part_of(
+        self, sequence: int, needed: Mapping[TopicPartition, int]
+    ) -> tuple[int, int] | None: ...
     def carry(
         self,
         sequences: Sequence[int],
@@ -100,6 +106,8 @@ class SegmentCarry:
         self._held_ms = held_ms
         self._bytes_max = segment_bytes - SEGMENT_OVERHEAD_BYTES
         self._again_ms: dict[int, int] = {}
+        self._in_file: dict[int, tuple[int, tuple[int, int]]] = {}
+        """Sequence -> what was asked for, as a hash, and what its file said."""
         self._heard: asyncio.Future[Carried | None] | None = None
         self._looked = 0
         self._busy = self._closed = False
@@ -181,34 +189,71 @@ class SegmentCarry:
         self, segment: Segment, end: End, only: Collection[int] | None = None
     ) -> Held:
         """What is needed of a segment, if it may be carried at all."""
-        sequence, stays = (
-            segment.sequence,
-            Held(segment.sequence, segment.ranges.keys()),
-        )
+        sequence = segment.sequence
+        stays = Held(sequence, segment.ranges.keys())
         if not segment.intact:
             return Held(sequence, damaged=True)
         if not self._is_due(segment) or (only is not None and sequence not in only):
             return stays
+        keys, size, batches = await self._needed(segment, end)
+        if self._is_much(size, batches):
+            self._again_ms[sequence] = self._clock.monotonic_ms() + AGAIN_MS
+            return stays
+        if not batches:
+            return stays
+        ends = self._wal.takes_behind(sequence)
+        return Held(sequence, frozenset(keys), size, batches, movable=True, ends=ends)
+
+    async def _needed(
+        self, segment: Segment, end: End
+    ) -> tuple[list[TopicPartition], int, int]:
+        """The partitions of which something is needed, and how many bytes and batches;
+        no more of them than it takes to be too much."""
         keys: list[TopicPartition] = []
+        in_file: dict[TopicPartition, int] = {}
         size = batches = 0
-        for key, (_, past_last) in segment.ranges.items():
+        for key, (first, past_last) in segment.ranges.items():
             self._looked += 1
             if self._looked % PARTITIONS_A_TURN == 0:
                 await asyncio.sleep(0)
             known = end(key)
             if known is None or known >= past_last:
                 continue
-            part_bytes, part_batches = self._part_of(key, sequence, known)
             keys.append(key)
-            size += part_bytes + BATCH_OVERHEAD_BYTES * part_batches
-            batches += part_batches
-            if size > self._bytes_max // 2 or batches > BATCHES_MAX // 2:
-                self._again_ms[sequence] = self._clock.monotonic_ms() + AGAIN_MS
-                return stays
-        if not batches:
-            return stays
-        ends = self._wal.takes_behind(sequence)
-        return Held(sequence, frozenset(keys), size, batches, movable=True, ends=ends)
+            start = max(known, first)
+            part = self._part_of(key, segment.sequence, start)
+            if part is None:
+                in_file[key] = start
+                continue
+            size += part[0] + BATCH_OVERHEAD_BYTES * part[1]
+            batches += part[1]
+            if self._is_much(size, batches):
+                return keys, size, batches
+        if in_file:
+            some_bytes, some = await self._part_in_file(segment.sequence, in_file)
+            size += some_bytes + BATCH_OVERHEAD_BYTES * some
+            batches += some
+        return keys, size, batches
+
+    async def _part_in_file(
+        self, sequence: int, needed: Mapping[TopicPartition, int]
+    ) -> tuple[int, int]:
+        """Bytes and batches of what is needed of these partitions, as the segment's
+        file says, which is not read again while that is the same. Too much if it cannot
+        be read."""
+        asked = hash(frozenset(needed.items()))
+        known = self._in_file.get(sequence)
+        if known is not None and known[0] == asked:
+            return known[1]
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(None, self._wal.part_of, sequence, needed)
+        if found is None:
+            return self._bytes_max, 0
+        self._in_file[sequence] = asked, found
+        return found
+
+    def _is_much(self, size: int, batches: int) -> bool:
+        return size > self._bytes_max // 2 or batches > BATCHES_MAX // 2
 
     def _is_due(self, segment: Segment) -> bool:
         age_ms = self._retention.ages_ms.get(segment.sequence, -1)
@@ -231,8 +276,9 @@ class SegmentCarry:
         return end
 
     def _forget(self, live: Collection[int]) -> None:
-        for gone in self._again_ms.keys() - live:
-            del self._again_ms[gone]
+        for known in (self._again_ms, self._in_file):
+            for gone in known.keys() - live:
+                del known[gone]
 
 
 async def _keys_of(segments: Iterable[Segment]) -> set[TopicPartition]:

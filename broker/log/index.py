@@ -282,8 +282,11 @@ class BatchIndex:
         """Drop the batches of segment ``sequence`` and of those before it."""
         return self._drop(bisect_left(self._location, (sequence + 1) << SEQUENCE_SHIFT))
 
-    def part_of(self, sequence: int, offset: int) -> tuple[int, int]:
-        """Bytes and number of the batches of a segment that reach ``offset``."""
+    def part_of(self, sequence: int, offset: int) -> tuple[int, int] | None:
+        """Bytes and number of the batches of a segment that reach ``offset``; None: one
+        may have been dropped that does."""
+        if not self._base or offset < self._base[0]:
+            return None
         start = bisect_left(self._location, sequence << SEQUENCE_SHIFT)
         until = bisect_left(self._location, (sequence + 1) << SEQUENCE_SHIFT, start)
         first = max(start, self.find(offset))

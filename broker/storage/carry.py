@@ -49,6 +49,7 @@ from broker.storage.segment_file import SegmentFile
 
 PIECE_BYTES: Final = 1 << 20
 PIECE_ENTRIES: Final = 1_000
+NEVER: Final = 1 << 62
 
 Needed = Mapping[TopicPartition, int]
 """Partition -> the offset from which on its batches are needed; of one that is not
@@ -89,27 +90,39 @@ class Kept:
     rows: Rows
 
 
-def still_needed(rows: Rows, needed: Needed) -> Rows:
-    """The rows of batches that hold an offset which is needed."""
+def still_needed(rows: Rows, needed: Needed, *, others_from: int = 0) -> Rows:
+    """The rows of batches that hold an offset which is needed. ``others_from``: from
+    there on it is of the partitions that are not named."""
     if not len(rows):
         return rows
     order, bounds = by_partition(rows)
     floor = np.zeros(len(rows), np.int64)
     for first, end in pairwise(bounds.tolist()):
         key = _key(rows[order[first]])
-        floor[order[first:end]] = needed.get(key, 0)
+        floor[order[first:end]] = needed.get(key, others_from)
     some: Rows = rows[rows["base"] + rows["last_delta"] >= floor]
     return some
 
 
 def kept_of(files: Files, segment: SealedSegment, needed: Needed) -> Kept:
     """What is needed of a segment. Raises NotCarried, OSError."""
+    return Kept(segment, still_needed(_footer_of(files, segment), needed))
+
+
+def part_of(files: Files, segment: SealedSegment, needed: Needed) -> tuple[int, int]:
+    """Bytes and number of the batches that are needed of a segment, of partitions that
+    are named alone. Raises NotCarried, OSError."""
+    rows = still_needed(_footer_of(files, segment), needed, others_from=NEVER)
+    return int(rows["length"].sum(dtype=np.int64)), len(rows)
+
+
+def _footer_of(files: Files, segment: SealedSegment) -> Rows:
     found = SegmentFile(files, segment.slot.file, segment.sequence)
     seal = found.seal()
     rows = None if seal is None else found.footer(seal)
     if rows is None or not segment.info.intact:
         raise NotCarried(f"segment {segment.sequence} is damaged")
-    return Kept(segment, still_needed(rows, needed))
+    return rows
 
 
 def bytes_of(kept: Sequence[Kept]) -> int:

@@ -10,8 +10,8 @@ This is the face of the package; see the README for the life of a batch. The par
     BatchReader      batches, by where they lie
     recover          what the disk says, at start
 
-`Wal` itself runs on the loop and only hands over; the one exception is `read`, which
-blocks and belongs on a thread.
+`Wal` itself runs on the loop and only hands over; the exceptions are `read` and
+`part_of`, which block and belong on a thread.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from broker.storage.appender import SegmentAppender
 from broker.storage.batch_reader import BatchReader
 from broker.storage.cache import SegmentCache
 from broker.storage.carrier import Request
-from broker.storage.carry import Carried, Needed
+from broker.storage.carry import Carried, Needed, NotCarried, part_of
 from broker.storage.committed_position import CommittedPositionFile
 from broker.storage.entry import Append, location_of
 from broker.storage.files import Files
@@ -68,7 +68,7 @@ SLOTS_AT_ONCE = 8
 
 
 class Wal:
-    """Made by `open`. All methods but `read` belong to the loop's thread."""
+    """Made by `open`. All methods are the loop's but for `read` and `part_of`."""
 
     together: Callable[[Callable[[], None]], None] | None = None
     """What the compiled writer's finished groups are handed back through, if set."""
@@ -334,6 +334,17 @@ class Wal:
         """What a sealed segment holds, per partition; nothing if it is released."""
         segment = self._segments.readable(sequence)
         return segment.info.ranges if isinstance(segment, SealedSegment) else {}
+
+    def part_of(self, sequence: int, needed: Needed) -> tuple[int, int] | None:
+        """Bytes and batches of what is ``needed`` of these partitions in a sealed
+        segment, as its file says; None if it cannot be read. Blocks."""
+        segment = self._segments.readable(sequence)
+        if not isinstance(segment, SealedSegment):
+            return None
+        try:
+            return part_of(self._files, segment, needed)
+        except (NotCarried, OSError):
+            return None
 
     def takes_behind(self, sequence: int) -> bool:
         """Whether what is needed of this sealed segment and of some before it may be

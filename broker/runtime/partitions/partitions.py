@@ -349,8 +349,9 @@ class Partitions:
 
     def part_of(
         self, key: TopicPartition, sequence: int, offset: int
-    ) -> tuple[int, int]:
-        """Bytes and batches of a partition in a segment, from ``offset`` on."""
+    ) -> tuple[int, int] | None:
+        """Bytes and batches of a partition in a segment, from ``offset`` on; None: that
+        lies below what is read in segments."""
         partition = self.get(*key)
         if partition is None:
             return 0, 0

@@ -1,12 +1,15 @@
 """Which segments are carried into one, and when the old ones go."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.assembly import Assembly, bring_maintenance
 from broker.ids import TopicPartition
 from broker.lake.segment_carry import (
     AGAIN_MS,
@@ -15,7 +18,24 @@ from broker.lake.segment_carry import (
 )
 from broker.lake.segment_retention import SegmentRetention
 from broker.protocol.errors import ErrorCode, KafkaError
+from broker.runtime.partitions.partition import Partition
+from broker.runtime.process.maintenance import MaintenanceScheduler, stuck_after_ms
+from broker.runtime.services import Broker
+from broker.storage.files import PosixFiles
+from broker.storage.recovery import Recovery
+from broker.storage.store import LocalSegmentStore
 from tests.support.clock import ManualClock
+from tests.support.rig import (
+    SEGMENT_BYTES,
+    Tables,
+    batch_of,
+    create,
+    fetch_one,
+    produce_one,
+    rig,
+    run,
+    values_in,
+)
 
 STUCK, BUSY, GONE = (1, 0), (2, 0), (3, 0)
 HELD_MS = 60_000
@@ -53,6 +73,8 @@ class SomeSegments:
         default_factory=list
     )
     said: list[str] = field(default_factory=list)
+    in_files: dict[int, tuple[int, int]] = field(default_factory=dict)
+    read: list[tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=list)
 
     def segments(self) -> list[ASegment]:
         return self.held
@@ -65,6 +87,12 @@ class SomeSegments:
 
     def takes_behind(self, sequence: int) -> bool:
         return True
+
+    def part_of(
+        self, sequence: int, needed: Mapping[TopicPartition, int]
+    ) -> tuple[int, int] | None:
+        self.read.append((sequence, dict(needed)))
+        return self.in_files.get(sequence)
 
     def carry(
         self,
@@ -99,7 +127,7 @@ class Scene:
         self.verified: dict[TopicPartition, int] | None = None
         self.unreadable: set[int] = set()
         self.deleted: set[int] = set()
-        self.part = 100, 1
+        self.part: tuple[int, int] | None = 100, 1
         self.cannot_note = False
         self.retention = SegmentRetention(
             self.wal,
@@ -194,6 +222,30 @@ def test_what_was_refused_is_tried_again_later(scene: Scene) -> None:
     assert "moved into 5" not in scene.wal.said
     scene.wal.refuses = False
     assert scene.tick(AGAIN_MS) == 77
+
+
+def test_what_the_index_has_no_more_is_measured_in_the_segments(scene: Scene) -> None:
+    scene.part = None
+    scene.wal.in_files = dict.fromkeys(range(5), (1_500, 1))
+    assert scene.tick() == 0  # three fit into one, which is not worth it
+    assert scene.wal.read == [(n, {STUCK: n * 10}) for n in range(5)]
+    assert scene.tick(1) == 0
+    assert len(scene.wal.read) == 5  # nothing else is asked for
+    scene.ends[STUCK] = 5
+    scene.wal.in_files[0] = 100, 1
+    assert scene.tick(1) == 77
+    assert scene.wal.read[5:] == [(0, {STUCK: 5})]
+    assert scene.runs == [[0, 1, 2, 3]]
+
+
+def test_a_segment_that_cannot_be_read_is_measured_later(scene: Scene) -> None:
+    scene.part = None
+    scene.wal.in_files = dict.fromkeys((0, 1, 3, 4), (100, 1))
+    assert scene.tick() == 0
+    scene.wal.in_files[2] = 100, 1
+    assert scene.tick(1) == 0
+    assert scene.tick(AGAIN_MS) == 77
+    assert scene.runs == [[0, 1, 2, 3, 4]]
 
 
 def test_only_what_is_verified_is_left_behind(scene: Scene) -> None:
@@ -312,3 +364,90 @@ def test_what_is_covered_is_not_looked_at(scene: Scene) -> None:
     scene.retention._table_end = counted
     assert asyncio.run(scene.carry.tick()) == 0
     assert asked == []
+
+
+@asynccontextmanager
+async def maintained(
+    path: Path, tables: Tables, clock: ManualClock
+) -> AsyncIterator[tuple[Broker, MaintenanceScheduler]]:
+    async with (
+        rig(path, tables=tables, clock=clock) as broker,
+        AsyncExitStack() as ends,
+    ):
+        nobody: Any = None
+        assembly = Assembly(broker, tables, Recovery(), nobody)
+        yield broker, bring_maintenance(assembly, ends)
+
+
+async def carried_for_long(
+    broker: Broker, maintenance: MaintenanceScheduler, clock: ManualClock
+) -> int:
+    """How many bytes were carried until nothing more is."""
+    for _ in range(20):
+        await maintenance.release()
+        await maintenance.carry()
+        broker.partitions.checkpoint()
+        clock.advance(stuck_after_ms(broker.settings.lake))
+        await asyncio.sleep(0.01)
+    return broker.counters.carried_bytes
+
+
+def batches_of(key: TopicPartition, path: Path) -> list[int]:
+    """The base offsets of a partition's batches, as the compactor finds them."""
+    store = LocalSegmentStore(PosixFiles(), path / "wal")
+    found = [store.columns(info.sequence).get(key) for info in store.live()]
+    return [base for columns in found if columns for base in columns.base.tolist()]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_what_waits_for_its_table_is_carried_below_the_start_of_its_log_too(
+    tmp_path: Path, *, is_restarted: bool
+) -> None:
+    """A topic's table is to keep what DeleteRecords took from consumers; it and another
+    one are stuck."""
+    tables, clock, segments = Tables(), ManualClock(), 12
+
+    async def fill(broker: Broker) -> tuple[Partition, Partition]:
+        trimmed = await create(broker, "trimmed", lake_retention_ms="-1")
+        small, busy = await create(broker, "small"), await create(broker, "busy")
+        for n in range(segments):
+            await produce_one(broker, "small", batch_of(b"%d" % n))
+            await produce_one(broker, "trimmed", batch_of(b"y" * (SEGMENT_BYTES // 5)))
+            await produce_one(broker, "busy", batch_of(b"x" * (SEGMENT_BYTES // 2)))
+            broker.wal.roll()
+            while not all(info.sealed for info in broker.wal.segments()):
+                await asyncio.sleep(0.001)
+        await produce_one(broker, "busy", batch_of(b"active"))
+        broker.partitions.checkpoint()
+        tables.compact(broker, busy)
+        await broker.partitions.raise_log_starts({trimmed: segments - 1})
+        return trimmed, small
+
+    async def play() -> None:
+        async with maintained(tmp_path, tables, clock) as (broker, maintenance):
+            topics = await fill(broker)
+            if not is_restarted:
+                assert (
+                    await carried_for_long(broker, maintenance, clock)
+                    > 2 * SEGMENT_BYTES
+                )
+        async with maintained(tmp_path, tables, clock) as (broker, maintenance):
+            if is_restarted:
+                assert (
+                    await carried_for_long(broker, maintenance, clock)
+                    > 2 * SEGMENT_BYTES
+                )
+            assert len(broker.wal.segments()) <= 5
+            for topic in topics:
+                assert batches_of(topic.key, tmp_path) == list(range(segments))
+            trimmed = broker.partitions.named("trimmed", 0)
+            assert trimmed.log_start == segments - 1
+            answer = await fetch_one(broker, "trimmed", segments - 1)
+            assert values_in(answer) == [b"y" * (SEGMENT_BYTES // 5)]
+            for topic in topics:
+                tables.ends[topic.key] = segments
+            maintenance._segment_retention._cache_bytes = 0
+            await carried_for_long(broker, maintenance, clock)
+            assert len(broker.wal.segments()) <= 1  # the last one
+
+    run(play)

@@ -246,7 +246,10 @@ def test_a_part_is_told_from_an_offset_on() -> None:
     assert index.part_of(4, 15) == (100, 1)
     assert index.part_of(4, 20) == index.part_of(3, 0) == (0, 0)
     index.trim_below(5)
-    assert index.part_of(2, 0) == (100, 1)
+    assert index.part_of(2, 5) == (100, 1)
+    assert index.part_of(2, 4) is None  # it had a batch that reaches this
+    index.trim_below(20)
+    assert index.part_of(4, 20) is None
 
 
 def test_an_offset_of_no_batch_may_have_been_in_a_segment_between_its_neighbours() -> (

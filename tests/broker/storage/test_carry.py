@@ -36,6 +36,14 @@ def test_a_batch_is_needed_if_any_of_its_offsets_is() -> None:
     assert kept["position"].tolist() == [4400, 4500]  # of partition 2 nobody told
 
 
+def test_a_part_is_that_of_named_partitions_from_an_offset_on() -> None:
+    [segment] = sealed(files := ForgetfulFiles(), 1)
+    found = [carry.part_of(files, segment, {(1, part): 0}) for part in (0, 1, 2)]
+    assert found == [(3 << 20, 1), (3 << 20, 1), (0, 0)]
+    assert carry.part_of(files, segment, {(1, 0): 0, (1, 1): 0}) == (6 << 20, 2)
+    assert carry.part_of(files, segment, {(1, 0): 1, (1, 1): 0}) == (3 << 20, 1)
+
+
 def sealed(files: ForgetfulFiles, count: int) -> list[SealedSegment]:
     """Sealed segments with one batch of each of the partitions 0 and 1, 3 MiB each;
     a second goes by before each is sealed, and before the next one is begun."""

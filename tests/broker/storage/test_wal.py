@@ -42,6 +42,24 @@ def test_a_batch_is_told_durable_and_can_be_read(files: ForgetfulFiles) -> None:
     driver.close()
 
 
+def test_what_is_needed_of_a_segment_is_asked_of_its_file(
+    files: ForgetfulFiles,
+) -> None:
+    driver = Driver(files)
+    driver.finish([driver.append(size=300), driver.append(size=400, partition=1)])
+    [active] = driver.wal.segments()
+    assert driver.wal.part_of(active.sequence, {(1, 1): 0}) is None
+    driver.wal.roll()
+    driver.until(lambda: bool(driver.sealed))
+    [sealed] = driver.wal.segments()
+    assert driver.wal.part_of(sealed.sequence, {(1, 1): 0}) == (400, 1)
+    files.pwritev(files.open(sealed.path), [b"\xff" * 72], sealed.bytes)
+    assert driver.wal.part_of(sealed.sequence, {(1, 1): 0}) is None
+    driver.wal.release(sealed.sequence)
+    assert driver.wal.part_of(sealed.sequence, {(1, 1): 0}) is None
+    driver.close()
+
+
 def test_what_waits_shares_one_sync_and_one_call_on_the_loop(
     files: ForgetfulFiles,
 ) -> None:
