@@ -102,9 +102,9 @@ class Coverage:
     """Which segments have all of their ranges below their tables' ends.
 
     Of a thousand segments with a thousand ranges each that is a second's work. So the
-    loop has its turn now and then, and little is asked twice: the ends do not go back,
-    so a sealed segment that was covered is; and of one that was not, the range that was
-    missing is asked for first.
+    loop has its turn now and then, and little is asked twice: the ends hardly ever go
+    back, so a sealed segment that was covered is, until it is to be forgotten; and of
+    one that was not, the range that was missing is asked for first.
     """
 
     def __init__(self, end: End) -> None:
@@ -128,6 +128,12 @@ class Coverage:
             if lacking is None:
                 found.append(segment)
         return found
+
+    def forget(self, segments: Iterable[Segment]) -> None:
+        """Look at all of these again: the ends have gone back, as where a table is to
+        get now what lies below the log's start."""
+        for segment in segments:
+            self._lacking.pop(segment.sequence, None)
 
     def is_known(self, segment: Segment) -> bool:
         """Whether `covered` found this segment the last time."""
@@ -378,6 +384,8 @@ class SegmentRetention:
         sure = await self.verified_end(numbers)
         passing("release.after_sync")
         going = await Coverage(sure).covered(wanted)
+        if len(going) < len(wanted):
+            self._coverage.forget(wanted)
         if not going or not await self.note_released(going, sure):
             return []
         passing("release.noted")

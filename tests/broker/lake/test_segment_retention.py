@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from broker.ids import TopicPartition
+from broker.ids import TopicNumber, TopicPartition
 from broker.lake.lake import Lake
 from broker.lake.segment_retention import (
     LOOK_AGAIN_MS,
@@ -476,6 +476,32 @@ def test_what_lies_below_the_log_start_holds_no_segment(tmp_path: Path) -> None:
     ]
     assert scene.tick() == [1]
     scene.close()
+
+
+def test_what_was_below_the_log_start_and_is_needed_again_is_not_covered(
+    scene: Scene,
+) -> None:
+    """A topic's table is to keep more than the log, after its segments were looked at:
+    they are not for each tick to verify, and may be carried."""
+    asked: list[int] = []
+    verified_ends, starts = scene.lake.verified_ends, {(9, 0): 500}
+
+    def counted(number: TopicNumber) -> Mapping[int, int]:
+        asked.append(number)
+        return verified_ends(number)
+
+    retention = scene.segment_retention
+    retention._verified_ends = counted
+    retention._log_start = lambda *key: starts.get(key, 0)
+    scene.wal.held = [ASegment(n, {(9, 0): (400, 500)}) for n in (1, 2)]
+    scene.refuses = True
+    assert scene.tick() == []
+    starts.clear()
+    assert scene.tick() == []
+    assert asked == [9, 9]
+    assert scene.tick() == []
+    assert asked == [9, 9]
+    assert not any(map(retention.is_covered, scene.wal.held))
 
 
 def test_an_error_that_passes_is_tried_again(
