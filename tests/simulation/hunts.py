@@ -68,7 +68,7 @@ HUNTS = {
     ),
     "what was not synced is called damaged": Hunt(
         sabotage.what_was_written_counts_as_synced,
-        ("relaxed",), ("power",) * 3, 3, range(2, 10),
+        ("relaxed",), ("power",) * 3, 3, range(16, 30),
     ),
     "pending offsets are lost": Hunt(
         sabotage.pending_offsets_that_a_start_forgets,
