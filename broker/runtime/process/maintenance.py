@@ -11,7 +11,7 @@ clock: nothing here waits for a wall clock that was set back.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Set
+from collections.abc import Callable, Coroutine, Iterator, Sequence, Set
 from typing import Any
 
 import structlog
@@ -182,7 +182,9 @@ class MaintenanceScheduler:
             for one in hidden(some, self._lake):
                 self._behind.setdefault(one.partition, one)
             await asyncio.sleep(0)
-        sentences = [self._sentence(each) for each in found[:MISSING_REPORTED_MAX]]
+        some_found = found[:MISSING_REPORTED_MAX]
+        damaged = self._damaged_segments() if some_found else []
+        sentences = [self._sentence(each, damaged) for each in some_found]
         sentences += map(self._undecided, unsaid[:MISSING_REPORTED_MAX])
         behind = [one for one in self._behind.values() if not one.partition.deleted]
         sentences += map(self._hidden, behind[:MISSING_REPORTED_MAX])
@@ -215,26 +217,18 @@ class MaintenanceScheduler:
             "that table: what was written below its end since is hidden behind its rows"
         )
 
-    def _sentence(self, missing: Missing) -> str:
+    def _sentence(self, missing: Missing, damaged: Sequence[int]) -> str:
         number, index = missing.partition.key
         name, why = self._name(missing.partition), self._lake.why_missing(number, index)
         return (
             f"offsets {missing.first} to {missing.end - 1} of {name} are in no "
-            f"segment: {why}{self._kept_for(missing)}"
+            f"segment: {why}{_kept_for(missing, damaged)}"
             f"{self._way_out(missing, LOST_OR_TAKEN)}"
         )
 
-    def _kept_for(self, missing: Missing) -> str:
-        """Which damaged segment does not go before these offsets are found or given
-        up; empty: none."""
-        may_lie_in = missing.partition.log.index.may_lie_in
-        for segment in self._broker.wal.segments():
-            if not segment.intact and may_lie_in(segment.sequence, missing.first):
-                return (
-                    f". Segment {segment.sequence} is damaged, may have held them, and "
-                    "is kept as long as they are missing"
-                )
-        return ""
+    def _damaged_segments(self) -> list[int]:
+        """Their numbers; of thousands of segments that takes milliseconds."""
+        return [one.sequence for one in self._broker.wal.segments() if not one.intact]
 
     def _way_out(self, missing: Missing, *lost: str) -> str:
         """Nothing while anything before it is not in the table: it would go, too."""
@@ -326,3 +320,16 @@ class MaintenanceScheduler:
             await step()
         except Exception:
             log.exception("a step of maintenance failed and will come again")
+
+
+def _kept_for(missing: Missing, damaged: Sequence[int]) -> str:
+    """Which damaged segment does not go before these offsets are found or given up;
+    empty: none."""
+    may_lie_in = missing.partition.log.index.may_lie_in
+    for sequence in damaged:
+        if may_lie_in(sequence, missing.first):
+            return (
+                f". Segment {sequence} is damaged, may have held them, and is kept as "
+                "long as they are missing"
+            )
+    return ""

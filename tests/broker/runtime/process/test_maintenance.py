@@ -453,6 +453,28 @@ def test_what_is_lost_is_told_without_the_way_out_while_anything_before_it_waits
     story(play)
 
 
+def test_segments_are_listed_once_for_all_partitions_that_lack_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of thousands of segments that takes milliseconds, in one turn of the loop."""
+
+    async def play() -> None:
+        async with maintained(tmp_path) as (house, maintenance):
+            broker, looks = house.broker, list[int]()
+            await create(broker, "t", 3)
+            for index in range(3):
+                await produce_one(broker, "t", batch_of(b"x"), partition=index)
+                broker.partitions.named("t", index).log.index.trim_below(1)
+            segments = broker.wal.segments
+            monkeypatch.setattr(
+                broker.wal, "segments", lambda: looks.append(1) or segments()
+            )
+            await maintenance.look_for_missing()
+            assert (len(maintenance.missing), len(looks)) == (3, 1)
+
+    story(play)
+
+
 def test_a_table_that_comes_back_behind_which_the_log_ends_is_told(
     tmp_path: Path,
 ) -> None:
