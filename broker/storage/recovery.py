@@ -289,7 +289,7 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
     found_rows: list[tuple[Rows, int]] = []
     noted_rows: list[tuple[Rows, int]] = []
     judgements: dict[int, SegmentJudgement] = {}
-    last = max((n for n, s in found.segments.items() if not s.carried), default=0)
+    last = _without_successor(found)
     for sequence, segment in sorted(found.segments.items()):
         judgement = judgements[sequence] = SegmentJudgement(files, segment)
         noted = found.committed_position
@@ -317,6 +317,15 @@ def _read_segments(files: Files, found: Found, recovery: Recovery) -> None:
         columns = group_all(found_rows)
     recovery.columns = columns
     recovery.replay = Replay(_keep(found, found_rows), files)
+
+
+def _without_successor(found: Found) -> int:
+    """The number of the writer's last segment, which need not have been sealed; 0 if it
+    was: one behind it was begun, and has gone, or a start sealed it."""
+    last = max((n for n, s in found.segments.items() if not s.carried), default=0)
+    noted = found.committed_position
+    begun = max(found.manifest.known, 0 if noted is None else noted.sequence)
+    return last if last >= begun else 0
 
 
 def _keep(

@@ -63,9 +63,10 @@ def begin_anew(
         if not segment.intact:  # no seal is written to it, nor anything else but this
             if not segment.is_sealed:
                 segment.sealed_at_ms = now_ms
-                if sequence == last and sequence not in found.manifest.damaged:
+                is_new = sequence not in found.manifest.damaged
+                if sequence == last and segment.is_end_known and is_new:
                     _write_damaged_again(files, found, segment)
-                if segment.is_end_known:
+                if segment.is_end_known:  # else later starts see its successor, too
                     damaged[sequence] = DamagedExtent(segment.end, segment.holes)
             elif sequence == last:
                 _write_damaged_seal_again(files, segment)

@@ -200,9 +200,10 @@ class LocalSegmentStore(LocalObjects):
 
     def _last_begun(self, manifest: Manifest) -> CommittedPosition:
         """What stands for a position that is lost: each segment but the last of the
-        writer's has a successor, and so was sealed."""
+        writer's has a successor, and so was sealed; also where that has gone."""
         writers = (n for n in self._find() if not manifest.is_carried(n))
-        return CommittedPosition(max(filter(manifest.counts, writers), default=0), 0)
+        last = max(filter(manifest.counts, writers), default=0)
+        return CommittedPosition(max(last, manifest.known), 0)
 
     def _look_for_missing(
         self, manifest: Manifest, committed_position: CommittedPosition | None

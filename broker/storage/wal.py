@@ -320,7 +320,8 @@ class Wal:
         self._writer.call(self._seal)
 
     def segments(self) -> list[SegmentInfo]:
-        """Those that are not released, by sequence; the active one is the last."""
+        """Those that are not released and hold anything, or did before they were
+        damaged, by sequence; the active one is the last."""
         number, pending = self._writer.pending()  # before the segment itself is asked
         infos = [
             segment.info
@@ -328,7 +329,9 @@ class Wal:
             else segment.info(pending if segment.sequence == number else pending[:0])
             for segment in self._segments.live()
         ]
-        return [info for info in infos if info.bytes > HEADER_BLOCK_BYTES]
+        return [
+            info for info in infos if info.bytes > HEADER_BLOCK_BYTES or not info.intact
+        ]
 
     def ranges(self, sequence: int) -> Ranges:
         """What a sealed segment holds, per partition; nothing if it is released."""

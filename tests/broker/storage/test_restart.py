@@ -5,6 +5,7 @@ cache as it was, and perhaps a power cut, after which only the disk is left.
 """
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from broker.ids import TopicPartition
 from broker.storage import committed_position
 from broker.storage.entry import ENTRY_HEADER_BYTES, Append, position_of
+from broker.storage.layout import HEADER_BLOCK_BYTES, SEAL_AT
 from broker.storage.manifest import read_manifest
 from broker.storage.objects import LocalObjects
 from broker.storage.store import LocalSegmentStore
@@ -444,3 +446,68 @@ def test_a_start_writes_a_position_where_that_is_lost() -> None:
     noted = committed_position.read_committed_position(files, WAL)
     assert noted is not None
     assert noted.sequence > info.sequence
+
+
+def two_segments(*sizes: int) -> tuple[ForgetfulFiles, Path]:
+    """A sealed segment with batches of these sizes and one behind it with another, when
+    the process was killed; and where the first one is."""
+    driver = Driver(ForgetfulFiles())
+    driver.finish([driver.append(size=size) for size in sizes])
+    driver.wal.roll()
+    driver.until(lambda: len(driver.sealed) == 1)
+    driver.finish([driver.append(partition=1)])
+    path = driver.sealed[0].path
+    files = driver.files.after_kill()
+    driver.close()
+    return files, path
+
+
+def zeroed(files: ForgetfulFiles, path: Path, start: int, end: int) -> None:
+    """These bytes, and the seal, are lost."""
+    file = files.open(path)
+    files.pwritev(file, [bytes(HEADER_BLOCK_BYTES - SEAL_AT)], SEAL_AT)
+    files.pwritev(file, [bytes(end - start)], start)
+    files.fdatasync(file)
+
+
+def alone(driver: Driver, sequence: int) -> None:
+    """All other segments are released, and have gone."""
+    for number in driver.numbers() - {sequence}:
+        driver.wal.release(number)
+    driver.wal.checkpoint(b"")
+    driver.until(lambda: driver.numbers() == {sequence})
+
+
+@pytest.mark.parametrize("lost", [None, "checkpoint", committed_position.NAME])
+@pytest.mark.parametrize("sizes", [(700,), (500, 700)], ids=["nothing", "the first"])
+def test_a_segment_without_seal_is_damaged_also_when_it_is_the_last_one_left(
+    sizes: tuple[int, ...], lost: str | None
+) -> None:
+    """Whatever is whole in it: it had a successor, so nothing of it is a torn tail. It
+    is kept until it is released, and its file is not used again."""
+    files, path = two_segments(*sizes)
+    end = HEADER_BLOCK_BYTES + sum(sizes) + ENTRY_HEADER_BYTES * len(sizes)
+    zeroed(files, path, end - sizes[-1] - ENTRY_HEADER_BYTES, end)
+    damage = "segment 4: it has a successor and no readable seal"
+    for life in range(3):
+        driver = Driver(files)
+        assert damage in driver.recovery.damage
+        assert driver.recovery.lost[0].damaged
+        info = driver.wal.segments()[0]
+        assert (info.sequence, info.intact, info.sealed) == (4, False, True)
+        assert info.batches == len(sizes) - 1
+        alone(driver, 4)
+        if life < 2:
+            files = files.after_kill()
+            driver.close()
+        if life == 0 and lost is not None:
+            del files.names[WAL / lost]
+        if life or lost != "checkpoint":
+            store = LocalSegmentStore(files, WAL)
+            assert [one.sequence for one in store.live()] == [4]
+            assert store.holes(4)
+    driver.wal.release(4)
+    driver.until(lambda: not driver.numbers())
+    driver.close()
+    assert WAL / "damaged-4.log" in files.names
+    assert path not in files.names

@@ -33,10 +33,12 @@ from broker.runtime.partitions.coverage import (
 )
 from broker.runtime.partitions.partition import Partition
 from broker.runtime.services import Broker
+from broker.storage.wal import SegmentInfo
 from lakehouse.log.commit import create_table
 from lakehouse.log.delta_log import entry_path
 from tests.support.batches import Record, make_batch, read_batch
 from tests.support.damage import tear_batch
+from tests.support.patience import Patience
 from tests.support.rig import (
     Tables,
     batches_in,
@@ -406,6 +408,64 @@ async def released(broker: Broker, sequence: int) -> list[int]:
         return await retention.tick()
     finally:
         retention.close()
+
+
+def test_a_segment_of_which_nothing_is_whole_stays_until_it_is_given_up(
+    tmp_path: Path,
+) -> None:
+    """Over starts, and also when all others have gone; then it is put aside, and who
+    waits for new files waits no longer."""
+    tables, found = Tables(), list[SegmentInfo]()
+
+    async def before() -> None:
+        async with rig(tmp_path, tables=tables) as broker:
+            await create(broker, "t")
+            for first in (0, 5):
+                await produce(broker, first, 5)
+                broker.wal.roll()
+            await create(broker, "other")
+            await produce_one(broker, "other", make_batch([Record(value=b"x")]))
+            found.append(broker.wal.segments()[1])
+
+    async def after(*, is_given_up: bool) -> None:
+        async with rig(tmp_path, tables=tables) as broker:
+            partition, wal = broker.partitions.named("t", 0), broker.wal
+            number = found[0].sequence
+            tables.ends[partition.key] = 5
+            tables.ends[broker.partitions.named("other", 0).key] = 1
+            assert missing([partition], tables) == [(partition, 5, 10)]
+            assert number not in await released(broker, number)
+            if is_given_up:
+                await broker.partitions.raise_log_starts({partition: 10})
+                wal.renew()
+                assert number in wal.to_renew
+                assert number in await released(broker, number)
+                broker.partitions.checkpoint()
+                await until(lambda: number not in wal.to_renew)
+            else:
+                for segment in wal.segments():
+                    if segment.intact:
+                        wal.release(segment.sequence)
+                broker.partitions.checkpoint()
+                await until(lambda: len(wal._segments.all()) == 1)
+
+    run(before)
+    data = bytearray(found[0].path.read_bytes())
+    data[512:4200] = bytes(4200 - 512)  # its seal, and the header of its only entry
+    found[0].path.write_bytes(data)
+    run(lambda: after(is_given_up=False))
+    run(lambda: after(is_given_up=False))
+    run(lambda: after(is_given_up=True))
+    assert not found[0].path.exists()
+    aside = tmp_path / "wal" / f"damaged-{found[0].sequence}.log"
+    assert aside.read_bytes() == data
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    patience = Patience()
+    while not condition():
+        assert patience.lasts(), "it never came true"
+        await asyncio.sleep(0.001)
 
 
 def test_a_sealed_segment_is_put_back_when_the_table_has_all_before_its_damage(
