@@ -131,8 +131,7 @@ def begun(path: str, version: int) -> str:
 def _keep(path: str, found: dict[str, Checksum]) -> None:
     if os.path.isdir(os.path.join(_log(path), SIDECARS)):
         return  # what these say is not measured
-    for name, checksum in found.items():
-        note(_log(path), name, checksum)
+    note(_log(path), found)
 
 
 def _newest(snapshot: Snapshot) -> tuple[int, list[str]]:

@@ -27,7 +27,8 @@ from lakehouse.regular import open_file
 
 NAME: Final = ".lakelog_checkpoints"
 KEPT: Final = 100
-"""So many of the newest are known; older ones are read by time travel only."""
+"""Of so many of the newest versions they are known, and of as many of ours, whatever
+others made since; older ones are read by time travel only."""
 
 
 class Checksum(NamedTuple):
@@ -112,14 +113,19 @@ def _decoded(log_directory: str) -> dict[str, Checksum] | None:
         return None
 
 
-def note(log_directory: str, name: str, found: Checksum) -> None:
-    """Keep the checksum of a checkpoint, durably, and those of others that are there.
-
-    Raises OSError.
+def note(log_directory: str, found: Mapping[str, Checksum]) -> None:
+    """Keep the checksums of a checkpoint's files, durably, and those of others that are
+    there. Raises OSError.
     """
-    known = noted(log_directory) | {name: found}
-    newest = sorted(set(known) & set(os.listdir(log_directory)))[-KEPT:]
-    _replace(log_directory, {name: known[name] for name in newest})
+    known = {**noted(log_directory), **found}
+    there = {name: known[name] for name in known.keys() & {*os.listdir(log_directory)}}
+    kept = _newest(there) | _newest(n for n, one in there.items() if one.is_ours)
+    _replace(log_directory, {n: one for n, one in there.items() if n[:20] in kept})
+
+
+def _newest(names: Iterable[str]) -> set[str]:
+    """The newest versions, as names begin with them; of one there may be many parts."""
+    return set(sorted({name[:20] for name in names})[-KEPT:])
 
 
 def forget(log_directory: str, names: Iterable[str]) -> None:

@@ -152,7 +152,7 @@ def _prove(snapshot: Snapshot, version: int, since_ms: int | None) -> None:
             f"{path}: the checkpoint of version {version} does not tell what was "
             f"followed: {differing}"
         )
-    note(directory, name, found._replace(is_ours=since_ms is not None))
+    note(directory, {name: found._replace(is_ours=since_ms is not None)})
 
 
 def _forgotten(state: Snapshot, known: Snapshot, since_ms: int) -> str | None:

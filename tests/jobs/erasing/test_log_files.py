@@ -71,7 +71,7 @@ def test_what_has_no_bytes_of_rows_says_nothing(tmp_path: Path) -> None:
     (tmp_path / ".3.json.crc").write_bytes(b"crc\0\xff")
     path = tmp_path / "3.checkpoint.parquet"
     path.write_bytes(b"")
-    checksums.note(str(tmp_path), path.name, checksums.measure(str(path)))
+    checksums.note(str(tmp_path), {path.name: checksums.measure(str(path))})
     assert (tmp_path / checksums.NAME).exists()
     assert kinds(tmp_path) == []
     assert kinds(tmp_path / "nowhere") == []

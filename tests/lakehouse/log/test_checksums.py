@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.log import checksums
 from lakehouse.log.checksums import (
     KEPT,
     NAME,
+    Checksum,
     NotAsWritten,
     differing,
     forget,
@@ -19,6 +21,7 @@ from lakehouse.log.checksums import (
     read_verified,
     written_anew,
 )
+from tests.support.syscalls import SystemCalls
 
 
 def flip(path: Path, at: int = 0) -> None:
@@ -32,7 +35,7 @@ def flip(path: Path, at: int = 0) -> None:
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     (tmp_path / "a").write_bytes(b"checkpoint")
-    note(str(tmp_path), "a", measure(str(tmp_path / "a")))
+    note(str(tmp_path), {"a": measure(str(tmp_path / "a"))})
     return tmp_path
 
 
@@ -64,20 +67,51 @@ def test_a_flipped_bit_in_the_checksums_vouches_for_nothing(log: Path) -> None:
         assert differing(str(log)) == [NAME]
         flip(log / NAME, at)
     assert noted(str(log)).keys() == {"a"}
-    note(str(log), "a", measure(str(log / "a")))
+    note(str(log), {"a": measure(str(log / "a"))})
     assert not (log / f"{NAME}.tmp").exists()
 
 
 def test_only_the_newest_that_are_there_are_kept(log: Path) -> None:
     for n in range(KEPT + 5):
         (log / f"{n:020d}").write_bytes(b"")
-        note(str(log), f"{n:020d}", measure(str(log / f"{n:020d}")))
+        note(str(log), {f"{n:020d}": measure(str(log / f"{n:020d}"))})
     found = noted(str(log))
     assert len(found) == KEPT
     assert min(found) == f"{6:020d}"
     os.unlink(log / f"{50:020d}")
-    note(str(log), "a", found[f"{51:020d}"])
+    note(str(log), {"a": found[f"{51:020d}"]})
     assert f"{50:020d}" not in noted(str(log))
+
+
+def files(log: Path, *names: str) -> dict[str, Checksum]:
+    """Files of the log, and their checksums."""
+    for name in names:
+        (log / name).write_bytes(b"")
+    return {name: measure(str(log / name)) for name in names}
+
+
+def test_of_a_checkpoint_in_many_parts_all_are_known_at_once(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = KEPT + 1
+    names = [f"{7:020d}.checkpoint.{n:010d}.{count:010d}" for n in range(count)]
+    found, calls = files(log, *names), SystemCalls(monkeypatch, log)
+    note(str(log), found)
+    assert noted(str(log)).keys() == {"a", *names}
+    assert len(calls.of("rename")) == 1
+
+
+def test_the_newest_of_ours_is_known_however_many_others_make(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checksums, "KEPT", 2)
+    names = [f"{n:020d}" for n in range(9)]
+    found = files(log, *names)
+    for n, name in enumerate(names):
+        note(str(log), {name: found[name]._replace(is_ours=n < 4)})
+    known = noted(str(log))
+    assert [n for n, name in enumerate(names) if name in known] == [2, 3, 8]
+    assert "a" in known
 
 
 def test_what_was_noted_before_somebody_asked_whose_it_is_is_nobodys(
@@ -90,7 +124,7 @@ def test_what_was_noted_before_somebody_asked_whose_it_is_is_nobodys(
     (log / NAME).write_bytes(digest + b"\n" + text)
     assert noted(str(log)) == {"a": found}
     assert not found.is_ours
-    note(str(log), "a", found._replace(is_ours=True))
+    note(str(log), {"a": found._replace(is_ours=True)})
     assert noted(str(log))["a"].is_ours
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse.errors import CommitRefused
-from lakehouse.log import library, proven_checkpoint, tombstones
+from lakehouse.log import checksums, library, proven_checkpoint, tombstones
 from lakehouse.log.checkpoint_repair import prove_checkpoint
 from lakehouse.log.delta_log import LOG_DIRECTORY, Snapshot, entry_path, follow, load
 from lakehouse.log.proven_checkpoint import make_checkpoint
@@ -172,6 +172,23 @@ def behind_an_owners(writer: Writer) -> tuple[str, Snapshot]:
     return first, restarted
 
 
+def in_parts(writer: Writer, version: int, count: int) -> None:
+    """The checkpoint of a version is one of so many files."""
+    log = Path(writer.path) / LOG_DIRECTORY
+    place, hint = log / f"{version:020d}.checkpoint.parquet", log / "_last_checkpoint"
+    if count == 1:
+        return
+    table = pq.ParquetFile(place).read()
+    place.unlink()
+    for n in range(count):
+        name = f"{version:020d}.checkpoint.{n + 1:010d}.{count:010d}.parquet"
+        first, end = n * len(table) // count, (n + 1) * len(table) // count
+        pq.write_table(table.slice(first, end - first), log / name)
+    said = json.loads(hint.read_text())
+    said.pop("checksum", None)
+    hint.write_text(json.dumps(said | {"parts": count}))
+
+
 def test_what_an_owners_checkpoint_forgot_one_of_ours_before_it_tells(
     writer: Writer,
 ) -> None:
@@ -183,6 +200,23 @@ def test_what_an_owners_checkpoint_forgot_one_of_ours_before_it_tells(
         assert checkpoint(writer).removed.keys() == {first}
     table = deltalake.DeltaTable(writer.path)
     assert table.vacuum(retention_hours=60 * 24, dry_run=True, full=True) == []
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_what_ours_tells_is_told_behind_any_number_of_an_owners(
+    writer: Writer, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of which not all checksums are kept, and the entries are cleaned away."""
+    monkeypatch.setattr(checksums, "KEPT", 2)
+    first, restarted = behind_an_owners(writer)
+    for version in range(restarted.version):
+        os.unlink(entry_path(writer.path, version))
+    for start in (40, 50, 60):
+        deltalake.DeltaTable(writer.path).create_checkpoint()
+        in_parts(writer, load(writer.path).version, parts)
+        assert prove_checkpoint(load(writer.path)) is None
+        writer.add(0, start, start + 10)
+    assert checkpoint(writer).removed.keys() == {first}
 
 
 def test_what_an_owners_checkpoint_forgot_the_entries_tell(writer: Writer) -> None:
