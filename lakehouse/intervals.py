@@ -56,7 +56,7 @@ def first_ms(text: str) -> int | None:
     """The same of its first number and unit alone, beyond which the library does not
     read; all of it where that takes a week for such words."""
     first = _TERM.match(_terms(text))
-    if first is None or not text.startswith("interval "):
+    if first is None or text.split()[0] != "interval":
         return interval_ms(text)
     return interval_ms(first[0])
 

@@ -298,7 +298,8 @@ def test_what_left_before_the_log_forgot_it_stays_as_long_again(
 
 
 @pytest.mark.parametrize(
-    ("said", "ago"), [("60 days", 9), ("interval 1 hours 60 days", 3)]
+    ("said", "ago"),
+    [("60 days", 9), ("interval 1 hours 60 days", 3), ("\tinterval 1 hours 8 days", 3)],
 )
 def test_a_young_file_of_which_a_checkpoint_forgot_that_it_left_is_no_orphan(
     world: World, said: str, ago: int
