@@ -302,10 +302,10 @@ class Tables:
         snapshot = delta_log.load(path)
         if snapshot.topic_id != topic.id.hex():
             raise TableMissing(f"{path} is the table of another topic")
+        sweep(path)
         why = repair_checkpoint(snapshot)
         if why is not None:
             log.warning("a damaged checkpoint is put aside", table=path, why=why)
-        sweep(path)
         table = Table(topic, path, snapshot)
         if is_known(snapshot):
             table.checkpoint_is_seen()

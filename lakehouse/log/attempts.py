@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from lakehouse.errors import CommitRefused, LogDamaged
 from lakehouse.log.delta_log import Snapshot, follow, load
-from lakehouse.log.log_store import drop_checksums
+from lakehouse.log.log_store import drop_checksums, drop_checksums_beyond
 from lakehouse.log.next_entry import Step, check_goes_on
 from lakehouse.log.ours import why_not_ours
 
@@ -72,6 +72,8 @@ def current(path: str, topic_id: str, snapshot: Snapshot | None) -> Snapshot:
     table = load(path, keep_removed=False) if snapshot is None else snapshot
     assert table.path == path, "the snapshot is this table's"
     _take_in(table, topic_id)
+    if snapshot is None:  # else it was done when that was loaded
+        drop_checksums_beyond(path)
     return table
 
 

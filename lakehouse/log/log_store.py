@@ -17,8 +17,10 @@ File"; Hadoop's ``ChecksumFileSystem``; link(2).
 """
 
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
 
 from lakehouse.durable import SyncFailed, sync_directory, sync_file, write_anew
 from lakehouse.errors import CommitRefused
@@ -26,6 +28,8 @@ from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path
 
 _PREFIX, _SUFFIX = ".entry-", ".tmp"
 """A name that readers of the log pass over: it does not begin with a version."""
+_STATE: Final = re.compile(r"\d{20}\.(?:json|checkpoint\..*(?:json|parquet))")
+_CHECKSUM: Final = re.compile(r"\.?(\d{20})\.(?:crc|crc\.crc|json\.crc)")
 
 
 def put_if_absent(
@@ -103,12 +107,27 @@ def drop_checksums(path: str, version: int) -> None:
         sync_directory(directory)
 
 
+def drop_checksums_beyond(path: str) -> None:
+    """The same of all versions beyond the newest that is there: where the last entries
+    were taken away, no reader opens the table for what is left of them."""
+    names = os.listdir(os.path.join(path, LOG_DIRECTORY))
+    newest = max(
+        (int(name[:20]) for name in names if _STATE.fullmatch(name)), default=-1
+    )
+    left = {int(found[1]) for found in map(_CHECKSUM.fullmatch, names) if found}
+    for version in sorted(left):
+        if version > newest:
+            drop_checksums(path, version)
+
+
 def sweep(path: str) -> int:
-    """Delete what killed writers left in the log of a table; how many files.
+    """Delete what killed writers left in the log of a table, and durably the checksums
+    of entries that were taken from its end; how many files killed writers left.
 
     One that is still at work is refused then, before anybody sees its entry.
     """
     directory, count = os.path.join(path, LOG_DIRECTORY), 0
+    drop_checksums_beyond(path)
     for name in os.listdir(directory):
         if name.startswith(_PREFIX) and name.endswith(_SUFFIX):
             with suppress(FileNotFoundError):

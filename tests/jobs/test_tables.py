@@ -81,6 +81,20 @@ def test_what_a_killed_writer_left_in_the_log_is_gone_at_the_next_start(
     assert not left.exists()
 
 
+def test_checksums_of_entries_that_were_moved_aside_are_gone_at_the_next_start(
+    tmp_path: Path,
+) -> None:
+    """As the guide has an owner undo what nothing else does."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    for version in (2, 3):
+        Path(entry_path(writer.path, version)).with_suffix(".crc").write_text("{}")
+    assert not library.opens(writer.path)
+    Tables(str(tmp_path)).open(TOPIC)
+    assert library.opens(writer.path)
+
+
 def felled(path: str, version: int) -> None:
     """One byte of a checkpoint is another one, so that the library falls over it, and
     nobody can read it."""

@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse.errors import CommitRefused
 from lakehouse.log.attempts import COMMIT_ATTEMPTS, commit_judged, current
-from lakehouse.log.delta_log import LOG_DIRECTORY, load
+from lakehouse.log.delta_log import LOG_DIRECTORY, entry_path, load
 from tests.support.tables import TOPIC_ID, Writer
 
 
@@ -72,3 +72,15 @@ def test_what_was_noted_of_an_entry_that_went_is_not_of_the_next_one(
         (log / name).write_text("{}")
     assert writer.add(0, 0, 10).version == version
     assert [name for name in os.listdir(log) if first in name] == [f"{first}.json"]
+
+
+@pytest.mark.parametrize("is_librarys", [False, True])
+def test_a_table_of_which_several_entries_went_takes_the_next_one(writer, is_librarys):
+    """The library, and an owner with it, opens none with a checksum beyond its end."""
+    if is_librarys:
+        deltalake.DeltaTable(writer.path).alter.add_constraint({"sane": "offset >= 0"})
+    version = load(writer.path).version + 1
+    for gone in (version, version + 1):
+        Path(entry_path(writer.path, gone)).with_suffix(".crc").write_text("{}")
+    assert writer.add(0, 0, 10).version == version
+    assert deltalake.DeltaTable(writer.path).version() == version

@@ -11,6 +11,7 @@ from lakehouse.durable import SyncFailed
 from lakehouse.errors import CommitRefused
 from lakehouse.log.delta_log import entry_path, read_entry
 from lakehouse.log.log_store import drop_checksums, put_if_absent, sweep
+from tests.support.syscalls import SystemCalls
 
 
 @pytest.fixture
@@ -150,3 +151,52 @@ def test_checksums_go_where_their_entry_went_and_stay_where_it_is(path: str) -> 
     drop_checksums(path, 7)
     drop_checksums(path, 8)  # what is no file is none
     assert left(path) == [f"{8:020d}.crc"]
+
+
+def test_checksums_beyond_the_newest_version_are_swept(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where several entries were taken away no reader opens the table for the last."""
+    log = Path(path) / "_delta_log"
+    put_if_absent(path, 7, b"mine")
+    stays = [f".{7:020d}.json.crc", f"{3:020d}.crc", f"{7:020d}.crc"]
+    goes = [f"{9:020d}.crc", f".{8:020d}.json.crc", f".{11:020d}.crc.crc"]
+    for name in stays + goes:
+        (log / name).touch()
+    calls = SystemCalls(monkeypatch, log)
+    assert sweep(path) == 0
+    assert left(path) == sorted([*stays, f"{7:020d}.json"])
+    assert calls.events[-1] == "sync directory ."
+    assert len(calls.of("remove")) == len(goes)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "stays"),
+    [
+        ("checkpoint.parquet", True),  # its entry may be gone
+        ("json", True),
+        ("json.torn", False),
+        ("checkpoint.parquet.damaged", False),
+    ],
+)
+def test_a_checksum_of_a_version_that_is_there_stays(
+    path: str, suffix: str, stays: bool
+) -> None:
+    log = Path(path) / "_delta_log"
+    put_if_absent(path, 7, b"mine")
+    for name in (f"{9:020d}.{suffix}", f"{9:020d}.crc"):
+        (log / name).touch()
+    sweep(path)
+    assert (log / f"{9:020d}.crc").exists() is stays
+
+
+def test_a_checksum_stays_whose_entry_came_while_the_log_was_listed(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry, checksum = f"{9:020d}.json", Path(path) / "_delta_log" / f"{9:020d}.crc"
+    put_if_absent(path, 9, b"theirs")
+    checksum.touch()
+    listed = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda at: sorted({*listed(at)} - {entry}))
+    sweep(path)
+    assert checksum.exists()
