@@ -9,8 +9,8 @@ checkpoint before, the entries since), and what its checkpoint lacks is put in. 
 checkpoint before may be an owner's, which forgot as much: so the last of ours is where
 it begins.
 
-The price: the entries since that one are read once more, and where something lacks the
-checkpoint is written twice.
+The price: the entries since, and an owner's, are read once more, and where something
+lacks the checkpoint is written twice.
 
 Source: the Delta transaction log protocol, "Add File and Remove File", "Action
 Reconciliation". Used by the compactor's process only; everything here blocks.
@@ -95,8 +95,12 @@ def removes_at(path: str, version: int) -> Removes:
     newest = max(below, default=-1)
     at, found = _in_ours(directory, below) or (-1, Removes())
     after = max(at, newest - REACH)
-    if not _follow(found, path, after, newest, _UNREADABLE) or after > at:
-        found |= _in_checkpoint(directory, below.get(newest, ()))
+    is_whole = _follow(found, path, after, newest, _UNREADABLE) and after == at
+    try:  # an owner's may tell what ours had forgotten
+        found |= _in_checkpoint(directory, below[newest]) if newest > at else {}
+    except (*_UNREADABLE, pa.ArrowException):
+        if not is_whole:
+            raise
     return found if _follow(found, path, newest, version) else Removes()
 
 

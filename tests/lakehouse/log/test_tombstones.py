@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -270,6 +271,44 @@ def test_where_not_all_entries_between_are_read_both_are_believed(
         os.mkfifo(entry)
     found = checkpoint(writer)
     assert (found.removed.keys(), second in found.files) == ({first, third}, True)
+
+
+def test_what_an_owners_checkpoint_tells_beyond_ours_and_the_entries_is_told(
+    writer: Writer,
+) -> None:
+    """Ours forgot it by what its owner said then; a session of his went on from before
+    that. What came back since did not leave."""
+    first, second, _ = load(writer.path).files
+    size = os.path.getsize(Path(writer.path) / second)
+    back = {"path": second, "size": size, "partitionValues": {"partition": "0"},
+            "modificationTime": 1, "dataChange": True}  # fmt: skip
+    remove(writer, first, 10)
+    remove(writer, second, 10)
+    say(writer, "interval 1 days")
+    assert checkpoint(writer).removed == {}
+    say(writer, "60 days")
+    writer.add(0, 30, 40)
+    deltalake.DeltaTable(writer.path).create_checkpoint()
+    version = load(writer.path).version
+    when = int(time.time() * 1000) - 10 * DAY_MS
+    leave = [
+        {"path": path, "deletionTimestamp": when, "dataChange": True}
+        for path in (first, second)
+    ]
+    place = Path(writer.path) / LOG_DIRECTORY / f"{version:020d}.checkpoint.parquet"
+    table = pq.ParquetFile(place).read()
+    rows = [
+        pa.array(leave if field.name == "remove" else [None, None], field.type)
+        for field in table.schema
+    ]
+    more = pa.table(rows, schema=table.schema)
+    pq.write_table(pa.concat_tables([table, more]), place)
+    (place.parent / "_last_checkpoint").unlink()
+    commit(writer, {"add": back})
+    found = removes_at(writer.path, writer.add(0, 40, 50).version)
+    assert found.keys() == {(first, None)}
+    place.write_bytes(b"")  # where it cannot be read, ours and the entries are all
+    assert removes_at(writer.path, version + 2) == {}
 
 
 def test_one_of_ours_that_is_damaged_is_passed_over(writer: Writer) -> None:
