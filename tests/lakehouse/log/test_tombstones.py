@@ -243,9 +243,10 @@ def test_what_left_between_ours_and_an_owners_is_told(writer: Writer) -> None:
     assert checkpoint(writer).removed.keys() == {first, second}
 
 
+@pytest.mark.parametrize("leaves_first", [True, False])
 @pytest.mark.parametrize("gap", ["cleaned", "torn", "no file", "too long"])
 def test_where_not_all_entries_between_are_read_both_are_believed(
-    writer: Writer, gap: str, monkeypatch: pytest.MonkeyPatch
+    writer: Writer, gap: str, leaves_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And what came back on the way is there."""
     first, second, third = load(writer.path).files
@@ -256,8 +257,11 @@ def test_where_not_all_entries_between_are_read_both_are_believed(
     remove(writer, first, 10)
     remove(writer, second, 10)
     ours = checkpoint(writer).version
+    if leaves_first:  # what is not read tells of that alone
+        remove(writer, third, 1)
     commit(writer, {"add": back})
-    remove(writer, third, 1)
+    if not leaves_first:
+        remove(writer, third, 1)
     deltalake.DeltaTable(writer.path).create_checkpoint()
     writer.add(0, 30, 40)
     entry = Path(entry_path(writer.path, ours + 1))
@@ -269,6 +273,8 @@ def test_where_not_all_entries_between_are_read_both_are_believed(
         entry.unlink()
     if gap == "no file":
         os.mkfifo(entry)
+    told = {path for path, _ in removes_at(writer.path, load(writer.path).version)}
+    assert told - {second} == {first, third}
     found = checkpoint(writer)
     assert (found.removed.keys(), second in found.files) == ({first, third}, True)
 
