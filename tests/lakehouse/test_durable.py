@@ -146,6 +146,16 @@ def test_a_file_is_in_the_place_of_another_or_all_is_as_it_was(tmp_path: Path) -
     assert (place.read_text(), os.listdir(tmp_path)) == ("one", ["file"])
 
 
+def test_a_file_comes_into_its_place_synced_and_its_directory_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = SystemCalls(monkeypatch, tmp_path)
+    put_in_place(str(tmp_path / "a"), lambda to: Path(to).write_text("one"))
+    assert calls.of("sync", "rename") == [
+        "sync .a.tmp", "rename .a.tmp a", "sync directory .",
+    ]  # fmt: skip
+
+
 def test_a_file_whose_directory_is_not_synced_is_in_the_place_already(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

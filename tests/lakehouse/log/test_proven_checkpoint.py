@@ -213,6 +213,23 @@ def test_one_that_was_not_completed_is_gone_before_what_says_so(
     assert not begun(writer, 4).exists()
 
 
+def test_what_says_that_one_is_begun_is_durable_before_it_is(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed, seen = rows(writer, 0, 4), list[object]()
+    calls = SystemCalls(monkeypatch, place(writer, 4).parent)
+    make = library.checkpoint
+
+    def look(path: str, version: int) -> None:
+        seen.extend([begun(writer, 4).exists(), calls.events[-1:]])
+        make(path, version)
+
+    monkeypatch.setattr(library, "checkpoint", look)
+    assert make_checkpoint(followed, 4) is None
+    assert seen == [True, ["sync directory ."]]
+    assert not begun(writer, 4).exists()
+
+
 def test_one_that_may_come_back_stays_marked_as_not_completed(
     writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
