@@ -94,8 +94,8 @@ def in_turns(
 
 
 class WhileHeard(asyncio.Task[R]):
-    """What goes on only while somebody waits for it: it looks, or begins nothing that
-    must be ended."""
+    """What goes on only while somebody waits for it: it looks, or what it has begun
+    ends by itself."""
 
     def abandon(self) -> bool:
         """Nobody hears of it: end it. False: it weighs until it is done."""
