@@ -150,14 +150,9 @@ class Partitions:
         partitions = self._by_topic.get(number)
         return partitions is not None and 0 <= index < len(partitions)
 
-    def log_start(self, number: TopicNumber, index: PartitionNumber) -> int:
-        """Where a partition's log starts, durably; 0 if there is no such partition."""
-        partition = self.get(number, index)
-        return 0 if partition is None else partition.log_start
-
     def needed_from(self, number: TopicNumber, index: PartitionNumber) -> int:
         """Below it no record is needed, durably: a topic's table that is to keep what
-        the log does not gets it first."""
+        the log does not gets it first; 0 if there is no such partition."""
         partition = self.get(number, index)
         if partition is None or partition.config.waits_for_table:
             return 0
