@@ -49,12 +49,18 @@ GONE_MAX: Final = 10_000
 _DAY_MS: Final = 86_400_000
 _ENTRY: Final = re.compile(r"\d{20}\.json")
 _CHECKSUM: Final = re.compile(r"\d{20}\.crc")
+_TMP: Final = r"\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp"
+"""What Spark puts behind the name of what it has not yet given that."""
 _LEFT: Final = re.compile(
     r"\d{20}\.json(\.torn|\.anew|#\d+)"
     r"|\.\d{20}\.checkpoint\.parquet\.tmp|\d{20}\.checkpoint\.parquet#\d+"
+    rf"|\.\d{{20}}\.(json|crc|checkpoint\.\S+){_TMP}"
 )
 """What a repair put aside, or a process that was killed was writing."""
-_HADOOPS: Final = re.compile(r"\.(\d{20}\..+)\.crc")
+_LEFT_OF_SIDECAR: Final = re.compile(rf"\..+\.parquet{_TMP}")
+_OF_SIDECAR: Final = re.compile(rf"\..+\.parquet({_TMP})?\.crc")
+"""The checksum of one, or of what was to be one."""
+_HADOOPS: Final = re.compile(r"\.(\.?\d{20}\..+)\.crc")
 """The checksum of another file."""
 _OF_VERSIONS: Final = re.compile(r"\d{20}\.(\d{20})\.compacted\.json")
 
@@ -173,13 +179,15 @@ def _are_old(directory: str, names: Iterable[str], until_ms: int) -> bool:
 
 
 def _unnamed(directory: str, sidecars: str, until_ms: int) -> list[str]:
-    """The old sidecars that no checkpoint names. Where one cannot be read, nobody knows
-    which it names."""
+    """The old sidecars that no checkpoint names, what killed writers left of others,
+    and before each its checksum. Where a checkpoint cannot be read, nobody knows which
+    it names."""
     try:
-        names = [name for name in os.listdir(sidecars) if name.endswith(".parquet")]
+        names = os.listdir(sidecars)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    old = {name for name in names if _is_old_file(sidecars, name, until_ms)}
+    aged = {name for name in names if _is_old_file(sidecars, name, until_ms)}
+    old = {name for name in aged if name.endswith(".parquet")}
     checkpoints = sorted(filter(is_of_checkpoint, os.listdir(directory)))
     for name in checkpoints:  # what is old is named by the oldest
         if not old:
@@ -188,7 +196,9 @@ def _unnamed(directory: str, sidecars: str, until_ms: int) -> list[str]:
             old.difference_update(sidecars_of(directory, name))
         except ValueError:
             return []
-    return sorted(old)
+    old.update(filter(_LEFT_OF_SIDECAR.fullmatch, aged))
+    of_none = aged.difference(f".{name}.crc" for name in set(names) - old)
+    return sorted(old.union(filter(_OF_SIDECAR.fullmatch, of_none)))
 
 
 def _is_old_file(directory: str, name: str, until_ms: int) -> bool:

@@ -99,6 +99,7 @@ def test_what_is_older_than_the_retention_goes_below_a_checkpoint(old: Old) -> N
     assert old.cleaned() == 8, "and nothing more"
 
 
+UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 BESIDE = (
     ".{}.json.crc",
     ".{}.crc.crc",
@@ -108,9 +109,12 @@ BESIDE = (
     "{}.json#12",
     "{}.json.torn",
     "{}.json.anew",
+    f".{{}}.json.{UUID}.tmp",
+    f"..{{}}.json.{UUID}.tmp.crc",
+    f".{{}}.checkpoint.0000000001.0000000002.parquet.{UUID}.tmp",
 )
 """What Hadoop notes, and what a killed process leaves, or a repair."""
-THEIRS = "{}.json.theirs", "..{}.json.crc.crc", ".{}.txt.crc"
+THEIRS = "{}.json.theirs", "...{}.json.crc", ".{}.txt.crc", f".{{}}.txt.{UUID}.tmp"
 
 
 def test_what_lies_beside_an_entry_goes_with_it(old: Old) -> None:
@@ -317,6 +321,31 @@ def test_a_sidecar_is_named_by_any_checkpoint_also_a_twin(tmp_path: Path) -> Non
     snapshot = load_by(writer, checkpoint)
     assert clean_up(snapshot, NOON_MS) == 1
     assert {path.name for path in sidecars.iterdir()} == before
+
+
+def test_what_lies_beside_a_sidecar_goes_with_it(tmp_path: Path) -> None:
+    """Hadoop's checksums, and what a killed Spark was writing."""
+    writer = Writer(str(tmp_path))
+    for n in range(4):
+        writer.add(0, n * 10, n * 10 + 10)
+    sidecars = as_v2(writer, "json").parent / "_sidecars"
+    stay = {".part-0.parquet.crc", ".an owner's.txt.crc", f".x.txt.{UUID}.tmp"}
+    tmp = f".lost.parquet.{UUID}.tmp"
+    go = {"old.parquet", ".old.parquet.crc", ".lost.parquet.crc", tmp, f".{tmp}.crc"}
+    for name in stay | go:
+        (sidecars / name).write_bytes(b"crc")
+    for path in sidecars.iterdir():
+        age(path, 40)
+    (sidecars / f".young.parquet.{UUID}.tmp").write_bytes(b"PAR1")
+    before = load(writer.path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(expiry, "GONE_MAX", 3)
+        assert clean_up(before, NOON_MS) == 3
+    assert (sidecars / "old.parquet").exists(), "a checksum goes before its file"
+    assert clean_up(before, NOON_MS) == 2
+    assert {path.name for path in sidecars.iterdir()} == {
+        "part-0.parquet", "part-1.parquet", f".young.parquet.{UUID}.tmp", *stay,
+    }  # fmt: skip
 
 
 def load_by(writer: Writer, checkpoint: Path) -> Snapshot:
