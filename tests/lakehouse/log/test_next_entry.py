@@ -20,6 +20,8 @@ from lakehouse.log.delta_log import (
     unproven_ends,
 )
 from lakehouse.log.history import round_of
+from lakehouse.log.next_entry import sync_entries
+from tests.support.syscalls import SystemCalls
 from tests.support.tables import TOPIC_ID, Writer, rows, write_file
 
 
@@ -143,3 +145,16 @@ def test_what_a_killed_writer_left_below_a_checkpoint_is_no_part_of_the_table(
     assert sorted(table["offset"].to_pylist()) == [
         n for n in range(20) if n not in (4, 9)
     ]
+
+
+def test_entries_of_others_are_durable_with_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ours goes on from must not be gone after a power cut while ours is there."""
+    writer = Writer(str(tmp_path))
+    writer.add(0, 0, 10)
+    sync_entries(load(writer.path), 1)
+    deltalake.DeltaTable(writer.path).delete("offset = 4")
+    calls = SystemCalls(monkeypatch, Path(writer.path) / "_delta_log")
+    sync_entries(load(writer.path), 2)
+    assert calls.events == [f"sync {2:020d}.json", "sync directory ."]

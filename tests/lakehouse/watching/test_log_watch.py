@@ -230,3 +230,17 @@ def test_file_systems_of_this_machine_tell() -> None:
     assert tells("/dev/shm")
     assert not tells("/proc")
     assert not tells("/nowhere")
+
+
+def test_a_closed_one_holds_no_descriptor(tmp_path: Path) -> None:
+    def held() -> int:
+        links = [one for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+        return sum(os.readlink(one) == "anon_inode:inotify" for one in links)
+
+    before = held()
+    watch = LogWatch(str(tmp_path / "tables"))
+    followed(watch, a_log(tmp_path, "t"))
+    assert held() == before + 1
+    watch.close()
+    watch.close()
+    assert held() == before
